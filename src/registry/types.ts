@@ -1,0 +1,126 @@
+/** What the registry keeps about a run. Times are Unix milliseconds. */
+import type { Outcome, RunState } from "../lifecycle/lifecycle.ts";
+
+export type BaseDir = "runs" | "evals" | "custom_scripts";
+
+/** A process known beyond doubt: `identity` is its boot id and start time (src/process/identity.ts), so that a reused
+ * pid is never taken for it. */
+export interface ProcessRef {
+  pid: number;
+  identity: string;
+}
+
+export interface RunRow {
+  runId: string;
+  name: string;
+  /** Hex SHA-256 of the canonical config. */
+  digest: string;
+  state: RunState;
+  /** 1 for the first. */
+  attempt: number;
+  /** How many attempts the run may have (by `metadata.restart.max_attempts`, raised by a retry by hand). */
+  maxAttempts: number;
+  priority: number;
+  tags: string[];
+  baseDir: BaseDir;
+  /** The config after injection of run id and paths, as JSON text (src/config). */
+  configJson: string;
+  gpusRequested: number;
+  gpusMandatory: boolean;
+  gpuSlots: number[];
+  createdAt: number;
+  updatedAt: number;
+  /** Start of the current (or last) attempt. */
+  startedAt: number | null;
+  finishedAt: number | null;
+  lastHeartbeatAt: number | null;
+  /** When an INIT run may start at the earliest (restart back-off). */
+  notBefore: number | null;
+  outcome: Outcome | null;
+  /** Why it failed, was cancelled or waits; the vocabulary is in docs/operations.md. */
+  reason: string | null;
+  hint: string | null;
+  exitCode: number | null;
+  exitSignal: string | null;
+  stderrTail: string[];
+  /** Set durably before the first signal is sent, so that a restarted daemon finishes the cancellation. */
+  cancelRequestedAt: number | null;
+  cancelReason: string | null;
+  /** A failure decided by the daemon (heartbeat, limit, stall …) while the group is still being killed. */
+  faultRequested: string | null;
+  pauseRequested: boolean;
+  maxRateHz: number;
+  proxy: ProcessRef | null;
+  worker: ProcessRef | null;
+  workerId: string;
+  agentId: string;
+  sessionToken: string | null;
+  workerKind: string | null;
+  protoVersion: string | null;
+  schemaId: string | null;
+  schemaVersion: number | null;
+  supportsPause: boolean;
+  supportsCheckpoint: boolean;
+  /** Checkpoint handed to the next attempt. */
+  resumeFrom: string | null;
+}
+
+/** Fields that change outside a transition. */
+export type RunPatch = Partial<
+  Omit<RunRow, "runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots">
+>;
+
+export interface NewRun {
+  runId: string;
+  name: string;
+  digest: string;
+  maxAttempts: number;
+  priority: number;
+  tags: string[];
+  baseDir: BaseDir;
+  configJson: string;
+  gpusRequested: number;
+  gpusMandatory: boolean;
+  workerId: string;
+  agentId: string;
+}
+
+export interface TransitionRow {
+  /** Over all runs, ascending, never reused. */
+  seq: number;
+  runId: string;
+  from: RunState | null;
+  to: RunState;
+  event: string;
+  reason: string | null;
+  attempt: number;
+  at: number;
+}
+
+/** An entry of the one event log (state changes, metrics of note, checkpoints, artifacts, failures). */
+export interface EventRow {
+  seq: number;
+  at: number;
+  runId: string;
+  runName: string;
+  kind: string;
+  attempt: number;
+  dataJson: string;
+}
+
+export interface RunFilter {
+  states?: readonly RunState[];
+  nameContains?: string;
+  tags?: readonly string[];
+  submittedSince?: number;
+}
+
+export interface ArtifactRow {
+  runId: string;
+  path: string;
+  kind: string;
+  bytes: number;
+  sha256: string;
+  step: number | null;
+  at: number;
+}

@@ -1,0 +1,92 @@
+/** The telemetry log as its readers and writers see it. Implemented by src/telemetry/store.ts. */
+import type { EpisodeRecord, IngestBatch, StepRecord, WorkerEventRecord } from "./batch.ts";
+
+/** A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it. */
+export interface StoredStep extends StepRecord {
+  seq: number;
+  attempt: number;
+  /** Unix nanoseconds as text: the worker's time, else the time of arrival. */
+  tsNs: string;
+}
+export interface StoredEpisode extends Omit<EpisodeRecord, "totalReward"> {
+  seq: number;
+  attempt: number;
+  totalReward: number;
+}
+export interface StoredWorkerEvent extends WorkerEventRecord {
+  seq: number;
+  attempt: number;
+}
+/** A point of a metric series; `seq` counts all metric points of the run. */
+export interface StoredMetric {
+  seq: number;
+  step: number;
+  tsMs: number;
+  name: string;
+  value: number;
+}
+export type TelemetryKind = "steps" | "episodes" | "events" | "metrics";
+export interface StoredOf {
+  steps: StoredStep;
+  episodes: StoredEpisode;
+  events: StoredWorkerEvent;
+  metrics: StoredMetric;
+}
+
+export interface RunTelemetry {
+  steps: number;
+  episodes: number;
+  events: number;
+  metrics: number;
+  otherLines: number;
+  malformedLines: number;
+  violations: Record<string, number>;
+  /** Attempt and byte offset up to which its journal is stored. */
+  attempt: number;
+  journalPosition: number;
+  meanReward100: number | null;
+  lastRecordAt: number | null;
+}
+
+export type IngestResult =
+  | { type: "stored"; position: number; steps: number; episodes: number; events: WorkerEventRecord[] }
+  /** Everything up to `to` was stored before (a repeated delivery). */
+  | { type: "duplicate"; position: number }
+  /** The batch does not begin where the store ends: the proxy must go back to `position`. */
+  | { type: "gap"; position: number };
+
+export interface SeriesBucketRow {
+  firstX: number;
+  lastX: number;
+  min: number;
+  max: number;
+  mean: number;
+  last: number;
+  count: number;
+  atMs: number;
+}
+
+/** The one way to telemetry. Every method is synchronous: SQLite is in the process. */
+export interface TelemetryLog {
+  /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
+  ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
+  /** Stores records that came without a journal (the original's Publish RPCs). */
+  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+  /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
+  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
+  /** The newest seq; 0 when there is none. */
+  head(runId: string, kind: TelemetryKind): number;
+  /** Resolves when head(runId, kind) > since, or when the signal aborts. Costs one entry in a set while it waits. */
+  waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
+  /** Counters of a run; zeros for one that said nothing yet. */
+  summary(runId: string): RunTelemetry;
+  listSeries(runId: string): { name: string; points: number; last: number | null }[];
+  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
+  /** Removes all of a run's telemetry, in bounded pieces, and gives the space back. */
+  delete(runId: string): Promise<void>;
+  countViolation(runId: string, rule: string): void;
+  fileBytes(): number;
+  /** Whether the last write succeeded (false while the disk is full). */
+  writable(): boolean;
+  close(): void;
+}
