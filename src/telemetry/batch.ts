@@ -80,4 +80,6 @@ export interface IngestBatch {
   events: WorkerEventRecord[];
   otherLines: number;
   malformedLines: number;
+  /** Records that do not fit the run's telemetry schema, by "kind: rule". */
+  violations: Record<string, number>;
 }

@@ -84,7 +84,6 @@ export interface TelemetryLog {
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
   /** Removes all of a run's telemetry, in bounded pieces, and gives the space back. */
   delete(runId: string): Promise<void>;
-  countViolation(runId: string, rule: string): void;
   fileBytes(): number;
   /** Whether the last write succeeded (false while the disk is full). */
   writable(): boolean;

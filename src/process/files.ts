@@ -1,0 +1,46 @@
+/** Files that are whole or not there, and the lock that only one process holds. */
+
+/** Writes `text` so that a reader sees the old file or the new one, never a part. @param durable also survives power loss. */
+export function writeFileAtomic(path: string, text: string, options: { mode?: number; durable?: boolean } = {}): void {
+  const temporary = `${path}.${Deno.pid}.${crypto.randomUUID().slice(0, 8)}.tmp`;
+  try {
+    const file = Deno.openSync(temporary, { write: true, createNew: true, mode: options.mode ?? 0o600 });
+    try {
+      const bytes = new TextEncoder().encode(text);
+      for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+      if (options.durable) file.syncSync();
+    } finally {
+      file.close();
+    }
+    Deno.renameSync(temporary, path);
+  } catch (error) {
+    removeIfThere(temporary);
+    throw error;
+  }
+}
+
+export function removeIfThere(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** The file's text; undefined when there is no such file. */
+export function readTextIfThere(path: string): string | undefined {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Takes the lock (flock) that the file stands for; undefined when somebody holds it. It is released with the process at the latest. */
+export function tryLock(path: string): Deno.FsFile | undefined {
+  const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
+  if (file.tryLockSync(true)) return file;
+  file.close();
+  return undefined;
+}

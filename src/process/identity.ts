@@ -1,0 +1,108 @@
+/**
+ * Who a pid really is. A pid alone is never trusted: a process is known by its pid, the kernel's start time of that
+ * pid and the boot it belongs to.
+ */
+import type { ProcessRef } from "../registry/types.ts";
+
+/** What of /proc/PID/stat mosaic needs. */
+interface ProcStat {
+  state: string;
+  processGroup: number;
+  startTicks: string;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) return readByShell(path);
+    // Gone between two looks, or never there.
+    return undefined;
+  }
+}
+
+/** Under a permission set the runtime refuses most of /proc; a shell that may be run can still read it. */
+function readByShell(path: string): string | undefined {
+  const out = new Deno.Command("/bin/sh", {
+    args: ["-c", 'read -r line <"$0" && printf %s "$line"', path],
+    stdin: "null",
+    stderr: "null",
+    env: {},
+    clearEnv: true,
+  }).outputSync();
+  return out.success ? new TextDecoder().decode(out.stdout) : undefined;
+}
+
+function statOf(pid: number): ProcStat | undefined {
+  const text = readText(`/proc/${pid}/stat`);
+  if (text === undefined) return undefined;
+  // The command's name stands in parentheses and may itself hold anything, parentheses too.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return { state: fields[0]!, processGroup: Number(fields[2]), startTicks: fields[19]! };
+}
+
+let bootId: string | undefined;
+function boot(): string {
+  return bootId ??= (readText("/proc/sys/kernel/random/boot_id") ?? "boot").trim();
+}
+
+/** The identity of a living process; undefined when there is none (a zombie counts as none). */
+export function identityOf(pid: number): string | undefined {
+  if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
+  const stat = statOf(pid);
+  return stat === undefined || stat.state === "Z" || stat.state === "X" ? undefined : `${boot()}/${stat.startTicks}`;
+}
+
+/** Whether exactly this process still lives. */
+export function isAlive(process: ProcessRef): boolean {
+  return identityOf(process.pid) === process.identity;
+}
+
+export function processRef(pid: number): ProcessRef | undefined {
+  const identity = identityOf(pid);
+  return identity === undefined ? undefined : { pid, identity };
+}
+
+/**
+ * The living (not zombie) members of a process group.
+ *
+ * Reads all of /proc (by one shell where the runtime refuses to): a group may outlive its leader.
+ */
+export function groupMembers(groupId: number): number[] {
+  const members: number[] = [];
+  for (const [pid, stat] of allStats()) {
+    if (stat.processGroup === groupId && stat.state !== "Z" && stat.state !== "X") members.push(pid);
+  }
+  return members;
+}
+
+function allStats(): [number, ProcStat][] {
+  let pids: number[];
+  try {
+    pids = [...Deno.readDirSync("/proc")].map((e) => Number(e.name)).filter((n) => Number.isSafeInteger(n) && n > 0);
+  } catch {
+    pids = [];
+  }
+  if (pids.length > 0) {
+    try {
+      Deno.readTextFileSync(`/proc/1/stat`);
+      return pids.flatMap((pid) => {
+        const stat = statOf(pid);
+        return stat === undefined ? [] : [[pid, stat] as [number, ProcStat]];
+      });
+    } catch {
+      // Refused: one shell reads them all.
+    }
+  }
+  const out = new Deno.Command("/bin/sh", {
+    args: ["-c", 'for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :'],
+    stdin: "null",
+    stderr: "null",
+    env: {},
+    clearEnv: true,
+  }).outputSync();
+  return new TextDecoder().decode(out.stdout).split("\n").filter((l) => l !== "").map((line) => {
+    const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
+    return [Number.parseInt(line), { state: fields[0]!, processGroup: Number(fields[2]), startTicks: fields[19]! }];
+  });
+}

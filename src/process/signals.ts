@@ -1,0 +1,49 @@
+/** The one way in which mosaic signals a process or a group. */
+import type { ProcessRef } from "../registry/types.ts";
+import { groupMembers, isAlive } from "./identity.ts";
+
+export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
+
+/** kill(0), kill(-0) and kill(-1) reach mosaic itself or everybody: no pid that could mean that is let through. */
+function checked(pid: number): number {
+  if (!Number.isSafeInteger(pid) || pid <= 1) throw new TypeError(`refusing to signal pid ${pid}`);
+  return pid;
+}
+
+/** Signals one process if it is still the one that was meant; false when it is gone. */
+export function signalProcess(process: ProcessRef, signal: Signal): boolean {
+  if (!isAlive(process)) return false;
+  return send(checked(process.pid), signal);
+}
+
+/**
+ * Signals the group that `leader` leads. The leader may be gone while its group lives on (its pid is not given out again
+ * as long as the group exists), so only a *different* living process under that pid stops the signal.
+ */
+export function signalGroup(leader: ProcessRef, signal: Signal): boolean {
+  if (!groupIsOurs(leader)) return false;
+  return send(-checked(leader.pid), signal);
+}
+
+/** Whether any member of the leader's group still lives; zombies do not count. */
+export function groupAlive(leader: ProcessRef): boolean {
+  return groupIsOurs(leader) && groupMembers(leader.pid).length > 0;
+}
+
+function groupIsOurs(leader: ProcessRef): boolean {
+  if (isAlive(leader)) return true;
+  // The leader is gone. A living process with its pid is another one that got the number after the group had ended.
+  return !groupMembers(leader.pid).includes(leader.pid);
+}
+
+function send(target: number, signal: Signal): boolean {
+  try {
+    Deno.kill(target, signal);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || (error instanceof Error && error.message.includes("ESRCH"))) {
+      return false;
+    }
+    throw error;
+  }
+}
