@@ -1,0 +1,84 @@
+#!/bin/sh
+# mosaic @VERSION@ (@COMMIT@), the portable form: this script, then Deno's runtime and the program, both compressed.
+# It unpacks them once into a directory named by their checksum, and from then on is only an exec away from them.
+fail() { printf 'mosaic: %s\n' "$1" >&2; exit 4; }
+
+case $0 in
+*/*) self=$0 ;;
+*) self=$(command -v -- "$0") || self=./$0 ;;
+esac
+case $self in
+/*) ;;
+*) self=$PWD/$self ;;
+esac
+[ -r "$self" ] || fail "cannot read its own file $self; start it by its path"
+
+# Present, whole and ours? Sizes are compared at every start, checksums once, when it is unpacked.
+whole() {
+  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/mosaic.js" ] &&
+    [ "$(($(wc -c <"$1/deno")))" = @DENO_SIZE@ ] && [ "$(($(wc -c <"$1/mosaic.js")))" = @PROGRAM_SIZE@ ]
+}
+
+checked() { # FILE SHA256
+  if command -v sha256sum >/dev/null 2>&1; then
+    sum=$(sha256sum <"$1") && [ "${sum%% *}" = "$2" ]
+  else
+    return 0 # gzip's own CRC has been checked
+  fi
+}
+
+refuse() { printf '%s' "$1"; exit 1; }
+
+unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
+  umask 077
+  mkdir -p "$1" || refuse "cannot create $1"
+  [ -O "$1" ] || refuse "$1 belongs to somebody else"
+  part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
+  trap 'rm -rf "$part"' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  tail -c +@DENO_OFFSET@ "$self" | head -c @DENO_PACKED@ | gzip -dc >"$part/deno" &&
+    tail -c +@PROGRAM_OFFSET@ "$self" | head -c @PROGRAM_PACKED@ | gzip -dc >"$part/mosaic.js" ||
+    refuse "cannot unpack into $1: the disk is full, or this file is damaged (then copy it again)"
+  checked "$part/deno" @DENO_SHA256@ && checked "$part/mosaic.js" @PROGRAM_SHA256@ ||
+    refuse "what was unpacked does not match its checksum: this file is damaged, copy it again"
+  chmod 700 "$part/deno" && mkdir "$part/cache" || refuse "cannot write to $1"
+  [ -x "$part/deno" ] || refuse "programs cannot be executed in $1 (mounted noexec)"
+  sync "$part/deno" "$part/mosaic.js"
+  if ! whole "$1/@KEY@"; then
+    # A damaged copy goes. Of several first starts at once one rename wins, and all use its result.
+    rm -rf "$1/@KEY@"
+    mv "$part" "$1/@KEY@"
+    rm -rf "$1/@KEY@/${part##*/}"
+  fi
+  whole "$1/@KEY@" || refuse "cannot complete $1/@KEY@"
+) 2>/dev/null
+
+candidates() {
+  printf '%s\n' "${MOSAIC_CACHE_DIR:-}" "${XDG_CACHE_HOME:+$XDG_CACHE_HOME/mosaic}" "${HOME:+$HOME/.cache/mosaic}" \
+    "${TMPDIR:-/tmp}/mosaic-cache-$(id -u)" "/dev/shm/mosaic-cache-$(id -u)"
+}
+
+home=
+old_ifs=$IFS
+IFS='
+'
+for base in $(candidates); do
+  case $base in /*) whole "$base/@KEY@" && home=$base/@KEY@ && break ;; esac
+done
+if [ -z "$home" ]; then
+  reasons=
+  for base in $(candidates); do
+    case $base in /*) ;; *) continue ;; esac
+    why=$(unpack "$base") && home=$base/@KEY@ && break
+    reasons="$reasons
+  ${why:-cannot use $base}"
+  done
+  [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
+fi
+IFS=$old_ifs
+
+MOSAIC_EXECUTABLE=$self DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=1
+export MOSAIC_EXECUTABLE DENO_DIR DENO_NO_UPDATE_CHECK
+exec "$home/deno" run --no-config --no-lock --no-remote --no-npm --cached-only --no-prompt --quiet @FLAGS@ "$home/mosaic.js" "$@"
+exit 4
