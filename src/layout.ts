@@ -53,7 +53,7 @@ export class Layout {
     return `${this.logs}/daemon.log`;
   }
   baseDir(base: BaseDir): string {
-    return base === "evals" || base === "custom_scripts" ? `${this.stateDir}/${base}` : `${this.trainer}/runs`;
+    return `${this.trainer}/${base}`;
   }
   runDir(base: BaseDir, runId: string): string {
     return `${this.baseDir(base)}/${runId}`;
