@@ -1,0 +1,57 @@
+/** What will be done to whom and when, from a seed. */
+import { Random } from "./random.ts";
+
+export type Fault =
+  | { type: "kill-daemon"; downMs: number }
+  | { type: "stop-daemon"; forMs: number }
+  | { type: "restart-daemon"; downMs: number }
+  | { type: "kill-proxy"; run: number }
+  | { type: "stop-proxy"; run: number; forMs: number }
+  | { type: "kill-worker"; run: number }
+  | { type: "stop-worker"; run: number; forMs: number }
+  | { type: "cut-connections" }
+  | { type: "cancel"; run: number };
+
+export interface RunPlan {
+  lines: number;
+  exitCode: number;
+  pauseMs: number;
+}
+
+export interface Schedule {
+  seed: number;
+  runs: RunPlan[];
+  faults: { afterMs: number; fault: Fault }[];
+}
+
+export function scheduleOf(seed: number): Schedule {
+  const random = new Random(seed);
+  const runs = Array.from({ length: random.int(1, 3) }, () => ({
+    lines: random.int(300, 6000),
+    exitCode: random.chance(0.2) ? 3 : 0,
+    pauseMs: random.int(0, 20),
+  }));
+  const run = () => random.int(0, runs.length - 1);
+  const faults = Array.from({ length: random.int(2, 6) }, () => {
+    const roll = random.next();
+    const fault: Fault = roll < 0.24
+      ? { type: "kill-daemon", downMs: random.int(0, 800) }
+      : roll < 0.32
+      ? { type: "stop-daemon", forMs: random.int(50, 900) }
+      : roll < 0.40
+      ? { type: "restart-daemon", downMs: random.int(0, 400) }
+      : roll < 0.62
+      ? { type: "kill-proxy", run: run() }
+      : roll < 0.70
+      ? { type: "stop-proxy", run: run(), forMs: random.int(50, 900) }
+      : roll < 0.76
+      ? { type: "kill-worker", run: run() }
+      : roll < 0.82
+      ? { type: "stop-worker", run: run(), forMs: random.int(50, 600) }
+      : roll < 0.95
+      ? { type: "cut-connections" }
+      : { type: "cancel", run: run() };
+    return { afterMs: random.int(0, 900), fault };
+  });
+  return { seed, runs, faults };
+}
