@@ -1,0 +1,67 @@
+/** Who is signalled, and who never is. */
+import assert from "node:assert/strict";
+import { groupMembers, identityOf, isAlive, processRef } from "../../src/process/identity.ts";
+import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
+
+/** A shell that leads its own session and group; it says "ready" when its script has come that far. */
+async function leader(script: string) {
+  const child = new Deno.Command("/bin/sh", {
+    args: ["-c", script],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+  const reader = child.stdout.getReader();
+  let said = "";
+  while (!said.includes("\n")) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    said += new TextDecoder().decode(value);
+  }
+  await reader.cancel();
+  return { child, ref: processRef(child.pid)!, said: said.trim() };
+}
+
+Deno.test("identity: a living process has one that stays; an ended one has none", async () => {
+  const { child, ref } = await leader("echo ready; exec sleep 600");
+  assert.equal(identityOf(child.pid), ref.identity);
+  assert.ok(isAlive(ref));
+  assert.ok(!isAlive({ pid: child.pid, identity: "another-boot/1" }), "another process under this pid");
+  assert.ok(signalProcess(ref, "SIGKILL"));
+  await child.status;
+  assert.equal(identityOf(child.pid), undefined);
+  assert.ok(!isAlive(ref));
+  assert.equal(signalProcess(ref, "SIGKILL"), false);
+});
+
+Deno.test("identity: pids that mean many processes, or none, belong to nobody", () => {
+  for (const pid of [0, 1, -1, -5, 1.5, NaN]) assert.equal(identityOf(pid), undefined);
+});
+
+Deno.test("signals: a group is reached after its leader has gone, grandchildren included", async () => {
+  const { child, ref, said } = await leader("sleep 600 >/dev/null & echo $!; exit 0");
+  await child.status;
+  assert.ok(!isAlive(ref));
+  assert.deepEqual(groupMembers(ref.pid), [Number(said)]);
+  assert.ok(groupAlive(ref));
+  assert.ok(signalGroup(ref, "SIGKILL"));
+  while (groupAlive(ref)) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.equal(identityOf(Number(said)), undefined);
+});
+
+Deno.test("signals: a process that got the pid later is left alone", async () => {
+  const { child, ref } = await leader("echo ready; exec sleep 600");
+  const earlier = { pid: ref.pid, identity: "another-boot/1" };
+  assert.equal(signalProcess(earlier, "SIGKILL"), false);
+  assert.equal(signalGroup(earlier, "SIGKILL"), false);
+  assert.ok(isAlive(ref));
+  signalGroup(ref, "SIGKILL");
+  await child.status;
+});
+
+Deno.test("signals: pid 0 and 1 are refused, whatever the identity says", () => {
+  for (const pid of [0, 1, -1]) {
+    assert.throws(() => signalGroup({ pid, identity: "x" }, "SIGTERM"), /refusing to signal/);
+  }
+});
