@@ -40,7 +40,8 @@ Deno.test("identity: pids that mean many processes, or none, belong to nobody", 
 });
 
 Deno.test("signals: a group is reached after its leader has gone, grandchildren included", async () => {
-  const { child, ref, said } = await leader("sleep 600 >/dev/null & echo $!; exit 0");
+  const { child, ref, said } = await leader("sleep 600 >/dev/null & echo $!; wait");
+  signalProcess(ref, "SIGKILL");
   await child.status;
   assert.ok(!isAlive(ref));
   assert.deepEqual(groupMembers(ref.pid), [Number(said)]);
