@@ -1,0 +1,113 @@
+/**
+ * Who starts now: a pure function of the waiting runs and of what is free.
+ *
+ * Higher priority first, then first come, first served. A run whose GPUs are mandatory gets all of them or waits, and
+ * while it waits nobody behind it may take a GPU: otherwise a stream of small runs would starve it for ever. Runs that
+ * need no GPU pass it. A run whose GPUs are not mandatory takes what is free, down to none.
+ */
+
+export interface WaitingRun {
+  runId: string;
+  priority: number;
+  /** Unix milliseconds; ties are broken by run id. */
+  createdAt: number;
+  gpusRequested: number;
+  gpusMandatory: boolean;
+  /** Slots that it holds already, from a start that did not come to its end. */
+  heldSlots: readonly number[];
+  /** Unix milliseconds before which it may not start (back-off of the restart policy). */
+  notBefore: number | null;
+}
+
+export interface Capacity {
+  /** Unix milliseconds. */
+  now: number;
+  freeSlots: readonly number[];
+  /** All slots of the host, free or not. */
+  totalSlots: number;
+  /** Runs that have processes. */
+  running: number;
+  maxRuns: number;
+  /** Runs whose proxy has not registered yet. Starting too many at once would make each miss its handshake. */
+  starting: number;
+  maxStarting: number;
+}
+
+export interface Start {
+  runId: string;
+  /** Those to claim for it; none when it holds some already. */
+  slots: number[];
+}
+
+export interface QueueEntry {
+  runId: string;
+  /** 1 is next. */
+  position: number;
+  /** What it waits for, for people. */
+  waitingFor: string;
+}
+
+export interface Schedule {
+  start: Start[];
+  queue: QueueEntry[];
+  /** Unix milliseconds at which the next back-off ends. */
+  wakeAt: number | undefined;
+}
+
+function gpus(count: number): string {
+  return count === 1 ? "1 GPU" : `${count} GPUs`;
+}
+
+function inOrder(a: WaitingRun, b: WaitingRun): number {
+  return b.priority - a.priority || a.createdAt - b.createdAt || (a.runId < b.runId ? -1 : 1);
+}
+
+export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Schedule {
+  const isDue = (run: WaitingRun) => run.notBefore === null || run.notBefore <= capacity.now;
+  const due = waiting.filter(isDue).toSorted(inOrder);
+  const backingOff = waiting.filter((run) => !isDue(run)).toSorted((a, b) =>
+    a.notBefore! - b.notBefore! || inOrder(a, b)
+  );
+
+  const free = capacity.freeSlots.toSorted((a, b) => a - b);
+  let running = capacity.running;
+  let starting = capacity.starting;
+  let keptForAnother = false;
+  const start: Start[] = [];
+  const queue: QueueEntry[] = [];
+  const wait = (run: WaitingRun, waitingFor: string) =>
+    queue.push({ runId: run.runId, position: queue.length + 1, waitingFor });
+
+  for (const run of due) {
+    if (running >= capacity.maxRuns) {
+      wait(run, `a place among the ${capacity.maxRuns} runs that may run at once`);
+      continue;
+    }
+    if (starting >= capacity.maxStarting) {
+      wait(run, "its turn to start");
+      continue;
+    }
+    const available = keptForAnother ? 0 : free.length;
+    const holdsEnough = run.heldSlots.length > 0 || run.gpusRequested === 0;
+    if (run.gpusMandatory && !holdsEnough && run.gpusRequested > available) {
+      if (run.gpusRequested > capacity.totalSlots) {
+        wait(run, `${gpus(run.gpusRequested)}, and this host has ${capacity.totalSlots}`);
+      } else {
+        wait(
+          run,
+          `${gpus(run.gpusRequested)} (${keptForAnother ? "runs before it want GPUs too" : `${free.length} free`})`,
+        );
+        keptForAnother = true;
+      }
+      continue;
+    }
+    const slots = holdsEnough ? [] : free.splice(0, Math.min(run.gpusRequested, available));
+    start.push({ runId: run.runId, slots });
+    running++;
+    starting++;
+  }
+  for (const run of backingOff) {
+    wait(run, `its next attempt at ${new Date(run.notBefore!).toISOString()}`);
+  }
+  return { start, queue, wakeAt: backingOff[0]?.notBefore ?? undefined };
+}

@@ -1,0 +1,34 @@
+/** Load, memory and disk of the host, as far as the runtime can tell. Bytes throughout. */
+import { statfsSync } from "node:fs";
+
+export function cpuCount(): number {
+  return navigator.hardwareConcurrency;
+}
+
+/** Means over 1, 5 and 15 minutes; empty where they may not be read. */
+export function loadAverage(): number[] {
+  try {
+    return Deno.loadavg();
+  } catch {
+    return [];
+  }
+}
+
+export function memory(): { total: number; available: number } {
+  try {
+    const info = Deno.systemMemoryInfo();
+    return { total: info.total, available: info.available };
+  } catch {
+    return { total: 0, available: 0 };
+  }
+}
+
+/** Of the file system that holds `path`; `available` is what an unprivileged process may still use. */
+export function disk(path: string): { total: number; available: number } {
+  try {
+    const stats = statfsSync(path);
+    return { total: stats.blocks * stats.bsize, available: stats.bavail * stats.bsize };
+  } catch {
+    return { total: 0, available: 0 };
+  }
+}

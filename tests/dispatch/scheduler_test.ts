@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { type Capacity, schedule, type WaitingRun } from "../../src/dispatch/scheduler.ts";
+
+function run(runId: string, fields: Partial<WaitingRun> = {}): WaitingRun {
+  return {
+    runId,
+    priority: 0,
+    createdAt: Number(runId.slice(1)),
+    gpusRequested: 0,
+    gpusMandatory: false,
+    heldSlots: [],
+    notBefore: null,
+    ...fields,
+  };
+}
+
+const ROOM: Capacity = {
+  now: 1000,
+  freeSlots: [0, 1, 2, 3],
+  totalSlots: 4,
+  running: 0,
+  maxRuns: 100,
+  starting: 0,
+  maxStarting: 100,
+};
+const mandatory = (n: number): Partial<WaitingRun> => ({ gpusRequested: n, gpusMandatory: true });
+const started = (waiting: WaitingRun[], capacity: Partial<Capacity> = {}) =>
+  schedule(waiting, { ...ROOM, ...capacity }).start;
+
+Deno.test("scheduler: higher priority first, then first come, first served", () => {
+  const waiting = [run("r3"), run("r1"), run("r2", { priority: 5 })];
+  assert.deepEqual(started(waiting).map((s) => s.runId), ["r2", "r1", "r3"]);
+});
+
+Deno.test("scheduler: no more runs than may run, and than may start, at once", () => {
+  const waiting = [run("r1"), run("r2"), run("r3")];
+  assert.deepEqual(started(waiting, { running: 4, maxRuns: 6 }).map((s) => s.runId), ["r1", "r2"]);
+  assert.deepEqual(started(waiting, { starting: 1, maxStarting: 2 }).map((s) => s.runId), ["r1"]);
+  const { queue } = schedule(waiting, { ...ROOM, running: 1, maxRuns: 1 });
+  assert.deepEqual(queue.map((q) => q.position), [1, 2, 3]);
+  assert.match(queue[0]!.waitingFor, /1 runs that may run/);
+});
+
+Deno.test("scheduler: mandatory GPUs are given all or none, lowest free slots first", () => {
+  assert.deepEqual(started([run("r1", mandatory(2))], { freeSlots: [3, 1, 2] }), [{ runId: "r1", slots: [1, 2] }]);
+  const { start, queue } = schedule([run("r1", mandatory(2))], { ...ROOM, freeSlots: [3] });
+  assert.deepEqual(start, []);
+  assert.deepEqual(queue, [{ runId: "r1", position: 1, waitingFor: "2 GPUs (1 free)" }]);
+});
+
+Deno.test("scheduler: while a run waits for its GPUs nobody behind it takes one, but runs without GPUs pass", () => {
+  const waiting = [run("r1", mandatory(3)), run("r2", mandatory(1)), run("r3"), run("r4", { gpusRequested: 1 })];
+  const { start, queue } = schedule(waiting, { ...ROOM, freeSlots: [0, 1] });
+  assert.deepEqual(start, [{ runId: "r3", slots: [] }, { runId: "r4", slots: [] }]);
+  assert.deepEqual(queue.map((q) => q.runId), ["r1", "r2"]);
+  assert.match(queue[1]!.waitingFor, /runs before it want GPUs too/);
+});
+
+Deno.test("scheduler: a demand that this host cannot meet blocks nobody", () => {
+  const { start, queue } = schedule([run("r1", mandatory(9)), run("r2", mandatory(4))], ROOM);
+  assert.deepEqual(start, [{ runId: "r2", slots: [0, 1, 2, 3] }]);
+  assert.equal(queue[0]!.waitingFor, "9 GPUs, and this host has 4");
+});
+
+Deno.test("scheduler: GPUs that are not mandatory are taken as far as there are any", () => {
+  const wanting = run("r1", { gpusRequested: 3 });
+  assert.deepEqual(started([wanting], { freeSlots: [2] }), [{ runId: "r1", slots: [2] }]);
+  assert.deepEqual(started([wanting], { freeSlots: [] }), [{ runId: "r1", slots: [] }]);
+});
+
+Deno.test("scheduler: a run that holds its slots already starts with those", () => {
+  const holder = run("r1", { ...mandatory(2), heldSlots: [0, 1] });
+  assert.deepEqual(started([holder], { freeSlots: [] }), [{ runId: "r1", slots: [] }]);
+});
+
+Deno.test("scheduler: a back-off keeps a run out of everybody's way and says when to look again", () => {
+  const waiting = [
+    run("r1", { ...mandatory(4), notBefore: 5000 }),
+    run("r2", mandatory(4)),
+    run("r3", { notBefore: 3000 }),
+  ];
+  const { start, queue, wakeAt } = schedule(waiting, ROOM);
+  assert.deepEqual(start.map((s) => s.runId), ["r2"]);
+  assert.deepEqual(queue.map((q) => q.runId), ["r3", "r1"]);
+  assert.equal(wakeAt, 3000);
+});
