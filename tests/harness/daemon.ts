@@ -1,0 +1,154 @@
+/** A real daemon in a process of its own, for tests. */
+import { processRef } from "../../src/process/identity.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
+import { signalProcess } from "../../src/process/signals.ts";
+import { Layout } from "../../src/layout.ts";
+import type { ProcessRef } from "../../src/registry/types.ts";
+import { killProcessesOf } from "./processes.ts";
+import { until } from "./wait.ts";
+
+export const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+
+export interface TestDaemonOptions {
+  /** Further options of `mosaic daemon`. */
+  args?: string[];
+  /** Added to the test's own environment. */
+  env?: Record<string, string>;
+  /** `--gpus`; none by default. */
+  gpus?: string;
+  /** Instead of a directory of the harness's own; it is kept then. */
+  stateDir?: string;
+  /** What to run instead of `deno run -A src/main.ts`, such as a built executable. */
+  program?: string[];
+}
+
+export class TestDaemon implements AsyncDisposable {
+  readonly stateDir: string;
+  readonly layout: Layout;
+  readonly #options: TestDaemonOptions;
+  readonly #ownsDirectory: boolean;
+  #child: Deno.ChildProcess | undefined;
+  #process: ProcessRef | undefined;
+  #address = "";
+  #http = "";
+
+  private constructor(options: TestDaemonOptions) {
+    this.#options = options;
+    this.#ownsDirectory = options.stateDir === undefined;
+    this.stateDir = options.stateDir ?? Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+    this.layout = new Layout(this.stateDir);
+  }
+
+  /** Starts a daemon and waits until it answers. */
+  static async start(options: TestDaemonOptions = {}): Promise<TestDaemon> {
+    const daemon = new TestDaemon(options);
+    try {
+      await daemon.#start();
+    } catch (error) {
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+    return daemon;
+  }
+
+  /** gRPC address, HOST:PORT. */
+  get address(): string {
+    return this.#address;
+  }
+  /** The page's address, HOST:PORT. */
+  get http(): string {
+    return this.#http;
+  }
+  get pid(): number {
+    return this.#process!.pid;
+  }
+  /** What the daemon printed, for messages. */
+  output(): string {
+    return readTextIfThere(`${this.stateDir}/test-output.txt`) ?? "";
+  }
+
+  /** Ends it as a crash does. */
+  async kill9(): Promise<void> {
+    if (this.#child === undefined) return;
+    if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
+    await this.#child.status;
+    this.#child = undefined;
+  }
+
+  /** Ends it in order (SIGTERM), runs living on. @returns its exit code */
+  async stop(): Promise<number> {
+    if (this.#child === undefined) return 0;
+    const child = this.#child;
+    if (this.#process !== undefined) signalProcess(this.#process, "SIGTERM");
+    const timer = setTimeout(() => this.#process && signalProcess(this.#process, "SIGKILL"), 60_000);
+    const status = await child.status;
+    clearTimeout(timer);
+    this.#child = undefined;
+    return status.code;
+  }
+
+  /** Starts it again on the same directory and the same ports. */
+  async restart(): Promise<void> {
+    await this.kill9();
+    await this.#start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill9();
+    await killProcessesOf(this.stateDir);
+    if (this.#ownsDirectory) await Deno.remove(this.stateDir, { recursive: true });
+  }
+
+  async #start(): Promise<void> {
+    const given = this.#options.args ?? [];
+    const fixed = this.#address !== "";
+    // Fixed ports below the ephemeral range, so that a restart finds them free again.
+    for (let attempt = 0;; attempt++) {
+      if (!fixed) {
+        const port = 20_000 + Math.floor(Math.random() * 6000) * 2;
+        this.#address = `127.0.0.1:${port}`;
+        this.#http = `127.0.0.1:${port + 1}`;
+      }
+      const args = [...this.#program(), "daemon", "--state-dir", this.stateDir, "--gpus", this.#options.gpus ?? "0"];
+      if (!given.includes("--listen")) args.push("--listen", this.#address);
+      if (!given.includes("--http")) args.push("--http", this.#http);
+      const output = `${this.stateDir}/test-output.txt`;
+      this.#child = new Deno.Command("/bin/sh", {
+        args: ["-c", 'exec "$@" >>"$0" 2>&1', output, ...args, ...given],
+        env: this.#options.env,
+        stdin: "null",
+        stdout: "null",
+        stderr: "null",
+      }).spawn();
+      this.#process = processRef(this.#child.pid);
+      const ended = await this.#answersOrEnds(this.#child);
+      if (ended === undefined) return;
+      this.#child = undefined;
+      if (ended === ADDRESS_TAKEN && !fixed && attempt < 10) continue;
+      throw new Error(`the daemon exited with ${ended}:\n${this.output()}`);
+    }
+  }
+
+  #program(): string[] {
+    return this.#options.program ?? [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", MAIN];
+  }
+
+  /** Undefined once daemon.json of this very process is there; the exit code if it ends before. */
+  async #answersOrEnds(child: Deno.ChildProcess): Promise<number | undefined> {
+    let code: number | undefined;
+    child.status.then((status) => code = status.code);
+    await until(() => {
+      if (code !== undefined) return true;
+      const text = readTextIfThere(this.layout.daemonJson);
+      if (text === undefined) return false;
+      const file = JSON.parse(text) as { pid: number; listen: string; http: string };
+      if (file.pid !== child.pid) return false;
+      this.#address = file.listen;
+      this.#http = file.http;
+      return true;
+    }, { what: "the daemon to be ready", state: () => this.output().slice(-2000) });
+    return code;
+  }
+}
+
+const ADDRESS_TAKEN = 3;
