@@ -14,7 +14,7 @@ import { VERSION } from "../src/version.ts";
 import stub from "./compile/stub.sh" with { type: "text" };
 
 const root = new URL("..", import.meta.url).pathname;
-const PERMISSION_FLAGS = ["-A"];
+const PERMISSION_FLAGS = ["-A", "--unstable-net"];
 
 function fail(message: string): never {
   console.error(`compile: ${message}`);

@@ -1,0 +1,177 @@
+/**
+ * Delivers the event log to URLs: one for the whole daemon, and one per run that names `metadata.webhook`.
+ *
+ * Each target is a cursor over the registry's events, kept in a file, so that a restart goes on where it was. Delivery is
+ * in order and at least once; an event that a target has refused for good (4xx) or for `giveUpAfter` attempts is
+ * skipped with a warning. A target that is down holds up nobody else.
+ */
+import type { Registry } from "../registry/registry.ts";
+import type { EventRow } from "../registry/types.ts";
+import type { Logger } from "../log.ts";
+import { messageOf } from "../errors.ts";
+import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
+import { signedHeaders } from "./signature.ts";
+
+export interface WebhookOptions {
+  registry: Registry;
+  log: Logger;
+  /** Where the cursors are kept. */
+  stateFile: string;
+  secret: string;
+  /** Gets the events of all runs. */
+  daemonUrl?: string;
+  /** The URL that a run's config names. */
+  urlOfRun: (runId: string) => string | undefined;
+  /** Attempts per event; the waits between them double from `firstRetryMs` to five minutes. */
+  giveUpAfter?: number;
+  firstRetryMs?: number;
+  /** Per request. */
+  timeoutMs?: number;
+}
+
+interface Target {
+  url: string;
+  /** Undefined for the daemon-wide one. */
+  runId?: string;
+  seq: number;
+}
+
+const RETRY_CAP_MS = 300_000;
+const PAGE = 100;
+/** The events that end a run: nothing of note follows before somebody retries it. */
+const LAST_KINDS = new Set(["completed", "failed", "cancelled", "deleted"]);
+
+export class Webhooks {
+  readonly #options: WebhookOptions;
+  readonly #targets = new Map<string, Target>();
+  readonly #stop = new AbortController();
+  readonly #work: Promise<void>[] = [];
+  #seen: number;
+
+  constructor(options: WebhookOptions) {
+    this.#options = options;
+    const saved = JSON.parse(readTextIfThere(options.stateFile) ?? "null") as
+      | { seen: number; targets: Target[] }
+      | null;
+    this.#seen = saved?.seen ?? options.registry.eventHead();
+    for (const target of saved?.targets ?? []) {
+      if (target.runId !== undefined || target.url === options.daemonUrl) this.#add(target);
+    }
+    if (options.daemonUrl !== undefined && !this.#targets.has(options.daemonUrl)) {
+      this.#add({ url: options.daemonUrl, seq: this.#seen });
+    }
+    this.#work.push(this.#discover());
+  }
+
+  /** Ends after the requests under way; what is not delivered is delivered by the next start. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await Promise.all(this.#work);
+    this.#save();
+  }
+
+  #key(target: Target): string {
+    return target.runId === undefined ? target.url : `${target.runId} ${target.url}`;
+  }
+
+  #add(target: Target): void {
+    this.#targets.set(this.#key(target), target);
+    this.#work.push(this.#deliverAll(target));
+  }
+
+  #save(): void {
+    const state = { seen: this.#seen, targets: [...this.#targets.values()] };
+    try {
+      writeFileAtomic(this.#options.stateFile, JSON.stringify(state));
+    } catch (error) {
+      this.#options.log.warn({ error: messageOf(error) }, "webhook cursors not saved; a restart repeats deliveries");
+    }
+  }
+
+  /** Follows the log for runs that name a URL of their own. */
+  async #discover(): Promise<void> {
+    const { registry, urlOfRun } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
+        if (event.kind === "queued") {
+          const url = urlOfRun(event.runId);
+          const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
+          if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
+        }
+        this.#seen = event.seq;
+      }
+      if (this.#seen < registry.eventHead()) continue;
+      await registry.waitEventsBeyond(this.#seen, this.#stop.signal);
+    }
+  }
+
+  async #deliverAll(target: Target): Promise<void> {
+    const { registry } = this.#options;
+    const stop = this.#stop.signal;
+    while (!stop.aborted) {
+      const page = registry.eventsSince(target.seq, { runId: target.runId, limit: PAGE });
+      for (const event of page) {
+        if (!await this.#deliver(target, event)) return;
+        target.seq = event.seq;
+        if (target.runId !== undefined && LAST_KINDS.has(event.kind)) {
+          this.#targets.delete(this.#key(target));
+          this.#save();
+          return;
+        }
+      }
+      if (page.length > 0) {
+        this.#save();
+        continue;
+      }
+      await registry.waitEventsBeyond(Math.max(target.seq, registry.eventHead()), stop);
+    }
+  }
+
+  /** False when the daemon stops before the event got through. */
+  async #deliver(target: Target, event: EventRow): Promise<boolean> {
+    const { log, secret, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const body = JSON.stringify({
+      type: `run.${event.kind}`,
+      timestamp: new Date(event.at).toISOString(),
+      data: {
+        seq: event.seq,
+        run_id: event.runId,
+        run_name: event.runName,
+        attempt: event.attempt,
+        ...JSON.parse(event.dataJson),
+      },
+    });
+    for (let attempt = 1;; attempt++) {
+      let why: string;
+      try {
+        const now = Math.floor(Date.now() / 1000);
+        const response = await fetch(target.url, {
+          method: "POST",
+          headers: signedHeaders(secret, `event-${event.seq}`, now, body),
+          body,
+          redirect: "manual",
+          signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(timeoutMs)]),
+        });
+        await response.body?.cancel();
+        if (response.ok) return true;
+        why = `HTTP ${response.status}`;
+        const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
+        if (final) attempt = giveUpAfter;
+      } catch (error) {
+        if (this.#stop.signal.aborted) return false;
+        why = messageOf(error);
+      }
+      if (attempt >= giveUpAfter) {
+        log.warn({ run: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
+        return true;
+      }
+      const wait = Math.min(RETRY_CAP_MS, firstRetryMs * 2 ** (attempt - 1));
+      log.debug({ run: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, wait);
+        this.#stop.signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+      });
+      if (this.#stop.signal.aborted) return false;
+    }
+  }
+}
