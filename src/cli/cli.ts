@@ -1,4 +1,80 @@
-/** Placeholder until its owner lands it. */
-export function runCli(_args: string[]): Promise<number> {
-  return Promise.resolve(70);
+/** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
+import { messageOf, MosaicError } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import { type Context, realContext } from "./context.ts";
+import { EXIT, exitOfError } from "./exit.ts";
+import { didYouMean } from "./nearest.ts";
+import { overview } from "./overview.ts";
+import { ReaderGone } from "./output.ts";
+import { findVerb, type Verb, VERBS } from "./verbs.ts";
+
+/** Runs one command. Gives the exit code (src/cli/exit.ts); never throws. */
+export async function runCli(args: string[], context: Context = realContext()): Promise<number> {
+  try {
+    return await dispatch(args, context);
+  } catch (error) {
+    if (error instanceof ReaderGone) return EXIT.ok;
+    return report(error, context);
+  }
+}
+
+async function dispatch(args: string[], context: Context): Promise<number> {
+  const [first, ...rest] = args;
+  if (first === undefined) {
+    context.err.write(overview());
+    return EXIT.usage;
+  }
+  if (first === "--version" || first === "-V" || first === "version") {
+    context.out.write(`mosaic ${VERSION}\n`);
+    return EXIT.ok;
+  }
+  if (first === "--help" || first === "-h" || (first === "help" && rest.length === 0)) {
+    context.out.write(overview());
+    return EXIT.ok;
+  }
+  if (first === "help") return await dispatch([rest[0]!, "--help"], context);
+  const verb = findVerb(first);
+  if (verb === undefined) {
+    const what = first.startsWith("-") ? `unknown option ${first}` : `unknown command "${first}"`;
+    const names = VERBS.flatMap((v) => [v.name, ...v.aliases ?? []]);
+    throw new MosaicError("invalid_argument", `${what}.${didYouMean(first, names)}`, {
+      hint: `"mosaic --help" lists all commands.`,
+    });
+  }
+  return verb.run !== undefined ? await verb.run(rest) : await runVerb(verb, rest, context);
+}
+
+async function runVerb(verb: Verb, args: string[], context: Context): Promise<number> {
+  const [{ CommanderError }, { newCommand }, module] = await Promise.all([
+    import("commander"),
+    import("./command.ts"),
+    verb.load!(),
+  ]);
+  const result = { code: EXIT.ok as number };
+  const command = newCommand(verb, context);
+  module.define(command, context, result);
+  try {
+    await command.parseAsync(args, { from: "user" });
+  } catch (error) {
+    // Commander has written its message (or the help that was asked for).
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    throw error;
+  }
+  return result.code;
+}
+
+/** One line that says what is wrong, one that says what to do. */
+function report(error: unknown, context: Context): number {
+  const lines = [`mosaic: ${messageOf(error)}`];
+  if (error instanceof MosaicError && error.hint) lines.push(`  ${error.hint}`);
+  if (!(error instanceof MosaicError)) {
+    lines.push("  This is a defect of mosaic; MOSAIC_TRACE=1 shows where it happened.");
+    if (context.env("MOSAIC_TRACE") && error instanceof Error) lines.push(error.stack ?? "");
+  }
+  try {
+    context.err.write(`${lines.join("\n")}\n`);
+  } catch (writing) {
+    if (!(writing instanceof ReaderGone)) throw writing;
+  }
+  return exitOfError(error);
 }

@@ -1,0 +1,76 @@
+/**
+ * A pole on a cart, with the constants, the integrator (explicit Euler) and the termination rules of Gymnasium's
+ * CartPole-v1, so that the demo's rewards mean what they mean there.
+ */
+import type { Random } from "./random.ts";
+
+const GRAVITY = 9.8; // m/s²
+const CART_MASS = 1.0; // kg
+const POLE_MASS = 0.1; // kg
+const TOTAL_MASS = CART_MASS + POLE_MASS;
+const HALF_POLE_LENGTH = 0.5; // m
+const POLE_MASS_LENGTH = POLE_MASS * HALF_POLE_LENGTH;
+const FORCE = 10.0; // N
+const TIME_STEP = 0.02; // s
+
+/** The episode is lost beyond these. */
+export const MAX_ANGLE = (12 * 2 * Math.PI) / 360; // rad
+export const MAX_POSITION = 2.4; // m
+/** The episode is truncated (won) at this many steps. */
+export const MAX_EPISODE_STEPS = 500;
+
+/** Cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s). */
+export type CartPoleState = readonly [number, number, number, number];
+/** 0 pushes the cart to the left, 1 to the right. */
+export type CartPoleAction = 0 | 1;
+
+/** One time step of the physics. */
+export function advance(state: CartPoleState, action: CartPoleAction): CartPoleState {
+  const [x, xDot, theta, thetaDot] = state;
+  const force = action === 1 ? FORCE : -FORCE;
+  const cos = Math.cos(theta);
+  const sin = Math.sin(theta);
+  const temp = (force + POLE_MASS_LENGTH * (thetaDot * thetaDot) * sin) / TOTAL_MASS;
+  const thetaAcc = (GRAVITY * sin - cos * temp) /
+    (HALF_POLE_LENGTH * (4.0 / 3.0 - (POLE_MASS * (cos * cos)) / TOTAL_MASS));
+  const xAcc = temp - (POLE_MASS_LENGTH * thetaAcc * cos) / TOTAL_MASS;
+  return [
+    x + TIME_STEP * xDot,
+    xDot + TIME_STEP * xAcc,
+    theta + TIME_STEP * thetaDot,
+    thetaDot + TIME_STEP * thetaAcc,
+  ];
+}
+
+/** Whether the pole has fallen or the cart left the track. */
+export function isLost(state: CartPoleState): boolean {
+  return Math.abs(state[0]) > MAX_POSITION || Math.abs(state[2]) > MAX_ANGLE;
+}
+
+export interface StepResult {
+  state: CartPoleState;
+  reward: number;
+  terminated: boolean;
+  truncated: boolean;
+}
+
+/** The environment: physics, start states and the ends of episodes. */
+export class CartPole {
+  #state: CartPoleState = [0, 0, 0, 0];
+  #steps = 0;
+
+  /** A new episode from a state drawn uniformly from ±0.05 in each component. */
+  reset(random: Random): CartPoleState {
+    const draw = () => random.next() * 0.1 - 0.05;
+    this.#state = [draw(), draw(), draw(), draw()];
+    this.#steps = 0;
+    return this.#state;
+  }
+
+  step(action: CartPoleAction): StepResult {
+    this.#state = advance(this.#state, action);
+    this.#steps += 1;
+    const terminated = isLost(this.#state);
+    return { state: this.#state, reward: 1, terminated, truncated: !terminated && this.#steps >= MAX_EPISODE_STEPS };
+  }
+}
