@@ -1,0 +1,15 @@
+#!/bin/sh
+# Entrypoint of an image whose worker is watched by a daemon outside: the image's command is the worker's.
+#
+#   MOSAIC_TARGET        HOST:PORT of the daemon (required)
+#   MOSAIC_RUN_ID        the run this container carries out (required)
+#   MOSAIC_TOKEN_FILE    file with the run's session token, when the daemon asks for one
+#   MOSAIC_TLS_CA        file with the certificate authority of the daemon's certificate, for TLS
+#
+# As PID 1 the shell hands over to the proxy by exec, which reaps, passes signals on and ends with the worker's code.
+set -eu
+: "${MOSAIC_TARGET:?set MOSAIC_TARGET to HOST:PORT of the daemon}"
+: "${MOSAIC_RUN_ID:?set MOSAIC_RUN_ID to the run this container carries out}"
+[ $# -gt 0 ] || { echo "entrypoint: give the worker's command" >&2; exit 2; }
+exec mosaic proxy --target "$MOSAIC_TARGET" --run-id "$MOSAIC_RUN_ID" --mirror \
+  ${MOSAIC_TOKEN_FILE:+--token-file "$MOSAIC_TOKEN_FILE"} ${MOSAIC_TLS_CA:+--tls-ca "$MOSAIC_TLS_CA"} -- "$@"
