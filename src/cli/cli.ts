@@ -1,6 +1,6 @@
 /** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
 import { messageOf, MosaicError } from "../errors.ts";
-import { VERSION } from "../version.ts";
+import { VERSION_TEXT } from "../version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
 import { didYouMean } from "./nearest.ts";
@@ -25,7 +25,7 @@ async function dispatch(args: string[], context: Context): Promise<number> {
     return EXIT.usage;
   }
   if (first === "--version" || first === "-V" || first === "version") {
-    context.out.write(`mosaic ${VERSION}\n`);
+    context.out.write(`${VERSION_TEXT}\n`);
     return EXIT.ok;
   }
   if (first === "--help" || first === "-h" || (first === "help" && rest.length === 0)) {

@@ -114,7 +114,7 @@ Deno.test("portable executable", async (t) => {
     await t.step("it names its version and commit, and exit codes are the program's own", async () => {
       const cache = freshDir("codes");
       const version = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
-      assert.match(version.stdout, /^mosaic \d+\.\d+\.\d+ \(([0-9a-f]{12}(-dirty)?|unknown)[,)]/);
+      assert.match(version.stdout, /^mosaic \d+\.\d+\.\d+ \(([0-9a-f]{12}(-dirty)?|unknown), deno /);
       const wrong = await start(built, ["no-such-verb"], { MOSAIC_CACHE_DIR: cache });
       assert.equal(wrong.code, 2);
       assert.match(wrong.stderr, /no-such-verb/);
