@@ -1,53 +1,435 @@
-/** Runs, transitions, events, artifacts and GPU slots in registry.db. (Interface for now; the class takes its place.) */
-import type { LifecycleEvent } from "../lifecycle/lifecycle.ts";
+/**
+ * Runs, transitions, events, artifacts and GPU slots in registry.db.
+ *
+ * One process writes, synchronously: what a method returns has been committed, and whoever waits is woken after the
+ * commit. Trouble with the disk is a MosaicError `unavailable`; then nothing was written, and the next call may succeed.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { isEnded, type LifecycleEvent, LIVE_STATES, transition } from "../lifecycle/lifecycle.ts";
+import { MosaicError } from "../errors.ts";
+import { effectsOf } from "./effects.ts";
+import { migrate } from "./migrations.ts";
+import { conditionsOf, NEWEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
+import { resolveRunId } from "./naming.ts";
+import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
+import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
 import type { ArtifactRow, EventRow, NewRun, RunFilter, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import { Waiters } from "./waiters.ts";
 
-export interface Registry {
+/** A heartbeat is written to disk at most this often per run, in milliseconds. */
+const HEARTBEAT_WRITE_MS = 5000;
+/** "deleted" events are all that is left of a run; this many are kept. */
+const DELETED_EVENTS_KEPT = 10_000;
+
+export interface RegistryOptions {
+  durability?: Durability;
+  /** Unix milliseconds. */
+  now?: () => number;
+}
+
+export class Registry {
+  readonly #sql: Sql;
+  readonly #now: () => number;
+  readonly #transitionWaiters = new Waiters();
+  readonly #eventWaiters = new Waiters();
+  #transitionHead: number;
+  #eventHead: number;
+  /** Newest heartbeats; `written` is the one in the run's row. */
+  readonly #heartbeats = new Map<string, { at: number; written: number }>();
+
+  /** @throws {NewerSchemaError} when a newer mosaic wrote the file; MosaicError when it cannot be opened. */
+  static open(path: string, options: RegistryOptions = {}): Registry {
+    const db = openDatabase(path, options.durability ?? "normal");
+    try {
+      return new Registry(db, path, options);
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  }
+
+  /** Takes over an open database; `open` is what programs use. `path` is for messages. */
+  constructor(db: DatabaseSync, path: string, options: RegistryOptions = {}) {
+    migrate(db, path);
+    this.#sql = new Sql(db, path);
+    this.#now = options.now ?? Date.now;
+    this.#transitionHead = this.#lastSeq("transitions");
+    this.#eventHead = this.#lastSeq("events");
+  }
+
   /** INIT with its first transition and a "queued" event, in one transaction. @throws `already_exists`. */
-  insert(run: NewRun): RunRow;
-  get(runId: string): RunRow | undefined;
+  insert(run: NewRun): RunRow {
+    return this.#write(() => {
+      if (this.get(run.runId) !== undefined) {
+        throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
+          hint: "Leave the run id out to get a new one.",
+        });
+      }
+      const now = this.#now();
+      const { columns, values } = runColumns({ ...run, state: "INIT", attempt: 1, createdAt: now, updatedAt: now });
+      this.#sql.run(
+        `INSERT INTO runs (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+        ...values,
+      );
+      const row = this.require(run.runId);
+      this.#addTransition({
+        runId: run.runId,
+        from: null,
+        to: "INIT",
+        event: "submit",
+        reason: null,
+        attempt: 1,
+        at: now,
+      });
+      this.#addEvent(row, "queued", { digest: run.digest, priority: run.priority }, now);
+      return row;
+    });
+  }
+
+  get(runId: string): RunRow | undefined {
+    const row = this.#sql.get(`${SELECT_RUN} WHERE run_id = ?`, runId);
+    return row === undefined ? undefined : this.#runFrom(row);
+  }
+
   /** @throws `not_found`. */
-  require(runId: string): RunRow;
+  require(runId: string): RunRow {
+    const run = this.get(runId);
+    if (run === undefined) throw new MosaicError("not_found", `there is no run ${JSON.stringify(runId)}`);
+    return run;
+  }
+
   /** By id, unique id prefix, unique name, or "@last". @throws `not_found` (with near names), `invalid_argument` (ambiguous, naming the matches). */
-  resolve(ref: string): RunRow;
+  resolve(ref: string): RunRow {
+    if (ref === "@last") {
+      const row = this.#sql.get(`${SELECT_RUN} ${NEWEST_FIRST} LIMIT 1`);
+      if (row === undefined) throw new MosaicError("not_found", "there is no last run: nothing has been submitted yet");
+      return this.#runFrom(row);
+    }
+    const exact = this.get(ref) ?? this.get(ref.toUpperCase());
+    return exact ?? this.require(resolveRunId(this.#sql, ref));
+  }
+
   /** Newest first. */
-  byDigest(digest: string): RunRow[];
-  /** Newest submitted first; `token` is the last run id of the page before. */
-  list(filter: RunFilter, page: { limit: number; token?: string }): { runs: RunRow[]; nextToken: string | undefined };
-  count(filter: RunFilter): number;
-  countByState(): Record<string, number>;
-  /** Runs that have not ended, oldest first. */
-  live(): RunRow[];
+  byDigest(digest: string): RunRow[] {
+    return this.#sql.all(`${SELECT_RUN} WHERE digest = ? ${NEWEST_FIRST}`, digest).map((row) => this.#runFrom(row));
+  }
+
   /**
-   * The only writer of run state: applies the pure transition, the patch, the release of GPU slots (when the run ends or
-   * returns to INIT), the transition's row and its "state" event in one transaction. An idempotent event writes nothing.
-   * `unless` skips the event when it returns true for the row read inside the transaction.
+   * Newest submitted first. `token` is the `nextToken` of the page before: a place in the order, so that paging goes on
+   * when runs are submitted or deleted in between.
+   *
+   * @throws `invalid_argument` for a token that no page gave.
    */
-  apply(runId: string, event: LifecycleEvent, patch?: RunPatch): RunRow;
-  update(runId: string, patch: RunPatch): RunRow;
+  list(filter: RunFilter, page: { limit: number; token?: string }): { runs: RunRow[]; nextToken: string | undefined } {
+    const { conditions, values } = conditionsOf(filter);
+    if (page.token) {
+      const [createdAt, runId] = placeOf(page.token);
+      conditions.push("(created_at, run_id) < (?, ?)");
+      values.push(createdAt, runId);
+    }
+    const limit = Math.max(1, Math.trunc(page.limit));
+    const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${NEWEST_FIRST} LIMIT ?`, ...values, limit + 1);
+    const runs = rows.slice(0, limit).map((row) => this.#runFrom(row));
+    const last = runs.at(-1);
+    return { runs, nextToken: rows.length > limit && last ? tokenAfter(last) : undefined };
+  }
+
+  count(filter: RunFilter): number {
+    const { conditions, values } = conditionsOf(filter);
+    return this.#sql.get(`SELECT count(*) AS n FROM runs ${where(conditions)}`, ...values)!.n as number;
+  }
+
+  countByState(): Record<string, number> {
+    const rows = this.#sql.all("SELECT state, count(*) AS n FROM runs GROUP BY state");
+    return Object.fromEntries(rows.map((row) => [row.state as string, row.n as number]));
+  }
+
+  /** Runs that have not ended, oldest first. */
+  live(): RunRow[] {
+    const live = JSON.stringify(LIVE_STATES);
+    return this.#sql.all(
+      `${SELECT_RUN} WHERE state IN (SELECT value FROM json_each(?)) ORDER BY created_at, run_id`,
+      live,
+    ).map((row) => this.#runFrom(row));
+  }
+
+  /**
+   * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
+   * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
+   * transaction. An idempotent event writes nothing, not even the patch.
+   *
+   * @throws `not_found`; `failed_precondition` when the run's state does not allow the event.
+   */
+  apply(runId: string, event: LifecycleEvent, patch: RunPatch = {}): RunRow {
+    return this.#write(() => {
+      const before = this.require(runId);
+      const { to, attemptDelta } = { attemptDelta: 0, ...transition(before.state, event) };
+      if (to === undefined) return before;
+      const now = this.#now();
+      const attempt = before.attempt + attemptDelta;
+      const implied = effectsOf(event, to, now);
+      // The newest heartbeat may be in memory only; an ended run gets no other that would bring it to disk.
+      if (isEnded(to)) implied.lastHeartbeatAt = before.lastHeartbeatAt;
+      this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
+      if (isEnded(to) || to === "INIT") this.#releaseGpus(runId);
+      const reason = "reason" in event ? event.reason : null;
+      const from = before.state;
+      this.#addTransition({ runId, from, to, event: event.type, reason, attempt, at: now });
+      const after = this.require(runId);
+      this.#addEvent(after, "state", { from, to, event: event.type, reason, attempt }, now);
+      return after;
+    });
+  }
+
+  /** Changes fields that have nothing to do with the lifecycle. @throws `not_found`. */
+  update(runId: string, patch: RunPatch): RunRow {
+    return this.#write(() => {
+      this.require(runId);
+      this.#store(runId, { ...patchOnly(patch), updatedAt: this.#now() });
+      return this.require(runId);
+    });
+  }
+
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */
-  touchHeartbeat(runId: string, at: number): void;
+  touchHeartbeat(runId: string, at: number): void {
+    const known = this.#heartbeats.get(runId);
+    if (known !== undefined && at - known.written < HEARTBEAT_WRITE_MS) {
+      known.at = Math.max(known.at, at);
+      return;
+    }
+    this.#heartbeats.set(runId, { at, written: at });
+    try {
+      this.#writeHeartbeat(runId, at);
+    } catch (error) {
+      // The one in memory counts; a disk that is full must not make a living worker look dead.
+      if (!(error instanceof MosaicError && error.code === "unavailable")) throw error;
+    }
+  }
 
   /** Makes the host's slots these; slots held by a run stay until released. */
-  setGpuSlots(slots: readonly number[]): void;
-  gpuSlots(): { slot: number; runId: string | null }[];
+  setGpuSlots(slots: readonly number[]): void {
+    this.#write(() => {
+      this.#sql.run("UPDATE gpu_slots SET offered = 0");
+      for (const slot of slots) {
+        this.#sql.run(
+          "INSERT INTO gpu_slots (slot, run_id, offered) VALUES (?, NULL, 1) ON CONFLICT (slot) DO UPDATE SET offered = 1",
+          slot,
+        );
+      }
+      this.#dropUnofferedGpus();
+    });
+  }
+
+  gpuSlots(): { slot: number; runId: string | null }[] {
+    return this.#sql.all("SELECT slot, run_id FROM gpu_slots ORDER BY slot")
+      .map((row) => ({ slot: row.slot as number, runId: row.run_id as string | null }));
+  }
+
   /** Gives the slots to the run, all or none. @throws `failed_precondition` when one is taken. */
-  claimGpus(runId: string, slots: readonly number[]): RunRow;
+  claimGpus(runId: string, slots: readonly number[]): RunRow {
+    return this.#write(() => {
+      if (isEnded(this.require(runId).state)) {
+        throw new MosaicError("failed_precondition", `run ${runId} has ended and can hold no GPU`);
+      }
+      for (const slot of slots) {
+        const { changes } = this.#sql.run(
+          "UPDATE gpu_slots SET run_id = ? WHERE slot = ? AND offered = 1 AND (run_id IS NULL OR run_id = ?)",
+          runId,
+          slot,
+          runId,
+        );
+        if (changes === 0) {
+          const holder = this.#sql.get("SELECT run_id FROM gpu_slots WHERE slot = ?", slot);
+          throw new MosaicError(
+            "failed_precondition",
+            holder?.run_id ? `GPU slot ${slot} is held by run ${holder.run_id}` : `this host has no GPU slot ${slot}`,
+          );
+        }
+      }
+      return this.require(runId);
+    });
+  }
 
-  transitions(runId: string): TransitionRow[];
-  transitionsSince(seq: number, limit: number): TransitionRow[];
-  transitionHead(): number;
-  waitTransitionsBeyond(seq: number, signal: AbortSignal): Promise<void>;
+  transitions(runId: string): TransitionRow[] {
+    return this.#sql.all("SELECT * FROM transitions WHERE run_id = ? ORDER BY seq", runId).map(transitionFrom);
+  }
 
-  appendEvent(runId: string, kind: string, data: Record<string, unknown>): EventRow;
-  eventsSince(seq: number, options: { runId?: string; limit: number }): EventRow[];
-  eventHead(): number;
-  waitEventsBeyond(seq: number, signal: AbortSignal): Promise<void>;
+  /** Those with a higher seq, ascending. */
+  transitionsSince(seq: number, limit: number): TransitionRow[] {
+    return this.#sql.all("SELECT * FROM transitions WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit).map(
+      transitionFrom,
+    );
+  }
 
-  putArtifact(artifact: ArtifactRow): void;
-  artifacts(runId: string): ArtifactRow[];
+  /** The newest seq; 0 when there is none. It never goes back, not even when runs are deleted. */
+  transitionHead(): number {
+    return this.#transitionHead;
+  }
 
-  /** Removes an ended run's rows. */
-  delete(runId: string): void;
-  close(): void;
+  /** Resolves when there is a transition after `seq`, or when the signal aborts. */
+  waitTransitionsBeyond(seq: number, signal: AbortSignal): Promise<void> {
+    return this.#transitionWaiters.wait(seq, this.#transitionHead, signal);
+  }
+
+  /** @throws `not_found`. */
+  appendEvent(runId: string, kind: string, data: Record<string, unknown>): EventRow {
+    return this.#write(() => this.#addEvent(this.require(runId), kind, data, this.#now()));
+  }
+
+  /** Those with a higher seq, ascending. */
+  eventsSince(seq: number, options: { runId?: string; limit: number }): EventRow[] {
+    const rows = options.runId === undefined
+      ? this.#sql.all("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", seq, options.limit)
+      : this.#sql.all(
+        "SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        options.runId,
+        seq,
+        options.limit,
+      );
+    return rows.map(eventFrom);
+  }
+
+  /** The newest seq; 0 when there is none. It never goes back. */
+  eventHead(): number {
+    return this.#eventHead;
+  }
+
+  /** Resolves when there is an event (of any run) after `seq`, or when the signal aborts. */
+  waitEventsBeyond(seq: number, signal: AbortSignal): Promise<void> {
+    return this.#eventWaiters.wait(seq, this.#eventHead, signal);
+  }
+
+  /** Records an artifact, or what has become of it. */
+  putArtifact(artifact: ArtifactRow): void {
+    const { runId, path, kind, bytes, sha256, step, at } = artifact;
+    this.#sql.run(
+      `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (run_id, path) DO UPDATE SET kind = excluded.kind, bytes = excluded.bytes, sha256 = excluded.sha256,
+         step = excluded.step, at = excluded.at`,
+      runId,
+      path,
+      kind,
+      bytes,
+      sha256,
+      step,
+      Math.trunc(at),
+    );
+  }
+
+  artifacts(runId: string): ArtifactRow[] {
+    return this.#sql.all("SELECT * FROM artifacts WHERE run_id = ? ORDER BY path", runId).map(artifactFrom);
+  }
+
+  /** Removes an ended run's rows; its "deleted" event (with its name) stays. @throws `not_found`, `failed_precondition`. */
+  delete(runId: string): void {
+    this.#write(() => {
+      const run = this.require(runId);
+      if (!isEnded(run.state)) {
+        throw new MosaicError("failed_precondition", `run ${runId} is ${run.state} and cannot be deleted`, {
+          hint: "Cancel it first.",
+        });
+      }
+      this.#sql.run("DELETE FROM events WHERE run_id = ?", runId);
+      const { seq } = this.#addEvent(
+        run,
+        "deleted",
+        { name: run.name, state: run.state, reason: run.reason },
+        this.#now(),
+      );
+      this.#sql.run("DELETE FROM events WHERE kind = 'deleted' AND seq <= ?", seq - DELETED_EVENTS_KEPT);
+      this.#releaseGpus(runId);
+      this.#sql.run("DELETE FROM runs WHERE run_id = ?", runId);
+      this.#heartbeats.delete(runId);
+    });
+  }
+
+  close(): void {
+    for (const [runId, { at, written }] of this.#heartbeats) {
+      try {
+        if (at > written) this.#writeHeartbeat(runId, at);
+      } catch {
+        // Seconds of a heartbeat are not worth failing to close for.
+        break;
+      }
+    }
+    this.#transitionWaiters.wakeAll();
+    this.#eventWaiters.wakeAll();
+    this.#sql.close();
+  }
+
+  /** Runs `work` in a transaction; whoever waits for what it appended is woken once that is committed. */
+  #write<T>(work: () => T): T {
+    const transitionHead = this.#transitionHead;
+    const eventHead = this.#eventHead;
+    try {
+      const result = this.#sql.transaction(work);
+      if (this.#transitionHead > transitionHead) this.#transitionWaiters.wake(this.#transitionHead);
+      if (this.#eventHead > eventHead) this.#eventWaiters.wake(this.#eventHead);
+      return result;
+    } catch (error) {
+      this.#transitionHead = transitionHead;
+      this.#eventHead = eventHead;
+      throw error;
+    }
+  }
+
+  #store(runId: string, fields: Partial<RunRow>): void {
+    const { columns, values } = runColumns(fields);
+    this.#sql.run(`UPDATE runs SET ${columns.map((c) => `${c} = ?`).join(", ")} WHERE run_id = ?`, ...values, runId);
+    if (fields.lastHeartbeatAt !== undefined) this.#heartbeats.delete(runId);
+  }
+
+  #addTransition(row: Omit<TransitionRow, "seq">): void {
+    this.#transitionHead = this.#sql.run(
+      "INSERT INTO transitions (run_id, from_state, to_state, event, reason, attempt, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      row.runId,
+      row.from,
+      row.to,
+      row.event,
+      row.reason,
+      row.attempt,
+      row.at,
+    ).lastId;
+  }
+
+  #addEvent(run: RunRow, kind: string, data: Record<string, unknown>, at: number): EventRow {
+    const dataJson = JSON.stringify(data);
+    const { lastId: seq } = this.#sql.run(
+      "INSERT INTO events (at, run_id, run_name, kind, attempt, data_json) VALUES (?, ?, ?, ?, ?, ?)",
+      at,
+      run.runId,
+      run.name,
+      kind,
+      run.attempt,
+      dataJson,
+    );
+    this.#eventHead = seq;
+    return { seq, at, runId: run.runId, runName: run.name, kind, attempt: run.attempt, dataJson };
+  }
+
+  #releaseGpus(runId: string): void {
+    this.#sql.run("UPDATE gpu_slots SET run_id = NULL WHERE run_id = ?", runId);
+    this.#dropUnofferedGpus();
+  }
+
+  /** A slot that the host no longer has goes when its last holder lets go of it. */
+  #dropUnofferedGpus(): void {
+    this.#sql.run("DELETE FROM gpu_slots WHERE offered = 0 AND run_id IS NULL");
+  }
+
+  #writeHeartbeat(runId: string, at: number): void {
+    this.#sql.run("UPDATE runs SET last_heartbeat_at = ? WHERE run_id = ?", Math.trunc(at), runId);
+  }
+
+  #runFrom(row: SqlRow): RunRow {
+    const run = runFrom(row);
+    const heartbeat = this.#heartbeats.get(run.runId);
+    if (heartbeat !== undefined) run.lastHeartbeatAt = Math.max(heartbeat.at, run.lastHeartbeatAt ?? 0);
+    return run;
+  }
+
+  /** AUTOINCREMENT's own memory: the highest seq ever given, deleted rows included. */
+  #lastSeq(table: string): number {
+    return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
+  }
 }

@@ -1,0 +1,47 @@
+/** What a transition changes in a run's row besides its state. Pure; an explicit patch goes over it. */
+import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "../lifecycle/lifecycle.ts";
+import type { RunRow } from "./types.ts";
+
+/** Everything that belonged to the processes of the attempt before. */
+const NO_PROCESSES: Partial<RunRow> = {
+  proxy: null,
+  worker: null,
+  sessionToken: null,
+  lastHeartbeatAt: null,
+  faultRequested: null,
+};
+
+/**
+ * - `startedAt` at spawned, `finishedAt` and `outcome` when it ends
+ * - `reason` is the event's while the run has failed, was cancelled, is paused or waits, and null otherwise
+ * - a retry forgets how the attempt before ended: the transitions keep that
+ */
+export function effectsOf(event: LifecycleEvent, to: RunState, now: number): Partial<RunRow> {
+  const reason = "reason" in event ? event.reason : null;
+  if (isEnded(to)) return { finishedAt: now, outcome: outcomeOf(to) ?? null, reason };
+  switch (event.type) {
+    case "spawned":
+      return { startedAt: now, notBefore: null, lastHeartbeatAt: null, reason };
+    case "retry":
+      return {
+        ...NO_PROCESSES,
+        reason,
+        outcome: null,
+        finishedAt: null,
+        hint: null,
+        exitCode: null,
+        exitSignal: null,
+        stderrTail: [],
+        cancelRequestedAt: null,
+        cancelReason: null,
+        pauseRequested: false,
+      };
+    case "requeued":
+      return { ...NO_PROCESSES, reason, startedAt: null };
+    case "pause":
+    case "resume":
+      return { reason };
+    default:
+      return {};
+  }
+}

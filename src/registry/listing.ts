@@ -1,0 +1,52 @@
+/** Filters and pages over runs, as SQL. */
+import { MosaicError } from "../errors.ts";
+import type { RunFilter, RunRow } from "./types.ts";
+
+export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
+
+/** The token of the page that follows `last`. */
+export function tokenAfter(last: RunRow): string {
+  return `${last.createdAt}.${last.runId}`;
+}
+
+/** The WHERE clause of conditions that must all hold; "" without any. */
+export function where(conditions: string[]): string {
+  return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+}
+
+/** A run must fit every part of the filter and carry all of its tags; names are compared without regard to case. */
+export function conditionsOf(filter: RunFilter): { conditions: string[]; values: (string | number)[] } {
+  const conditions: string[] = [];
+  const values: (string | number)[] = [];
+  if (filter.states !== undefined && filter.states.length > 0) {
+    conditions.push("state IN (SELECT value FROM json_each(?))");
+    values.push(JSON.stringify(filter.states));
+  }
+  if (filter.nameContains) {
+    conditions.push("instr(lower(name), lower(?)) > 0");
+    values.push(filter.nameContains);
+  }
+  if (filter.tags !== undefined && filter.tags.length > 0) {
+    conditions.push(
+      "NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE wanted.value NOT IN (SELECT value FROM json_each(runs.tags)))",
+    );
+    values.push(JSON.stringify(filter.tags));
+  }
+  if (filter.submittedSince !== undefined) {
+    conditions.push("created_at >= ?");
+    values.push(Math.trunc(filter.submittedSince));
+  }
+  return { conditions, values };
+}
+
+/** The place in the order that a page token names. @throws `invalid_argument`. */
+export function placeOf(token: string): [number, string] {
+  const match = /^(\d{1,16})\.(.+)$/.exec(token);
+  if (match === null) {
+    throw new MosaicError(
+      "invalid_argument",
+      `page token ${JSON.stringify(token)} is not one that a page of runs gave`,
+    );
+  }
+  return [Number(match[1]), match[2]!];
+}

@@ -1,0 +1,151 @@
+/**
+ * The schema of registry.db as numbered steps. The list only ever grows: a released step is never edited, because
+ * databases in the field have run it. The outcome is checked against tests/registry/fixtures/schema.sql.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import { explainSqlite } from "./sqlite.ts";
+
+export interface Migration {
+  /** 1, 2, 3 …; what `PRAGMA user_version` is afterwards. */
+  version: number;
+  sql: string;
+}
+
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    sql: `
+CREATE TABLE runs (
+  run_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  state TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  tags TEXT NOT NULL,
+  base_dir TEXT NOT NULL,
+  gpus_requested INTEGER NOT NULL,
+  gpus_mandatory INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  started_at INTEGER,
+  finished_at INTEGER,
+  last_heartbeat_at INTEGER,
+  not_before INTEGER,
+  outcome TEXT,
+  reason TEXT,
+  hint TEXT,
+  exit_code INTEGER,
+  exit_signal TEXT,
+  stderr_tail TEXT NOT NULL DEFAULT '[]',
+  cancel_requested_at INTEGER,
+  cancel_reason TEXT,
+  fault_requested TEXT,
+  pause_requested INTEGER NOT NULL DEFAULT 0,
+  max_rate_hz REAL NOT NULL DEFAULT 0,
+  proxy TEXT,
+  worker TEXT,
+  worker_id TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  session_token TEXT,
+  worker_kind TEXT,
+  proto_version TEXT,
+  schema_id TEXT,
+  schema_version INTEGER,
+  supports_pause INTEGER NOT NULL DEFAULT 0,
+  supports_checkpoint INTEGER NOT NULL DEFAULT 0,
+  resume_from TEXT,
+  config_json TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_newest ON runs (created_at, run_id, state, name, tags);
+CREATE INDEX runs_by_state ON runs (state, created_at, run_id);
+CREATE INDEX runs_by_digest ON runs (digest, created_at, run_id);
+CREATE INDEX runs_by_name ON runs (name, created_at, run_id);
+
+CREATE TABLE transitions (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  from_state TEXT,
+  to_state TEXT NOT NULL,
+  event TEXT NOT NULL,
+  reason TEXT,
+  attempt INTEGER NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX transitions_by_run ON transitions (run_id, seq);
+
+CREATE TABLE events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  run_name TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  data_json TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_run ON events (run_id, seq);
+
+CREATE TABLE gpu_slots (
+  slot INTEGER PRIMARY KEY,
+  run_id TEXT REFERENCES runs (run_id) ON DELETE SET NULL,
+  offered INTEGER NOT NULL
+) STRICT;
+CREATE INDEX gpu_slots_by_run ON gpu_slots (run_id);
+
+CREATE TABLE artifacts (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  path TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,
+  step INTEGER,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (run_id, path)
+) STRICT;
+`,
+  },
+];
+
+/** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */
+export class NewerSchemaError extends MosaicError {}
+
+/** The schema version of an open database; 0 for an empty one. */
+export function schemaVersion(db: DatabaseSync): number {
+  return Number(db.prepare("PRAGMA user_version").get()!.user_version);
+}
+
+/**
+ * Brings a database to the newest schema, each step in a transaction of its own.
+ *
+ * @throws {NewerSchemaError} (`failed_precondition`) when it is already newer than this mosaic knows.
+ */
+export function migrate(db: DatabaseSync, path: string, migrations: readonly Migration[] = MIGRATIONS): void {
+  try {
+    const known = migrations.at(-1)?.version ?? 0;
+    const found = schemaVersion(db);
+    if (found > known) {
+      throw new NewerSchemaError(
+        "failed_precondition",
+        `${path} has schema version ${found}; this mosaic (${VERSION}) knows versions up to ${known}`,
+        { hint: "Run the newer mosaic that wrote it, or give another --state-dir." },
+      );
+    }
+    for (const migration of migrations) {
+      if (migration.version <= found) continue;
+      db.exec("BEGIN IMMEDIATE");
+      try {
+        db.exec(migration.sql);
+        db.exec(`PRAGMA user_version = ${migration.version}`);
+        db.exec("COMMIT");
+      } catch (error) {
+        if (db.isTransaction) db.exec("ROLLBACK");
+        throw error;
+      }
+    }
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}

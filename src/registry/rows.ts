@@ -1,0 +1,151 @@
+/** Between the rows of registry.db and what the program works with. */
+import type { SQLInputValue } from "node:sqlite";
+import type { ArtifactRow, EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import type { SqlRow } from "./sqlite.ts";
+
+type Kind = "text" | "integer" | "real" | "flag" | "json";
+
+/** Column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
+const RUN_COLUMNS = {
+  runId: ["run_id", "text"],
+  name: ["name", "text"],
+  digest: ["digest", "text"],
+  state: ["state", "text"],
+  attempt: ["attempt", "integer"],
+  maxAttempts: ["max_attempts", "integer"],
+  priority: ["priority", "integer"],
+  tags: ["tags", "json"],
+  baseDir: ["base_dir", "text"],
+  configJson: ["config_json", "text"],
+  gpusRequested: ["gpus_requested", "integer"],
+  gpusMandatory: ["gpus_mandatory", "flag"],
+  createdAt: ["created_at", "integer"],
+  updatedAt: ["updated_at", "integer"],
+  startedAt: ["started_at", "integer"],
+  finishedAt: ["finished_at", "integer"],
+  lastHeartbeatAt: ["last_heartbeat_at", "integer"],
+  notBefore: ["not_before", "integer"],
+  outcome: ["outcome", "text"],
+  reason: ["reason", "text"],
+  hint: ["hint", "text"],
+  exitCode: ["exit_code", "integer"],
+  exitSignal: ["exit_signal", "text"],
+  stderrTail: ["stderr_tail", "json"],
+  cancelRequestedAt: ["cancel_requested_at", "integer"],
+  cancelReason: ["cancel_reason", "text"],
+  faultRequested: ["fault_requested", "text"],
+  pauseRequested: ["pause_requested", "flag"],
+  maxRateHz: ["max_rate_hz", "real"],
+  proxy: ["proxy", "json"],
+  worker: ["worker", "json"],
+  workerId: ["worker_id", "text"],
+  agentId: ["agent_id", "text"],
+  sessionToken: ["session_token", "text"],
+  workerKind: ["worker_kind", "text"],
+  protoVersion: ["proto_version", "text"],
+  schemaId: ["schema_id", "text"],
+  schemaVersion: ["schema_version", "integer"],
+  supportsPause: ["supports_pause", "flag"],
+  supportsCheckpoint: ["supports_checkpoint", "flag"],
+  resumeFrom: ["resume_from", "text"],
+} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots">, readonly [string, Kind]>;
+
+type StoredField = keyof typeof RUN_COLUMNS;
+const FIELDS = Object.entries(RUN_COLUMNS) as [StoredField, readonly [string, Kind]][];
+
+/** A run with the GPU slots it holds; to be followed by WHERE, ORDER BY and LIMIT on `runs`. */
+export const SELECT_RUN = `SELECT runs.*,
+  (SELECT json_group_array(slot) FROM (SELECT slot FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id ORDER BY slot))
+  AS gpu_slots FROM runs`;
+
+function encode(kind: Kind, value: unknown): SQLInputValue {
+  if (value === null || value === undefined) return null;
+  switch (kind) {
+    case "flag":
+      return value ? 1 : 0;
+    case "integer":
+      return Math.trunc(value as number);
+    case "json":
+      return JSON.stringify(value);
+    default:
+      return value as SQLInputValue;
+  }
+}
+
+function decode(kind: Kind, value: unknown): unknown {
+  if (value === null) return null;
+  if (kind === "flag") return value === 1;
+  return kind === "json" ? JSON.parse(value as string) : value;
+}
+
+export function runFrom(row: SqlRow): RunRow {
+  const run: Record<string, unknown> = { gpuSlots: JSON.parse(row.gpu_slots as string) };
+  for (const [field, [column, kind]] of FIELDS) run[field] = decode(kind, row[column]);
+  return run as unknown as RunRow;
+}
+
+/** Column names and values of the fields that `values` has; a field that is undefined is not there. */
+export function runColumns(values: Partial<RunRow>): { columns: string[]; values: SQLInputValue[] } {
+  const columns: string[] = [];
+  const encoded: SQLInputValue[] = [];
+  for (const [field, [column, kind]] of FIELDS) {
+    const value = values[field];
+    if (value === undefined) continue;
+    columns.push(column);
+    encoded.push(encode(kind, value));
+  }
+  return { columns, values: encoded };
+}
+
+const NEVER_PATCHED: readonly string[] = [
+  "runId",
+  "digest",
+  "state",
+  "attempt",
+  "createdAt",
+  "updatedAt",
+  "outcome",
+  "gpuSlots",
+];
+
+/** The patch without what only a transition may change, should an untyped caller have put it there. */
+export function patchOnly(patch: RunPatch): RunPatch {
+  return Object.fromEntries(Object.entries(patch).filter(([field]) => !NEVER_PATCHED.includes(field)));
+}
+
+export function transitionFrom(row: SqlRow): TransitionRow {
+  return {
+    seq: row.seq,
+    runId: row.run_id,
+    from: row.from_state,
+    to: row.to_state,
+    event: row.event,
+    reason: row.reason,
+    attempt: row.attempt,
+    at: row.at,
+  } as TransitionRow;
+}
+
+export function eventFrom(row: SqlRow): EventRow {
+  return {
+    seq: row.seq,
+    at: row.at,
+    runId: row.run_id,
+    runName: row.run_name,
+    kind: row.kind,
+    attempt: row.attempt,
+    dataJson: row.data_json,
+  } as EventRow;
+}
+
+export function artifactFrom(row: SqlRow): ArtifactRow {
+  return {
+    runId: row.run_id,
+    path: row.path,
+    kind: row.kind,
+    bytes: row.bytes,
+    sha256: row.sha256,
+    step: row.step,
+    at: row.at,
+  } as ArtifactRow;
+}

@@ -1,0 +1,137 @@
+/** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { messageOf, MosaicError } from "../errors.ts";
+
+/** `normal` survives the crash of a process, `full` also the loss of power. */
+export type Durability = "normal" | "full";
+
+/** How long a statement waits for another process (a backup, `mosaic doctor`) before it gives up, in milliseconds. */
+const BUSY_TIMEOUT_MS = 2000;
+/** Past this size the write-ahead log is cut back after a checkpoint. */
+const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+
+/** Opens (creating it for its owner only) a database in WAL mode. @throws MosaicError when it cannot be opened or is none. */
+export function openDatabase(path: string, durability: Durability): DatabaseSync {
+  try {
+    if (path !== ":memory:") {
+      // SQLite would create it with the umask's mode; the log and shared memory beside it take the database's.
+      Deno.openSync(path, { create: true, write: true, read: true, mode: 0o600 }).close();
+    }
+    const db = new DatabaseSync(path);
+    try {
+      db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+      db.exec("PRAGMA journal_mode = WAL");
+      db.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
+      db.exec("PRAGMA foreign_keys = ON");
+      db.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}
+
+/**
+ * What an error of SQLite (or of opening its file) means to a person. Machine trouble is `unavailable`: nothing was
+ * written, and the same call works once the trouble is over.
+ */
+export function explainSqlite(error: unknown, path: string): Error {
+  if (error instanceof MosaicError) return error;
+  const text = messageOf(error);
+  const unavailable = (message: string, hint: string) =>
+    new MosaicError("unavailable", message, { hint, cause: error });
+  if (/disk is full|No space left|quota exceeded/i.test(text)) {
+    return unavailable(
+      `cannot write ${path}: the disk is full`,
+      "Free space on its file system (mosaic prune removes ended runs); nothing has to be restarted.",
+    );
+  }
+  if (/database (table )?is locked/i.test(text)) {
+    return unavailable(
+      `cannot write ${path}: another process holds it locked`,
+      "End the program that has the database open (a backup, sqlite3, mosaic doctor) and try again.",
+    );
+  }
+  if (/readonly database|Read-only file system|Permission denied|unable to open database file/i.test(text)) {
+    return unavailable(
+      `cannot write ${path}: ${text}`,
+      "The directory and the file must be writable for the user that runs the daemon.",
+    );
+  }
+  if (/disk I\/O error|Input\/output error/i.test(text)) {
+    return unavailable(`cannot use ${path}: ${text}`, "Look at the kernel's log for errors of the disk.");
+  }
+  if (/malformed|not a database/i.test(text)) {
+    return new MosaicError("internal", `${path} is damaged: ${text}`, {
+      hint: "Stop the daemon and run: mosaic doctor --repair",
+      cause: error,
+    });
+  }
+  return error instanceof Error ? error : new Error(text);
+}
+
+/** A row as SQLite gives it. */
+export type SqlRow = Record<string, unknown>;
+
+/** Statements are prepared once; every write happens inside `transaction`. */
+export class Sql {
+  readonly path: string;
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync, path: string) {
+    this.#db = db;
+    this.path = path;
+  }
+
+  #prepared(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) this.#statements.set(sql, statement = this.#db.prepare(sql));
+    return statement;
+  }
+
+  get(sql: string, ...values: SQLInputValue[]): SqlRow | undefined {
+    return this.#explained(() => this.#prepared(sql).get(...values) as SqlRow | undefined);
+  }
+
+  all(sql: string, ...values: SQLInputValue[]): SqlRow[] {
+    return this.#explained(() => this.#prepared(sql).all(...values) as SqlRow[]);
+  }
+
+  run(sql: string, ...values: SQLInputValue[]): { changes: number; lastId: number } {
+    const result = this.#explained(() => this.#prepared(sql).run(...values));
+    return { changes: Number(result.changes), lastId: Number(result.lastInsertRowid) };
+  }
+
+  /** Commits what `work` did, or leaves the database as it was and throws. */
+  transaction<T>(work: () => T): T {
+    return this.#explained(() => {
+      this.#db.exec("BEGIN IMMEDIATE");
+      try {
+        const result = work();
+        this.#db.exec("COMMIT");
+        return result;
+      } catch (error) {
+        // A full disk has made SQLite roll back by itself already.
+        if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+        throw error;
+      }
+    });
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.#db.close();
+  }
+
+  #explained<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explainSqlite(error, this.path);
+    }
+  }
+}

@@ -1,0 +1,34 @@
+/** Parked readers of a growing log. One that waits costs an entry in a set: no timer, no query. */
+export class Waiters {
+  readonly #parked = new Set<{ beyond: number; wake: () => void }>();
+
+  /** How many wait. */
+  get size(): number {
+    return this.#parked.size;
+  }
+
+  /** Resolves when `wake` is told of a head past `beyond`, or when the signal aborts. */
+  wait(beyond: number, head: number, signal: AbortSignal): Promise<void> {
+    if (head > beyond || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#parked.delete(waiter);
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      const waiter = { beyond, wake: done };
+      this.#parked.add(waiter);
+      signal.addEventListener("abort", done);
+    });
+  }
+
+  /** To be called after the commit that moved the head. */
+  wake(head: number): void {
+    for (const waiter of [...this.#parked]) if (head > waiter.beyond) waiter.wake();
+  }
+
+  /** The log is closing: everybody stops waiting. */
+  wakeAll(): void {
+    for (const waiter of [...this.#parked]) waiter.wake();
+  }
+}
