@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { migrate, MIGRATIONS, NewerSchemaError } from "../../src/registry/migrations.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import { newRun, withRegistry } from "./fixture.ts";
+
+const GOLDEN = new URL("./fixtures/schema.sql", import.meta.url);
+
+function schemaOf(db: DatabaseSync): string {
+  const version = db.prepare("PRAGMA user_version").get()!.user_version;
+  const rows = db.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, name").all();
+  return `-- schema version ${version}\n` + rows.map((row) => `${row.sql};\n`).join("\n");
+}
+
+Deno.test("schema: what the migrations make is the schema on record (UPDATE_GOLDEN=1 rewrites it)", () => {
+  const db = new DatabaseSync(":memory:");
+  migrate(db, "registry.db");
+  const schema = schemaOf(db);
+  db.close();
+  if (Deno.env.get("UPDATE_GOLDEN") === "1") Deno.writeTextFileSync(GOLDEN, schema);
+  assert.equal(schema, Deno.readTextFileSync(GOLDEN));
+});
+
+Deno.test("schema: migrations are numbered 1, 2, 3 …", () => {
+  assert.deepEqual(MIGRATIONS.map((m) => m.version), MIGRATIONS.map((_, i) => i + 1));
+});
+
+Deno.test("schema: a database that a newer mosaic wrote is refused, with both versions named", async () => {
+  await withRegistry(({ path, registry }) => {
+    registry.insert(newRun(1));
+    const db = new DatabaseSync(path);
+    db.exec("PRAGMA user_version = 99");
+    db.close();
+    assert.throws(() => Registry.open(path), (error) => {
+      assert.ok(error instanceof NewerSchemaError);
+      assert.equal(error.code, "failed_precondition");
+      assert.match(error.message, /schema version 99.*up to \d+/);
+      return true;
+    });
+  });
+});
+
+Deno.test("schema: a migration that fails leaves the database at the version before", () => {
+  const db = new DatabaseSync(":memory:");
+  const broken = { version: 2, sql: "CREATE TABLE half (a TEXT); CREATE TABLE runs (a TEXT);" };
+  assert.throws(() => migrate(db, "registry.db", [...MIGRATIONS.slice(0, 1), broken]));
+  assert.equal(db.prepare("PRAGMA user_version").get()!.user_version, 1);
+  assert.equal(db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'half'").get()!.n, 0);
+  db.close();
+});
+
+Deno.test("schema: the database is its owner's alone", async () => {
+  await withRegistry(({ path }) => {
+    assert.equal(Deno.statSync(path).mode! & 0o077, 0);
+  });
+});
+
+Deno.test("schema: a file that is no database is named as damaged, with the way out", () => {
+  const path = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(path, "this is no database ".repeat(500));
+    assert.throws(() => Registry.open(path), (error) => {
+      assert.match(String(error), /is damaged/);
+      assert.match((error as { hint: string }).hint, /mosaic doctor --repair/);
+      return true;
+    });
+  } finally {
+    Deno.removeSync(path);
+  }
+});
