@@ -1,8 +1,11 @@
 /**
- * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages).
+ * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) and the published
+ * JSON Schema of a config from `src/config/schema.ts`.
  *
  * `--check` writes nothing into the tree and fails when the tree differs from what would be written.
  */
+import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
+
 const BUF = "npm:@bufbuild/buf@1.74.0";
 const root = new URL("..", import.meta.url).pathname;
 
@@ -26,6 +29,18 @@ async function generate(out: string): Promise<void> {
   }
 }
 
+const schemaFile = `schema/train-run-config.v${SCHEMA_MAJOR}.json`;
+const schemaText = JSON.stringify(publishedSchema(), null, 2) + "\n";
+
+function textOf(path: string): string | undefined {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
 function filesBelow(dir: string, prefix = ""): string[] {
   return [...Deno.readDirSync(dir)].flatMap((e) =>
     e.isDirectory ? filesBelow(`${dir}/${e.name}`, `${prefix}${e.name}/`) : [prefix + e.name]
@@ -46,6 +61,12 @@ if (Deno.args.includes("--check")) {
     console.error(`src/gen is not what proto/ generates: ${[...stale, ...surplus].join(", ")}; run: deno task gen`);
     Deno.exit(1);
   }
+  if (textOf(root + schemaFile) !== schemaText) {
+    console.error(`${schemaFile} is not what src/config/schema.ts generates; run: deno task gen`);
+    Deno.exit(1);
+  }
 } else {
   await generate("src/gen");
+  Deno.mkdirSync(`${root}schema`, { recursive: true });
+  Deno.writeTextFileSync(root + schemaFile, schemaText);
 }

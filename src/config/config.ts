@@ -1,0 +1,116 @@
+/** Reads a submitted config: checks it, brings it to the canonical form and takes its digest. */
+import { createHash } from "node:crypto";
+import { MosaicError } from "../errors.ts";
+import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./json.ts";
+import type { FlatConfig } from "./schema.ts";
+import { lift } from "./shapes.ts";
+import { isUlid } from "./ulid.ts";
+import { check, type Violation } from "./violations.ts";
+
+export type { Violation } from "./violations.ts";
+
+export interface ReadConfig {
+  /** The checked config as plain values, in the flat shape. */
+  config: FlatConfig;
+  /** The canonical form with numbers and key order as sent; what `prepareRun` injects into. */
+  canonical: JsonObject;
+  /** The text that the digest is taken of. */
+  canonicalJson: string;
+  /** Lower-case hex SHA-256 of `canonicalJson` in UTF-8. */
+  digest: string;
+  /** The ULID that the config asks to be run under. */
+  requestedRunId?: string;
+}
+
+/**
+ * Reads a config in either shape.
+ *
+ * @throws {MosaicError} `invalid_argument` naming every violation, joined by "; "
+ */
+export function readConfig(text: string): ReadConfig {
+  const result = examine(text);
+  if (result.read !== undefined) return result.read;
+  const all = result.violations.map(({ path, message }) => `${path} ${message}`).join("; ");
+  throw new MosaicError("invalid_argument", all, {
+    hint: "Check a config without submitting it with: mosaic validate FILE",
+  });
+}
+
+/** Every violation of a config; empty when it can be submitted. Text that is not JSON is one violation of the whole. */
+export function violationsOf(text: string): Violation[] {
+  try {
+    return examine(text).violations;
+  } catch (error) {
+    if (error instanceof MosaicError) return [{ path: "$", message: error.message }];
+    throw error;
+  }
+}
+
+type Examined = { read: ReadConfig; violations: [] } | { read: undefined; violations: Violation[] };
+
+function examine(text: string): Examined {
+  const root = readJson(text);
+  if (!(root instanceof Map)) {
+    return { read: undefined, violations: [{ path: "$", message: "must be a JSON object: the config itself" }] };
+  }
+  const { flat, origin, misplaced, runId } = lift(root);
+  const { config, violations } = check(toPlain(flat), origin);
+  const stray = misplaced.map((key) => ({
+    path: `payload.${key}`,
+    message: `is not known; ${key} stands beside payload`,
+  }));
+  if (config === undefined || stray.length > 0) return { read: undefined, violations: [...violations, ...stray] };
+  const canonical = canonicalForm(config, flat);
+  const canonicalJson = writeJson(canonical);
+  const digest = createHash("sha256").update(canonicalJson, "utf8").digest("hex");
+  const inner = config.metadata?.worker?.config?.run_id;
+  const requestedRunId = isUlid(inner) ? inner : runId;
+  return {
+    read: { config, canonical, canonicalJson, digest, ...(requestedRunId === undefined ? {} : { requestedRunId }) },
+    violations: [],
+  };
+}
+
+/** Fixed keys in fixed order with their defaults; `environment` and `metadata` exactly as sent. */
+function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
+  const { resources, artifacts, schedule } = config;
+  const form: JsonObject = new Map<string, JsonValue>([
+    ["run_name", config.run_name],
+    ["entry_point", config.entry_point],
+    ["arguments", config.arguments ?? []],
+    ["environment", sent.get("environment")!],
+    [
+      "resources",
+      new Map<string, JsonValue>([
+        ["cpus", JsonNumber.integer(resources.cpus)],
+        ["memory_mb", JsonNumber.integer(resources.memory_mb)],
+        [
+          "gpus",
+          new Map<string, JsonValue>([
+            ["requested", JsonNumber.integer(resources.gpus.requested)],
+            ["mandatory", resources.gpus.mandatory ?? false],
+          ]),
+        ],
+      ]),
+    ],
+    [
+      "artifacts",
+      new Map<string, JsonValue>([
+        ["output_prefix", artifacts.output_prefix ?? null],
+        ["persist_logs", artifacts.persist_logs ?? true],
+        ["keep_checkpoints", artifacts.keep_checkpoints ?? true],
+      ]),
+    ],
+    ["metadata", sent.get("metadata") ?? new Map()],
+  ]);
+  if (schedule !== undefined) {
+    const limits: JsonObject = new Map();
+    for (const key of ["max_duration_seconds", "max_steps"] as const) {
+      if (schedule[key] !== undefined) limits.set(key, JsonNumber.integer(schedule[key]));
+    }
+    const stall = (sent.get("schedule") as JsonObject).get("stall_timeout_seconds");
+    if (stall !== undefined) limits.set("stall_timeout_seconds", stall);
+    form.set("schedule", limits);
+  }
+  return form;
+}

@@ -1,0 +1,187 @@
+/** A stored config as the engine reads it: typed, with every default in place. */
+import type { BaseDir } from "../registry/types.ts";
+import { baseDirOf } from "./prepare.ts";
+import { readJson, toPlain } from "./json.ts";
+import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
+import { MosaicError } from "../errors.ts";
+import { pathText } from "./violations.ts";
+
+export type RestartCause = typeof RESTART_CAUSES[number];
+export type BackpressurePolicy = typeof BACKPRESSURE_POLICIES[number];
+
+/** Defaults of the limits and policies that a config may set; seconds unless the name says otherwise. */
+export const PLAN_DEFAULTS = {
+  heartbeatTimeoutSeconds: 300,
+  handshakeTimeoutSeconds: 60,
+  restartBackoffSeconds: 5,
+  restartBackoffMaxSeconds: 600,
+  minRateHz: 1,
+  starvedSeconds: 10,
+} as const;
+
+export interface RunPlan {
+  runName: string;
+  baseDir: BaseDir;
+  entryPoint: string;
+  /** Arguments of the entry point. */
+  arguments: string[];
+  environment: Record<string, string>;
+  resources: { cpus: number; memoryMb: number; gpus: { requested: number; mandatory: boolean } };
+  artifacts: { outputPrefix: string | null; persistLogs: boolean; keepCheckpoints: boolean };
+  /** null: no such limit. */
+  schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
+  /** Steps the run is known to have, for its progress; 0 when nobody says. */
+  expectedSteps: number;
+  worker: WorkerPlan;
+  priority: number;
+  tags: string[];
+  restart: { maxAttempts: number; backoffSeconds: number; on: readonly RestartCause[] };
+  backpressure: { policy: BackpressurePolicy; minRateHz: number; starvedSeconds: number };
+  preflight: PreflightPlan;
+  telemetry: TelemetryPlan;
+  heartbeatTimeoutSeconds: number;
+  handshakeTimeoutSeconds: number;
+  sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
+  webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
+}
+
+/** Empty texts mean: not given. */
+export interface WorkerPlan {
+  module: string;
+  script: string;
+  arguments: string[];
+  hasConfig: boolean;
+  useGrpc: boolean;
+  grpcTarget: string;
+  workerId: string;
+  python: string;
+  supportsPause: boolean;
+  cwd: string;
+}
+
+export interface PreflightPlan {
+  files: { path: string; sha256: string | null }[];
+  modules: string[];
+  minFreeDiskMb: number;
+  gpu: boolean;
+}
+
+export interface TelemetryPlan {
+  strict: boolean;
+  schemaId: string | null;
+  schemaVersion: number | null;
+  /** JSON Schema of the records; null when the config brings none. */
+  schema: Record<string, unknown> | null;
+}
+
+/**
+ * The plan of a config as the registry stores it.
+ *
+ * @throws {MosaicError} `internal` when the text is no stored config (the registry was changed from outside)
+ */
+export function planOf(configJson: string): RunPlan {
+  const parsed = FlatConfig.safeParse(toPlain(readJson(configJson)));
+  if (!parsed.success) {
+    const first = parsed.error.issues[0]!;
+    throw new MosaicError("internal", `the stored config is damaged: ${pathText(first.path)} ${first.message}`);
+  }
+  const config = parsed.data;
+  const { resources, artifacts, schedule = {}, metadata = {} } = config;
+  const { worker, restart = {}, telemetry = {} } = metadata;
+  const inner = worker?.config ?? {};
+  return {
+    runName: config.run_name,
+    baseDir: baseDirOf(config),
+    entryPoint: config.entry_point,
+    arguments: config.arguments ?? [],
+    environment: config.environment,
+    resources: {
+      cpus: resources.cpus,
+      memoryMb: resources.memory_mb,
+      gpus: { requested: resources.gpus.requested, mandatory: resources.gpus.mandatory ?? false },
+    },
+    artifacts: {
+      outputPrefix: artifacts.output_prefix ?? null,
+      persistLogs: artifacts.persist_logs ?? true,
+      keepCheckpoints: artifacts.keep_checkpoints ?? true,
+    },
+    schedule: {
+      maxDurationSeconds: schedule.max_duration_seconds ?? null,
+      maxSteps: schedule.max_steps ?? null,
+      stallTimeoutSeconds: schedule.stall_timeout_seconds ?? null,
+    },
+    expectedSteps: schedule.max_steps ?? positiveInteger(inner.total_timesteps),
+    worker: {
+      module: worker?.module ?? "",
+      script: worker?.script ?? "",
+      arguments: worker?.arguments ?? [],
+      hasConfig: Object.keys(inner).length > 0,
+      useGrpc: worker?.use_grpc ?? true,
+      grpcTarget: worker?.grpc_target ?? "",
+      workerId: worker?.worker_id ?? "",
+      python: worker?.python ?? "",
+      supportsPause: worker?.supports_pause ?? false,
+      cwd: worker?.cwd ?? "",
+    },
+    priority: metadata.priority ?? 0,
+    tags: [...new Set(metadata.tags ?? [])],
+    restart: {
+      maxAttempts: restart.max_attempts ?? 1,
+      backoffSeconds: restart.backoff_s ?? PLAN_DEFAULTS.restartBackoffSeconds,
+      on: restart.on ?? RESTART_CAUSES,
+    },
+    backpressure: backpressurePlan(metadata.backpressure),
+    preflight: {
+      files: (metadata.preflight?.files ?? []).map((file) =>
+        typeof file === "string"
+          ? { path: file, sha256: null }
+          : { path: file.path, sha256: file.sha256?.toLowerCase() ?? null }
+      ),
+      modules: metadata.preflight?.modules ?? [],
+      minFreeDiskMb: metadata.preflight?.min_free_disk_mb ?? 0,
+      gpu: metadata.preflight?.gpu ?? false,
+    },
+    telemetry: {
+      strict: telemetry.strict ?? false,
+      schemaId: telemetry.schema_id ?? (inner.schema_id || null),
+      schemaVersion: telemetry.schema_version ?? null,
+      schema: telemetry.schema ?? inner.schema_definition ?? null,
+    },
+    heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? PLAN_DEFAULTS.heartbeatTimeoutSeconds,
+    handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? PLAN_DEFAULTS.handshakeTimeoutSeconds,
+    sandbox: sandboxPlan(metadata.sandbox),
+    webhook: webhookPlan(metadata.webhook),
+  };
+}
+
+/** Seconds to wait before `attempt` (2 is the first restart): doubled for each, up to 10 minutes. */
+export function restartDelaySeconds(plan: RunPlan, attempt: number): number {
+  const doubled = plan.restart.backoffSeconds * 2 ** Math.max(0, attempt - 2);
+  return Math.min(doubled, Math.max(plan.restart.backoffSeconds, PLAN_DEFAULTS.restartBackoffMaxSeconds));
+}
+
+type Metadata = NonNullable<FlatConfig["metadata"]>;
+
+function backpressurePlan(given: Metadata["backpressure"]): RunPlan["backpressure"] {
+  const { policy, min_rate_hz, starved_seconds } = typeof given === "object" ? given : { policy: given };
+  return {
+    policy: policy ?? "journal",
+    minRateHz: min_rate_hz ?? PLAN_DEFAULTS.minRateHz,
+    starvedSeconds: starved_seconds ?? PLAN_DEFAULTS.starvedSeconds,
+  };
+}
+
+function sandboxPlan(given: Metadata["sandbox"]): RunPlan["sandbox"] {
+  const { kind, network, writable } = typeof given === "object" ? given : { kind: given };
+  return { kind: kind ?? "none", network: network ?? false, writable: writable ?? [] };
+}
+
+function webhookPlan(given: Metadata["webhook"]): RunPlan["webhook"] {
+  if (given === undefined) return null;
+  const { url, events, secret_file } = typeof given === "object" ? given : { url: given };
+  return { url, events: events ?? null, secretFile: secret_file ?? null };
+}
+
+function positiveInteger(value: unknown): number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+}

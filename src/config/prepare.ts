@@ -1,0 +1,167 @@
+/**
+ * What a run is stored as: run id and paths injected into its config, and what the registry and the dispatcher need
+ * to know of it. Decides only; nothing is written here.
+ */
+import { MosaicError } from "../errors.ts";
+import type { Layout } from "../layout.ts";
+import type { BaseDir } from "../registry/types.ts";
+import type { ReadConfig } from "./config.ts";
+import { type JsonObject, type JsonValue, toPlain, writeJson } from "./json.ts";
+import { isUlid, newUlid } from "./ulid.ts";
+
+export interface PreparedRun {
+  runId: string;
+  name: string;
+  /** The canonical form after injection: keys sorted, compact, ASCII. */
+  configJson: string;
+  baseDir: BaseDir;
+  /** The run's own directory, absolute. */
+  directory: string;
+  /** What the worker reads, when its config is not empty. */
+  workerConfigFile?: { path: string; text: string };
+  /** "" when the config names no worker. */
+  workerId: string;
+  agentId: string;
+  priority: number;
+  tags: string[];
+  gpusRequested: number;
+  gpusMandatory: boolean;
+  maxAttempts: number;
+}
+
+/**
+ * The id to run under: what the request asks for, else what the config asks for, else a new one.
+ *
+ * @throws {MosaicError} `invalid_argument` when the request's id is no ULID or contradicts the config's
+ */
+export function resolveRunId(read: ReadConfig, requested = ""): string {
+  if (requested === "") return read.requestedRunId ?? newUlid();
+  if (!isUlid(requested)) {
+    throw new MosaicError("invalid_argument", `run_id ${JSON.stringify(requested)} is not a ULID`, {
+      hint: "Leave run_id empty and mosaic chooses one.",
+    });
+  }
+  if (read.requestedRunId !== undefined && read.requestedRunId !== requested) {
+    throw new MosaicError(
+      "invalid_argument",
+      `run_id mismatch with configuration digest: the request says ${requested}, the config ${read.requestedRunId}`,
+      { hint: "Leave the request's run_id empty, or remove metadata.worker.config.run_id." },
+    );
+  }
+  return requested;
+}
+
+/** Injects id and paths into a config that was read, for the run `runId` below `layout`'s state directory. */
+export function prepareRun(read: ReadConfig, target: { runId: string; layout: Layout }): PreparedRun {
+  const { runId, layout } = target;
+  const { metadata, resources } = read.config;
+  const worker = metadata?.worker ?? undefined;
+  const baseDir = baseDirOf(read.config);
+  const directory = layout.runDir(baseDir, runId);
+  const workerId = worker?.worker_id || worker?.config?.worker_id || "";
+  const form: JsonObject = new Map(read.canonical);
+  const workerConfig = injectWorker(form, runId, workerId);
+  if (baseDir !== "custom_scripts") injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
+  return {
+    runId,
+    name: read.config.run_name,
+    configJson: writeJson(form, { sortKeys: true, ascii: true }),
+    baseDir,
+    directory,
+    ...(workerConfig === undefined ? {} : {
+      workerConfigFile: {
+        path: layout.workerConfigFile(runId, workerId),
+        text: writeJson(workerConfig, { indent: true, ascii: true, nonFinite: "bare" }) + "\n",
+      },
+    }),
+    workerId,
+    agentId: worker?.agent_id || worker?.config?.agent_id || `agent_${runId.slice(0, 8)}`,
+    priority: metadata?.priority ?? 0,
+    tags: [...new Set(metadata?.tags ?? [])],
+    gpusRequested: resources.gpus.requested,
+    gpusMandatory: resources.gpus.mandatory ?? false,
+    maxAttempts: metadata?.restart?.max_attempts ?? 1,
+  };
+}
+
+/** Scripts of a person's own, evaluations of a policy, and everything else. */
+export function baseDirOf(config: ReadConfig["config"]): BaseDir {
+  const worker = config.metadata?.worker;
+  if (worker?.script && !worker.module) return "custom_scripts";
+  const extras = worker?.config?.extras;
+  return extras?.mode === "policy_eval" || truthy(worker?.config?.test_mode) ? "evals" : "runs";
+}
+
+/** As Python decides it. */
+function truthy(value: unknown): boolean {
+  if (value === null || typeof value !== "object") return Boolean(value);
+  return Object.keys(value).length > 0;
+}
+
+function child(parent: JsonObject, key: string): JsonObject | undefined {
+  const value = parent.get(key);
+  return value instanceof Map ? value : undefined;
+}
+
+/** Puts the ids into `metadata.worker`; gives what the worker's own file holds. Parents are copied, never changed. */
+function injectWorker(form: JsonObject, runId: string, workerId: string): JsonObject | undefined {
+  const metadata: JsonObject = new Map(child(form, "metadata"));
+  const given = child(metadata, "worker");
+  if (given === undefined) return undefined;
+  const worker: JsonObject = new Map(given);
+  form.set("metadata", metadata);
+  metadata.set("worker", worker);
+  if (workerId !== "") worker.set("worker_id", workerId);
+  const config = child(worker, "config");
+  if (config === undefined || config.size === 0) return undefined;
+  const injected: JsonObject = new Map(config).set("run_id", runId);
+  worker.set("config", injected);
+  const file: JsonObject = new Map(injected);
+  if (workerId !== "" && !file.get("worker_id")) file.set("worker_id", workerId);
+  return file;
+}
+
+interface Place {
+  runId: string;
+  baseDir: BaseDir;
+  directory: string;
+  stateDir: string;
+}
+
+/** Tells the config where the run's artifacts lie. A custom script says so itself and is left alone. */
+function injectPaths(form: JsonObject, place: Place): void {
+  const environment = new Map(child(form, "environment"));
+  const values: [string, string][] = [
+    ["CLEANRL_RUN_ID", place.runId],
+    ["XUANCE_RUN_ID", place.runId],
+    ["MOSAIC_RUN_ID", place.runId],
+    ["XUANCE_TENSORBOARD_DIR", `${place.directory}/tensorboard`],
+    ["MOSAIC_RUN_DIR", place.directory],
+    ["MOSAIC_CHECKPOINT_DIR", `${place.directory}/checkpoints`],
+    ["MOSAIC_CUSTOM_SCRIPTS_DIR", `${place.directory}/config`],
+  ];
+  for (const [name, value] of values) if (environment.has(name)) environment.set(name, value);
+  form.set("environment", environment);
+
+  const metadata: JsonObject = new Map(child(form, "metadata"));
+  const config = child(child(metadata, "worker") ?? new Map(), "config") ?? new Map<string, JsonValue>();
+  const extras = child(config, "extras") ?? new Map<string, JsonValue>();
+  const artifacts: JsonObject = new Map(child(metadata, "artifacts"));
+  const tensorboard: JsonObject = new Map(child(artifacts, "tensorboard"));
+  const relative = extras.get("tensorboard_dir");
+  const path = typeof relative === "string" && relative !== "" ? relative : "tensorboard";
+  tensorboard.set("relative_path", path);
+  if (!tensorboard.has("enabled")) tensorboard.set("enabled", true);
+  tensorboard.set("log_dir", path.startsWith("/") ? path : `${place.directory}/${path}`);
+  const wandb: JsonObject = new Map(child(artifacts, "wandb"));
+  if (!wandb.has("enabled")) wandb.set("enabled", truthy(toPlain(extras.get("track_wandb") ?? false)));
+  wandb.set("manifest_file", `${place.directory}/wandb.json`);
+  // The original's readers resolve it against the directory that holds the state directory ("var").
+  const stateName = place.stateDir.slice(place.stateDir.lastIndexOf("/") + 1);
+  wandb.set("relative_path", `${stateName}/trainer/${place.baseDir}/${place.runId}/wandb.json`);
+  if (!wandb.has("run_path")) wandb.set("run_path", "");
+  artifacts.set("tensorboard", tensorboard);
+  artifacts.set("wandb", wandb);
+  metadata.set("artifacts", artifacts);
+  form.set("metadata", metadata);
+}

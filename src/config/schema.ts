@@ -1,0 +1,223 @@
+// deno-lint-ignore-file no-control-regex -- the patterns keep NUL and other control characters out
+/**
+ * TrainRunConfig: the one schema that submissions are checked against and from which
+ * `schema/train-run-config.v1.json` is generated. docs/configuration.md explains every field.
+ */
+import { z } from "zod";
+import {
+  anyObject,
+  argument,
+  closed,
+  either,
+  filledText,
+  flag,
+  integer,
+  list,
+  matching,
+  oneOf,
+  open,
+  quantity,
+  record,
+  text,
+} from "./fields.ts";
+
+/** Version of the schema that this mosaic reads: another major is refused. */
+export const SCHEMA_MAJOR = 1;
+export const SCHEMA_MINOR = 0;
+
+export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost"] as const;
+export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
+export const SANDBOXES = ["none", "bubblewrap"] as const;
+
+/** What may stand in a file name: ids become part of log and config file names. */
+const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
+const idForFiles = () =>
+  matching(FILE_NAME_PART, 'at most 100 characters without "/" and control characters, not beginning with "."');
+const absolutePath = () => matching(/^\/[^\u0000]*$/u, 'an absolute path (beginning with "/")');
+/** The original writes null and "" where nothing is meant; both count as absent. */
+const optionalText = () => text().nullish();
+const environment = () =>
+  record(matching(/^[^=\u0000]+$/u, 'a variable name: not empty, without "="'), argument(), "an object of strings");
+
+const workerConfig = open({
+  run_id: optionalText().describe("Replaced by the run's id; a ULID here becomes the run's id."),
+  worker_id: idForFiles().nullish().describe("Used when worker.worker_id is empty."),
+  agent_id: optionalText(),
+  schema_id: optionalText().describe("Name of the telemetry schema that the worker follows."),
+  schema_definition: anyObject().nullish().describe("JSON Schema that telemetry records are checked against."),
+  extras: open({}).nullish(),
+  total_timesteps: z.unknown().optional().describe("Length of the training, for the progress bar."),
+}).describe("Written to the worker's config file; passed on untouched but for run_id and worker_id.");
+
+const worker = open({
+  module: optionalText().describe("Python module, run as `python -m MODULE`."),
+  script: argument().nullish().describe("Program to run when there is no module."),
+  arguments: list(argument(), "strings").nullish().describe("Arguments of the module or script."),
+  config: workerConfig.nullish(),
+  use_grpc: flag().nullish().describe("Whether --grpc and --grpc-target are passed to the worker; default true."),
+  grpc_target: optionalText().describe("Default: the daemon's own address."),
+  worker_id: idForFiles().nullish().describe("Name of the worker: log files, WORKER_ID, --worker-id."),
+  agent_id: optionalText().describe("Agent that records without an agent_id belong to."),
+  python: argument().nullish().describe("Interpreter for the module."),
+  supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
+  cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
+});
+
+const restart = closed({
+  max_attempts: integer(1, 1000).optional().describe("How often the run may be started in all; default 1."),
+  backoff_s: quantity("seconds", { least: 0 }).optional().describe(
+    "Seconds before the second attempt, doubled for each further one up to 10 minutes; default 5.",
+  ),
+  on: list(oneOf(RESTART_CAUSES), "causes").optional().describe("Failures that lead to another attempt; default all."),
+});
+
+const backpressure = either(
+  `one of ${
+    BACKPRESSURE_POLICIES.map((p) => `"${p}"`).join(", ")
+  }, or an object with policy, min_rate_hz, starved_seconds`,
+  [
+    oneOf(BACKPRESSURE_POLICIES),
+    closed({
+      policy: oneOf(BACKPRESSURE_POLICIES).optional().describe("Default journal: a slow reader never slows training."),
+      min_rate_hz: integer(1, 1_000_000).optional().describe("Floor of `throttle`, in steps per second; default 1."),
+      starved_seconds: quantity("seconds", { above: 0 }).optional().describe(
+        "How long readers are without credits before `pause` holds the run; default 10.",
+      ),
+    }),
+  ],
+);
+
+const preflight = closed({
+  files: list(
+    either("a path, or an object with path and sha256", [
+      filledText(),
+      closed({
+        path: filledText(),
+        sha256: matching(/^[0-9a-fA-F]{64}$/, "64 hexadecimal digits").optional(),
+      }),
+    ]),
+    "paths",
+  ).optional().describe("Files that must exist, with their checksums; relative ones to the worker's directory."),
+  modules: list(
+    matching(/^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/, "the dotted name of a Python module"),
+    "module names",
+  ).optional().describe("Python modules that the run's interpreter must be able to import."),
+  min_free_disk_mb: integer(0).optional().describe("MiB free below the run's directory."),
+  gpu: flag().optional().describe("Whether a GPU must be visible."),
+});
+
+const telemetry = open({
+  strict: flag().optional().describe("Whether a record that breaks the schema faults the run; default false."),
+  schema: anyObject().optional().describe("JSON Schema of step records; wins over worker.config.schema_definition."),
+  schema_id: filledText(200).optional(),
+  schema_version: integer(1).optional(),
+});
+
+const sandbox = either('"none", "bubblewrap", or an object with kind, network, writable', [
+  oneOf(SANDBOXES),
+  closed({
+    kind: oneOf(SANDBOXES),
+    network: flag().optional().describe("Whether the worker may use the network; default false."),
+    writable: list(absolutePath(), "absolute paths").optional().describe(
+      "Writable besides the run's directory.",
+    ),
+  }),
+]);
+
+const WEBHOOK_URL = /^https?:\/\/[^\s/]+/;
+const webhook = either("an http or https URL, or an object with url, events, secret_file", [
+  matching(WEBHOOK_URL, "an http or https URL"),
+  closed({
+    url: matching(WEBHOOK_URL, "an http or https URL"),
+    events: list(filledText(), "event kinds").optional().describe("Kinds to send; default all."),
+    secret_file: absolutePath().optional().describe("File with the key that signs each request."),
+  }),
+]);
+
+const metadata = open({
+  run_id: optionalText(),
+  run_name: optionalText(),
+  worker: worker.nullish(),
+  priority: integer(-1_000_000, 1_000_000).optional().describe("Higher starts earlier; default 0."),
+  tags: list(filledText(100), "strings").optional(),
+  restart: restart.optional(),
+  backpressure: backpressure.optional(),
+  preflight: preflight.optional(),
+  telemetry: telemetry.optional(),
+  heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
+  handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
+  sandbox: sandbox.optional(),
+  webhook: webhook.optional(),
+  artifacts: open({ tensorboard: open({}).nullish(), wandb: open({}).nullish() }).nullish(),
+}).meta({ id: "metadata" });
+
+const gpus = {
+  requested: integer(0, 8).describe("GPU slots wanted."),
+  mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
+};
+const resources = {
+  cpus: integer(1).describe("CPU cores; a limit where the host has cgroups, else advice."),
+  memory_mb: integer(256).describe("MiB of memory; a limit where the host has cgroups, else advice."),
+  gpus: closed(gpus),
+};
+const artifacts = closed({
+  output_prefix: filledText().nullish(),
+  persist_logs: flag().optional().describe("Whether logs are kept; default true."),
+  keep_checkpoints: flag().optional().describe("Whether checkpoints are kept; default true."),
+}).meta({ id: "artifacts" });
+const schedule = closed({
+  max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),
+  max_steps: integer(1).optional().describe("Steps after which the run is stopped."),
+  stall_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe(
+    "Seconds without any output after which the run is faulted.",
+  ),
+}).meta({ id: "schedule" });
+const schemaVersion = either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJOR}.${SCHEMA_MINOR}"`, [
+  z.int().min(1),
+  z.string().regex(/^[0-9]+(\.[0-9]+)?$/),
+]).optional();
+
+const flatFields = {
+  run_name: filledText(120),
+  entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).describe(
+    'Program to run when the worker has neither module nor script; "mosaic:demo-worker" is built in.',
+  ),
+  arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),
+  environment: environment().describe("Variables added to the worker's environment."),
+  resources: closed(resources),
+  artifacts,
+};
+
+/** The flat shape, which is also the canonical one. */
+export const FlatConfig = closed({
+  schema_version: schemaVersion,
+  ...flatFields,
+  metadata: metadata.optional(),
+  schedule: schedule.optional(),
+});
+
+/** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Lifted by shapes.ts before it is checked. */
+export const NestedConfig = closed({
+  schema_version: schemaVersion,
+  metadata,
+  payload: closed(flatFields).partial().extend({
+    resources: closed({ ...resources, gpus: closed(gpus) }).partial().optional(),
+    schedule: schedule.optional(),
+  }),
+});
+
+export const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
+
+export type FlatConfig = z.infer<typeof FlatConfig>;
+export type Metadata = z.infer<typeof metadata>;
+
+/** The published JSON Schema (draft 2020-12). */
+export function publishedSchema(): Record<string, unknown> {
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    $id: `train-run-config.v${SCHEMA_MAJOR}.json`,
+    title: "TrainRunConfig",
+    description: `A training run as it is submitted to mosaic; schema_version ${SCHEMA_MAJOR}.${SCHEMA_MINOR}.`,
+    ...z.toJSONSchema(TrainRunConfig, { io: "input" }),
+  };
+}

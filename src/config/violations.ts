@@ -1,0 +1,90 @@
+/** Every way in which a config breaks the schema, each with its path and what is expected there. */
+import type { z } from "zod";
+import { shown } from "./fields.ts";
+import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
+
+export interface Violation {
+  /** Where, in the sender's own shape: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
+  path: string;
+  /** What is expected there, and what was found. */
+  message: string;
+}
+
+type Path = readonly PropertyKey[];
+
+/** Checks a config in the flat shape. `origin` says where its top-level keys stood in what was sent. */
+export function check(
+  plain: unknown,
+  origin: ReadonlyMap<string, string[]>,
+): { config: FlatConfig; violations: [] } | { config: undefined; violations: Violation[] } {
+  const version = (plain as Record<string, unknown>).schema_version;
+  const major = Number.parseInt(String(version));
+  if (/^[0-9]+(\.[0-9]+)?$/.test(String(version)) && major !== SCHEMA_MAJOR) {
+    const message = `is ${shown(version)}, and this mosaic reads version ${SCHEMA_MAJOR}; ` +
+      (major > SCHEMA_MAJOR ? "use a newer mosaic" : `write the config for version ${SCHEMA_MAJOR}`);
+    return { config: undefined, violations: [{ path: "schema_version", message }] };
+  }
+  const result = FlatConfig.safeParse(plain);
+  if (result.success) return { config: result.data, violations: [] };
+  const violations = result.error.issues.flatMap((issue) => flatten(issue, [], plain)).map(({ path, message }) => ({
+    path: pathText(inSenderShape(path, origin)),
+    message,
+  }));
+  return { config: undefined, violations };
+}
+
+function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path: Path; message: string }[] {
+  const path = [...prefix, ...issue.path];
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys.map((key) => ({ path: [...path, key], message: unknownKey(path) }));
+    case "invalid_key":
+      return issue.issues.map((inner) => ({ path, message: `is a key that ${inner.message}` }));
+    case "invalid_union": {
+      // The alternative that the value is of the right kind for says more than the list of alternatives.
+      const near = issue.errors.find((errors) =>
+        errors.every((inner) => inner.path.length > 0 || inner.code === "unrecognized_keys")
+      );
+      if (near !== undefined) return near.flatMap((inner) => flatten(inner, path, plain));
+      return [{ path, message: issue.message }];
+    }
+    default:
+      return [{ path, message: issue.message }];
+  }
+}
+
+function unknownKey(parent: Path): string {
+  const known = knownKeys(FlatConfig, parent);
+  return `is not known${known.length === 0 ? "" : `; known here: ${known.join(", ")}`}`;
+}
+
+/** The keys that the schema has at a path; empty when it leads through alternatives. */
+function knownKeys(schema: z.ZodType, path: Path): string[] {
+  let at: unknown = schema;
+  for (const key of path) at = shapeOf(at)?.[String(key)];
+  return Object.keys(shapeOf(at) ?? {});
+}
+
+function shapeOf(schema: unknown): Record<string, unknown> | undefined {
+  let at = schema as { shape?: Record<string, unknown>; unwrap?: () => unknown; options?: unknown[] } | undefined;
+  while (at !== undefined && at.shape === undefined && typeof at.unwrap === "function") at = at.unwrap() as typeof at;
+  if (at?.shape === undefined && Array.isArray(at?.options)) {
+    return at.options.map(shapeOf).find((s) => s !== undefined);
+  }
+  return at?.shape;
+}
+
+function inSenderShape(path: Path, origin: ReadonlyMap<string, string[]>): Path {
+  const place = origin.get(String(path[0]));
+  return place === undefined ? path : [...place, ...path.slice(1)];
+}
+
+export function pathText(path: Path): string {
+  if (path.length === 0) return "$";
+  return path.map((key, i) => {
+    if (typeof key === "number") return `[${key}]`;
+    const name = String(key);
+    if (!/^[A-Za-z_][\w-]*$/.test(name)) return `[${JSON.stringify(name)}]`;
+    return i === 0 ? name : `.${name}`;
+  }).join("");
+}
