@@ -1,0 +1,85 @@
+/** Tables that fit the terminal: columns that may shrink are cut, the others never. */
+import { cut, harmless, pad, paint, type Style, widthOf } from "./text.ts";
+
+export interface Column<Row> {
+  /** Its name for --columns, and its heading in capitals. */
+  name: string;
+  align?: "left" | "right";
+  /** The fewest columns it may be cut to when the table is too wide; absent: never cut. */
+  shrinkTo?: number;
+  text(row: Row): string;
+  style?(row: Row): Style | undefined;
+}
+
+export interface TableOptions {
+  /** Columns of the terminal; undefined where output is no terminal, and nothing is cut then. */
+  width: number | undefined;
+  color: boolean;
+  heading?: boolean;
+}
+
+const GAP = 2;
+
+export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions): string {
+  const heading = options.heading !== false;
+  const cells = rows.map((row) => columns.map((c) => harmless(c.text(row)) || "-"));
+  const titles = columns.map((c) => c.name.toUpperCase().replaceAll("_", " "));
+  const widths = columns.map((_, i) =>
+    Math.max(heading ? widthOf(titles[i]!) : 0, ...cells.map((row) => widthOf(row[i]!)), 0)
+  );
+  if (options.width !== undefined) shrink(columns, widths, options.width);
+  const line = (texts: readonly string[], style: (i: number) => Style | undefined) =>
+    texts
+      .map((text, i) => {
+        const shown = cut(text, widths[i]!);
+        const last = i === columns.length - 1 && columns[i]!.align !== "right";
+        const painted = paint(shown, style(i), options.color);
+        const padding = pad(shown, last ? 0 : widths[i]!, columns[i]!.align).replace(shown, "");
+        return columns[i]!.align === "right" ? padding + painted : painted + padding;
+      })
+      .join(" ".repeat(GAP));
+  const lines = cells.map((row, r) => line(row, (i) => columns[i]!.style?.(rows[r]!)));
+  if (heading) lines.unshift(line(titles, () => "bold"));
+  return lines.map((l) => `${l.trimEnd()}\n`).join("");
+}
+
+/** Takes columns from the widest that may give, until the table fits or none may give more. */
+function shrink<Row>(columns: readonly Column<Row>[], widths: number[], width: number): void {
+  const total = () => widths.reduce((a, b) => a + b, 0) + GAP * (widths.length - 1);
+  while (total() > width) {
+    let widest = -1;
+    columns.forEach((c, i) => {
+      if (c.shrinkTo === undefined || widths[i]! <= c.shrinkTo) return;
+      if (widest < 0 || widths[i]! > widths[widest]!) widest = i;
+    });
+    if (widest < 0) return;
+    widths[widest]!--;
+  }
+}
+
+/** RFC 4180: comma, CRLF-free lines, quotes where they are needed. */
+export function csv(header: readonly string[], rows: Iterable<readonly unknown[]>): string {
+  let out = `${header.map(csvField).join(",")}\n`;
+  for (const row of rows) out += csvLine(row);
+  return out;
+}
+
+export function csvLine(row: readonly unknown[]): string {
+  return `${row.map(csvField).join(",")}\n`;
+}
+
+function csvField(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Two aligned columns of a name and a value; entries without a value are left out. */
+export function facts(
+  entries: readonly (readonly [name: string, value: string | undefined])[],
+  color: boolean,
+): string {
+  const shown = entries.filter(([, value]) => value !== undefined && value !== "");
+  const width = Math.max(...shown.map(([name]) => widthOf(name)), 0) + GAP;
+  return shown.map(([name, value]) => `${paint(pad(name, width), "dim", color)}${harmless(value!)}\n`).join("");
+}
