@@ -29,7 +29,7 @@ Deno.test("plot: flat, single, missing and logarithmic values", () => {
     log: true,
   });
   assert.match(log, /^1000 ┤/m);
-  assert.match(log, /^   1 ┤/m);
+  assert.match(log, /^ {3}1 ┤/m);
 });
 
 Deno.test("plot: several series have a legend", () => {
