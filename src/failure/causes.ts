@@ -1,0 +1,120 @@
+/**
+ * The usual causes of a failed run, recognised in the last lines of its standard error, and what a person can do about
+ * each. The table is searched from the newest line back; within a line the first entry that fits is taken.
+ */
+
+interface Cause {
+  pattern: RegExp;
+  /** `match[1]` and so on come from the worker: they are shown, never run. */
+  hint: (match: RegExpExecArray) => string;
+}
+
+const quoted = (text: string | undefined) => JSON.stringify((text ?? "").slice(0, 120));
+
+const CAUSES: readonly Cause[] = [
+  {
+    pattern:
+      /CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|OutOfMemoryError: CUDA|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: Out of memory/i,
+    hint: () =>
+      "The GPU's memory is full. Use a smaller batch or model or fewer environments, or see with nvidia-smi who else uses the GPU.",
+  },
+  {
+    pattern:
+      /No CUDA GPUs are available|Found no NVIDIA driver|CUDA driver version is insufficient|not compiled with CUDA enabled|no CUDA-capable device/i,
+    hint: () =>
+      "The worker sees no usable GPU. Request one (resources.gpus.requested); if it did, the driver or the CUDA build of its framework does not fit.",
+  },
+  {
+    pattern: /No module named ['"]?([\w.]+)['"]?/,
+    hint: ([, name]) =>
+      `The Python module ${
+        quoted(name)
+      } is not installed for the interpreter that ran the worker. Install it there, or set worker.python to another interpreter.`,
+  },
+  {
+    pattern: /cannot import name ['"](\w+)['"] from ['"]([\w.]+)['"]/,
+    hint: ([, name, module]) =>
+      `${quoted(module)} is installed in a version without ${
+        quoted(name)
+      }. Install the version that the worker was written for.`,
+  },
+  {
+    pattern: /DependencyNotInstalled: (.+)/,
+    hint: ([, what]) => `The environment needs a package that is not installed: ${what!.slice(0, 200)}`,
+  },
+  {
+    pattern: /(?:NameNotFound|NamespaceNotFound|VersionNotFound|UnregisteredEnv|DeprecatedEnv)\b:?\s*(.*)/,
+    hint: ([, what]) =>
+      `Gymnasium knows no such environment (${
+        what!.slice(0, 200).trim() || "no name given"
+      }). Check its spelling and version, and that the package that registers it is installed and imported.`,
+  },
+  {
+    pattern: /(\S+\.so(?:\.\d+)*): cannot open shared object file/,
+    hint: ([, library]) => `The system library ${quoted(library)} is missing. Install the package that contains it.`,
+  },
+  {
+    pattern: /No space left on device|ENOSPC|\[Errno 28\]|Disk quota exceeded|database or disk is full/i,
+    hint: () => "The disk is full. Free space (mosaic prune removes ended runs), then: mosaic retry RUN",
+  },
+  {
+    pattern: /Address already in use|EADDRINUSE|\[Errno 98\]/i,
+    hint: () => "A port that the worker wants is taken. Give each run a port of its own, or let it choose a free one.",
+  },
+  {
+    pattern: /insufficient shared memory|unable to (?:open|allocate|write).*shared memory|\/dev\/shm/i,
+    hint: () =>
+      "Shared memory (/dev/shm) is used up. Use fewer data-loading processes, or give the container more of it (--shm-size).",
+  },
+  {
+    pattern: /^\s*(?:numpy\.\S*)?MemoryError\b|ArrayMemoryError|std::bad_alloc|Cannot allocate memory|\[Errno 12\]/,
+    hint: () =>
+      "The host's memory (or the run's limit, resources.memory_mb) is used up. Use less, or run fewer workers at a time.",
+  },
+  {
+    pattern: /Too many open files|EMFILE|\[Errno 24\]/,
+    hint: () => "The worker ran out of file descriptors. Raise the limit (ulimit -n) where the daemon is started.",
+  },
+  {
+    pattern: /No API key|api_key not configured|wandb: ERROR .*log ?in/i,
+    hint: () => "Weights & Biases wants a key. Put WANDB_API_KEY into the config's environment, or WANDB_MODE=offline.",
+  },
+  {
+    pattern:
+      /No available video device|cannot connect to X server|could not connect to display|Unable to open display|GLFWError/i,
+    hint: () =>
+      'The worker wants a display and there is none. Render off screen (render_mode "rgb_array"), or set SDL_VIDEODRIVER=dummy or MUJOCO_GL=egl.',
+  },
+  {
+    pattern: /(?:PermissionError|Permission denied|EACCES|\[Errno 13\])(?:[^'"]*['"]([^'"]+)['"])?/,
+    hint: ([, path]) =>
+      `The worker may not use ${
+        path === undefined ? "a file or directory that it needs" : quoted(path)
+      }. It runs as the daemon's user; check the owner and mode.`,
+  },
+  {
+    pattern: /(?:^|[\s:])([^\s:]+): (?:command )?not found\s*$|command not found: (\S+)/,
+    hint: ([, before, after]) =>
+      `The command ${quoted(before ?? after)} is not on the worker's PATH. Install it, or give its full path.`,
+  },
+  {
+    pattern: /(?:FileNotFoundError|ENOENT|No such file or directory)(?:[^'"]*['"]([^'"]+)['"])?/,
+    hint: ([, path]) =>
+      `The worker looked for ${
+        path === undefined ? "a file that is not there" : `${quoted(path)}, which is not there`
+      }. Relative paths begin in the run's directory.`,
+  },
+];
+
+/** What to do about the newest recognised cause in these lines (oldest first); undefined when there is none. */
+export function hintFromLines(lines: readonly string[]): string | undefined {
+  for (let i = lines.length - 1; i >= 0; i--) {
+    // A hostile line must not make a pattern slow.
+    const line = lines[i]!.slice(0, 2000);
+    for (const { pattern, hint } of CAUSES) {
+      const match = pattern.exec(line);
+      if (match !== null) return hint(match);
+    }
+  }
+  return undefined;
+}

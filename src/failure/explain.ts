@@ -1,0 +1,128 @@
+/**
+ * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ */
+import type { ExitReport } from "../core/core.ts";
+import { hintFromLines } from "./causes.ts";
+
+export interface Ending {
+  /** How the worker left; undefined when none was ever started. */
+  exit: Pick<ExitReport, "code" | "signal" | "lost" | "stderrTail" | "spawnError"> | undefined;
+  /** A failure that the daemon decided before the worker left (a limit, a preflight); null when it decided none. */
+  faultRequested: string | null;
+  /** The text of the attempt's `run_failed` record; undefined when it printed none. */
+  runFailed: string | undefined;
+  /** Whether the kernel is known to have killed the worker (or a child of it) for want of memory. */
+  oomKilled?: boolean;
+}
+
+export interface Explanation {
+  reason: string;
+  hint: string | null;
+}
+
+/** Texts of workers become part of a reason: one line of this many characters at most. */
+const DETAIL_LENGTH = 200;
+
+/** Undefined when nothing failed: the worker ended with 0 and did not say `run_failed`. */
+export function explain(ending: Ending): Explanation | undefined {
+  const reason = reasonOf(ending);
+  return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
+}
+
+function reasonOf({ exit, faultRequested, runFailed, oomKilled }: Ending): string | undefined {
+  if (faultRequested !== null) return faultRequested;
+  if (exit === undefined) return "worker_lost";
+  if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
+  if (exit.lost) return "worker_lost";
+  if (oomKilled && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
+  if (exit.signal !== "") return `signal_${exit.signal}`;
+  if (exit.code === null) return "worker_lost";
+  if (exit.code !== 0) return `exit_code_${exit.code}`;
+  if (runFailed === undefined) return undefined;
+  return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
+}
+
+function hintOf(reason: string, { exit, runFailed }: Ending): string | null {
+  const decided = HINT_OF_REASON[reason.split(":")[0]!];
+  if (decided !== undefined) return decided(reason);
+  const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
+  return hintFromLines(said) ?? hintOfStatus(reason);
+}
+
+/** Reasons that explain themselves, whatever the worker wrote. */
+const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
+  oom_killed: () =>
+    "The kernel killed the worker because memory ran out. Use less (smaller replay buffer, fewer environments), raise resources.memory_mb, or run fewer workers at a time.",
+  handshake_timeout: () =>
+    "The run's proxy did not register in time. Look at logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
+  heartbeat_timeout: () =>
+    "Neither the worker nor its proxy gave a sign of life in time. Look at the run's logs and at the load of the host.",
+  worker_timeout: () => "The worker gave no sign of life in time. Look at the run's logs and at the load of the host.",
+  stall_timeout: () =>
+    "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
+  max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
+  max_steps: () => "The run reached its own limit, schedule.max_steps.",
+  worker_lost: () =>
+    "The worker ended without a record of how: the host was restarted, or the worker and its wrapper were killed together. Everything it printed is stored; mosaic retry RUN starts it again.",
+  proxy_lost: () => "The run's proxy ended and could not be replaced. Look at logs/proxy.log in the run's directory.",
+  // The text after the colon says what to do.
+  preflight: () => null,
+  spawn_failed: (reason) => {
+    if (/ENOENT|not found|No such file/i.test(reason)) {
+      return "The program is not there. Give its full path, or put its directory on the PATH in the config's environment.";
+    }
+    if (/EACCES|denied|not executable/i.test(reason)) {
+      return "The program is not executable for the daemon's user (chmod +x).";
+    }
+    return null;
+  },
+};
+
+const HINT_OF_SIGNAL: Record<string, string> = {
+  SIGKILL:
+    "Somebody or the kernel killed the worker. When it was the kernel for want of memory, its log (dmesg, journalctl -k) says so.",
+  SIGTERM: "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
+  SIGINT: "The worker was interrupted.",
+  SIGHUP: "The worker's terminal went away.",
+  SIGSEGV: "Native code crashed. PYTHONFAULTHANDLER=1 in the config's environment makes Python print where.",
+  SIGABRT: "Native code gave up (a failed assertion, usually); the last lines of stderr say which.",
+  SIGBUS: "A memory-mapped file or shared memory went away; a full /dev/shm is the usual cause.",
+  SIGILL: "A program was built for another kind of CPU than this host's.",
+  SIGFPE: "Native code divided by zero.",
+  SIGXCPU: "A limit on CPU time (ulimit -t) was reached.",
+  SIGXFSZ: "A limit on file size (ulimit -f) was reached.",
+  SIGPIPE: "The worker wrote to a pipe or socket that nobody reads any more.",
+};
+
+const SIGNAL_OF_NUMBER: Record<number, string> = {
+  1: "SIGHUP",
+  2: "SIGINT",
+  4: "SIGILL",
+  6: "SIGABRT",
+  7: "SIGBUS",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  13: "SIGPIPE",
+  15: "SIGTERM",
+  24: "SIGXCPU",
+  25: "SIGXFSZ",
+};
+
+function hintOfStatus(reason: string): string | null {
+  if (reason.startsWith("signal_")) return HINT_OF_SIGNAL[reason.slice("signal_".length)] ?? null;
+  const code = Number(/^exit_code_(\d+)$/.exec(reason)?.[1] ?? Number.NaN);
+  if (code === 126) return "126 is the shell's word for a command that is not executable.";
+  if (code === 127) return "127 is the shell's word for a command that is not there.";
+  // A shell between the wrapper and the program tells the program's signal as 128 + its number.
+  const signal = SIGNAL_OF_NUMBER[code - 128];
+  return signal === undefined
+    ? null
+    : `${code} is 128 + ${code - 128}: ${signal}. ${HINT_OF_SIGNAL[signal] ?? ""}`.trim();
+}
+
+function oneLine(text: string): string {
+  // deno-lint-ignore no-control-regex -- a worker's text must not move the cursor of whoever reads the reason.
+  const clean = text.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+  return clean.length > DETAIL_LENGTH ? `${clean.slice(0, DETAIL_LENGTH - 1)}…` : clean;
+}
