@@ -1,0 +1,152 @@
+/**
+ * Traces of runs by OpenTelemetry, off unless an OTLP endpoint is configured (the standard OTEL_* variables).
+ *
+ * Spans are told from the event log and the transitions, after the fact: `trainer.run` from submit to end, below it
+ * `trainer.worker.spawn` per attempt and `trainer.event.write` per event. So a restart of the daemon in mid-run loses no
+ * span, and the hot path knows nothing of tracing.
+ */
+import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
+import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
+import type { Registry } from "../registry/registry.ts";
+import type { EventRow, RunRow } from "../registry/types.ts";
+import type { Logger } from "../log.ts";
+import { messageOf } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import { spawnSpanId, traceIds } from "./trace_context.ts";
+
+type Env = (name: string) => string | undefined;
+
+/** Whether the environment asks for traces. */
+export function tracingWanted(env: Env): boolean {
+  if (env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env("OTEL_TRACES_EXPORTER") === "none") return false;
+  return Boolean(env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") || env("OTEL_EXPORTER_OTLP_ENDPOINT"));
+}
+
+async function exporterFor(env: Env): Promise<SpanExporter> {
+  const protocol = env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") || env("OTEL_EXPORTER_OTLP_PROTOCOL") || "http/protobuf";
+  switch (protocol) {
+    case "http/protobuf":
+      return new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
+    case "http/json":
+      return new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter();
+    default:
+      throw new Error(`OTEL_EXPORTER_OTLP_PROTOCOL "${protocol}" is not supported; use http/protobuf or http/json`);
+  }
+}
+
+/** Gives the ids that the next span is to have. */
+class PresetIds implements IdGenerator {
+  traceId = "";
+  spanId = "";
+  generateTraceId(): string {
+    return this.traceId;
+  }
+  generateSpanId(): string {
+    return this.spanId;
+  }
+}
+
+const ENDED = new Set(["completed", "failed", "cancelled"]);
+
+export class Tracing {
+  readonly #registry: Registry;
+  readonly #log: Logger;
+  readonly #ids = new PresetIds();
+  readonly #provider: TracerProvider;
+  readonly #stop = new AbortController();
+  readonly #following: Promise<void>;
+
+  private constructor(registry: Registry, log: Logger, exporter: SpanExporter) {
+    this.#registry = registry;
+    this.#log = log;
+    const resource = defaultResource()
+      .merge(resourceFromAttributes({ "service.name": "mosaic", "service.version": VERSION }))
+      .merge(detectResources({ detectors: [envDetector] }));
+    this.#provider = new TracerProvider({
+      resource,
+      idGenerator: this.#ids,
+      spanProcessors: [new BatchSpanProcessor({ exporter })],
+    });
+    this.#following = this.#follow();
+  }
+
+  /** @throws Error for a protocol that is not supported. */
+  static async start(registry: Registry, log: Logger, env: Env): Promise<Tracing> {
+    return new Tracing(registry, log, await exporterFor(env));
+  }
+
+  /** Sends what is gathered; a collector that does not answer is given up after two seconds. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#following;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const enough = new Promise<void>((resolve) => timer = setTimeout(resolve, 2000));
+    const sent = this.#provider.shutdown().catch((error: unknown) =>
+      this.#log.warn({ error: messageOf(error) }, "traces were not exported")
+    );
+    await Promise.race([sent, enough]);
+    clearTimeout(timer);
+  }
+
+  async #follow(): Promise<void> {
+    let seq = this.#registry.eventHead();
+    for (;;) {
+      const page = this.#registry.eventsSince(seq, { limit: 200 });
+      for (const event of page) {
+        this.#tell(event);
+        seq = event.seq;
+      }
+      if (page.length > 0) continue;
+      if (this.#stop.signal.aborted) return;
+      await this.#registry.waitEventsBeyond(seq, this.#stop.signal);
+    }
+  }
+
+  #tell(event: EventRow): void {
+    const { traceId, runSpanId } = traceIds(event.runId);
+    const below = this.#parent(traceId, runSpanId);
+    this.#ids.spanId = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+    this.#tracer().startSpan("trainer.event.write", {
+      startTime: event.at,
+      attributes: { "mosaic.run_id": event.runId, "mosaic.event.kind": event.kind, "mosaic.event.seq": event.seq },
+    }, below).end(event.at);
+    if (!ENDED.has(event.kind)) return;
+    const run = this.#registry.get(event.runId);
+    if (run !== undefined) this.#tellRun(run);
+  }
+
+  #tellRun(run: RunRow): void {
+    const { traceId, runSpanId } = traceIds(run.runId);
+    const attributes = {
+      "mosaic.run_id": run.runId,
+      "mosaic.run_name": run.name,
+      "mosaic.attempts": run.attempt,
+      "mosaic.outcome": run.outcome ?? "",
+    };
+    const transitions = this.#registry.transitions(run.runId);
+    for (const spawned of transitions.filter((t) => t.to === "HANDSHAKE")) {
+      const after = transitions.find((t) => t.seq > spawned.seq);
+      this.#ids.spanId = spawnSpanId(run.runId, spawned.attempt);
+      const span = this.#tracer().startSpan("trainer.worker.spawn", {
+        startTime: spawned.at,
+        attributes: { ...attributes, "mosaic.attempt": spawned.attempt },
+      }, this.#parent(traceId, runSpanId));
+      if (after?.to === "FAULTED") span.setStatus({ code: SpanStatusCode.ERROR, message: after.reason ?? "" });
+      span.end(after?.at ?? spawned.at);
+    }
+    this.#ids.traceId = traceId;
+    this.#ids.spanId = runSpanId;
+    const span = this.#tracer().startSpan("trainer.run", { startTime: run.createdAt, attributes }, ROOT_CONTEXT);
+    if (run.outcome === "failed") span.setStatus({ code: SpanStatusCode.ERROR, message: run.reason ?? "" });
+    span.end(run.finishedAt ?? run.updatedAt);
+  }
+
+  #tracer() {
+    return this.#provider.getTracer("mosaic", VERSION);
+  }
+
+  #parent(traceId: string, spanId: string): Context {
+    return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED });
+  }
+}

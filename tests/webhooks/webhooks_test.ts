@@ -1,0 +1,120 @@
+/** Webhooks against a real HTTP receiver. */
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createLogger } from "../../src/log.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import { newSecret } from "../../src/webhooks/signature.ts";
+import { Webhooks } from "../../src/webhooks/webhooks.ts";
+import { until } from "../harness/wait.ts";
+
+interface Delivery {
+  path: string;
+  headers: Headers;
+  body: string;
+}
+
+function receiver(answer: (delivery: Delivery) => number) {
+  const got: Delivery[] = [];
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+    const delivery = { path: new URL(request.url).pathname, headers: request.headers, body: await request.text() };
+    const status = answer(delivery);
+    if (status === 200) got.push(delivery);
+    return new Response(null, { status });
+  });
+  return { got, url: (path: string) => `http://127.0.0.1:${server.addr.port}${path}`, stop: () => server.shutdown() };
+}
+
+function newRun(registry: Registry, runId: string): void {
+  registry.insert({
+    runId,
+    name: `run ${runId}`,
+    digest: runId,
+    maxAttempts: 1,
+    priority: 0,
+    tags: [],
+    baseDir: "runs",
+    configJson: "{}",
+    gpusRequested: 0,
+    gpusMandatory: false,
+    workerId: "w",
+    agentId: "a",
+  });
+}
+
+const seqs = (deliveries: Delivery[]) => deliveries.map((d) => JSON.parse(d.body).data.seq);
+
+Deno.test("webhooks: every event in order, signed, through failures and a restart", async () => {
+  const directory = Deno.makeTempDirSync();
+  const registry = Registry.open(`${directory}/registry.db`);
+  let refusals = 3;
+  const server = receiver(() => refusals-- > 0 ? 503 : 200);
+  const secret = newSecret();
+  const options = {
+    registry,
+    log: createLogger({ level: "error" }),
+    stateFile: `${directory}/webhooks.json`,
+    secret,
+    daemonUrl: server.url("/all"),
+    urlOfRun: () => undefined,
+    firstRetryMs: 1,
+  };
+  try {
+    const first = new Webhooks(options);
+    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
+    registry.apply("01HZZZZZZZZZZZZZZZZZZZZZZ1", { type: "spawned" });
+    const total = registry.eventHead();
+    await until(() => server.got.length >= total, { what: "all events to arrive" });
+    await first.close();
+    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ2");
+    const second = new Webhooks(options);
+    await until(() => server.got.length >= registry.eventHead(), { what: "events of the time between to arrive" });
+    await second.close();
+    assert.deepEqual(seqs(server.got), Array.from({ length: registry.eventHead() }, (_, i) => i + 1));
+    for (const { headers, body } of server.got) {
+      const key = Uint8Array.from(atob(secret.slice("whsec_".length)), (c) => c.charCodeAt(0));
+      const text = `${headers.get("webhook-id")}.${headers.get("webhook-timestamp")}.${body}`;
+      const expected = `v1,${createHmac("sha256", key).update(text).digest("base64")}`;
+      assert.equal(headers.get("webhook-signature"), expected);
+    }
+    assert.equal(JSON.parse(server.got[0]!.body).type, "run.queued");
+    assert.equal(JSON.parse(server.got[0]!.body).data.run_name, "run 01HZZZZZZZZZZZZZZZZZZZZZZ1");
+  } finally {
+    registry.close();
+    await server.stop();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("webhooks: a run's own URL gets that run's events; a refused event holds nobody up", async () => {
+  const directory = Deno.makeTempDirSync();
+  const registry = Registry.open(`${directory}/registry.db`);
+  const server = receiver((delivery) => delivery.path === "/gone" ? 410 : 200);
+  const warnings: string[] = [];
+  const webhooks = new Webhooks({
+    registry,
+    log: createLogger({ level: "warn", sinks: [(line) => warnings.push(line)] }),
+    stateFile: `${directory}/webhooks.json`,
+    secret: newSecret(),
+    urlOfRun: (runId) =>
+      runId.endsWith("1") ? server.url("/one") : runId.endsWith("2") ? server.url("/gone") : undefined,
+    firstRetryMs: 1,
+  });
+  try {
+    for (const n of [1, 2, 3]) {
+      newRun(registry, `01HZZZZZZZZZZZZZZZZZZZZZZ${n}`);
+      registry.apply(`01HZZZZZZZZZZZZZZZZZZZZZZ${n}`, { type: "spawned" });
+    }
+    registry.appendEvent("01HZZZZZZZZZZZZZZZZZZZZZZ1", "completed", { steps: 3 });
+    await until(() => server.got.some((d) => JSON.parse(d.body).type === "run.completed"), { what: "the last event" });
+    await until(() => warnings.length > 0, { what: "the refused events to be told" });
+    assert.ok(server.got.every((d) => d.path === "/one"));
+    const expected = registry.eventsSince(0, { runId: "01HZZZZZZZZZZZZZZZZZZZZZZ1", limit: 100 }).map((e) => e.seq);
+    assert.deepEqual(seqs(server.got), expected);
+    assert.match(warnings[0]!, /HTTP 410/);
+  } finally {
+    await webhooks.close();
+    registry.close();
+    await server.stop();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
