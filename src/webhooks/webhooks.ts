@@ -20,13 +20,19 @@ export interface WebhookOptions {
   secret: string;
   /** Gets the events of all runs. */
   daemonUrl?: string;
-  /** The URL that a run's config names. */
-  urlOfRun: (runId: string) => string | undefined;
+  /** What a run's config names; `events` null is all kinds, `secret` undefined is the daemon's. */
+  targetOfRun: (runId: string) => RunTarget | undefined;
   /** Attempts per event; the waits between them double from `firstRetryMs` to five minutes. */
   giveUpAfter?: number;
   firstRetryMs?: number;
   /** Per request. */
   timeoutMs?: number;
+}
+
+export interface RunTarget {
+  url: string;
+  events: readonly string[] | null;
+  secret?: string;
 }
 
 interface Target {
@@ -90,11 +96,11 @@ export class Webhooks {
 
   /** Follows the log for runs that name a URL of their own. */
   async #discover(): Promise<void> {
-    const { registry, urlOfRun } = this.#options;
+    const { registry, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
       for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
         if (event.kind === "queued") {
-          const url = urlOfRun(event.runId);
+          const url = targetOfRun(event.runId)?.url;
           const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
           if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
         }
@@ -129,7 +135,10 @@ export class Webhooks {
 
   /** False when the daemon stops before the event got through. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
-    const { log, secret, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const { log, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const own = target.runId === undefined ? undefined : this.#options.targetOfRun(target.runId);
+    if (own?.events && !own.events.includes(event.kind)) return true;
+    const secret = own?.secret ?? this.#options.secret;
     const body = JSON.stringify({
       type: `run.${event.kind}`,
       timestamp: new Date(event.at).toISOString(),
