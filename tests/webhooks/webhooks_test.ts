@@ -95,8 +95,12 @@ Deno.test("webhooks: a run's own URL gets that run's events; a refused event hol
     log: createLogger({ level: "warn", sinks: [(line) => warnings.push(line)] }),
     stateFile: `${directory}/webhooks.json`,
     secret: newSecret(),
-    urlOfRun: (runId) =>
-      runId.endsWith("1") ? server.url("/one") : runId.endsWith("2") ? server.url("/gone") : undefined,
+    targetOfRun: (runId) =>
+      runId.endsWith("1")
+        ? { url: server.url("/one"), events: ["queued", "completed"] }
+        : runId.endsWith("2")
+        ? { url: server.url("/gone"), events: null }
+        : undefined,
     firstRetryMs: 1,
   });
   try {
