@@ -1,0 +1,83 @@
+/** The independent checker: what was printed against what is stored and what each subscriber saw. */
+import { lineAt } from "./lines.ts";
+
+/** A stored record as the telemetry streams give it (docs/telemetry.md). */
+export interface StoredRecord {
+  seq: number;
+  step_index?: number;
+  episode_index?: number;
+  observation?: unknown;
+  agent_id?: string;
+  reward?: number;
+  total_reward?: number;
+}
+
+export interface Printed {
+  seed: number;
+  /** All lines of a worker that ends by itself. */
+  lines: number;
+  /** So many were surely printed. */
+  atLeast: number;
+  /** The worker got to its end. */
+  complete: boolean;
+}
+
+export interface Stored {
+  steps: StoredRecord[];
+  episodes: StoredRecord[];
+}
+
+/** Everything wrong; empty when every record was stored exactly once and in order. */
+export function check(printed: Printed, stored: Stored): string[] {
+  const findings: string[] = [];
+  const expectedSteps: number[] = [];
+  const expectedEpisodes: number[] = [];
+  for (let n = 1; n <= printed.lines; n++) {
+    const { kind } = lineAt(printed.seed, n);
+    if (kind === "step") expectedSteps.push(n);
+    if (kind === "episode") expectedEpisodes.push(n);
+  }
+  findings.push(...sequence("steps", stored.steps, expectedSteps, (r) => r.step_index!, printed));
+  findings.push(...sequence("episodes", stored.episodes, expectedEpisodes, (r) => r.episode_index!, printed));
+  for (const record of stored.steps) {
+    const line = lineAt(printed.seed, record.step_index!);
+    if (line.kind !== "step") {
+      findings.push(`steps: seq ${record.seq} claims line ${record.step_index}, which is ${line.kind}`);
+    } else if (
+      record.reward !== line.reward || record.agent_id !== line.agent ||
+      JSON.stringify(record.observation) !== JSON.stringify(line.observation)
+    ) findings.push(`steps: seq ${record.seq} is not what line ${record.step_index} said`);
+  }
+  for (const record of stored.episodes) {
+    const line = lineAt(printed.seed, record.episode_index!);
+    if (line.kind !== "episode" || line.reward !== record.total_reward) {
+      findings.push(`episodes: seq ${record.seq} is not what line ${record.episode_index} said`);
+    }
+  }
+  return findings.slice(0, 10);
+}
+
+function sequence(
+  kind: string,
+  records: StoredRecord[],
+  expected: number[],
+  lineOf: (record: StoredRecord) => number,
+  printed: Printed,
+): string[] {
+  for (const [i, record] of records.entries()) {
+    if (record.seq !== i + 1) return [`${kind}: seq ${record.seq} stands where ${i + 1} belongs`];
+    if (lineOf(record) !== expected[i]) {
+      return [`${kind}: seq ${record.seq} is line ${lineOf(record)}, but line ${expected[i]} belongs there`];
+    }
+  }
+  const surely = expected.filter((n) => n <= (printed.complete ? printed.lines : printed.atLeast)).length;
+  return records.length < surely ? [`${kind}: ${records.length} stored of ${surely} that were surely printed`] : [];
+}
+
+/** A subscriber saw, over all its connections, an unbroken run of seqs from 1, each once. */
+export function checkSeen(who: string, seqs: number[], storedCount: number): string[] {
+  for (const [i, seq] of seqs.entries()) {
+    if (seq !== i + 1) return [`${who}: saw seq ${seq} where ${i + 1} belongs`];
+  }
+  return seqs.length === storedCount ? [] : [`${who}: saw ${seqs.length} of ${storedCount}`];
+}

@@ -1,0 +1,58 @@
+/** The checker itself: it finds what it is there to find. */
+import assert from "node:assert/strict";
+import { check, checkSeen, type Stored } from "./check.ts";
+import { lineAt } from "./lines.ts";
+
+const printed = { seed: 5, lines: 400, atLeast: 400, complete: true };
+
+function rightly(): Stored {
+  const stored: Stored = { steps: [], episodes: [] };
+  for (let n = 1; n <= printed.lines; n++) {
+    const line = lineAt(printed.seed, n);
+    if (line.kind === "step") {
+      const { observation, reward, agent } = line;
+      stored.steps.push({ seq: stored.steps.length + 1, step_index: n, observation, reward, agent_id: agent });
+    } else if (line.kind === "episode") {
+      stored.episodes.push({ seq: stored.episodes.length + 1, episode_index: n, total_reward: line.reward });
+    }
+  }
+  return stored;
+}
+
+/** Seqs as a store gives them, after records went missing or came twice. */
+function renumber(stored: Stored): Stored {
+  stored.steps.forEach((record, i) => record.seq = i + 1);
+  return stored;
+}
+
+Deno.test("checker: everything stored once and in order has no findings", () => {
+  assert.deepEqual(check(printed, rightly()), []);
+});
+
+Deno.test("checker: finds a lost, a repeated, an exchanged, a changed and a missing last record", () => {
+  const lost = rightly();
+  lost.steps.splice(100, 1);
+  assert.match(check(printed, renumber(lost))[0]!, /belongs there/);
+  const repeated = rightly();
+  repeated.steps.splice(100, 0, { ...repeated.steps[100]! });
+  assert.match(check(printed, renumber(repeated))[0]!, /belongs there/);
+  const exchanged = rightly();
+  [exchanged.steps[7], exchanged.steps[8]] = [exchanged.steps[8]!, exchanged.steps[7]!];
+  assert.match(check(printed, renumber(exchanged))[0]!, /belongs there/);
+  const changed = rightly();
+  changed.steps[50]!.reward! += 1;
+  assert.match(check(printed, changed)[0]!, /is not what line/);
+  const short = rightly();
+  short.steps.pop();
+  assert.match(check(printed, short)[0]!, /surely printed/);
+  const gap = rightly();
+  gap.steps.splice(100, 1);
+  assert.match(check(printed, gap)[0]!, /stands where/);
+});
+
+Deno.test("checker: a subscriber's gap, repetition and early end are found", () => {
+  assert.deepEqual(checkSeen("s", [1, 2, 3], 3), []);
+  assert.match(checkSeen("s", [1, 3], 3)[0]!, /saw seq 3 where 2/);
+  assert.match(checkSeen("s", [1, 2, 2], 3)[0]!, /saw seq 2 where 3/);
+  assert.match(checkSeen("s", [1, 2], 3)[0]!, /saw 2 of 3/);
+});
