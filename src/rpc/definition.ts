@@ -1,0 +1,38 @@
+/**
+ * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/serve.ts and
+ * src/client: so the sender knows each message's size (the gate needs it) and the receiver decides when to decode.
+ */
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
+import { Buffer } from "node:buffer";
+
+export type RawMethod = MethodDefinition<Buffer, Buffer>;
+
+const same = (bytes: Buffer) => bytes;
+
+/** `/package.Service/Method`, as on the wire. */
+export function methodPath(method: DescMethod): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+export function rawMethod(method: DescMethod): RawMethod {
+  return {
+    path: methodPath(method),
+    requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",
+    responseStream: method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming",
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+  };
+}
+
+/** The definition for `Server.addService`, keyed like the handlers by the method's local name. */
+export function rawService(service: DescService): ServiceDefinition {
+  return Object.fromEntries(service.methods.map((method) => [method.localName, rawMethod(method)]));
+}
+
+/** A view of the bytes as the Buffer that grpc-js wants, without a copy. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,229 @@
+/**
+ * `mosaic.v1.Ingest`: one stream per proxy. What the proxy delivers is acknowledged when it is committed, and not
+ * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
+import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "./ingest_protocol.ts";
+import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
+import { Turns } from "./turns.ts";
+import { pause } from "./waiting.ts";
+
+const RETRY_MS = 1000;
+
+type ToProxy = Outgoing<typeof DaemonMessageSchema>;
+type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
+
+export function ingestHandlers(core: Core): Handlers<typeof Ingest> {
+  const turns = new Turns();
+  return { deliver: (incoming, out, caller) => deliver(core, turns, incoming, out, caller) };
+}
+
+async function deliver(
+  core: Core,
+  turns: Turns,
+  incoming: Incoming<ProxyMessage>,
+  out: ToProxy,
+  caller: Caller,
+): Promise<void> {
+  let messages = await incoming.take();
+  const first = messages[0]?.message;
+  if (first === undefined) return;
+  if (first.case !== "hello") {
+    throw new MosaicError("failed_precondition", `the stream begins with "${first.case}": a proxy says hello first`);
+  }
+  checkIngestProtocol(first.value.protocol);
+
+  const link = new StreamLink(incoming, out);
+  const session = core.openProxy(helloOf(first.value), link);
+  try {
+    await out.send({
+      message: {
+        case: "welcome",
+        value: {
+          protocol: INGEST_PROTOCOL,
+          journalPosition: BigInt(session.journalPosition),
+          windowBytes: BigInt(WINDOW_BYTES),
+          control: session.control,
+        },
+      },
+    });
+    messages = messages.slice(1);
+    const proxy = new Delivery(core, turns, session, out, caller, first.value.runId);
+    for (;;) {
+      for (const { message } of messages) await proxy.take(message);
+      messages = await incoming.take();
+      if (messages.length === 0) return;
+    }
+  } finally {
+    session.closed();
+  }
+}
+
+function helloOf(hello: Hello): ProxyHello {
+  if (hello.runId === "") throw new MosaicError("invalid_argument", "run_id is empty: a proxy belongs to one run");
+  return {
+    runId: hello.runId,
+    attempt: hello.attempt,
+    workerId: hello.workerId,
+    agentId: hello.agentId,
+    proxy: { pid: Number(hello.proxyPid), identity: hello.proxyIdentity },
+    worker: hello.workerPid === 0n ? null : { pid: Number(hello.workerPid), identity: hello.workerIdentity },
+    version: hello.version,
+  };
+}
+
+/** What the engine may say to the proxy at any time, and how it ends the stream. */
+class StreamLink implements ProxyLink {
+  readonly #incoming: Incoming<ProxyMessage>;
+  readonly #out: ToProxy;
+
+  constructor(incoming: Incoming<ProxyMessage>, out: ToProxy) {
+    this.#incoming = incoming;
+    this.#out = out;
+  }
+
+  control(wish: { paused: boolean; maxRateHz: number }): void {
+    this.#tell({ case: "control", value: { ...wish, selfPaused: "" } });
+  }
+
+  stop(graceSeconds: number): void {
+    this.#tell({ case: "stop", value: { graceSeconds } });
+  }
+
+  close(reason: string): void {
+    this.#incoming.interrupt(new MosaicError("aborted", reason));
+  }
+
+  /** Small and rare, so it does not wait for the gate; a proxy that has gone asks again when it is back. */
+  #tell(message: DaemonInit): void {
+    try {
+      this.#out.send({ message })?.catch(() => {});
+    } catch {
+      // Gone.
+    }
+  }
+}
+
+/** Takes one proxy's messages, in order. */
+class Delivery {
+  readonly #core: Core;
+  readonly #turns: Turns;
+  readonly #session: ProxySession;
+  readonly #out: ToProxy;
+  readonly #caller: Caller;
+  readonly #runId: string;
+
+  constructor(core: Core, turns: Turns, session: ProxySession, out: ToProxy, caller: Caller, runId: string) {
+    this.#core = core;
+    this.#turns = turns;
+    this.#session = session;
+    this.#out = out;
+    this.#caller = caller;
+    this.#runId = runId;
+  }
+
+  async take(message: ProxyMessage["message"]): Promise<void> {
+    switch (message.case) {
+      case "batch":
+        return await this.#batch(message.value);
+      case "heartbeat":
+        return this.#session.heartbeat(Number(message.value.journalSize));
+      case "control":
+        return this.#session.controlApplied(message.value);
+      case "exit":
+        await this.#stored(0, () => this.#session.exit(exitOf(message.value)));
+        await this.#out.send({ message: { case: "exitAck", value: {} } });
+        return;
+      case "hello":
+        throw new MosaicError("failed_precondition", "a second hello: a proxy says it once, at the beginning");
+      case undefined:
+        // From a newer proxy of the same major version; what it means is not needed here.
+        return;
+    }
+  }
+
+  async #batch(message: Batch): Promise<void> {
+    const to = Number(message.toPosition);
+    const journalSize = Number(message.journalSize);
+    const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
+    let batch: IngestBatch | undefined;
+    const position = await this.#stored(journalSize, () => {
+      batch ??= batchOf(message);
+      return this.#session.batch(batch, journalSize, samples);
+    });
+    if (position < to) {
+      throw new MosaicError(
+        "aborted",
+        `the batch begins at ${message.fromPosition}, but the journal is stored up to ${position}`,
+        { hint: "Connect again: the welcome says where to go on." },
+      );
+    }
+    await this.#out.send({ message: { case: "ack", value: { position: BigInt(position) } } });
+  }
+
+  /** Does the work in a fair turn, and again each second for as long as the store cannot be written. */
+  async #stored<T>(journalSize: number, work: () => T): Promise<T> {
+    for (let tries = 1;; tries++) {
+      try {
+        return await this.#turns.run(work);
+      } catch (error) {
+        if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
+        if (tries === 1) {
+          this.#core.log.warn({ run: this.#runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
+        }
+        await pause(RETRY_MS, this.#caller.signal);
+        if (this.#caller.signal.aborted) throw error;
+        // The proxy's own heartbeats wait behind the batch, and it is alive.
+        this.#session.heartbeat(journalSize);
+      }
+    }
+  }
+}
+
+const decoder = new TextDecoder();
+
+function parsed<T>(bytes: Uint8Array, field: string, empty: T): T {
+  if (bytes.length === 0) return empty;
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `${field} is no JSON: ${messageOf(error)}`);
+  }
+}
+
+/** The batch with its columns. They come from mosaic's own proxy: shapes are checked, the values in them are not. */
+export function batchOf(message: Batch): IngestBatch {
+  const steps = parsed<StepColumns>(message.stepsJson, "steps_json", { n: 0 });
+  for (const [name, column] of Object.entries(steps)) {
+    if (Array.isArray(column) && column.length !== steps.n) {
+      throw new MosaicError("invalid_argument", `steps_json: column ${name} has ${column.length} of ${steps.n} rows`);
+    }
+  }
+  const violations: Record<string, number> = {};
+  for (const [rule, count] of Object.entries(message.violations)) violations[rule] = Number(count);
+  return {
+    from: Number(message.fromPosition),
+    to: Number(message.toPosition),
+    steps,
+    episodes: parsed<EpisodeRecord[]>(message.episodesJson, "episodes_json", []),
+    events: parsed<WorkerEventRecord[]>(message.eventsJson, "events_json", []),
+    otherLines: Number(message.otherLines),
+    malformedLines: Number(message.malformedLines),
+    violations,
+  };
+}
+
+function exitOf(exit: Exit): ExitReport {
+  return {
+    code: exit.code ?? null,
+    signal: exit.signal,
+    lost: exit.lost,
+    finalPosition: Number(exit.finalPosition),
+    stderrTail: exit.stderrTail,
+    spawnError: exit.spawnError,
+  };
+}

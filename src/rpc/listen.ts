@@ -1,0 +1,117 @@
+/** Where a server listens, and what can be in the way. */
+import { connect } from "node:net";
+import { type Server, type ServerCredentials } from "@grpc/grpc-js";
+import { messageOf, MosaicError } from "../errors.ts";
+
+export type ListenAddress = { type: "tcp"; host: string; port: number } | { type: "unix"; path: string };
+
+/** @param text `HOST:PORT` (an IPv6 host in brackets) or `unix:PATH`. @throws MosaicError `invalid_argument`. */
+export function parseListen(text: string): ListenAddress {
+  if (text.startsWith("unix:")) {
+    const path = text.slice("unix:".length);
+    if (path === "") throw badAddress(text);
+    return { type: "unix", path: path.startsWith("/") ? path.replace(/^\/+/, "/") : `${Deno.cwd()}/${path}` };
+  }
+  const match = /^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s]+):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[2]);
+  if (match === null || port > 65535) throw badAddress(text);
+  return { type: "tcp", host: match[1]!, port };
+}
+
+function badAddress(text: string): MosaicError {
+  return new MosaicError("invalid_argument", `cannot listen on "${text}": it is no address`, {
+    hint: "Give HOST:PORT (such as 127.0.0.1:50055, port 0 picks a free one) or unix:/path/to/socket.",
+  });
+}
+
+/** Whether only this machine can reach the address. */
+export function isLoopback(address: ListenAddress): boolean {
+  if (address.type === "unix") return true;
+  const host = address.host.replace(/^\[|\]$/g, "").toLowerCase();
+  return host === "localhost" || host === "::1" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host) ||
+    /^::ffff:127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+}
+
+/**
+ * Binds and gives the address clients use.
+ * @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` where the runtime refuses.
+ */
+export async function bind(server: Server, address: ListenAddress, credentials: ServerCredentials): Promise<string> {
+  if (address.type === "tcp") {
+    const port = await bindOnce(server, `${address.host}:${address.port}`, credentials);
+    return `${address.host}:${port}`;
+  }
+  await removeStaleSocket(address.path);
+  // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
+  const before = Deno.umask(0o077);
+  try {
+    await bindOnce(server, `unix:${address.path}`, credentials);
+  } finally {
+    Deno.umask(before);
+  }
+  Deno.chmodSync(address.path, 0o600);
+  return `unix:${address.path}`;
+}
+
+function bindOnce(server: Server, target: string, credentials: ServerCredentials): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => reject(bindError(target, error));
+    try {
+      server.bindAsync(target, credentials, (error, port) => error === null ? resolve(port) : fail(error));
+    } catch (error) {
+      // A missing net permission is thrown past the callback.
+      fail(error);
+    }
+  });
+}
+
+function bindError(target: string, error: unknown): MosaicError {
+  const text = messageOf(error);
+  if (error instanceof Deno.errors.NotCapable || /NotCapable|Requires net access/.test(text)) {
+    return new MosaicError("permission_denied", `not permitted to listen on ${target}`, {
+      hint: `Grant it with --allow-net=${target}.`,
+      cause: error,
+    });
+  }
+  if (/EADDRINUSE|address already in use|No address added/i.test(text)) {
+    return new MosaicError("unavailable", `cannot listen on ${target}: the address is taken`, {
+      hint: "Stop what listens there, or choose another with --listen (port 0 picks a free one).",
+      cause: error,
+    });
+  }
+  return new MosaicError("unavailable", `cannot listen on ${target}: ${text}`, { cause: error });
+}
+
+/** A socket file whose server was killed stays behind; one that still answers belongs to somebody. */
+async function removeStaleSocket(path: string): Promise<void> {
+  let info: Deno.FileInfo;
+  try {
+    info = Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return;
+    throw error;
+  }
+  if (!info.isSocket) {
+    throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is no socket is in the way`, {
+      hint: "Choose another path with --listen.",
+    });
+  }
+  if (await answers(path)) {
+    throw new MosaicError("unavailable", `cannot listen on unix:${path}: the address is taken`, {
+      hint: "Stop the daemon that listens there, or choose another path with --listen.",
+    });
+  }
+  Deno.removeSync(path);
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    const done = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once("connect", () => done(true));
+    socket.once("error", () => done(false));
+  });
+}

@@ -1,0 +1,166 @@
+/**
+ * StreamLogs: a run's log file from an offset, or its last lines, and what is appended to it. The file belongs to one
+ * attempt: when the run is attempted again a follower keeps to the file it began with until its attempt is over.
+ */
+import type { LogChunkSchema, LogsRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { Caller, Outgoing } from "./serve.ts";
+import { pause, yieldToOthers } from "./waiting.ts";
+
+const CHUNK_BYTES = 64 * 1024;
+const POLL_MS = 200;
+/** A live viewer gets at most this many lines a second; the rest is counted and left to the file. */
+export const LINES_A_SECOND = 2000;
+const NEWLINE = 10;
+
+/** Offset at which the last `lines` lines of the file begin. */
+export function tailOffset(file: Deno.FsFile, size: number, lines: number): number {
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  let end = size;
+  // A newline at the very end closes the last line and begins none.
+  let wanted = lines + 1;
+  let first = true;
+  while (end > 0) {
+    const start = Math.max(0, end - buffer.length);
+    const n = readAt(file, start, buffer.subarray(0, end - start));
+    for (let i = n - 1; i >= 0; i--) {
+      if (buffer[i] !== NEWLINE) {
+        // An unfinished last line counts as one.
+        if (first) wanted--;
+        first = false;
+        continue;
+      }
+      first = false;
+      if (--wanted === 0) return start + i + 1;
+    }
+    end = start;
+  }
+  return 0;
+}
+
+function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): number {
+  file.seekSync(offset, Deno.SeekMode.Start);
+  let done = 0;
+  while (done < into.length) {
+    const n = file.readSync(into.subarray(done));
+    if (n === null) break;
+    done += n;
+  }
+  return done;
+}
+
+/** Holds a viewer to a number of lines a second. */
+export class LineRate {
+  readonly #perSecond: number;
+  #second = -1;
+  #used = 0;
+
+  constructor(perSecond: number) {
+    this.#perSecond = perSecond;
+  }
+
+  /** How much of `bytes` may be shown now, and how many lines may not. @param now seconds. */
+  admit(bytes: Uint8Array, now: number): { show: number; suppressedLines: number } {
+    const second = Math.floor(now);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#used = 0;
+    }
+    let show = 0;
+    let suppressedLines = 0;
+    for (let i = 0; i < bytes.length; i++) {
+      if (bytes[i] !== NEWLINE) continue;
+      if (this.#used < this.#perSecond) {
+        this.#used++;
+        show = i + 1;
+      } else suppressedLines++;
+    }
+    // The part after the last newline belongs to a line that is still shown.
+    if (suppressedLines === 0) show = bytes.length;
+    return { show, suppressedLines };
+  }
+}
+
+function openIfThere(path: string): Deno.FsFile | undefined {
+  try {
+    return Deno.openSync(path, { read: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+export async function streamLogs(
+  core: Core,
+  request: LogsRequest,
+  out: Outgoing<typeof LogChunkSchema>,
+  caller: Caller,
+): Promise<void> {
+  const row = core.registry.resolve(request.run);
+  if (request.stream !== "" && request.stream !== "stdout" && request.stream !== "stderr") {
+    throw new MosaicError("invalid_argument", `stream is "${request.stream}": give "stdout" or "stderr"`);
+  }
+  const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout");
+  /** The attempt is over when the run has ended or has gone on to the next attempt. */
+  const over = () => {
+    const now = core.registry.get(row.runId);
+    return now === undefined || isEnded(now.state) || now.attempt !== row.attempt;
+  };
+
+  let file = openIfThere(path);
+  while (file === undefined) {
+    // What the file may still become: nothing is written before the worker starts.
+    if (!request.follow || over() || caller.signal.aborted) return;
+    await pause(POLL_MS, caller.signal);
+    file = openIfThere(path);
+  }
+  try {
+    const size = file.statSync().size;
+    const start = request.tailLines > 0
+      ? tailOffset(file, size, request.tailLines)
+      : Math.min(Number(request.sinceOffset), size);
+    await follow(file, start, request.follow, over, out, caller);
+  } finally {
+    file.close();
+  }
+}
+
+async function follow(
+  file: Deno.FsFile,
+  start: number,
+  live: boolean,
+  over: () => boolean,
+  out: Outgoing<typeof LogChunkSchema>,
+  caller: Caller,
+): Promise<void> {
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  const rate = new LineRate(LINES_A_SECOND);
+  let offset = start;
+  /** What is there already is history and goes out whole; the rate holds for what is appended while somebody looks. */
+  const history = live ? file.statSync().size : Infinity;
+  let ending = false;
+  while (!caller.signal.aborted) {
+    const n = readAt(file, offset, buffer);
+    if (n > 0) {
+      const bytes = buffer.slice(0, n);
+      const begin = offset;
+      offset += n;
+      const { show, suppressedLines } = begin < history
+        ? { show: n, suppressedLines: 0 }
+        : rate.admit(bytes, performance.now() / 1000);
+      await out.send({
+        text: bytes.subarray(0, show),
+        nextOffset: BigInt(offset),
+        suppressedLines: BigInt(suppressedLines),
+      });
+      await yieldToOthers();
+      continue;
+    }
+    if (!live || ending) return;
+    // Once more after the end: what the worker wrote last is read, too.
+    ending = over();
+    if (!ending) await pause(POLL_MS, caller.signal);
+  }
+}

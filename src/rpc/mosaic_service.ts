@@ -1,0 +1,118 @@
+/** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
+import type { Core, RunDetail } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import type { RunFilter, RunRow } from "../registry/types.ts";
+import { streamLogs } from "./log_stream.ts";
+import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
+import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
+import type { Handlers } from "./serve.ts";
+import { msOfTimestamp } from "./time.ts";
+
+const DEFAULT_LIMIT = 1000;
+const MAX_LIMIT = 10_000;
+const DEFAULT_BUCKETS = 500;
+const MAX_BUCKETS = 10_000;
+
+function statesOf(names: readonly string[]): RunState[] | undefined {
+  if (names.length === 0) return undefined;
+  return names.map((name) => {
+    const state = RUN_STATES.find((s) => s === name.toUpperCase());
+    if (state === undefined) {
+      throw new MosaicError("invalid_argument", `states has "${name}": a state is one of ${RUN_STATES.join(", ")}`);
+    }
+    return state;
+  });
+}
+
+export function mosaicHandlers(core: Core): Handlers<typeof Mosaic> {
+  const resolve = (ref: string): RunRow => {
+    if (ref === "") {
+      throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
+    }
+    return core.registry.resolve(ref);
+  };
+  const detail = (row: RunRow): RunDetail => core.detail(row);
+
+  return {
+    getRun(request) {
+      const row = resolve(request.run);
+      return fullRunMessage(detail(row), core.transitions(row.runId));
+    },
+    listRuns(request) {
+      const filter: RunFilter = {
+        states: statesOf(request.states),
+        nameContains: request.nameContains === "" ? undefined : request.nameContains,
+        tags: request.tags.length === 0 ? undefined : request.tags,
+        submittedSince: request.submittedSince && msOfTimestamp(request.submittedSince),
+      };
+      const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
+      const token = request.pageToken === "" ? undefined : request.pageToken;
+      const page = core.list(filter, { limit, token });
+      return {
+        runs: page.runs.map(runMessage),
+        nextPageToken: page.nextToken ?? "",
+        total: BigInt(page.total),
+      };
+    },
+    cancelRun(request) {
+      const row = resolve(request.run);
+      const grace = request.graceSeconds;
+      if (grace !== undefined && !(grace >= 0 && grace <= 3600)) {
+        throw new MosaicError("invalid_argument", `grace_seconds is ${grace}: give 0 to 3600 seconds`);
+      }
+      return runMessage(detail(core.cancel(row.runId, { graceSeconds: grace })));
+    },
+    pauseRun: (request) => runMessage(detail(core.pause(resolve(request.run).runId))),
+    resumeRun: (request) => runMessage(detail(core.resume(resolve(request.run).runId))),
+    throttleRun: (request) => runMessage(detail(core.throttle(resolve(request.run).runId, request.maxRateHz))),
+    retryRun: (request) => runMessage(detail(core.retry(resolve(request.run).runId))),
+    async resetRun(request) {
+      return runMessage(detail(await core.reset(resolve(request.run).runId, request.fromCheckpoint)));
+    },
+    async deleteRun(request) {
+      const { freedBytes } = await core.delete(resolve(request.run).runId);
+      return { freedBytes: BigInt(freedBytes) };
+    },
+    validateConfig: (request) => core.validate(request.configJson),
+    streamTelemetry: (request, out, caller) => streamTelemetry(core, request, out, caller),
+    streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
+    streamLogs: (request, out, caller) => streamLogs(core, request, out, caller),
+    listSeries(request) {
+      const { runId } = resolve(request.run);
+      return {
+        series: core.telemetry.listSeries(runId).map((series) => ({
+          name: series.name,
+          points: BigInt(series.points),
+          last: series.last ?? undefined,
+        })),
+      };
+    },
+    getSeries(request) {
+      const { runId } = resolve(request.run);
+      if (request.name === "") throw new MosaicError("invalid_argument", "name is empty: ListSeries gives the names");
+      const buckets = request.buckets === 0 ? DEFAULT_BUCKETS : Math.min(request.buckets, MAX_BUCKETS);
+      const all = request.fromX === 0n && request.toX === 0n;
+      const toX = all ? Number.MAX_SAFE_INTEGER : Number(request.toX);
+      const rows = core.telemetry.series(runId, request.name, Number(request.fromX), toX, buckets);
+      return {
+        buckets: rows.map((row) => ({
+          ...row,
+          firstX: BigInt(row.firstX),
+          lastX: BigInt(row.lastX),
+          count: BigInt(row.count),
+        })),
+        lastX: BigInt(rows.at(-1)?.lastX ?? 0),
+      };
+    },
+    listArtifacts(request) {
+      return { artifacts: core.artifacts(resolve(request.run).runId).map(artifactMessage) };
+    },
+    getHost: () => hostMessage(core.host()),
+    shutdown() {
+      core.requestShutdown("asked for by a client");
+      return {};
+    },
+  };
+}

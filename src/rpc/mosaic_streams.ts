@@ -1,0 +1,84 @@
+/** StreamTelemetry and StreamEvents of `mosaic.v1`. */
+import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { TelemetryKind } from "../telemetry/types.ts";
+import { sinceOf, telemetryRows } from "./cursors.ts";
+import { eventMessage } from "./run_messages.ts";
+import type { Caller, Outgoing } from "./serve.ts";
+import { telemetryLine } from "./telemetry_lines.ts";
+import { firstOf, yieldToOthers } from "./waiting.ts";
+
+const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
+const EVENTS_A_READ = 256;
+const encoder = new TextEncoder();
+
+function kindOf(text: string): TelemetryKind {
+  const kind = KINDS.find((k) => k === text);
+  if (kind === undefined) {
+    throw new MosaicError("invalid_argument", `kind is "${text}": give one of ${KINDS.join(", ")}`);
+  }
+  return kind;
+}
+
+export async function streamTelemetry(
+  core: Core,
+  request: TelemetryRequest,
+  out: Outgoing<typeof TelemetryBatchSchema>,
+  caller: Caller,
+): Promise<void> {
+  const kind = kindOf(request.kind);
+  const row = core.registry.resolve(request.run);
+  const pieces = telemetryRows(core, row.runId, kind, {
+    since: sinceOf(request.sinceSeq),
+    signal: caller.signal,
+    follow: request.follow ? "until_ended" : "to_head",
+    limit: request.limit === 0n ? undefined : Number(request.limit),
+  });
+  for await (const rows of pieces) {
+    let text = "";
+    for (const record of rows) text += telemetryLine(row.runId, kind, record) + "\n";
+    await out.send({
+      jsonl: encoder.encode(text),
+      firstSeq: BigInt(rows[0]!.seq),
+      lastSeq: BigInt(rows[rows.length - 1]!.seq),
+    });
+  }
+}
+
+export async function streamEvents(
+  core: Core,
+  request: EventsRequest,
+  out: Outgoing<typeof EventSchema>,
+  caller: Caller,
+): Promise<void> {
+  const runId = request.run === "" ? undefined : core.registry.resolve(request.run).runId;
+  let cursor = sinceOf(request.sinceSeq);
+  while (!caller.signal.aborted) {
+    const head = core.registry.eventHead();
+    const seen = core.registry.transitionHead();
+    // Looked at before the events are read: an end seen here has its event among them.
+    const over = runId !== undefined && isOver(core, runId);
+    const events = core.registry.eventsSince(cursor, { runId, limit: EVENTS_A_READ });
+    if (events.length > 0) {
+      for (const event of events) {
+        cursor = event.seq;
+        await out.send(eventMessage(event));
+      }
+      await yieldToOthers();
+      continue;
+    }
+    if (!request.follow || over) return;
+    await firstOf(
+      caller.signal,
+      (stop) => core.registry.waitEventsBeyond(head, stop),
+      (stop) => core.registry.waitTransitionsBeyond(seen, stop),
+    );
+  }
+}
+
+function isOver(core: Core, runId: string): boolean {
+  const row = core.registry.get(runId);
+  return row === undefined || isEnded(row.state);
+}

@@ -1,0 +1,396 @@
+/**
+ * Services as plain functions: decodes requests, encodes answers, maps errors, holds long streams to the gate. A handler
+ * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
+ */
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import type {
+  Metadata,
+  ServerDuplexStream,
+  ServerReadableStream,
+  ServerUnaryCall,
+  ServerWritableStream,
+  UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import type { Buffer } from "node:buffer";
+import type { EventEmitter } from "node:events";
+import { messageOf, MosaicError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { asBuffer, methodPath } from "./definition.ts";
+import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
+import { statusOf } from "./status.ts";
+
+/** What a handler knows of its call. */
+export interface Caller {
+  /** `/package.Service/Method`. */
+  path: string;
+  metadata: Metadata;
+  peer: string;
+  /** Aborted when the client went away, its deadline passed, or the server stops. */
+  signal: AbortSignal;
+}
+
+/** Messages from the client, in order, held back while nobody takes them. */
+export interface Incoming<T> {
+  /** All that wait (at least one), oldest first; empty when the client is done. @throws MosaicError when the call broke. */
+  take(): Promise<T[]>;
+  /** Makes `take` throw this from now on. */
+  interrupt(error: MosaicError): void;
+}
+
+/** Messages to the client. */
+export interface Outgoing<I extends DescMessage> {
+  /**
+   * Writes one message. Await what it gives before the next one: that is what bounds memory.
+   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it stood still for too long.
+   */
+  send(message: MessageInitShape<I>): Promise<void> | undefined;
+  /** The same for a message that is encoded already. */
+  sendBytes(bytes: Uint8Array): Promise<void> | undefined;
+}
+
+type Awaitable<T> = T | Promise<T>;
+type HandlerOf<M> = M extends
+  { methodKind: infer Kind; input: infer I extends DescMessage; output: infer O extends DescMessage }
+  ? Kind extends "unary" ? (request: MessageShape<I>, caller: Caller) => Awaitable<MessageInitShape<O>>
+  : Kind extends "server_streaming" ? (request: MessageShape<I>, out: Outgoing<O>, caller: Caller) => Promise<void>
+  : Kind extends "client_streaming"
+    ? (incoming: Incoming<MessageShape<I>>, caller: Caller) => Promise<MessageInitShape<O>>
+  : (incoming: Incoming<MessageShape<I>>, out: Outgoing<O>, caller: Caller) => Promise<void>
+  : never;
+
+/** One function per method of the service. */
+export type Handlers<S extends DescService> = { [K in keyof S["method"]]: HandlerOf<S["method"][K]> };
+
+export interface ServeContext {
+  log: Logger;
+  gates: SendGates;
+  /** Aborted when the server stops. */
+  stopping: AbortSignal;
+  /** Most streams open at one time over all connections. */
+  maxStreams: number;
+  /** Decides whether the call may go on. @throws MosaicError `unauthenticated`, `permission_denied`. */
+  authorize?: (caller: Caller) => void;
+}
+
+type AnyCall =
+  | ServerUnaryCall<Buffer, Buffer>
+  | ServerReadableStream<Buffer, Buffer>
+  | ServerWritableStream<Buffer, Buffer>
+  | ServerDuplexStream<Buffer, Buffer>;
+type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
+
+/** Untyped view of a handler, inside this file only. */
+type AnyHandler = (...args: unknown[]) => unknown;
+
+const openStreams = new WeakMap<ServeContext, number>();
+
+/** grpc-js handlers for `addService(rawService(service), …)`. */
+export function serve<S extends DescService>(
+  service: S,
+  handlers: Handlers<S>,
+  context: ServeContext,
+): UntypedServiceImplementation {
+  const implementation: UntypedServiceImplementation = {};
+  for (const method of service.methods) {
+    const handler = (handlers as Record<string, AnyHandler>)[method.localName]!;
+    implementation[method.localName] = bind(method, handler.bind(handlers) as AnyHandler, context);
+  }
+  return implementation;
+}
+
+// deno-lint-ignore no-explicit-any -- grpc-js's own type for a handler of any kind
+function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): any {
+  switch (method.methodKind) {
+    case "unary":
+      return (call: ServerUnaryCall<Buffer, Buffer>, answer: AnswerCallback) =>
+        answerOnce(context, method, call, answer, (caller) => handler(decode(method.input, call.request), caller));
+    case "client_streaming":
+      return (call: ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
+        counted(context, answer, (done) => {
+          void answerOnce(context, method, call, (error, value) => {
+            done();
+            answer(error, value);
+          }, (caller) => handler(new BoundedIncoming(call, method.input, caller.signal), caller));
+        });
+    case "server_streaming":
+      return (call: ServerWritableStream<Buffer, Buffer>) =>
+        counted(context, refuse(call), (done) => {
+          void streamOut(context, method, call, done, (out, caller) =>
+            handler(decode(method.input, call.request), out, caller));
+        });
+    case "bidi_streaming":
+      return (call: ServerDuplexStream<Buffer, Buffer>) =>
+        counted(context, refuse(call), (done) => {
+          void streamOut(
+            context,
+            method,
+            call,
+            done,
+            (out, caller) => handler(new BoundedIncoming(call, method.input, caller.signal), out, caller),
+          );
+        });
+  }
+}
+
+function refuse(call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>): AnswerCallback {
+  return (error) => void call.emit("error", error);
+}
+
+function counted(context: ServeContext, answer: AnswerCallback, start: (done: () => void) => void): void {
+  const open = openStreams.get(context) ?? 0;
+  if (open >= context.maxStreams) {
+    answer(statusOf(
+      new MosaicError("resource_exhausted", `${open} streams are open, which is the most this daemon serves`, {
+        hint: "Close some, or start the daemon with a higher --max-streams.",
+      }),
+    ));
+    return;
+  }
+  openStreams.set(context, open + 1);
+  start(() => openStreams.set(context, openStreams.get(context)! - 1));
+}
+
+function callerOf(context: ServeContext, method: DescMethod, call: AnyCall): { caller: Caller; free(): void } {
+  const gone = new AbortController();
+  const abort = () => gone.abort();
+  context.stopping.addEventListener("abort", abort, { once: true });
+  (call as EventEmitter).on("cancelled", abort);
+  if (call.cancelled || context.stopping.aborted) abort();
+  const caller = { path: methodPath(method), metadata: call.metadata, peer: call.getPeer(), signal: gone.signal };
+  return { caller, free: () => context.stopping.removeEventListener("abort", abort) };
+}
+
+function decode<I extends DescMessage>(schema: I, bytes: Buffer): MessageShape<I> {
+  try {
+    return fromBinary(schema, bytes, { readUnknownFields: false });
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `not a ${schema.typeName} message: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function answerOnce(
+  context: ServeContext,
+  method: DescMethod,
+  call: AnyCall,
+  answer: AnswerCallback,
+  handle: (caller: Caller) => unknown,
+): Promise<void> {
+  const { caller, free } = callerOf(context, method, call);
+  let bytes: Buffer;
+  try {
+    context.authorize?.(caller);
+    bytes = asBuffer(
+      toBinary(method.output, create(method.output, await handle(caller) as MessageInitShape<DescMessage>)),
+    );
+  } catch (error) {
+    report(context, caller, error);
+    answer(statusOf(error));
+    return;
+  } finally {
+    free();
+  }
+  answer(null, bytes);
+}
+
+async function streamOut(
+  context: ServeContext,
+  method: DescMethod,
+  call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
+  done: () => void,
+  handle: (out: Outgoing<DescMessage>, caller: Caller) => unknown,
+): Promise<void> {
+  const { caller, free } = callerOf(context, method, call);
+  const out = new GatedOutgoing(call, method.output, caller.signal, context.gates);
+  // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
+  call.on("error", () => {});
+  try {
+    context.authorize?.(caller);
+    await handle(out, caller);
+    if (context.stopping.aborted) throw stopped();
+    if (!caller.signal.aborted) call.end();
+  } catch (error) {
+    if (context.stopping.aborted) call.emit("error", statusOf(stopped()));
+    else if (!caller.signal.aborted) {
+      report(context, caller, error);
+      call.emit("error", statusOf(error));
+    }
+    if (error instanceof StalledError) out.reset();
+  } finally {
+    out.release();
+    free();
+    done();
+  }
+}
+
+function stopped(): MosaicError {
+  return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
+}
+
+function report(context: ServeContext, caller: Caller, error: unknown): void {
+  if (error instanceof MosaicError && error.code !== "internal") {
+    context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
+  } else {
+    context.log.error({
+      rpc: caller.path,
+      err: error instanceof Error ? error.stack : String(error),
+      cause: causeText(error),
+    }, "a call failed");
+  }
+}
+
+function causeText(error: unknown): string | undefined {
+  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : undefined;
+}
+
+/** Grpc-js's own objects, of which only what the gate needs is named. */
+interface Http2Side {
+  session?: { socket?: { bytesWritten: number }; destroyed?: boolean };
+  close(code: number): void;
+}
+
+/** RST_STREAM code that clients show as UNAVAILABLE. */
+const REFUSED_STREAM = 7;
+
+class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
+  readonly #call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+  readonly #schema: O;
+  readonly #signal: AbortSignal;
+  readonly #gate: StreamGate | undefined;
+  readonly #http2: Http2Side | undefined;
+
+  constructor(
+    call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
+    schema: O,
+    signal: AbortSignal,
+    gates: SendGates,
+  ) {
+    this.#call = call;
+    this.#schema = schema;
+    this.#signal = signal;
+    // Not part of grpc-js's public types; there is no other way to the socket's count.
+    this.#http2 = (call as unknown as { call?: { stream?: Http2Side } }).call?.stream;
+    const session = this.#http2?.session;
+    if (session !== undefined) this.#gate = gates.open(session, () => sentBytes(session));
+  }
+
+  send(message: MessageInitShape<O>): Promise<void> | undefined {
+    return this.sendBytes(toBinary(this.#schema, create(this.#schema, message)));
+  }
+
+  sendBytes(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
+    this.#call.write(asBuffer(bytes));
+    // 5 bytes of gRPC framing and 9 of HTTP/2.
+    this.#gate?.wrote(bytes.length + 14);
+    return this.#gate?.ready();
+  }
+
+  /** Drops what the reader has not taken. */
+  reset(): void {
+    try {
+      this.#http2?.close(REFUSED_STREAM);
+    } catch {
+      // The connection is gone already.
+    }
+  }
+
+  release(): void {
+    this.#gate?.release();
+  }
+}
+
+function sentBytes(session: NonNullable<Http2Side["session"]>): number | undefined {
+  try {
+    // Throws after a disconnect.
+    return session.destroyed ? undefined : session.socket?.bytesWritten;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Beyond either of these the client's messages stay in its own window. */
+const HELD_MESSAGES = 256;
+const HELD_BYTES = 1 << 20;
+
+class BoundedIncoming<I extends DescMessage> implements Incoming<MessageShape<I>> {
+  readonly #call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
+  readonly #schema: I;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #ended = false;
+  #gone = false;
+  #interrupted: MosaicError | undefined;
+  #paused = false;
+  #wake: (() => void) | undefined;
+
+  /** @param signal aborted when the client has gone or the server stops: who waits for messages is woken. */
+  constructor(
+    call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
+    schema: I,
+    signal: AbortSignal,
+  ) {
+    this.#call = call;
+    this.#schema = schema;
+    call.on("data", (bytes: Buffer) => {
+      this.#held.push(bytes);
+      this.#heldBytes += bytes.length;
+      if (this.#held.length >= HELD_MESSAGES || this.#heldBytes >= HELD_BYTES) {
+        this.#paused = true;
+        call.pause();
+      }
+      this.#notify();
+    });
+    call.on("end", () => {
+      this.#ended = true;
+      this.#notify();
+    });
+    const gone = () => {
+      this.#gone = true;
+      this.#notify();
+    };
+    call.on("error", gone);
+    if (signal.aborted) gone();
+    else signal.addEventListener("abort", gone, { once: true });
+  }
+
+  async take(): Promise<MessageShape<I>[]> {
+    for (;;) {
+      if (this.#interrupted !== undefined) throw this.#interrupted;
+      // What arrived before the client went still counts.
+      if (this.#held.length > 0) break;
+      if (this.#ended) return [];
+      if (this.#gone) throw new MosaicError("aborted", "the client has gone");
+      await new Promise<void>((resolve) => this.#wake = resolve);
+    }
+    const taken = this.#held;
+    this.#held = [];
+    this.#heldBytes = 0;
+    if (this.#paused) {
+      this.#paused = false;
+      this.#call.resume();
+    }
+    return taken.map((bytes) => decode(this.#schema, bytes));
+  }
+
+  interrupt(error: MosaicError): void {
+    this.#interrupted ??= error;
+    this.#notify();
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+}

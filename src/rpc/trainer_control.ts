@@ -1,0 +1,112 @@
+/** ControlStream: pause, resume and throttle a run, grant credits, and hear of it when somebody else does. */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
+import type { ControlWish, Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import type { Credits } from "./credits.ts";
+import type { Caller, Incoming, Outgoing } from "./serve.ts";
+import { firstOf } from "./waiting.ts";
+
+type ControlInit = MessageInitShape<typeof ControlEventSchema>;
+
+function wishOf(core: Core, runId: string): ControlWish | undefined {
+  const row = core.registry.get(runId);
+  return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
+}
+
+/** What turns one wish into the other, as events. */
+export function controlChanges(runId: string, before: ControlWish, now: ControlWish): ControlInit[] {
+  const changes: ControlInit[] = [];
+  if (now.paused !== before.paused) {
+    changes.push({ runId, event: { case: now.paused ? "pause" : "resume", value: true } });
+  }
+  if (now.maxRateHz !== before.maxRateHz) {
+    changes.push({ runId, event: { case: "maxRateHz", value: now.maxRateHz } });
+  }
+  return changes;
+}
+
+function apply(core: Core, credits: Credits, message: ControlEvent, caller: Caller): void {
+  const { runId, event } = message;
+  core.registry.require(runId);
+  switch (event.case) {
+    case "pause":
+      if (event.value) core.pause(runId);
+      return;
+    case "resume":
+      if (event.value) core.resume(runId);
+      return;
+    case "maxRateHz":
+      core.throttle(runId, event.value);
+      return;
+    case "grantSteps":
+      credits.grant(caller, runId, event.value);
+      return;
+    case undefined:
+      // Only says that the client wants to hear of this run.
+      return;
+  }
+}
+
+/**
+ * The client names runs by sending events (one without an `event` only subscribes); from then on each change of what is
+ * wanted of those runs is sent to it, beginning with what is in force.
+ */
+export async function controlStream(
+  core: Core,
+  credits: Credits,
+  incoming: Incoming<ControlEvent>,
+  out: Outgoing<typeof ControlEventSchema>,
+  caller: Caller,
+): Promise<void> {
+  const told = new Map<string, ControlWish>();
+  const ended = new AbortController();
+  let unread = false;
+  let wake: () => void = () => {};
+  const named = (stop: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      if (unread) return resolve();
+      wake = resolve;
+      stop.addEventListener("abort", () => resolve(), { once: true });
+    });
+
+  const reader = (async () => {
+    try {
+      for (;;) {
+        const messages = await incoming.take();
+        if (messages.length === 0) return;
+        for (const message of messages) {
+          if (message.runId === "") {
+            throw new MosaicError("invalid_argument", "run_id is empty: name the run to control");
+          }
+          apply(core, credits, message, caller);
+          if (!told.has(message.runId)) told.set(message.runId, { paused: false, maxRateHz: 0 });
+        }
+        unread = true;
+        wake();
+      }
+    } finally {
+      ended.abort();
+    }
+  })();
+  // Awaited below; until then a failure must not count as unhandled.
+  reader.catch(() => {});
+
+  const open = AbortSignal.any([caller.signal, ended.signal]);
+  while (!caller.signal.aborted) {
+    const seen = core.registry.eventHead();
+    unread = false;
+    for (const [runId, before] of told) {
+      const now = wishOf(core, runId);
+      if (now === undefined) {
+        told.delete(runId);
+        continue;
+      }
+      told.set(runId, now);
+      for (const change of controlChanges(runId, before, now)) await out.send(change);
+    }
+    if (open.aborted) break;
+    await firstOf(open, named, (stop) => core.registry.waitEventsBeyond(seen, stop));
+  }
+  await reader;
+}

@@ -1,0 +1,63 @@
+/** The original's contract, `gymgui.trainer.TrainerService`, on the core. */
+import type { TrainerService } from "../gen/gymgui/trainer_pb.ts";
+import type { Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import { Credits } from "./credits.ts";
+import { runRecord, statesOf } from "./run_records.ts";
+import type { Handlers } from "./serve.ts";
+import { timestampOfMs } from "./time.ts";
+import { controlStream } from "./trainer_control.ts";
+import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
+import { allRuns, streamRunEpisodes, streamRunSteps, watchRuns } from "./trainer_streams.ts";
+
+/** The run, by its exact id as the original's clients give it. */
+function known(core: Core, runId: string) {
+  const row = core.registry.get(runId);
+  if (row === undefined) {
+    throw new MosaicError("not_found", `run not found: "${runId}"`, { hint: "ListRuns shows the runs there are." });
+  }
+  return row;
+}
+
+/** @param address what GetHealth says the daemon listens on. */
+export function trainerHandlers(core: Core, address: () => string): Handlers<typeof TrainerService> {
+  const credits = new Credits();
+  return {
+    submitRun(request) {
+      return core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
+    },
+    cancelRun(request) {
+      core.cancel(known(core, request.runId).runId);
+      return {};
+    },
+    listRuns(request) {
+      return { runs: allRuns(core, statesOf(request.statusFilter)).map(runRecord) };
+    },
+    watchRuns: (request, out, caller) => watchRuns(core, request, out, caller),
+    heartbeat(request) {
+      core.heartbeat(known(core, request.runId).runId);
+      return {};
+    },
+    registerWorker(request) {
+      if (request.runId === "") {
+        throw new MosaicError("invalid_argument", "run_id is empty: name the run the worker belongs to");
+      }
+      known(core, request.runId);
+      const { $typeName: _, $unknown: __, ...fields } = request;
+      return core.registerWorker(fields);
+    },
+    controlStream: (incoming, out, caller) => controlStream(core, credits, incoming, out, caller),
+    getHealth() {
+      return {
+        pid: BigInt(Deno.pid),
+        startedAt: timestampOfMs(core.startedAt),
+        listenAddress: address(),
+        healthy: core.telemetry.writable(),
+      };
+    },
+    streamRunSteps: (request, out, caller) => streamRunSteps(core, credits, request, out, caller),
+    streamRunEpisodes: (request, out, caller) => streamRunEpisodes(core, credits, request, out, caller),
+    publishRunSteps: (incoming, caller) => publishSteps(core, incoming, caller),
+    publishRunEpisodes: (incoming, caller) => publishEpisodes(core, incoming, caller),
+  };
+}

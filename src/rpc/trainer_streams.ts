@@ -1,0 +1,111 @@
+/** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: cursors that never end by themselves. */
+import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
+import type { RunEpisodeSchema, RunRecordSchema, RunStepSchema } from "../gen/gymgui/trainer_pb.ts";
+import type { StreamEpisodesRequest, StreamStepsRequest, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
+import type { Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
+import type { RunState } from "../lifecycle/lifecycle.ts";
+import type { StoredOf } from "../telemetry/types.ts";
+import type { Credits } from "./credits.ts";
+import { sinceOf, telemetryRows } from "./cursors.ts";
+import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
+import type { Caller, Outgoing } from "./serve.ts";
+import { episodeMessage, stepMessage } from "./step_records.ts";
+import { yieldToOthers } from "./waiting.ts";
+
+const TRANSITIONS_A_READ = 256;
+const RUNS_A_PAGE = 500;
+
+/** Every run that passes the filter, oldest submitted first. */
+export function allRuns(core: Core, states: RunState[] | undefined) {
+  const runs = [];
+  let token: string | undefined;
+  do {
+    const page = core.registry.list(states === undefined ? {} : { states }, { limit: RUNS_A_PAGE, token });
+    runs.push(...page.runs);
+    token = page.nextToken;
+  } while (token !== undefined);
+  return runs.reverse();
+}
+
+/** The runs as they are (when `since_seq` is 0 or from another registry), then every transition after that. */
+export async function watchRuns(
+  core: Core,
+  request: WatchRunsRequest,
+  out: Outgoing<typeof RunRecordSchema>,
+  caller: Caller,
+): Promise<void> {
+  const states = statesOf(request.statusFilter);
+  const wanted = states && new Set(states);
+  let cursor = sinceOf(request.sinceSeq);
+  const head = core.registry.transitionHead();
+  if (cursor === 0 || cursor > head) {
+    // The head was read first: a transition in between is seen twice, never not at all.
+    cursor = head;
+    for (const row of allRuns(core, states)) await out.send(runRecord(row));
+  }
+  while (!caller.signal.aborted) {
+    const transitions = core.registry.transitionsSince(cursor, TRANSITIONS_A_READ);
+    if (transitions.length === 0) {
+      await core.registry.waitTransitionsBeyond(cursor, caller.signal);
+      continue;
+    }
+    for (const transition of transitions) {
+      cursor = transition.seq;
+      if (wanted !== undefined && !wanted.has(transition.to)) continue;
+      const row = core.registry.get(transition.runId);
+      if (row !== undefined) await out.send(runRecordAt(row, transition));
+    }
+    await yieldToOthers();
+  }
+}
+
+function required(runId: string): string {
+  if (runId === "") throw new MosaicError("invalid_argument", "run_id is empty: name the run to stream");
+  return runId;
+}
+
+/** Rows of one kind as messages, each for a credit where the subscriber asked for that. */
+async function streamRows<K extends "steps" | "episodes", S extends DescMessage>(
+  core: Core,
+  credits: Credits,
+  request: { runId: string; sinceSeq: bigint },
+  kind: K,
+  message: (runId: string, row: StoredOf[K]) => MessageInitShape<S>,
+  out: Outgoing<S>,
+  caller: Caller,
+): Promise<void> {
+  const runId = required(request.runId);
+  const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
+  const credited = credits.open(core, caller, runId, kind);
+  try {
+    for await (const rows of telemetryRows(core, runId, kind, options)) {
+      for (const row of rows) {
+        if (credited !== undefined) await credited.take(caller.signal);
+        await out.send(message(runId, row));
+      }
+    }
+  } finally {
+    credited?.close();
+  }
+}
+
+export function streamRunSteps(
+  core: Core,
+  credits: Credits,
+  request: StreamStepsRequest,
+  out: Outgoing<typeof RunStepSchema>,
+  caller: Caller,
+): Promise<void> {
+  return streamRows(core, credits, request, "steps", stepMessage, out, caller);
+}
+
+export function streamRunEpisodes(
+  core: Core,
+  credits: Credits,
+  request: StreamEpisodesRequest,
+  out: Outgoing<typeof RunEpisodeSchema>,
+  caller: Caller,
+): Promise<void> {
+  return streamRows(core, credits, request, "episodes", episodeMessage, out, caller);
+}

@@ -1,0 +1,37 @@
+/** Waiting without leaks: every wait ends with its signal, and leaves neither timer nor listener behind. */
+
+/** Resolves after `ms` milliseconds, or at once when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}
+
+/** Lets everything else that is due have its turn: timers, sockets, other calls. */
+export function yieldToOthers(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Resolves when the first of the waits does, and ends the others. */
+export async function firstOf(
+  signal: AbortSignal,
+  ...waits: ((signal: AbortSignal) => Promise<void>)[]
+): Promise<void> {
+  const others = new AbortController();
+  const abort = () => others.abort();
+  if (signal.aborted) return;
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await Promise.race(waits.map((wait) => wait(others.signal)));
+  } finally {
+    signal.removeEventListener("abort", abort);
+    others.abort();
+  }
+}

@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { RunStatus, TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { hasCode, newRun, runId } from "../registry/fixture.ts";
+import { executing, withServer } from "./fixture.ts";
+
+const { method } = TrainerService;
+
+Deno.test("SubmitRun: answers the run's id and digest; a given id is used", async () => {
+  await withServer(async ({ client, core }) => {
+    const first = await client.unary(method.submitRun, { configJson: '{"a":1}' });
+    assert.equal(first.runId, runId(1));
+    assert.equal(first.digest, "digest-1");
+    const second = await client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(77) });
+    assert.equal(second.runId, runId(77));
+    assert.equal(core.registry.require(runId(77)).configJson, '{"a":2}');
+  });
+});
+
+Deno.test("SubmitRun: violations arrive as INVALID_ARGUMENT with their text and the hint apart", async () => {
+  await withServer(async ({ client }) => {
+    await assert.rejects(client.unary(method.submitRun, { configJson: "{}" }), (error) => {
+      assert.equal((error as { hint?: string }).hint, "See the schema.");
+      return hasCode("invalid_argument", /^run_name: is missing; entry_point: is missing$/)(error);
+    });
+  });
+});
+
+Deno.test("SubmitRun: the same id with another digest is ALREADY_EXISTS", async () => {
+  await withServer(async ({ client }) => {
+    await client.unary(method.submitRun, { configJson: '{"a":1}', runId: runId(5) });
+    await assert.rejects(
+      client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(5) }),
+      hasCode("already_exists"),
+    );
+  });
+});
+
+Deno.test("CancelRun: a cancelled run is TERM with user_cancel; again changes nothing; unknown is NOT_FOUND", async () => {
+  await withServer(async ({ client, core }) => {
+    const id = executing(core);
+    await client.unary(method.cancelRun, { runId: id });
+    await client.unary(method.cancelRun, { runId: id });
+    const { runs } = await client.unary(method.listRuns, {});
+    assert.equal(runs[0]!.status, RunStatus.TERM);
+    assert.equal(runs[0]!.failureReason, "user_cancel");
+    await assert.rejects(client.unary(method.cancelRun, { runId: "nope" }), hasCode("not_found", /run not found/));
+  });
+});
+
+Deno.test("ListRuns: all states by default, oldest first; unknown status numbers are ignored", async () => {
+  await withServer(async ({ client, core }) => {
+    const live = executing(core, 1);
+    core.registry.insert(newRun(2));
+    const failed = executing(core, 3);
+    core.registry.apply(failed, { type: "failed", reason: "exit_code_3" });
+    const all = await client.unary(method.listRuns, { statusFilter: [99 as RunStatus] });
+    assert.deepEqual(all.runs.map((run) => run.status), [RunStatus.EXEC, RunStatus.INIT, RunStatus.FAULT]);
+    assert.deepEqual(all.runs.map((run) => run.seqId), [0n, 0n, 0n]);
+    assert.equal(all.runs[0]!.runId, live);
+    // Unset where there is nothing to say, as proto3 optional.
+    assert.equal(all.runs[0]!.failureReason, undefined);
+    assert.equal(all.runs[0]!.gpuSlot, undefined);
+    assert.equal(all.runs[2]!.failureReason, "exit_code_3");
+    const faulted = await client.unary(method.listRuns, { statusFilter: [RunStatus.FAULT, RunStatus.TERM] });
+    assert.deepEqual(faulted.runs.map((run) => run.runId), [failed]);
+  });
+});
+
+Deno.test("ListRuns: GPU slots of a run, the first of them apart", async () => {
+  await withServer(async ({ client, core }) => {
+    core.registry.setGpuSlots([0, 1, 2]);
+    const id = core.registry.insert(newRun(1)).runId;
+    core.registry.claimGpus(id, [1, 2]);
+    const { runs } = await client.unary(method.listRuns, {});
+    assert.equal(runs[0]!.gpuSlot, 1);
+    assert.deepEqual(runs[0]!.gpuSlots, [1, 2]);
+  });
+});
+
+Deno.test("Heartbeat: reaches the core; unknown or empty run is NOT_FOUND", async () => {
+  await withServer(async ({ client, core }) => {
+    const id = executing(core);
+    await client.unary(method.heartbeat, { runId: id });
+    assert.deepEqual(core.calls, [`heartbeat ${id}`]);
+    await assert.rejects(client.unary(method.heartbeat, { runId: "" }), hasCode("not_found"));
+  });
+});
+
+Deno.test("RegisterWorker: answers version and token; empty, unknown and ended runs are told apart", async () => {
+  await withServer(async ({ client, core }) => {
+    const id = executing(core);
+    const answer = await client.unary(method.registerWorker, { runId: id, workerKind: "cleanrl" });
+    assert.deepEqual([answer.acceptedVersion, answer.sessionToken], ["MOSAIC/1.0", "a1b2"]);
+    assert.equal(core.registry.require(id).workerKind, "cleanrl");
+    await assert.rejects(client.unary(method.registerWorker, {}), hasCode("invalid_argument", /run_id/));
+    await assert.rejects(client.unary(method.registerWorker, { runId: "nope" }), hasCode("not_found"));
+    core.registry.apply(id, { type: "exited_ok" });
+    await assert.rejects(
+      client.unary(method.registerWorker, { runId: id }),
+      hasCode("failed_precondition", /already terminated/),
+    );
+  });
+});
+
+Deno.test("GetHealth: pid, start, address; not healthy while nothing can be stored", async () => {
+  await withServer(async ({ client, core, server }) => {
+    const health = await client.unary(method.getHealth, {});
+    assert.equal(health.pid, BigInt(Deno.pid));
+    assert.equal(health.startedAt?.seconds, 1_700_000_000n);
+    assert.equal(health.listenAddress, server.address);
+    assert.equal(health.healthy, true);
+    core.telemetry.full = true;
+    assert.equal((await client.unary(method.getHealth, {})).healthy, false);
+  });
+});
