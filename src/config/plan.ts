@@ -1,6 +1,6 @@
 /** A stored config as the engine reads it: typed, with every default in place. */
 import type { BaseDir } from "../registry/types.ts";
-import { baseDirOf } from "./prepare.ts";
+import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
 import { MosaicError } from "../errors.ts";
@@ -43,6 +43,8 @@ export interface RunPlan {
   handshakeTimeoutSeconds: number;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
+  /** How the original's GUI wants the worker to show its frames; null when it says nothing. */
+  fastlane: { only: boolean; slot: number } | null;
 }
 
 /** Empty texts mean: not given. */
@@ -151,6 +153,7 @@ export function planOf(configJson: string): RunPlan {
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? PLAN_DEFAULTS.handshakeTimeoutSeconds,
     sandbox: sandboxPlan(metadata.sandbox),
     webhook: webhookPlan(metadata.webhook),
+    fastlane: fastlanePlan(metadata.ui, inner.extras),
   };
 }
 
@@ -180,6 +183,16 @@ function webhookPlan(given: Metadata["webhook"]): RunPlan["webhook"] {
   if (given === undefined) return null;
   const { url, events, secret_file } = typeof given === "object" ? given : { url: given };
   return { url, events: events ?? null, secretFile: secret_file ?? null };
+}
+
+/** `fastlane_only` and `fastlane_slot` of metadata.ui, else of the worker's extras. */
+function fastlanePlan(...places: unknown[]): RunPlan["fastlane"] {
+  const said = places.map((place) =>
+    (typeof place === "object" && place !== null ? place : {}) as Record<string, unknown>
+  );
+  const only = said.map((place) => place.fastlane_only).find((value) => value !== undefined);
+  if (only === undefined) return null;
+  return { only: truthy(only), slot: positiveInteger(said.map((p) => p.fastlane_slot).find((v) => v !== undefined)) };
 }
 
 function positiveInteger(value: unknown): number {

@@ -93,7 +93,7 @@ export function baseDirOf(config: ReadConfig["config"]): BaseDir {
 }
 
 /** As Python decides it. */
-function truthy(value: unknown): boolean {
+export function truthy(value: unknown): boolean {
   if (value === null || typeof value !== "object") return Boolean(value);
   return Object.keys(value).length > 0;
 }

@@ -27,6 +27,8 @@ export const SCHEMA_MINOR = 0;
 
 export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost"] as const;
 export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
+/** Entry points that are part of mosaic. */
+export const BUILT_IN_WORKERS = ["mosaic:demo-worker"] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
@@ -179,7 +181,10 @@ const schemaVersion = either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJ
 
 const flatFields = {
   run_name: filledText(120),
-  entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).describe(
+  entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).refine(
+    (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
+    { error: ({ input }) => `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}` },
+  ).describe(
     'Program to run when the worker has neither module nor script; "mosaic:demo-worker" is built in.',
   ),
   arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),

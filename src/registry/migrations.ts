@@ -105,6 +105,7 @@ CREATE TABLE artifacts (
   at INTEGER NOT NULL,
   PRIMARY KEY (run_id, path)
 ) STRICT;
+CREATE INDEX artifacts_unhashed ON artifacts (run_id) WHERE sha256 = '';
 `,
   },
 ];

@@ -299,25 +299,51 @@ export class Registry {
     return this.#eventWaiters.wait(seq, this.#eventHead, signal);
   }
 
-  /** Records an artifact, or what has become of it. */
+  /** Records an artifact, or what has become of it. `sha256` is "" until it is known. */
   putArtifact(artifact: ArtifactRow): void {
-    const { runId, path, kind, bytes, sha256, step, at } = artifact;
-    this.#sql.run(
-      `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, at) VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (run_id, path) DO UPDATE SET kind = excluded.kind, bytes = excluded.bytes, sha256 = excluded.sha256,
-         step = excluded.step, at = excluded.at`,
-      runId,
-      path,
-      kind,
-      bytes,
-      sha256,
-      step,
-      Math.trunc(at),
-    );
+    this.putArtifacts([artifact]);
+  }
+
+  /** Several in one transaction; each that was not known gets an "artifact" event. @throws `not_found`. */
+  putArtifacts(artifacts: readonly ArtifactRow[]): void {
+    this.#write(() => {
+      for (const { runId, path, kind, bytes, sha256, step, at } of artifacts) {
+        const run = this.require(runId);
+        const known = this.artifact(runId, path) !== undefined;
+        this.#sql.run(
+          `INSERT INTO artifacts (run_id, path, kind, bytes, sha256, step, at) VALUES (?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (run_id, path) DO UPDATE SET kind = excluded.kind, bytes = excluded.bytes,
+             sha256 = excluded.sha256, step = excluded.step, at = excluded.at`,
+          runId,
+          path,
+          kind,
+          bytes,
+          sha256,
+          step,
+          Math.trunc(at),
+        );
+        if (!known) this.#addEvent(run, "artifact", { path, kind, bytes, step }, this.#now());
+      }
+    });
+  }
+
+  artifact(runId: string, path: string): ArtifactRow | undefined {
+    const row = this.#sql.get("SELECT * FROM artifacts WHERE run_id = ? AND path = ?", runId, path);
+    return row === undefined ? undefined : artifactFrom(row);
   }
 
   artifacts(runId: string): ArtifactRow[] {
     return this.#sql.all("SELECT * FROM artifacts WHERE run_id = ? ORDER BY path", runId).map(artifactFrom);
+  }
+
+  /** The file is gone. */
+  removeArtifact(runId: string, path: string): void {
+    this.#sql.run("DELETE FROM artifacts WHERE run_id = ? AND path = ?", runId, path);
+  }
+
+  /** Ids of runs that have artifacts without a checksum. */
+  runsWithUnhashedArtifacts(): string[] {
+    return this.#sql.all("SELECT DISTINCT run_id FROM artifacts WHERE sha256 = ''").map((row) => row.run_id as string);
   }
 
   /** Removes an ended run's rows; its "deleted" event (with its name) stays. @throws `not_found`, `failed_precondition`. */

@@ -117,10 +117,14 @@ export interface RunFilter {
 
 export interface ArtifactRow {
   runId: string;
+  /** Relative to the run's directory. */
   path: string;
+  /** `checkpoint`, `video`, `tensorboard`, or what the worker's `artifact` event said. */
   kind: string;
   bytes: number;
+  /** Hex; "" until it has been computed. */
   sha256: string;
   step: number | null;
+  /** When the file was last changed. */
   at: number;
 }

@@ -1,0 +1,129 @@
+/**
+ * The files of a run's directory, seen without ever following a link: a worker owns this directory and may put anything
+ * there. What is not a plain file in a plain directory does not exist for mosaic.
+ */
+import { createHash } from "node:crypto";
+
+export interface FoundFile {
+  /** Relative to the run's directory, with "/". */
+  path: string;
+  bytes: number;
+  /** Unix milliseconds. */
+  changedAt: number;
+}
+
+export interface WalkLimits {
+  maxFiles: number;
+  maxDepth: number;
+}
+
+/** A relative path's parts; undefined when it is absolute, empty or would climb out. */
+function partsOf(path: string): string[] | undefined {
+  if (path.startsWith("/") || path.includes("\0")) return undefined;
+  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+  return parts.length === 0 || parts.includes("..") ? undefined : parts;
+}
+
+/** `path` (absolute or relative, as a worker wrote it) relative to `directory`; undefined when it lies outside. */
+export function relativeWithin(directory: string, path: string): string | undefined {
+  const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path;
+  return partsOf(inside)?.join("/");
+}
+
+/** What lies at a relative path whose every directory is a real one; undefined when there is nothing of ours. */
+async function statWithin(directory: string, path: string): Promise<Deno.FileInfo | undefined> {
+  const parts = partsOf(path);
+  if (parts === undefined) return undefined;
+  let at = directory;
+  let info: Deno.FileInfo | undefined;
+  for (const [i, part] of parts.entries()) {
+    at += `/${part}`;
+    try {
+      info = await Deno.lstat(at);
+    } catch {
+      return undefined;
+    }
+    if (i < parts.length - 1 && !info.isDirectory) return undefined;
+  }
+  return info;
+}
+
+function found(path: string, info: Deno.FileInfo): FoundFile {
+  return { path, bytes: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) };
+}
+
+/**
+ * The plain files at `path` below `directory`: itself, or everything under it when it is a directory. Names that begin
+ * with a dot or end like a file that is still being written are left out.
+ */
+export async function filesAt(directory: string, path: string, limits: WalkLimits): Promise<FoundFile[]> {
+  const info = await statWithin(directory, path);
+  if (info === undefined) return [];
+  if (info.isFile) return [found(path, info)];
+  const files: FoundFile[] = [];
+  if (info.isDirectory) await walk(directory, path, limits, limits.maxDepth, files);
+  return files;
+}
+
+async function walk(directory: string, path: string, limits: WalkLimits, depth: number, files: FoundFile[]) {
+  const entries: Deno.DirEntry[] = [];
+  try {
+    for await (const entry of Deno.readDir(`${directory}/${path}`)) entries.push(entry);
+  } catch {
+    // Removed while we looked, or not readable.
+    return;
+  }
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    if (files.length >= limits.maxFiles) return;
+    if (entry.name.startsWith(".") || /\.(tmp|part|partial|incomplete)$/.test(entry.name)) continue;
+    const inner = `${path}/${entry.name}`;
+    if (entry.isDirectory && depth > 1) {
+      await walk(directory, inner, limits, depth - 1, files);
+    } else if (entry.isFile) {
+      const info = await Deno.lstat(`${directory}/${inner}`).catch(() => undefined);
+      if (info?.isFile) files.push(found(inner, info));
+    }
+  }
+}
+
+/** Read at a time while hashing: some tenths of a millisecond of work, so that nothing else has to wait. */
+const CHUNK_BYTES = 256 * 1024;
+
+/**
+ * Hex SHA-256 of a file that is as `file` says, before and after; undefined when it changed, is gone, or turned out to
+ * lie elsewhere. Reads in small pieces and lets other work run in between.
+ */
+export async function hashFile(directory: string, file: FoundFile, signal: AbortSignal): Promise<string | undefined> {
+  const before = await statWithin(directory, file.path);
+  if (before === undefined || !before.isFile || !same(file, before)) return undefined;
+  let handle: Deno.FsFile;
+  try {
+    handle = await Deno.open(`${directory}/${file.path}`, { read: true });
+  } catch {
+    return undefined;
+  }
+  try {
+    // Between the look and the opening, a link may have taken the file's place.
+    const opened = await handle.stat();
+    if (opened.ino !== before.ino || opened.dev !== before.dev) return undefined;
+    const hash = createHash("sha256");
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    for (let left = file.bytes; left > 0;) {
+      if (signal.aborted) return undefined;
+      const n = await handle.read(chunk);
+      if (n === null) return undefined;
+      hash.update(chunk.subarray(0, n));
+      left -= n;
+    }
+    return same(file, await handle.stat()) ? hash.digest("hex") : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    handle.close();
+  }
+}
+
+function same(file: FoundFile, info: Deno.FileInfo): boolean {
+  const now = found(file.path, info);
+  return now.bytes === file.bytes && now.changedAt === file.changedAt;
+}

@@ -1,0 +1,83 @@
+/**
+ * The environment of a worker: what the host's has that a program needs, the config's own, and what mosaic tells it.
+ * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
+ */
+import type { RunPlan } from "../config/plan.ts";
+
+/** Names passed on from the daemon's environment; a `*` at either end stands for any text. */
+export const PASSED_ON: readonly string[] = [
+  ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_*", "TZ"],
+  ...["LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHONPATH", "PYENV_*", "UV_*", "DENO_DIR"],
+  ...[
+    "CUDA_*",
+    "NVIDIA_*",
+    "XLA_FLAGS",
+    "*_NUM_THREADS",
+    "MUJOCO_GL",
+    "PYOPENGL_PLATFORM",
+    "SDL_VIDEODRIVER",
+    "DISPLAY",
+  ],
+  ...["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"],
+  ...["http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"],
+  ...["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"],
+];
+
+/** Further names for PASSED_ON, separated by commas, in the daemon's own environment. */
+export const PASS_VARIABLE = "MOSAIC_WORKER_ENV";
+
+export interface EnvironmentContext {
+  runId: string;
+  attempt: number;
+  /** The run's directory. */
+  directory: string;
+  gpuSlots: readonly number[];
+  workerConfigPath: string | undefined;
+  /** Checkpoint that the attempt begins from. */
+  resumeFrom: string | null;
+  hostEnv: Record<string, string>;
+}
+
+export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
+  const env = passedOn(context.hostEnv);
+  env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
+  if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
+  if (plan.fastlane !== null) {
+    env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
+    env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
+  }
+  env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
+  // The config's variables may override everything above, the GPU list too: so the original allows.
+  for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
+  if (env.RAY_FASTLANE_ENABLED === "1") env.RAY_FASTLANE_RUN_ID = context.runId;
+  if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") env.XUANCE_RUN_ID = context.runId;
+  env.WORKER_ID ??= plan.worker.workerId || "worker";
+  env.RUN_ID = context.runId;
+  env.MOSAIC_RUN_ID = context.runId;
+  env.MOSAIC_RUN_DIR = context.directory;
+  env.MOSAIC_ATTEMPT = String(context.attempt);
+  env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
+  return env;
+}
+
+function passedOn(host: Record<string, string>): Record<string, string> {
+  const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const patterns = [...PASSED_ON, ...further];
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(host)) {
+    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matches(pattern, name))) env[name] = value;
+  }
+  env.PATH = cleanPath(env.PATH ?? "/usr/local/bin:/usr/bin:/bin");
+  return env;
+}
+
+function matches(pattern: string, name: string): boolean {
+  if (pattern.startsWith("*")) return name.endsWith(pattern.slice(1));
+  if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1));
+  return pattern === name;
+}
+
+/** PATH without the directory that the runtime puts in front of it, in which `node` is the runtime itself. */
+export function cleanPath(path: string): string {
+  return path.split(":").filter((directory) => !/(^|\/)node_compat_bin\/?$/.test(directory)).join(":");
+}
