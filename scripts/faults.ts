@@ -1,0 +1,52 @@
+/**
+ * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real processes, and an
+ * independent check of what was stored. Prints the seeds that failed with what was found, and exits 1 when there are any.
+ *
+ * A process carries out 40 schedules and hands over to the next: a little of every gRPC connection stays in the runtime.
+ */
+import { parseArgs } from "node:util";
+import { runSchedule } from "../tests/faults/run_schedule.ts";
+
+const PER_PROCESS = 40;
+const { values } = parseArgs({
+  args: Deno.args,
+  options: {
+    runs: { type: "string", default: "50" },
+    seed: { type: "string", default: "1" },
+    jobs: { type: "string", default: "4" },
+    share: { type: "boolean", default: false },
+  },
+});
+const [runs, seed, jobs] = [Number(values.runs), Number(values.seed), Number(values.jobs)];
+if (![runs, seed, jobs].every((n) => Number.isSafeInteger(n) && n > 0)) {
+  console.error("faults: --runs, --seed and --jobs take whole numbers above 0");
+  Deno.exit(2);
+}
+
+async function share(first: number, count: number): Promise<number> {
+  let next = first;
+  let failed = 0;
+  await Promise.all(Array.from({ length: jobs }, async () => {
+    while (next < first + count) {
+      const verdict = await runSchedule(next++);
+      if (verdict.findings.length === 0) continue;
+      failed++;
+      console.log(`FAILED seed ${verdict.seed}\n  ${verdict.findings.join("\n  ")}\n${verdict.evidence}`);
+    }
+  }));
+  return failed;
+}
+
+if (values.share) Deno.exit(await share(seed, runs));
+let failed = 0;
+for (let done = 0; done < runs; done += PER_PROCESS) {
+  const count = Math.min(PER_PROCESS, runs - done);
+  const args = ["run", "-A", "--no-check", import.meta.url, "--share", "--jobs", String(jobs)];
+  const { code, signal } = await new Deno.Command(Deno.execPath(), {
+    args: [...args, "--runs", String(count), "--seed", String(seed + done)],
+    stdin: "null",
+  }).spawn().status;
+  failed += signal === null ? code : count;
+  console.log(`${done + count} of ${runs} schedules, seeds ${seed}–${seed + done + count - 1}, ${failed} failed`);
+}
+Deno.exit(failed > 0 ? 1 : 0);

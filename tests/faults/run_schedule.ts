@@ -1,0 +1,294 @@
+/** Carries out one schedule with real processes and tells everything that was wrong afterwards. */
+import type { DescMethodServerStreaming, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage } from "@bufbuild/protobuf";
+import { connect, type MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { messageOf, MosaicError } from "../../src/errors.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
+import { processRef } from "../../src/process/identity.ts";
+import { signalGroup, signalProcess } from "../../src/process/signals.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { processesOf } from "../harness/processes.ts";
+import { until } from "../harness/wait.ts";
+import { check, checkSeen, type StoredRecord } from "./check.ts";
+import { Relay } from "./relay.ts";
+import { type Fault, type RunPlan, type Schedule, scheduleOf } from "./schedule.ts";
+
+const WORKER = new URL("worker.ts", import.meta.url).pathname;
+const ENDED = new Set(["FAULTED", "TERMINATED", "CANCELLED"]);
+/** Long, because a busy machine is no defect. */
+const STUCK_MS = 180_000;
+
+export interface Verdict {
+  seed: number;
+  findings: string[];
+  /** What the daemon and the proxies logged, when something was found. */
+  evidence: string;
+}
+
+interface RunUnderTest {
+  plan: RunPlan;
+  seed: number;
+  runId: string;
+  ledger: string;
+  killed: boolean;
+  cancelled: boolean;
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** Errors of a daemon that is away, stopped or cut off. */
+function passing(error: unknown): boolean {
+  return error instanceof MosaicError &&
+    ["unavailable", "deadline_exceeded", "aborted"].includes(error.code);
+}
+
+async function patiently<I extends DescMessage, O extends DescMessage>(
+  client: MosaicClient,
+  method: DescMethodUnary<I, O>,
+  request: MessageInitShape<I>,
+): Promise<MessageShape<O>> {
+  const deadline = performance.now() + STUCK_MS;
+  for (;;) {
+    try {
+      return await client.unary(method, request);
+    } catch (error) {
+      if (!passing(error) || performance.now() > deadline) throw error;
+      await pause(50);
+    }
+  }
+}
+
+/** Follows a stream over any number of connections; `seen` gets the seqs. */
+async function subscribe<I extends DescMessage, O extends DescMessage>(
+  client: MosaicClient,
+  method: DescMethodServerStreaming<I, O>,
+  requestSince: (seq: bigint) => MessageInitShape<I>,
+  seqsOf: (message: MessageShape<O>) => number[],
+  seen: number[],
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      for await (const message of client.stream(method, requestSince(BigInt(seen.at(-1) ?? 0)), signal)) {
+        seen.push(...seqsOf(message));
+      }
+      return;
+    } catch (error) {
+      if (!passing(error)) throw error;
+      await pause(50);
+    }
+  }
+}
+
+export async function runSchedule(seed: number): Promise<Verdict> {
+  const schedule = scheduleOf(seed);
+  const daemon = await TestDaemon.start({ gpus: "2", args: ["--grace", "2"] });
+  const client = connect({ target: daemon.address });
+  const relay = new Relay(daemon.address);
+  const stopSubscribers = new AbortController();
+  const findings: string[] = [];
+  let evidence = "";
+  try {
+    const runs = await submitAll(client, daemon, relay, schedule);
+    const seen = runs.map(() => [] as number[]);
+    const seenOriginal: number[] = [];
+    const subscribers = runs.map((run, i) =>
+      subscribe(
+        client,
+        Mosaic.method.streamTelemetry,
+        (sinceSeq) => ({ run: run.runId, kind: "steps", sinceSeq, follow: true }),
+        (batch) => jsonLines(batch.jsonl).map((record) => record.seq),
+        seen[i]!,
+        stopSubscribers.signal,
+      )
+    );
+    const original = subscribe(
+      client,
+      TrainerService.method.streamRunSteps,
+      (sinceSeq) => ({ runId: runs[0]!.runId, sinceSeq }),
+      (step) => [Number(step.seqId)],
+      seenOriginal,
+      stopSubscribers.signal,
+    );
+    original.catch(() => {});
+    for (const { afterMs, fault } of schedule.faults) {
+      await pause(afterMs);
+      await inflict(fault, runs, client, daemon, relay);
+    }
+    for (const [i, run] of runs.entries()) {
+      const ended = await until(async () => {
+        const now = await patiently(client, Mosaic.method.getRun, { run: run.runId });
+        return ENDED.has(now.state) ? now : undefined;
+      }, { what: `run ${i} to end`, timeoutMs: STUCK_MS, state: () => lastState(client, run.runId) });
+      const complete = natural(ended, run.plan);
+      if (!complete && !run.killed && !run.cancelled) {
+        findings.push(`run ${i}: ended ${ended.state} (${ended.reason}), its worker with code ${run.plan.exitCode}`);
+      }
+      const stored = {
+        steps: await readAll(client, run.runId, "steps"),
+        episodes: await readAll(client, run.runId, "episodes"),
+      };
+      const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
+      const printed = { seed: run.seed, lines: run.plan.lines, atLeast, complete };
+      findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
+      await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
+      findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
+      if (i === 0) {
+        await until(() => seenOriginal.length >= stored.steps.length, { what: "the original's subscriber" })
+          .catch((error) => findings.push(messageOf(error)));
+        findings.push(...checkSeen("original's subscriber", seenOriginal, stored.steps.length));
+      }
+    }
+    await until(() => processesOf(daemon.stateDir).every((p) => p.pid === daemon.pid), { what: "processes to be gone" })
+      .catch(() =>
+        findings.push(
+          `left running: ${
+            processesOf(daemon.stateDir).filter((p) => p.pid !== daemon.pid).map((p) => p.command.slice(0, 200))
+              .join("; ")
+          }`,
+        )
+      );
+    const host = await patiently(client, Mosaic.method.getHost, {});
+    for (const gpu of host.gpus) if (gpu.runId !== "") findings.push(`GPU ${gpu.slot} is still held by ${gpu.runId}`);
+  } catch (error) {
+    findings.push(error instanceof Error ? error.stack ?? error.message : String(error));
+  } finally {
+    stopSubscribers.abort();
+    client.close();
+    await relay[Symbol.asyncDispose]();
+    if (findings.length > 0) evidence = gather(daemon);
+    await daemon[Symbol.asyncDispose]();
+  }
+  return { seed, findings, evidence };
+}
+
+async function submitAll(
+  client: MosaicClient,
+  daemon: TestDaemon,
+  relay: Relay,
+  schedule: Schedule,
+): Promise<RunUnderTest[]> {
+  Deno.mkdirSync(`${daemon.stateDir}/ledgers`);
+  const runs: RunUnderTest[] = [];
+  for (const [i, plan] of schedule.runs.entries()) {
+    const seed = schedule.seed * 10 + i;
+    const ledger = `${daemon.stateDir}/ledgers/${i}`;
+    const args = ["run", "-A", "--no-check", WORKER, seed, plan.lines, ledger, plan.exitCode, plan.pauseMs].map(String);
+    const configJson = configOf({
+      command: [],
+      gpus: { requested: i === 0 ? 1 : 0, mandatory: true },
+      metadata: {
+        worker: { script: Deno.execPath(), arguments: args, use_grpc: false, grpc_target: relay.address },
+      },
+    });
+    const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
+    runs.push({ plan, seed, runId, ledger, killed: false, cancelled: false });
+  }
+  return runs;
+}
+
+async function inflict(
+  fault: Fault,
+  runs: RunUnderTest[],
+  client: MosaicClient,
+  daemon: TestDaemon,
+  relay: Relay,
+): Promise<void> {
+  const detail = (run: number) => patiently(client, Mosaic.method.getRun, { run: runs[run]!.runId });
+  switch (fault.type) {
+    case "kill-daemon":
+      await daemon.kill9();
+      await pause(fault.downMs);
+      return await daemon.restart();
+    case "restart-daemon":
+      await daemon.stop();
+      await pause(fault.downMs);
+      return await daemon.restart();
+    case "stop-daemon": {
+      const process = processRef(daemon.pid)!;
+      signalProcess(process, "SIGSTOP");
+      await pause(fault.forMs);
+      signalProcess(process, "SIGCONT");
+      return;
+    }
+    case "kill-proxy":
+    case "stop-proxy": {
+      const process = processRef(Number((await detail(fault.run)).proxyPid));
+      if (process === undefined) return;
+      if (fault.type === "kill-proxy") return void signalProcess(process, "SIGKILL");
+      signalProcess(process, "SIGSTOP");
+      await pause(fault.forMs);
+      signalProcess(process, "SIGCONT");
+      return;
+    }
+    case "kill-worker":
+    case "stop-worker": {
+      const leader = processRef(Number((await detail(fault.run)).workerPid));
+      if (leader === undefined) return;
+      if (fault.type === "kill-worker") {
+        runs[fault.run]!.killed = true;
+        return void signalGroup(leader, "SIGKILL");
+      }
+      signalGroup(leader, "SIGSTOP");
+      await pause(fault.forMs);
+      signalGroup(leader, "SIGCONT");
+      return;
+    }
+    case "cut-connections":
+      return relay.cut();
+    case "cancel":
+      runs[fault.run]!.cancelled = true;
+      await patiently(client, Mosaic.method.cancelRun, { run: runs[fault.run]!.runId });
+  }
+}
+
+/** Whether the run ended as its worker was to end by itself. */
+function natural(run: Run, plan: RunPlan): boolean {
+  return plan.exitCode === 0
+    ? run.state === "TERMINATED"
+    : run.state === "FAULTED" && run.reason === `exit_code_${plan.exitCode}`;
+}
+
+async function readAll(client: MosaicClient, run: string, kind: string): Promise<StoredRecord[]> {
+  for (;;) {
+    const records: StoredRecord[] = [];
+    try {
+      for await (const batch of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
+        records.push(...jsonLines(batch.jsonl));
+      }
+      return records;
+    } catch (error) {
+      if (!passing(error)) throw error;
+      await pause(50);
+    }
+  }
+}
+
+function jsonLines(bytes: Uint8Array): StoredRecord[] {
+  return new TextDecoder().decode(bytes).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+}
+
+async function withinReason(work: Promise<void>, finding: string, findings: string[]): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<"late">((resolve) => timer = setTimeout(() => resolve("late"), 60_000));
+  const result = await Promise.race([work.then(() => "done", (error) => messageOf(error)), late]);
+  clearTimeout(timer);
+  if (result !== "done") findings.push(`${finding} (${result})`);
+}
+
+async function lastState(client: MosaicClient, run: string): Promise<string> {
+  const now = await client.unary(Mosaic.method.getRun, { run }).catch(() => undefined);
+  return now === undefined ? "unknown: the daemon does not answer" : `${now.state} ${now.reason} ${now.waitingFor}`;
+}
+
+function gather(daemon: TestDaemon): string {
+  const parts = [`daemon:\n${daemon.output().slice(-6000)}`];
+  for (const entry of Deno.readDirSync(`${daemon.layout.trainer}/runs`)) {
+    const log = readTextIfThere(`${daemon.layout.trainer}/runs/${entry.name}/logs/proxy.log`);
+    if (log !== undefined) parts.push(`proxy of ${entry.name}:\n${log.slice(-3000)}`);
+  }
+  return parts.join("\n");
+}
