@@ -23,8 +23,9 @@ const MIB = 1024 * 1024;
 
 /** The failures, in the order files, modules, disk, GPU; empty when the run may start. */
 export async function preflight(plan: RunPlan, context: PreflightContext): Promise<string[]> {
+  const noDirectory = await checkDirectory(context.command.cwd);
+  if (noDirectory.length > 0) return noDirectory;
   return [
-    ...await checkDirectory(context.command.cwd),
     ...await checkFiles(plan, context.command.cwd),
     ...await checkModules(modulesOf(plan), context.command, context.moduleTimeoutMs ?? MODULE_TIMEOUT_MS),
     ...await checkDisk(plan.preflight.minFreeDiskMb, context.directory),
@@ -32,7 +33,6 @@ export async function preflight(plan: RunPlan, context: PreflightContext): Promi
   ];
 }
 
-/** Whether there is anything to check that takes time, such as starting an interpreter. */
 function modulesOf(plan: RunPlan): ModuleCheck[] {
   const named = plan.preflight.modules.map((name) => ({ name, load: true }));
   // As in the original: these workers' packages are often not installed. They are looked up only, for loading takes seconds.
