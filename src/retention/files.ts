@@ -1,0 +1,111 @@
+/** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
+import type { Layout } from "../layout.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import type { BaseDir } from "../registry/types.ts";
+
+const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
+
+/** Run ids become parts of paths. */
+function checked(runId: string): string {
+  if (!/^[0-9A-Za-z]{1,64}$/.test(runId)) {
+    throw new MosaicError("invalid_argument", `${JSON.stringify(runId.slice(0, 100))} is no run id`);
+  }
+  return runId;
+}
+
+/** Everything on disk that belongs to a run: its directory under each base, its config, its workers' configs. */
+export function pathsOfRun(layout: Layout, runId: string): string[] {
+  const id = checked(runId);
+  const paths = BASE_DIRS.map((base) => layout.runDir(base, id));
+  let names: string[] = [];
+  try {
+    names = [...Deno.readDirSync(layout.configs)].map((entry) => entry.name);
+  } catch {
+    // No directory, no configs.
+  }
+  for (const name of names) {
+    const ours = name === `config-${id}.json` || name === `worker-${id}.json` || name.startsWith(`worker-${id}-`);
+    if (ours) paths.push(`${layout.configs}/${name}`);
+  }
+  return paths;
+}
+
+/** Bytes of the files at and below a path; 0 when there is nothing. */
+export async function bytesAt(path: string): Promise<number> {
+  const info = await Deno.lstat(path).catch(() => undefined);
+  if (info === undefined) return 0;
+  if (!info.isDirectory) return info.size;
+  let bytes = 0;
+  try {
+    for await (const entry of Deno.readDir(path)) bytes += await bytesAt(`${path}/${entry.name}`);
+  } catch {
+    // Not readable, or removed meanwhile: what could be seen is counted.
+  }
+  return bytes;
+}
+
+/** Bytes of a run's files. */
+export async function bytesOfRun(layout: Layout, runId: string): Promise<number> {
+  const each = await Promise.all(pathsOfRun(layout, runId).map(bytesAt));
+  return each.reduce((a, b) => a + b, 0);
+}
+
+/**
+ * Removes a run's files. Files that are gone already are no error, so it can be repeated after a crash.
+ *
+ * @throws MosaicError `unavailable` naming the path that could not be removed.
+ */
+export async function removeRunFiles(layout: Layout, runId: string): Promise<{ freedBytes: number }> {
+  let freedBytes = 0;
+  for (const path of pathsOfRun(layout, runId)) freedBytes += await removeAt(path);
+  return { freedBytes };
+}
+
+async function removeAt(path: string): Promise<number> {
+  const bytes = await bytesAt(path);
+  try {
+    await Deno.remove(path, { recursive: true });
+    return bytes;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return bytes;
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw notRemoved(path, error);
+  }
+  // A worker may have taken the right to write from its own directories.
+  try {
+    await makeRemovable(path);
+    await Deno.remove(path, { recursive: true });
+    return bytes;
+  } catch (error) {
+    throw notRemoved(path, error);
+  }
+}
+
+function notRemoved(path: string, error: unknown): MosaicError {
+  return new MosaicError("unavailable", `${path} could not be removed: ${messageOf(error)}`, {
+    hint: "Look at its owner and mode; then delete the run again.",
+    cause: error,
+  });
+}
+
+async function makeRemovable(path: string): Promise<void> {
+  const info = await Deno.lstat(path);
+  if (!info.isDirectory) return;
+  await Deno.chmod(path, 0o700);
+  for await (const entry of Deno.readDir(path)) {
+    if (entry.isDirectory) await makeRemovable(`${path}/${entry.name}`);
+  }
+}
+
+/**
+ * What a run's config says is not to be kept when it has ended well or was cancelled (`artifacts.keep_checkpoints`,
+ * `artifacts.persist_logs`). To be called when everything is stored; a failed run keeps all for its next attempt.
+ */
+export async function dropUnkept(
+  runDirectory: string,
+  keep: { keepCheckpoints: boolean; persistLogs: boolean },
+): Promise<{ freedBytes: number }> {
+  let freedBytes = 0;
+  if (!keep.keepCheckpoints) freedBytes += await removeAt(`${runDirectory}/checkpoints`);
+  if (!keep.persistLogs) freedBytes += await removeAt(`${runDirectory}/logs`);
+  return { freedBytes };
+}
