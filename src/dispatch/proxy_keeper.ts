@@ -1,0 +1,102 @@
+/**
+ * Sees to it that a run which has processes has a proxy. A proxy that is gone is replaced by one that attaches; one
+ * that lives but stays away is killed first. Replacing is harmless at any time (the attempt's lock lets only one serve,
+ * and the journal is on disk), so patience here is only a matter of cost.
+ */
+import type { RunFiles } from "../layout.ts";
+import { isAlive } from "../process/identity.ts";
+import { signalProcess } from "../process/signals.ts";
+import type { ProcessRef } from "../registry/types.ts";
+import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
+import { type Recovery, recoveryOf } from "./recovery.ts";
+
+/** Between one replacement that failed and the next: 0.5 s, doubled up to this. */
+const MAX_BACKOFF_MS = 30_000;
+/** After as many replacements that died without ever connecting, the daemon ends the run itself. */
+const MAX_FAILURES = 6;
+
+/** How long a living proxy may be away before it is taken for hung, in milliseconds. */
+export const ABSENCE_MS = { normal: 15_000, boot: 5000, attaching: 60_000 } as const;
+
+export type KeeperStep =
+  | { do: "nothing" }
+  /** Nothing was ever started for this attempt. */
+  | { do: "start_again" }
+  | { do: "attach" }
+  /** Proxies do not survive here. */
+  | { do: "give_up" };
+
+export class ProxyKeeper {
+  readonly #files: RunFiles;
+  readonly #attempt: number;
+  #process: ProcessRef | undefined;
+  /** Since when no proxy is connected. */
+  #absentSince: number;
+  #absenceMs: number;
+  #failures = 0;
+  #nextTry = 0;
+
+  constructor(files: RunFiles, attempt: number, process: ProcessRef | undefined, now: number, absenceMs: number) {
+    this.#files = files;
+    this.#attempt = attempt;
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = absenceMs;
+  }
+
+  get process(): ProcessRef | undefined {
+    return this.#process;
+  }
+
+  /** A proxy was started for the run. The first one has the handshake's own time limit. */
+  started(process: ProcessRef | undefined, now: number, attach: boolean): void {
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = attach ? ABSENCE_MS.attaching : Infinity;
+    this.#failures++;
+    this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
+  }
+
+  /** A proxy has connected. */
+  connected(process: ProcessRef): void {
+    this.#process = process;
+    this.#failures = 0;
+    this.#nextTry = 0;
+  }
+
+  disconnected(now: number): void {
+    this.#absentSince = now;
+    this.#absenceMs = ABSENCE_MS.normal;
+  }
+
+  /** From now on the proxy has `ms` to connect. */
+  hurry(now: number, ms: number): void {
+    if (this.#absentSince + this.#absenceMs <= now + ms) return;
+    this.#absentSince = now;
+    this.#absenceMs = ms;
+  }
+
+  kill(): void {
+    if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
+  }
+
+  /** What is to be done while no proxy is connected. @param registered the run is past HANDSHAKE */
+  step(now: number, registered: boolean): KeeperStep {
+    const lives = this.#process !== undefined && isAlive(this.#process);
+    if (lives) {
+      if (now - this.#absentSince > this.#absenceMs) this.kill();
+      return { do: "nothing" };
+    }
+    if (now < this.#nextTry) return { do: "nothing" };
+    // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
+    const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
+    const recovery: Recovery = recoveryOf({
+      proxyLives: held,
+      workerStarted: workerStarted(this.#files, this.#attempt),
+      registered,
+    });
+    if (recovery === "await") return { do: "nothing" };
+    if (recovery === "start_again") return { do: "start_again" };
+    return { do: this.#failures >= MAX_FAILURES ? "give_up" : "attach" };
+  }
+}

@@ -1,0 +1,56 @@
+/** Starts proxies: detached, in a session of their own, so that they outlive the daemon. */
+import { selfCommand } from "../process/self.ts";
+import { processRef } from "../process/identity.ts";
+import type { ProcessRef } from "../registry/types.ts";
+
+export interface ProxyArguments {
+  /** Where the daemon listens. */
+  target: string;
+  runId: string;
+  agentId: string;
+  workerId: string;
+  attempt: number;
+  runDir: string;
+  /** Take over a worker that runs (or ran) already instead of starting one. */
+  attach: boolean;
+  /** argv of the worker. */
+  command: string[];
+}
+
+export interface ProxyProcess {
+  /** Undefined when it was gone before it could be looked at. */
+  process: ProcessRef | undefined;
+  exited: Promise<{ code: number; signal: string | null }>;
+}
+
+export interface ProxyLauncher {
+  /** @throws when no process can be created. */
+  start(proxy: ProxyArguments, logFile: string): ProxyProcess;
+}
+
+export function proxyArguments(proxy: ProxyArguments): string[] {
+  return [
+    ...["--target", proxy.target, "--run-id", proxy.runId, "--agent-id", proxy.agentId],
+    ...(proxy.workerId === "" ? [] : ["--worker-id", proxy.workerId]),
+    ...["--attempt", String(proxy.attempt), "--run-dir", proxy.runDir],
+    ...(proxy.attach ? ["--attach"] : []),
+    ...(proxy.command.length === 0 ? [] : ["--", ...proxy.command]),
+  ];
+}
+
+/** Real processes. The runtime cannot hand a file to a child as its output; a shell that turns into the proxy can. */
+export const localLauncher: ProxyLauncher = {
+  start(proxy, logFile) {
+    const child = new Deno.Command("/bin/sh", {
+      args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...selfCommand(), "proxy", ...proxyArguments(proxy)],
+      cwd: "/",
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+      detached: true,
+    }).spawn();
+    // The daemon must be able to leave while its proxies live.
+    child.unref();
+    return { process: processRef(child.pid), exited: child.status };
+  },
+};

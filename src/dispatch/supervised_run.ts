@@ -1,0 +1,428 @@
+/**
+ * One attempt of one run that has (or may have) processes: its proxy's session, its limits, its stop, its end.
+ *
+ * The end comes in one way: a proxy delivers the journal and reports the exit, then the process group is made sure to be
+ * gone, then the run's last transition is committed. A fault or cancellation only sees to it that the group dies; the
+ * report that follows ends the run. Without any proxy that could report (none survives), the daemon ends it by what is on disk.
+ *
+ * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
+ */
+import { RateMeter } from "../core/rate.ts";
+import type { ControlWish, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import type { RunPlan } from "../config/plan.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import type { RunFiles } from "../layout.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
+import { groupAlive } from "../process/signals.ts";
+import type { ProcessRef, RunRow } from "../registry/types.ts";
+import type { IngestBatch } from "../telemetry/batch.ts";
+import { exitOf, workerOf } from "./attempt_files.ts";
+import { GroupStop } from "./group_stop.ts";
+import { RunClock, type RunLimits } from "./limits.ts";
+import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
+import type { Supervision } from "./supervisor.ts";
+import { type Verdict, verdictOf } from "./verdict.ts";
+import { failureText, isNoted, notedData, saidFailed } from "./worker_events.ts";
+
+/** How long a connected proxy may take to report the exit of a group that is gone. */
+const REPORT_MS = 10_000;
+/** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
+const SAMPLE_INTERVAL_MS = 10_000;
+
+/** How a run that is supervised no longer goes on. */
+export type Ended =
+  /** The verdict is to be committed. */
+  | { type: "verdict"; verdict: Verdict }
+  /** Nothing was started; the attempt begins anew. */
+  | { type: "start_again" };
+
+export class SupervisedRun {
+  readonly runId: string;
+  readonly attempt: number;
+  readonly plan: RunPlan;
+  readonly files: RunFiles;
+  readonly limits: RunLimits;
+  readonly clock: RunClock;
+  readonly keeper: ProxyKeeper;
+  readonly rate = new RateMeter();
+  /** Bytes of the journal that the worker has written, as far as the proxy has told. */
+  journalSize = 0;
+  readonly #supervision: Supervision;
+  #state: RunRow["state"];
+  #session: Session | undefined;
+  #link: ProxyLink | undefined;
+  #worker: ProcessRef | undefined;
+  /** Steps of this attempt. */
+  #steps: number;
+  #saidFailed: string | undefined;
+  #stop: GroupStop | undefined;
+  /** The exit was taken; only the rest of the group is waited for. */
+  #verdict: Verdict | undefined;
+  #ended: Ended | undefined;
+  #sampledAt = -SAMPLE_INTERVAL_MS;
+
+  constructor(supervision: Supervision, row: RunRow, options: {
+    plan: RunPlan;
+    files: RunFiles;
+    limits: RunLimits;
+    now: number;
+    usedMs: number;
+    stepsBefore: number;
+    absenceMs: number;
+  }) {
+    this.#supervision = supervision;
+    this.runId = row.runId;
+    this.attempt = row.attempt;
+    this.plan = options.plan;
+    this.files = options.files;
+    this.limits = options.limits;
+    this.clock = new RunClock(options.now, options.usedMs);
+    this.keeper = new ProxyKeeper(options.files, row.attempt, row.proxy ?? undefined, options.now, options.absenceMs);
+    this.#state = row.state;
+    this.#worker = row.worker ?? undefined;
+    this.#steps = supervision.telemetry.summary(row.runId).steps - options.stepsBefore;
+    this.clock.pausedIs(row.state === "PAUSED", options.now);
+    if (row.cancelRequestedAt !== null || row.faultRequested !== null) this.stop(supervision.graceMs);
+  }
+
+  /** Undefined while the run is to be supervised further. */
+  get ended(): Ended | undefined {
+    return this.#ended;
+  }
+  get connected(): boolean {
+    return this.#session !== undefined;
+  }
+  get stopping(): boolean {
+    return this.#stop !== undefined || this.#verdict !== undefined;
+  }
+  get registering(): boolean {
+    return this.#state === "HANDSHAKE";
+  }
+
+  row(): RunRow {
+    return this.#supervision.registry.require(this.runId);
+  }
+
+  /** The registry's row has changed its state. */
+  stateIs(row: RunRow): void {
+    this.#state = row.state;
+    this.clock.pausedIs(row.state === "PAUSED", performance.now());
+  }
+
+  /** The leader of the worker's group; a proxy that died before it connected has left it in a file. */
+  worker(): ProcessRef | undefined {
+    return this.#worker ??= workerOf(this.files, this.attempt);
+  }
+
+  // ------------------------------------------------------------------------------------------------- the session
+
+  /** A newer connection replaces the older one. */
+  open(hello: ProxyHello, link: ProxyLink): Session {
+    const { registry, log } = this.#supervision;
+    const row = this.row();
+    if (isEnded(row.state) || row.attempt !== hello.attempt || this.#verdict !== undefined) {
+      throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${this.runId} is over`);
+    }
+    const worker = hello.worker ?? this.worker() ?? null;
+    registry.update(this.runId, { proxy: hello.proxy, worker });
+    this.#supervision.apply(this, { type: "registered" });
+    this.#link?.close("a newer proxy of this run has connected");
+    this.#worker = worker ?? undefined;
+    this.#link = link;
+    this.#session = new Session(this, this.#supervision);
+    this.keeper.connected(hello.proxy);
+    this.clock.signOfLife(performance.now());
+    log.info(
+      { run: this.runId, attempt: this.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
+      "proxy connected",
+    );
+    // The stop goes out after the welcome.
+    if (this.#stop !== undefined) queueMicrotask(() => this.#advanceStop(performance.now()));
+    return this.#session;
+  }
+
+  wish(): ControlWish {
+    const row = this.row();
+    return { paused: row.pauseRequested, maxRateHz: row.maxRateHz };
+  }
+
+  /** Tells the proxy what is wanted of the worker by now. */
+  sendWish(): void {
+    this.#link?.control(this.wish());
+  }
+
+  requireCurrent(session: Session): void {
+    if (session === this.#session) return;
+    throw new MosaicError("aborted", `another proxy of run ${this.runId} has taken over`);
+  }
+
+  sessionClosed(session: Session): void {
+    if (session !== this.#session) return;
+    this.#session = undefined;
+    this.#link = undefined;
+    this.keeper.disconnected(performance.now());
+    this.#supervision.wake();
+  }
+
+  closeSession(reason: string): void {
+    this.#link?.close(reason);
+    this.#session = undefined;
+    this.#link = undefined;
+  }
+
+  // ------------------------------------------------------------------------------------------- what the run says
+
+  ingest(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
+    const { telemetry } = this.#supervision;
+    const result = telemetry.ingest(this.runId, this.attempt, batch);
+    if (result.type === "gap") return result.position;
+    if (result.type === "stored") {
+      this.#steps += result.steps;
+      if (result.steps > 0) this.rate.add(result.steps, performance.now());
+      let seq = telemetry.head(this.runId, "events") - result.events.length;
+      for (const event of result.events) this.#note(event.kind, event.dataJson, ++seq);
+      this.#sample(batch, samples);
+      if (this.plan.telemetry.strict) this.#strict(batch);
+    }
+    if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) this.active();
+    this.alive(journalSize);
+    return result.position;
+  }
+
+  /** Telemetry that came beside the journal (the original's Publish RPCs). */
+  published(steps: number): void {
+    this.#steps += steps;
+    const now = performance.now();
+    if (steps > 0) this.rate.add(steps, now);
+    this.active();
+    this.clock.output(now);
+    this.#supervision.registry.touchHeartbeat(this.runId, Date.now());
+  }
+
+  /** A sign of life; new output when the journal has grown. */
+  alive(journalSize = this.journalSize): void {
+    const now = performance.now();
+    if (journalSize > this.journalSize) {
+      this.journalSize = journalSize;
+      this.clock.output(now);
+    } else {
+      this.clock.signOfLife(now);
+    }
+    this.#supervision.registry.touchHeartbeat(this.runId, Date.now());
+  }
+
+  active(): void {
+    if (this.#worker === undefined && this.worker() !== undefined) {
+      this.#supervision.registry.update(this.runId, { worker: this.#worker });
+    }
+    if (this.#state === "HANDSHAKE" || this.#state === "READY") this.#supervision.apply(this, { type: "active" });
+  }
+
+  /** Enters lifecycle records into the event log that a daemon stored and did not live to enter. */
+  noteMissed(): void {
+    const { registry, telemetry } = this.#supervision;
+    let noted = 0;
+    for (let seq = 0;;) {
+      const page = registry.eventsSince(seq, { runId: this.runId, limit: 1000 });
+      for (const event of page) {
+        seq = event.seq;
+        const at = isNoted(event.kind) ? JSON.parse(event.dataJson).telemetry_seq : undefined;
+        if (typeof at === "number") noted = Math.max(noted, at);
+      }
+      if (page.length < 1000) break;
+    }
+    for (let seq = noted;;) {
+      const page = telemetry.read(this.runId, "events", seq, 1000);
+      for (const event of page) {
+        seq = event.seq;
+        this.#note(event.kind, event.dataJson, event.seq);
+      }
+      if (page.length === 0) break;
+    }
+  }
+
+  #note(kind: string, dataJson: string, seq: number): void {
+    if (kind === "run_failed") this.#saidFailed = failureText(dataJson);
+    if (!isNoted(kind)) return;
+    try {
+      this.#supervision.registry.appendEvent(this.runId, kind, notedData(kind, dataJson, seq));
+    } catch (error) {
+      // The record itself is stored; the next daemon enters what is missing.
+      this.#supervision.log.warn({ run: this.runId, kind, error: messageOf(error) }, "event not entered");
+    }
+  }
+
+  #sample(batch: IngestBatch, samples: { malformed: string[]; violations: string[] }): void {
+    const violations = Object.keys(batch.violations).length;
+    if (batch.malformedLines === 0 && violations === 0) return;
+    const now = performance.now();
+    if (now - this.#sampledAt < SAMPLE_INTERVAL_MS) return;
+    this.#sampledAt = now;
+    this.#supervision.log.warn(
+      { run: this.runId, malformed: batch.malformedLines, violations: batch.violations, samples },
+      "telemetry that cannot be read or breaks its schema",
+    );
+  }
+
+  #strict(batch: IngestBatch): void {
+    const rule = Object.keys(batch.violations)[0];
+    if (rule !== undefined) this.fault(`telemetry_schema: ${rule}`);
+  }
+
+  // ------------------------------------------------------------------------------------------- stopping and ending
+
+  /** The run has failed by the daemon's decision: recorded first, then stopped. */
+  fault(reason: string): void {
+    const { registry, log, graceMs } = this.#supervision;
+    const row = this.row();
+    if (row.faultRequested !== null || row.cancelRequestedAt !== null || this.#verdict !== undefined) return;
+    registry.update(this.runId, { faultRequested: reason });
+    log.warn({ run: this.runId, attempt: this.attempt, reason }, "run is stopped");
+    this.stop(graceMs);
+  }
+
+  /** Ends the worker's process group. What the run becomes is decided by what the registry says was asked. */
+  stop(graceMs: number): void {
+    const now = performance.now();
+    if (this.#stop === undefined) this.#stop = new GroupStop(graceMs, now);
+    else this.#stop.shorten(graceMs);
+    this.#advanceStop(now);
+    this.#supervision.wake();
+  }
+
+  /** A proxy that is connected reports the exit, everything before it delivered. */
+  takeExit(report: ExitReport): void {
+    const failed = this.#saidFailed ?? saidFailed(this.#supervision.telemetry, this.runId, this.attempt);
+    this.#verdict = verdictOf(this.row(), report, failed);
+    if (report.signal !== "" || report.code !== 0) {
+      const { code, signal, lost } = report;
+      this.#supervision.log.info({ run: this.runId, attempt: this.attempt, code, signal, lost }, "worker has ended");
+    }
+    this.#finish(performance.now());
+  }
+
+  /** Looks after the run; to be called every fraction of a second. */
+  tick(now: number): void {
+    if (this.#ended !== undefined) return;
+    if (this.#verdict !== undefined) return this.#finish(now);
+    const reason = this.#stop === undefined
+      ? this.clock.exceeded(this.#state, this.limits, this.#steps, now)
+      : undefined;
+    if (reason !== undefined) this.fault(reason);
+    if (this.#stop !== undefined) this.#advanceStop(now);
+    if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now);
+  }
+
+  #advanceStop(now: number): void {
+    const stop = this.#stop;
+    if (stop === undefined || this.#ended !== undefined) return;
+    if (this.#session === undefined) {
+      // A proxy that has not connected may be about to start the worker. Dead, it cannot; and what it did start is in a file.
+      if (this.worker() === undefined) this.keeper.kill();
+      else this.keeper.hurry(now, ABSENCE_MS.normal);
+    }
+    stop.advance(now, this.worker(), this.#link);
+    const gone = stop.goneFor(now);
+    if (gone !== undefined && gone > REPORT_MS && this.#session !== undefined) {
+      this.#supervision.log.warn({ run: this.runId }, "the proxy does not report an exit and is replaced");
+      this.closeSession("the exit was not reported in time");
+      this.keeper.kill();
+    }
+  }
+
+  #keepProxy(now: number): void {
+    const { log } = this.#supervision;
+    const step = this.keeper.step(now, this.#state !== "HANDSHAKE");
+    switch (step.do) {
+      case "nothing":
+        return;
+      case "start_again":
+        this.#ended = this.#stop === undefined
+          ? { type: "start_again" }
+          : { type: "verdict", verdict: verdictOf(this.row(), undefined, undefined) };
+        return;
+      case "attach":
+        log.warn({ run: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");
+        this.keeper.started(this.#supervision.attach(this), now, true);
+        return;
+      case "give_up": {
+        const exit = exitOf(this.files, this.attempt);
+        if (exit === undefined && this.worker() !== undefined && groupAlive(this.worker()!)) {
+          this.fault("proxy_lost");
+          return;
+        }
+        log.error({ run: this.runId, exit }, "no proxy survives: the run ends with what is stored of its telemetry");
+        const report = exit === undefined ? undefined : {
+          ...exit,
+          lost: false,
+          finalPosition: 0,
+          stderrTail: [],
+          spawnError: "",
+        };
+        this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, this.#saidFailed) };
+      }
+    }
+  }
+
+  /** The verdict stands; it is committed when nothing of the group is left. */
+  #finish(now: number): void {
+    const worker = this.worker();
+    if (worker !== undefined && groupAlive(worker)) {
+      this.#stop ??= new GroupStop(this.#supervision.graceMs, now);
+      this.#stop.advance(now, worker, undefined);
+      this.#supervision.wake();
+      return;
+    }
+    this.#ended = { type: "verdict", verdict: this.#verdict! };
+    this.#supervision.settle(this);
+  }
+}
+
+/** What the adapters hold of a connected proxy. */
+class Session implements ProxySession {
+  readonly journalPosition: number;
+  readonly control: ControlWish;
+  readonly #run: SupervisedRun;
+  readonly #supervision: Supervision;
+  #position: number;
+
+  constructor(run: SupervisedRun, supervision: Supervision) {
+    this.#run = run;
+    this.#supervision = supervision;
+    const { attempt, journalPosition } = supervision.telemetry.summary(run.runId);
+    this.journalPosition = this.#position = attempt === run.attempt ? journalPosition : 0;
+    this.control = run.wish();
+  }
+
+  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
+    this.#run.requireCurrent(this);
+    return this.#position = this.#run.ingest(batch, journalSize, samples);
+  }
+
+  heartbeat(journalSize: number): void {
+    this.#run.requireCurrent(this);
+    this.#run.alive(journalSize);
+  }
+
+  controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
+    this.#run.requireCurrent(this);
+    this.#run.alive();
+    const reason = state.selfPaused === "" ? "by request" : state.selfPaused;
+    this.#supervision.controlApplied(this.#run, state.paused || state.selfPaused !== "", reason);
+  }
+
+  exit(report: ExitReport): void {
+    this.#run.requireCurrent(this);
+    if (!report.lost && report.finalPosition > this.#position) {
+      throw new MosaicError(
+        "aborted",
+        `the exit at journal position ${report.finalPosition} came before the journal, stored up to ${this.#position}`,
+      );
+    }
+    this.#run.takeExit(report);
+  }
+
+  closed(): void {
+    this.#run.sessionClosed(this);
+  }
+}

@@ -1,0 +1,308 @@
+/**
+ * All runs that have processes: who is connected, who is overdue, who has ended. It commits how runs end, and says so to
+ * whoever dispatches the next.
+ */
+import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import { planOf, type RunPlan } from "../config/plan.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import { RunFiles } from "../layout.ts";
+import type { Layout } from "../layout.ts";
+import { isEnded, type LifecycleEvent } from "../lifecycle/lifecycle.ts";
+import type { Logger } from "../log.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { ProcessRef, RunRow } from "../registry/types.ts";
+import type { TelemetryLog } from "../telemetry/types.ts";
+import { endedEvent } from "./ending.ts";
+import type { RunLimits } from "./limits.ts";
+import { ABSENCE_MS } from "./proxy_keeper.ts";
+import { restartDelay } from "./restart.ts";
+import { SupervisedRun } from "./supervised_run.ts";
+import { newestCheckpoint } from "./worker_events.ts";
+
+/** While something is being stopped, and otherwise. */
+const TICK_MS = { busy: 100, calm: 1000 } as const;
+/** An attempt whose proxy dies before it has started a worker is begun anew this often. */
+const MAX_START_FAILURES = 3;
+
+/** What a supervised run needs of its surroundings. */
+export interface Supervision {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryLog;
+  readonly log: Logger;
+  readonly graceMs: number;
+  /** Applies an event to the run's row and lets the run know. */
+  apply(run: SupervisedRun, event: LifecycleEvent): void;
+  /** Starts a proxy that takes over. Undefined when none could be started. */
+  attach(run: SupervisedRun): ProcessRef | undefined;
+  controlApplied(run: SupervisedRun, paused: boolean, reason: string): void;
+  /** Commits the end of a run. */
+  settle(run: SupervisedRun): void;
+  /** Something is to be looked after soon. */
+  wake(): void;
+}
+
+export interface SupervisorOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  /** Between SIGTERM and SIGKILL. */
+  graceSeconds: number;
+  /** For runs whose config does not say. */
+  handshakeTimeoutSeconds: number;
+  heartbeatTimeoutSeconds: number;
+  /** Starts a proxy with `--attach`. @throws when no process can be created. */
+  attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
+  /** A run has ended or waits again. */
+  onRoom: (row: RunRow) => void;
+}
+
+export class Supervisor implements Supervision {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryLog;
+  readonly log: Logger;
+  readonly graceMs: number;
+  readonly #options: SupervisorOptions;
+  readonly #runs = new Map<string, SupervisedRun>();
+  /** By run id and attempt. */
+  readonly #startFailures = new Map<string, number>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timerAt = Infinity;
+  #closed = false;
+
+  constructor(options: SupervisorOptions) {
+    this.registry = options.registry;
+    this.telemetry = options.telemetry;
+    this.log = options.log;
+    this.graceMs = options.graceSeconds * 1000;
+    this.#options = options;
+  }
+
+  get(runId: string): SupervisedRun | undefined {
+    return this.#runs.get(runId);
+  }
+  /** Runs with processes. */
+  get size(): number {
+    return this.#runs.size;
+  }
+  /** Of them, those whose proxy has not registered yet. */
+  get registering(): number {
+    let count = 0;
+    for (const run of this.#runs.values()) if (run.registering) count++;
+    return count;
+  }
+
+  /** Takes up a run whose proxy was just started. */
+  started(row: RunRow, plan: RunPlan, process: ProcessRef | undefined, stepsBefore: number): void {
+    const run = this.#add(row, plan, { usedMs: 0, stepsBefore, absenceMs: Infinity });
+    run.keeper.started(process, performance.now(), false);
+  }
+
+  /** At boot: takes up a run that an earlier daemon has left behind. */
+  adopt(row: RunRow): void {
+    const run = this.#add(row, planOf(row.configJson), {
+      usedMs: this.#usedMs(row),
+      stepsBefore: this.#stepsBefore(row),
+      absenceMs: ABSENCE_MS.boot,
+    });
+    run.noteMissed();
+    this.wake();
+  }
+
+  openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
+    const run = this.#runs.get(hello.runId);
+    if (run === undefined) {
+      const row = this.registry.require(hello.runId);
+      throw new MosaicError("failed_precondition", `run ${row.runId} is ${row.state} and has no place for a proxy`);
+    }
+    return run.open(hello, link);
+  }
+
+  apply(run: SupervisedRun, event: LifecycleEvent): void {
+    run.stateIs(this.registry.apply(run.runId, event));
+    if (event.type === "registered") this.#options.onRoom(run.row());
+  }
+
+  attach(run: SupervisedRun): ProcessRef | undefined {
+    try {
+      const process = this.#options.attach(run.row(), run.plan, run.files);
+      this.registry.update(run.runId, { proxy: process ?? null });
+      return process;
+    } catch (error) {
+      this.log.error({ run: run.runId, error: messageOf(error) }, "no proxy could be started");
+      return undefined;
+    }
+  }
+
+  /** Enters into the registry what is in force at the proxy. */
+  controlApplied(run: SupervisedRun, paused: boolean, reason: string): void {
+    const { state } = run.row();
+    if (paused && (state === "READY" || state === "EXECUTING")) {
+      this.apply(run, { type: "pause", reason });
+      this.registry.appendEvent(run.runId, "paused", { reason });
+    } else if (!paused && state === "PAUSED") {
+      this.apply(run, { type: "resume" });
+      this.registry.appendEvent(run.runId, "resumed", {});
+    }
+  }
+
+  wake(): void {
+    this.#schedule(TICK_MS.busy);
+  }
+
+  /** Stops looking after the runs; they live on. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const run of this.#runs.values()) run.closeSession("the daemon stops");
+  }
+
+  settle(run: SupervisedRun): void {
+    const { ended } = run;
+    if (ended === undefined || this.#runs.get(run.runId) !== run) return;
+    const row = ended.type === "start_again" ? this.#startAgain(run) : this.#end(run, ended.verdict);
+    this.#runs.delete(run.runId);
+    this.#options.onRoom(row);
+  }
+
+  #add(
+    row: RunRow,
+    plan: RunPlan,
+    known: { usedMs: number; stepsBefore: number; absenceMs: number },
+  ): SupervisedRun {
+    const { layout } = this.#options;
+    const files = new RunFiles(layout.runDir(row.baseDir, row.runId), row.workerId);
+    const run = new SupervisedRun(this, row, {
+      plan,
+      files,
+      limits: this.#limits(plan),
+      now: performance.now(),
+      ...known,
+    });
+    this.#runs.set(row.runId, run);
+    this.#schedule(TICK_MS.calm);
+    return run;
+  }
+
+  #limits(plan: RunPlan): RunLimits {
+    const { handshakeTimeoutSeconds, heartbeatTimeoutSeconds } = this.#options;
+    const { maxDurationSeconds, maxSteps, stallTimeoutSeconds } = plan.schedule;
+    const ms = (seconds: number | null) => seconds === null ? null : seconds * 1000;
+    return {
+      handshakeMs: (plan.handshakeTimeoutSeconds ?? handshakeTimeoutSeconds) * 1000,
+      heartbeatMs: (plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds) * 1000,
+      stallMs: ms(stallTimeoutSeconds),
+      maxDurationMs: ms(maxDurationSeconds),
+      maxSteps,
+    };
+  }
+
+  /** What the attempt has used of its time before this daemon: wall-clock time without its pauses. */
+  #usedMs(row: RunRow): number {
+    let used = 0;
+    let since: number | undefined;
+    for (const { attempt, to, at } of this.registry.transitions(row.runId)) {
+      if (attempt !== row.attempt) continue;
+      if (since !== undefined) used += Math.max(0, at - since);
+      since = to === "PAUSED" || to === "INIT" ? undefined : at;
+    }
+    return used + (since === undefined ? 0 : Math.max(0, Date.now() - since));
+  }
+
+  /** Steps that earlier attempts have stored; the attempt's "started" event says so. */
+  #stepsBefore(row: RunRow): number {
+    let before = 0;
+    for (let seq = 0;;) {
+      const page = this.registry.eventsSince(seq, { runId: row.runId, limit: 1000 });
+      for (const event of page) {
+        seq = event.seq;
+        if (event.kind === "started" && event.attempt === row.attempt) {
+          before = Number(JSON.parse(event.dataJson).steps_before ?? 0);
+        }
+      }
+      if (page.length < 1000) return before;
+    }
+  }
+
+  #startAgain(run: SupervisedRun): RunRow {
+    const key = `${run.runId}/${run.attempt}`;
+    const failures = (this.#startFailures.get(key) ?? 0) + 1;
+    this.#startFailures.set(key, failures);
+    if (failures >= MAX_START_FAILURES) {
+      this.#startFailures.delete(key);
+      const reason = "spawn_failed: the proxy ends before it starts the worker";
+      return this.#end(run, {
+        event: { type: "failed", reason },
+        patch: { hint: `See ${run.files.proxyLog}.` },
+      });
+    }
+    this.log.warn({ run: run.runId, attempt: run.attempt, failures }, "nothing was started; the attempt begins anew");
+    const notBefore = Date.now() + 1000 * 2 ** failures;
+    return this.registry.apply(run.runId, { type: "requeued", reason: "not started" }, { notBefore });
+  }
+
+  #end(
+    run: SupervisedRun,
+    { event, patch }: NonNullable<Extract<SupervisedRun["ended"], { type: "verdict" }>>["verdict"],
+  ): RunRow {
+    const before = run.row();
+    if (isEnded(before.state)) return before;
+    let row = this.registry.apply(run.runId, event, patch);
+    this.#startFailures.delete(`${run.runId}/${run.attempt}`);
+    const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
+    this.registry.appendEvent(run.runId, kind, data);
+    this.log.info({ run: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
+    if (row.state === "FAULTED") row = this.restartIfDue(row, run.plan) ?? row;
+    return row;
+  }
+
+  /** Gives a failed run its next attempt where the restart policy (or a reset) wants one. */
+  restartIfDue(row: RunRow, plan: RunPlan): RunRow | undefined {
+    const reason = row.reason ?? "";
+    if (row.faultRequested === "reset") {
+      return this.registry.apply(row.runId, { type: "retry", reason: "reset" }, {
+        resumeFrom: row.resumeFrom,
+        maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+      });
+    }
+    const delay = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
+    if (delay === undefined) return undefined;
+    const notBefore = Date.now() + delay;
+    this.log.info({ run: row.runId, attempt: row.attempt + 1, delay_ms: delay, reason }, "another attempt follows");
+    return this.registry.apply(row.runId, { type: "retry", reason }, {
+      notBefore,
+      resumeFrom: this.checkpointOf(row) ?? row.resumeFrom,
+    });
+  }
+
+  /** The newest checkpoint that the run has saved since it was last reset. */
+  checkpointOf(row: RunRow): string | undefined {
+    const reset = this.registry.transitions(row.runId).findLast((t) => t.event === "retry" && t.reason === "reset");
+    return newestCheckpoint(this.telemetry, row.runId, reset?.attempt ?? 1);
+  }
+
+  #schedule(ms: number): void {
+    const at = performance.now() + ms;
+    if (this.#closed || at >= this.#timerAt) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    this.#timer = setTimeout(() => this.#tick(), ms);
+  }
+
+  #tick(): void {
+    this.#timerAt = Infinity;
+    const now = performance.now();
+    let busy = false;
+    for (const run of [...this.#runs.values()]) {
+      try {
+        run.tick(now);
+        this.settle(run);
+      } catch (error) {
+        // A disk that is full, say: nothing was committed, and the next look tries again.
+        this.log.error({ run: run.runId, error: messageOf(error) }, "run could not be looked after");
+      }
+      busy ||= run.stopping || !run.connected;
+    }
+    if (this.#runs.size > 0) this.#schedule(busy ? TICK_MS.busy : TICK_MS.calm);
+  }
+}
