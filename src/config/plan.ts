@@ -11,8 +11,6 @@ export type BackpressurePolicy = typeof BACKPRESSURE_POLICIES[number];
 
 /** Defaults of the limits and policies that a config may set; seconds unless the name says otherwise. */
 export const PLAN_DEFAULTS = {
-  heartbeatTimeoutSeconds: 300,
-  handshakeTimeoutSeconds: 60,
   restartBackoffSeconds: 5,
   restartBackoffMaxSeconds: 600,
   minRateHz: 1,
@@ -39,8 +37,9 @@ export interface RunPlan {
   backpressure: { policy: BackpressurePolicy; minRateHz: number; starvedSeconds: number };
   preflight: PreflightPlan;
   telemetry: TelemetryPlan;
-  heartbeatTimeoutSeconds: number;
-  handshakeTimeoutSeconds: number;
+  /** null: the daemon's. */
+  heartbeatTimeoutSeconds: number | null;
+  handshakeTimeoutSeconds: number | null;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
   /** How the original's GUI wants the worker to show its frames; null when it says nothing. */
@@ -149,8 +148,8 @@ export function planOf(configJson: string): RunPlan {
       schemaVersion: telemetry.schema_version ?? null,
       schema: telemetry.schema ?? inner.schema_definition ?? null,
     },
-    heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? PLAN_DEFAULTS.heartbeatTimeoutSeconds,
-    handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? PLAN_DEFAULTS.handshakeTimeoutSeconds,
+    heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
+    handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
     sandbox: sandboxPlan(metadata.sandbox),
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),

@@ -7,7 +7,7 @@ import { restartDelaySeconds } from "../config/plan.ts";
  * is not there) or that was meant (limits of the config, a strict schema).
  */
 export function causeOf(reason: string): RestartCause | undefined {
-  if (/^(exit_code_\d+|signal_\w+|run_failed\b.*)/.test(reason)) return "exit";
+  if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed)/.test(reason)) return "exit";
   if (reason === "heartbeat_timeout" || reason === "stall_timeout") return "heartbeat";
   if (reason === "handshake_timeout") return "handshake";
   if (reason === "worker_lost" || reason === "proxy_lost") return "lost";

@@ -247,13 +247,13 @@ export class Supervisor implements Supervision {
   ): RunRow {
     const before = run.row();
     if (isEnded(before.state)) return before;
-    let row = this.registry.apply(run.runId, event, patch);
+    const row = this.registry.apply(run.runId, event, patch);
     this.#startFailures.delete(`${run.runId}/${run.attempt}`);
-    const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
-    this.registry.appendEvent(run.runId, kind, data);
     this.log.info({ run: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
-    if (row.state === "FAULTED") row = this.restartIfDue(row, run.plan) ?? row;
-    return row;
+    const again = row.state === "FAULTED" ? this.restartIfDue(row, run.plan) : undefined;
+    const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
+    this.registry.appendEvent(run.runId, again === undefined ? kind : "faulted", data);
+    return again ?? row;
   }
 
   /** Gives a failed run its next attempt where the restart policy (or a reset) wants one. */

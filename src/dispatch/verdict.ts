@@ -1,5 +1,6 @@
 /** How a run ends, from what was asked of it and how its worker left. Pure. */
 import type { ExitReport } from "../core/core.ts";
+import { explain } from "../failure/explain.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle.ts";
 import type { RunPatch, RunRow } from "../registry/types.ts";
 
@@ -26,13 +27,7 @@ export function verdictOf(requests: Requests, exit: ExitReport | undefined, runF
   if (requests.cancelRequestedAt !== null) {
     return { event: { type: "cancelled", reason: requests.cancelReason ?? "user_cancel" }, patch };
   }
-  const failed = (reason: string): Verdict => ({ event: { type: "failed", reason }, patch });
-  if (requests.faultRequested !== null) return failed(requests.faultRequested);
-  if (exit === undefined) return failed("worker_lost");
-  if (exit.spawnError !== "") return failed(`spawn_failed: ${exit.spawnError}`);
-  if (exit.lost) return failed("worker_lost");
-  if (exit.signal !== "") return failed(`signal_${exit.signal}`);
-  if (exit.code !== 0) return failed(exit.code === null ? "worker_lost" : `exit_code_${exit.code}`);
-  if (runFailed !== undefined) return failed(runFailed === "" ? "run_failed" : `run_failed: ${runFailed}`);
-  return { event: { type: "exited_ok" }, patch };
+  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed });
+  if (failure === undefined) return { event: { type: "exited_ok" }, patch };
+  return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
 }

@@ -57,8 +57,8 @@ Deno.test("plan: every default is in place", () => {
   assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
   assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, keepCheckpoints: true });
-  assert.equal(plan.heartbeatTimeoutSeconds, 300);
-  assert.equal(plan.handshakeTimeoutSeconds, 60);
+  assert.equal(plan.heartbeatTimeoutSeconds, null);
+  assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);
   assert.equal(plan.expectedSteps, 0);
   assert.equal(plan.worker.useGrpc, true);
