@@ -57,6 +57,12 @@ export interface SupervisorOptions {
   onRoom: (row: RunRow) => void;
 }
 
+interface NextAttempt {
+  reason: string;
+  delayMs: number;
+  resumeFrom: string | null;
+}
+
 export class Supervisor implements Supervision {
   readonly registry: Registry;
   readonly telemetry: TelemetryLog;
@@ -68,7 +74,7 @@ export class Supervisor implements Supervision {
   readonly #startFailures = new Map<string, number>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
-  #closed = false;
+  #watching = false;
 
   constructor(options: SupervisorOptions) {
     this.registry = options.registry;
@@ -106,6 +112,11 @@ export class Supervisor implements Supervision {
       absenceMs: ABSENCE_MS.boot,
     });
     run.noteMissed();
+  }
+
+  /** Begins to look after the runs, once proxies can connect. */
+  watch(): void {
+    this.#watching = true;
     this.wake();
   }
 
@@ -152,7 +163,7 @@ export class Supervisor implements Supervision {
 
   /** Stops looking after the runs; they live on. */
   close(): void {
-    this.#closed = true;
+    this.#watching = false;
     clearTimeout(this.#timer);
     for (const run of this.#runs.values()) run.closeSession("the daemon stops");
   }
@@ -250,28 +261,33 @@ export class Supervisor implements Supervision {
     const row = this.registry.apply(run.runId, event, patch);
     this.#startFailures.delete(`${run.runId}/${run.attempt}`);
     this.log.info({ run: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
-    const again = row.state === "FAULTED" ? this.restartIfDue(row, run.plan) : undefined;
+    const next = row.state === "FAULTED" ? this.#nextAttempt(row, run.plan) : undefined;
     const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
-    this.registry.appendEvent(run.runId, again === undefined ? kind : "faulted", data);
-    return again ?? row;
+    this.registry.appendEvent(run.runId, next === undefined ? kind : "faulted", data);
+    return next === undefined ? row : this.#again(row, next);
   }
 
-  /** Gives a failed run its next attempt where the restart policy (or a reset) wants one. */
-  restartIfDue(row: RunRow, plan: RunPlan): RunRow | undefined {
+  /** A failed run that an earlier daemon did not live to begin anew. */
+  restartIfDue(row: RunRow): void {
+    const next = this.#nextAttempt(row, planOf(row.configJson));
+    if (next !== undefined) this.#options.onRoom(this.#again(row, next));
+  }
+
+  /** Why and when a failed run gets another attempt: by a reset, or by its restart policy. */
+  #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
+    if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
     const reason = row.reason ?? "";
-    if (row.faultRequested === "reset") {
-      return this.registry.apply(row.runId, { type: "retry", reason: "reset" }, {
-        resumeFrom: row.resumeFrom,
-        maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
-      });
-    }
-    const delay = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
-    if (delay === undefined) return undefined;
-    const notBefore = Date.now() + delay;
-    this.log.info({ run: row.runId, attempt: row.attempt + 1, delay_ms: delay, reason }, "another attempt follows");
+    const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
+    if (delayMs === undefined) return undefined;
+    return { reason, delayMs, resumeFrom: this.checkpointOf(row) ?? row.resumeFrom };
+  }
+
+  #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {
+    this.log.info({ run: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason }, "another attempt follows");
     return this.registry.apply(row.runId, { type: "retry", reason }, {
-      notBefore,
-      resumeFrom: this.checkpointOf(row) ?? row.resumeFrom,
+      notBefore: delayMs === 0 ? null : Date.now() + delayMs,
+      resumeFrom,
+      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
     });
   }
 
@@ -283,7 +299,7 @@ export class Supervisor implements Supervision {
 
   #schedule(ms: number): void {
     const at = performance.now() + ms;
-    if (this.#closed || at >= this.#timerAt) return;
+    if (!this.#watching || at >= this.#timerAt) return;
     clearTimeout(this.#timer);
     this.#timerAt = at;
     this.#timer = setTimeout(() => this.#tick(), ms);

@@ -1,0 +1,398 @@
+/** The daemon's core: what adapters may ask (src/core/core.ts), answered by the registry, the dispatcher and the supervisor. */
+import { readConfig, violationsOf } from "../config/config.ts";
+import { planOf } from "../config/plan.ts";
+import { Dispatcher } from "../dispatch/dispatcher.ts";
+import { localLauncher, type ProxyLauncher } from "../dispatch/proxy_process.ts";
+import { Starter } from "../dispatch/starter.ts";
+import { reapStrays } from "../dispatch/strays.ts";
+import { Supervisor } from "../dispatch/supervisor.ts";
+import type { SupervisedRun } from "../dispatch/supervised_run.ts";
+import { MosaicError } from "../errors.ts";
+import type { Gpu } from "../host/gpus.ts";
+import { cpuCount, disk, loadAverage, memory } from "../host/resources.ts";
+import { type Layout, RunFiles } from "../layout.ts";
+import { isEnded, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
+import type { Logger } from "../log.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
+import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
+import type { TelemetryLog } from "../telemetry/types.ts";
+import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import { acceptedProtocol } from "./protocol.ts";
+import { removeRunFiles } from "./run_files_on_disk.ts";
+import { submit } from "./submission.ts";
+
+/** Progress bounds of runs that were looked at, so that a listing does not read their configs again. */
+const KNOWN_BOUNDS = 20_000;
+/** Longer than any stop takes. */
+const RESET_WAIT_MS = 60_000;
+
+export interface EngineOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  version: string;
+  gpus: readonly Gpu[];
+  /** Runs at once, and of them those that have not registered yet. */
+  maxRuns: number;
+  maxStarting: number;
+  /** Runs that may wait. */
+  maxQueue: number;
+  graceSeconds: number;
+  handshakeTimeoutSeconds: number;
+  heartbeatTimeoutSeconds: number;
+  /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
+  maxBacklogBytes: number;
+  launcher?: ProxyLauncher;
+  /** Somebody asks the daemon to stop. */
+  onShutdown: (reason: string) => void;
+}
+
+export class Engine implements Core {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryLog;
+  readonly log: Logger;
+  readonly startedAt = Date.now();
+  readonly version: string;
+  readonly #options: EngineOptions;
+  readonly #supervisor: Supervisor;
+  readonly #dispatcher: Dispatcher;
+  readonly #bounds = new Map<string, number>();
+  #addresses = { listen: "", http: "" };
+
+  constructor(options: EngineOptions) {
+    this.registry = options.registry;
+    this.telemetry = options.telemetry;
+    this.log = options.log;
+    this.version = options.version;
+    this.#options = options;
+    const starter = new Starter({
+      ...options,
+      launcher: options.launcher ?? localLauncher,
+      target: () => this.#addresses.listen,
+    });
+    this.#supervisor = new Supervisor({
+      ...options,
+      attach: (row, plan, files) => starter.attach(row, plan, files),
+      onRoom: (row) => this.#dispatcher.changed(row),
+    });
+    this.#dispatcher = new Dispatcher({ ...options, starter, supervisor: this.#supervisor });
+  }
+
+  /** Takes up what an earlier daemon has left. To be called before proxies can connect. */
+  recover(): void {
+    this.registry.setGpuSlots(this.#options.gpus.map((gpu) => gpu.slot));
+    for (const row of this.registry.live()) {
+      if (RUNNING_STATES.includes(row.state)) this.#supervisor.adopt(row);
+      else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
+    }
+    if (this.#supervisor.size > 0) this.log.info({ runs: this.#supervisor.size }, "runs of an earlier daemon taken up");
+  }
+
+  /** Starts and supervises runs. To be called when clients and proxies can connect. */
+  begin(addresses: { listen: string; http: string }): void {
+    this.#addresses = addresses;
+    this.#supervisor.watch();
+    this.#dispatcher.start();
+    const { layout } = this.#options;
+    reapStrays(layout, (runId) => this.#supervisor.get(runId)?.attempt, this.log);
+    for (const row of this.registry.list({ states: ["FAULTED"] }, { limit: 1000 }).runs) {
+      if (row.attempt < row.maxAttempts || row.faultRequested === "reset") this.#supervisor.restartIfDue(row);
+    }
+  }
+
+  /** Starts nothing more; runs and their proxies live on. */
+  async close(): Promise<void> {
+    await this.#dispatcher.close();
+    this.#supervisor.close();
+  }
+
+  // ---------------------------------------------------------------------------------------------------- submitting
+
+  submit(configJson: string, runId = ""): { runId: string; digest: string } {
+    const { row, fresh } = submit(configJson, runId, {
+      registry: this.registry,
+      layout: this.#options.layout,
+      totalSlots: this.#options.gpus.length,
+      queueLength: this.#dispatcher.queueLength,
+      maxQueue: this.#options.maxQueue,
+    });
+    if (fresh) {
+      this.log.info({ run: row.runId, name: row.name, digest: row.digest }, "run submitted");
+      this.#dispatcher.changed(row);
+    }
+    return { runId: row.runId, digest: row.digest };
+  }
+
+  validate(
+    configJson: string,
+  ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string } {
+    const violations = violationsOf(configJson);
+    if (violations.length > 0) return { violations, digest: "", canonicalJson: "" };
+    const { digest, canonicalJson } = readConfig(configJson);
+    return { violations: [], digest, canonicalJson };
+  }
+
+  // ------------------------------------------------------------------------------------------------------- looking
+
+  detail(row: RunRow): RunDetail {
+    const run = this.#supervisor.get(row.runId);
+    const place = row.state === "INIT" ? this.#dispatcher.placeOf(row.runId) : undefined;
+    const telemetry = this.telemetry.summary(row.runId);
+    return {
+      row,
+      queuePosition: place?.position ?? 0,
+      waitingFor: place?.waitingFor ?? "",
+      directory: this.#options.layout.runDir(row.baseDir, row.runId),
+      maxSteps: this.#expectedSteps(row, run),
+      telemetry: {
+        ...telemetry,
+        journalSize: Math.max(run?.journalSize ?? 0, telemetry.journalPosition),
+        stepsPerSecond: row.state === "EXECUTING" ? run?.rate.perSecond(performance.now()) ?? 0 : 0,
+      },
+    };
+  }
+
+  list(
+    filter: RunFilter,
+    page: { limit: number; token?: string },
+  ): { runs: RunDetail[]; nextToken: string | undefined; total: number } {
+    const { runs, nextToken } = this.registry.list(filter, page);
+    return { runs: runs.map((row) => this.detail(row)), nextToken, total: this.registry.count(filter) };
+  }
+
+  transitions(runId: string): TransitionRow[] {
+    return this.registry.transitions(runId);
+  }
+
+  artifacts(runId: string): ArtifactRow[] {
+    return this.registry.artifacts(runId);
+  }
+
+  logFile(row: RunRow, stream: "stdout" | "stderr"): string {
+    const files = new RunFiles(this.#options.layout.runDir(row.baseDir, row.runId), row.workerId);
+    // An attempt that waits has written nothing yet.
+    const attempt = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
+    return stream === "stdout" ? files.stdout(attempt) : files.stderr(attempt);
+  }
+
+  host(): HostInfo {
+    const { layout, gpus } = this.#options;
+    const names = new Map(gpus.map((gpu) => [gpu.slot, gpu.name]));
+    const { total, available } = memory();
+    const space = disk(layout.stateDir);
+    return {
+      version: this.version,
+      pid: Deno.pid,
+      startedAt: this.startedAt,
+      stateDir: layout.stateDir,
+      ...this.#addresses,
+      gpus: this.registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: names.get(slot) ?? "" })),
+      cpus: cpuCount(),
+      loadAverage: loadAverage(),
+      memoryBytes: total,
+      memoryAvailableBytes: available,
+      diskBytes: space.total,
+      diskAvailableBytes: space.available,
+      telemetryBytes: this.telemetry.fileBytes(),
+      rssBytes: Deno.memoryUsage().rss,
+      runsByState: this.registry.countByState(),
+    };
+  }
+
+  #expectedSteps(row: RunRow, run: SupervisedRun | undefined): number {
+    const known = run?.plan.expectedSteps ?? this.#bounds.get(row.runId);
+    if (known !== undefined) return known;
+    const expected = planOf(row.configJson).expectedSteps;
+    if (this.#bounds.size >= KNOWN_BOUNDS) this.#bounds.clear();
+    this.#bounds.set(row.runId, expected);
+    return expected;
+  }
+
+  // --------------------------------------------------------------------------------------------------- controlling
+
+  cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {
+    const row = this.registry.require(runId);
+    if (isEnded(row.state)) return row;
+    // Durable before the first signal, so that a daemon that dies now leaves a cancellation behind and not a lost worker.
+    const requested = row.cancelRequestedAt !== null ? row : this.registry.update(runId, {
+      cancelRequestedAt: Date.now(),
+      cancelReason: options.reason ?? "user_cancel",
+    });
+    this.log.info({ run: runId, reason: requested.cancelReason }, "run is cancelled");
+    if (requested.state === "INIT") return this.#cancelWaiting(requested);
+    this.#supervised(requested).stop((options.graceSeconds ?? this.#options.graceSeconds) * 1000);
+    return this.registry.require(runId);
+  }
+
+  #cancelWaiting(row: RunRow): RunRow {
+    const reason = row.cancelReason ?? "user_cancel";
+    const ended = this.registry.apply(row.runId, { type: "cancelled", reason });
+    this.registry.appendEvent(row.runId, "cancelled", { reason });
+    this.#dispatcher.changed(ended);
+    return ended;
+  }
+
+  pause(runId: string): RunRow {
+    const row = this.#requireRunning(runId, "paused");
+    this.registry.update(runId, { pauseRequested: true });
+    this.#supervised(row).sendWish();
+    return this.registry.require(runId);
+  }
+
+  resume(runId: string): RunRow {
+    const row = this.#requireRunning(runId, "resumed");
+    this.registry.update(runId, { pauseRequested: false });
+    this.#supervised(row).sendWish();
+    return this.registry.require(runId);
+  }
+
+  throttle(runId: string, maxRateHz: number): RunRow {
+    if (!Number.isFinite(maxRateHz) || maxRateHz < 0) {
+      throw new MosaicError("invalid_argument", `max_rate_hz is ${maxRateHz}; it must be 0 (no limit) or more`);
+    }
+    const row = this.registry.require(runId);
+    if (isEnded(row.state)) throw ended(row, "throttled");
+    const updated = this.registry.update(runId, { maxRateHz });
+    this.#supervisor.get(runId)?.sendWish();
+    return updated;
+  }
+
+  retry(runId: string): RunRow {
+    const row = this.registry.require(runId);
+    if (!isEnded(row.state)) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${row.state}; only a run that has ended is retried`,
+        {
+          hint: `To start it anew: mosaic reset ${runId}`,
+        },
+      );
+    }
+    return this.#again(row, "by hand", this.#supervisor.checkpointOf(row) ?? null);
+  }
+
+  async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
+    const row = this.registry.require(runId);
+    const resumeFrom = fromCheckpoint === "" ? null : fromCheckpoint;
+    if (isEnded(row.state)) return this.#again(row, "reset", resumeFrom);
+    if (row.state === "INIT") return this.registry.update(runId, { resumeFrom });
+    if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is being stopped (${row.faultRequested ?? "cancelled"})`,
+        {
+          hint: "Reset it when it has ended.",
+        },
+      );
+    }
+    this.registry.update(runId, { resumeFrom });
+    this.#supervised(row).fault("reset");
+    const enough = AbortSignal.timeout(RESET_WAIT_MS);
+    for (let seq = this.registry.transitionHead(); !enough.aborted; seq = this.registry.transitionHead()) {
+      const now = this.registry.require(runId);
+      if (now.attempt > row.attempt || isEnded(now.state)) break;
+      await this.registry.waitTransitionsBeyond(seq, enough);
+    }
+    return this.registry.require(runId);
+  }
+
+  async delete(runId: string): Promise<{ freedBytes: number }> {
+    const row = this.registry.require(runId);
+    if (!isEnded(row.state)) {
+      throw new MosaicError("failed_precondition", `run ${runId} is ${row.state} and cannot be deleted`, {
+        hint: `Cancel it first: mosaic cancel ${runId}`,
+      });
+    }
+    const before = this.telemetry.fileBytes();
+    const files = await removeRunFiles(this.#options.layout, row);
+    await this.telemetry.delete(runId);
+    // Last: while the row is there, a deletion that was cut off can be repeated.
+    this.registry.delete(runId);
+    this.#bounds.delete(runId);
+    this.log.info({ run: runId, name: row.name }, "run deleted");
+    return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
+  }
+
+  #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {
+    const waiting = this.registry.apply(row.runId, { type: "retry", reason }, {
+      resumeFrom,
+      notBefore: null,
+      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+    });
+    this.log.info({ run: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
+    this.#dispatcher.changed(waiting);
+    return waiting;
+  }
+
+  #requireRunning(runId: string, done: string): RunRow {
+    const row = this.registry.require(runId);
+    if (isEnded(row.state)) throw ended(row, done);
+    if (row.state === "INIT") {
+      throw new MosaicError("failed_precondition", `run ${runId} waits to be started and cannot be ${done}`);
+    }
+    return row;
+  }
+
+  /** The supervision of a run that has processes. */
+  #supervised(row: RunRow): SupervisedRun {
+    if (this.#supervisor.get(row.runId) === undefined) this.#supervisor.adopt(row);
+    return this.#supervisor.get(row.runId)!;
+  }
+
+  // ------------------------------------------------------------------------------------------- workers and proxies
+
+  registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string } {
+    if (request.runId === "") throw new MosaicError("invalid_argument", "run_id is empty");
+    const row = this.registry.require(request.runId);
+    if (isEnded(row.state)) throw new MosaicError("failed_precondition", `run ${row.runId} is already terminated`);
+    const acceptedVersion = acceptedProtocol(request.protoVersion);
+    const run = this.#supervised(this.#requireRunning(request.runId, "registered"));
+    // The proxy registers, and a worker that was given --grpc registers too: neither may undo the other.
+    const sessionToken = row.sessionToken ?? crypto.randomUUID().replaceAll("-", "");
+    const byProxy = request.workerKind === "telemetry_proxy" && row.workerKind !== null;
+    this.registry.update(row.runId, {
+      sessionToken,
+      ...(byProxy ? {} : {
+        workerKind: request.workerKind,
+        protoVersion: acceptedVersion,
+        schemaId: request.schemaId,
+        schemaVersion: request.schemaVersion,
+      }),
+      supportsPause: row.supportsPause || request.supportsPause,
+      supportsCheckpoint: row.supportsCheckpoint || request.supportsCheckpoint,
+    });
+    this.#supervisor.apply(run, { type: "registered" });
+    run.alive();
+    return { acceptedVersion, sessionToken };
+  }
+
+  heartbeat(runId: string): void {
+    this.registry.require(runId);
+    this.#supervisor.get(runId)?.alive();
+  }
+
+  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
+    const row = this.registry.require(runId);
+    const run = this.#supervisor.get(runId);
+    if (run === undefined || row.state === "HANDSHAKE") {
+      throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
+    }
+    this.telemetry.append(runId, row.attempt, steps, episodes);
+    run.published(steps.length);
+  }
+
+  openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
+    return this.#supervisor.openProxy(hello, link);
+  }
+
+  requestShutdown(reason: string): void {
+    this.log.info({ reason }, "asked to stop");
+    this.#options.onShutdown(reason);
+  }
+}
+
+function ended(row: RunRow, done: string): MosaicError {
+  return new MosaicError("failed_precondition", `run ${row.runId} has ended (${row.state}) and cannot be ${done}`);
+}

@@ -1,0 +1,82 @@
+/** Takes a submitted config: checks everything first, writes then; a submission that is rejected leaves nothing behind. */
+import { readConfig } from "../config/config.ts";
+import { prepareRun, resolveRunId } from "../config/prepare.ts";
+import { newUlid } from "../config/ulid.ts";
+import { MosaicError } from "../errors.ts";
+import type { Layout } from "../layout.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
+import { removeIfThere, writeFileAtomic } from "../process/files.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { RunRow } from "../registry/types.ts";
+
+/** A config is kept with its run and read for every listing. */
+const MAX_CONFIG_BYTES = 8 << 20;
+
+export interface SubmissionContext {
+  registry: Registry;
+  layout: Layout;
+  /** GPU slots of the host, free or not. */
+  totalSlots: number;
+  /** Runs that wait, and how many may. */
+  queueLength: number;
+  maxQueue: number;
+}
+
+export interface Submission {
+  row: RunRow;
+  /** False when the same config is alive already, under another submission's id. */
+  fresh: boolean;
+}
+
+/**
+ * - the digest of a run that lives: that run
+ * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
+ *
+ * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`
+ */
+export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
+  const { registry, layout, totalSlots } = context;
+  if (configJson.length > MAX_CONFIG_BYTES) {
+    throw new MosaicError("invalid_argument", `the config has more than ${MAX_CONFIG_BYTES >> 20} MiB`);
+  }
+  const read = readConfig(configJson);
+  const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
+  if (alive !== undefined) return { row: alive, fresh: false };
+  const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
+  const prepared = prepareRun(read, { runId, layout });
+  if (prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (context.queueLength >= context.maxQueue) {
+    throw new MosaicError("resource_exhausted", `the queue is full: ${context.maxQueue} runs wait already`, {
+      hint: "Submit again when some have started, or start the daemon with a higher --max-queue.",
+    });
+  }
+  const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
+  const written = [{ path: layout.configFile(runId), text: stored }];
+  if (workerConfigFile !== undefined) written.push(workerConfigFile);
+  try {
+    for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600 });
+    return { row: registry.insert({ ...run, digest: read.digest, configJson: stored }), fresh: true };
+  } catch (error) {
+    for (const { path } of written) removeIfThere(path);
+    throw error;
+  }
+}
+
+function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
+  const taken = registry.get(wanted);
+  if (taken === undefined) return wanted;
+  if (taken.digest === digest && !insisted) return newUlid();
+  throw new MosaicError(
+    "already_exists",
+    taken.digest === digest
+      ? `run ${wanted} has ended with this very config`
+      : `the run id ${wanted} is taken by a run with another config`,
+    { hint: `Leave the run id out to get a new one${taken.digest === digest ? `, or: mosaic retry ${wanted}` : ""}.` },
+  );
+}

@@ -1,0 +1,159 @@
+/**
+ * Starts waiting runs as soon as there is room: it is woken by a submission, by a run that ends or registers, and by the
+ * end of a back-off. A look every two seconds is the safety net only.
+ */
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { RunRow } from "../registry/types.ts";
+import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
+import type { Starter } from "./starter.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+const SAFETY_NET_MS = 2000;
+/** Longest wait that a timer is set for; the safety net sees to the rest. */
+const MAX_TIMER_MS = 60_000;
+
+/** After trouble that passes, such as a full disk. */
+const TROUBLE_WAIT_MS = 5000;
+
+export interface DispatcherOptions {
+  registry: Registry;
+  log: Logger;
+  supervisor: Supervisor;
+  starter: Starter;
+  maxRuns: number;
+  maxStarting: number;
+}
+
+function waitingOf(row: RunRow): WaitingRun {
+  return {
+    runId: row.runId,
+    priority: row.priority,
+    createdAt: row.createdAt,
+    gpusRequested: row.gpusRequested,
+    gpusMandatory: row.gpusMandatory,
+    heldSlots: row.gpuSlots,
+    notBefore: row.notBefore,
+  };
+}
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  /** INIT runs, so that a long queue is not read from the database at every event. */
+  readonly #waiting = new Map<string, WaitingRun>();
+  /** Those between the decision to start them and HANDSHAKE. */
+  readonly #starting = new Map<string, Promise<void>>();
+  #queue = new Map<string, QueueEntry>();
+  #pass: "none" | "due" = "none";
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #net: ReturnType<typeof setInterval> | undefined;
+  #closed = false;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+  }
+
+  /** Takes up the runs that wait, and begins. */
+  start(): void {
+    this.#readQueue();
+    this.#net = setInterval(() => {
+      // Only a defect could have made the two differ.
+      if ((this.#options.registry.countByState().INIT ?? 0) !== this.#waiting.size + this.#starting.size) {
+        this.#readQueue();
+      }
+      this.#look();
+    }, SAFETY_NET_MS);
+    this.#look();
+  }
+
+  /** Starts nothing more, and waits for what is being started. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#net);
+    clearTimeout(this.#timer);
+    await Promise.all(this.#starting.values());
+  }
+
+  get queueLength(): number {
+    return this.#waiting.size;
+  }
+
+  /** Place and reason of a run that waits; undefined when it does not. */
+  placeOf(runId: string): QueueEntry | undefined {
+    return this.#queue.get(runId);
+  }
+
+  /** A run's row has changed such that it waits, or waits no longer, or has made room. */
+  changed(row: RunRow): void {
+    if (row.state === "INIT") this.#waiting.set(row.runId, waitingOf(row));
+    else this.#waiting.delete(row.runId);
+    this.wake();
+  }
+
+  /** Looks soon, once for all that happens in this turn. */
+  wake(): void {
+    if (this.#pass === "due" || this.#closed) return;
+    this.#pass = "due";
+    queueMicrotask(() => this.#look());
+  }
+
+  #readQueue(): void {
+    this.#waiting.clear();
+    for (const row of this.#options.registry.live()) {
+      if (row.state === "INIT" && !this.#starting.has(row.runId)) this.#waiting.set(row.runId, waitingOf(row));
+    }
+  }
+
+  #look(): void {
+    this.#pass = "none";
+    if (this.#closed) return;
+    const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
+    try {
+      const slots = registry.gpuSlots();
+      const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
+      const { start, queue, wakeAt } = schedule(waiting, {
+        now: Date.now(),
+        freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
+        totalSlots: slots.length,
+        running: supervisor.size + this.#starting.size,
+        maxRuns,
+        starting: supervisor.registering + this.#starting.size,
+        maxStarting,
+      });
+      for (const { runId, slots } of start) this.#start(runId, slots);
+      this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
+      this.#wakeAt(wakeAt);
+    } catch (error) {
+      log.error({ error: messageOf(error) }, "dispatch failed; the next look tries again");
+    }
+  }
+
+  #wakeAt(at: number | undefined): void {
+    clearTimeout(this.#timer);
+    if (at === undefined) return;
+    this.#timer = setTimeout(() => this.#look(), Math.min(MAX_TIMER_MS, Math.max(1, at - Date.now())));
+  }
+
+  #start(runId: string, slots: readonly number[]): void {
+    const { registry, supervisor, starter, log } = this.#options;
+    const row = registry.get(runId);
+    this.#waiting.delete(runId);
+    if (row?.state !== "INIT") return;
+    const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
+    const started = starter.start(claimed, supervisor)
+      .then(() => undefined, (error) => {
+        log.error({ run: runId, error: messageOf(error) }, "run could not be started for now");
+        return Date.now() + TROUBLE_WAIT_MS;
+      })
+      .then((notBefore) => {
+        this.#starting.delete(runId);
+        const now = registry.get(runId);
+        if (now?.state === "INIT") {
+          this.#waiting.set(runId, { ...waitingOf(now), notBefore: notBefore ?? now.notBefore });
+        }
+        this.wake();
+      });
+    this.#starting.set(runId, started);
+  }
+}

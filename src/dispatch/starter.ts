@@ -1,0 +1,172 @@
+/**
+ * Starts an attempt: preflight, files, transition, proxy, in that order.
+ *
+ * Where it may be cut off, and what the next daemon does: before the transition the run is INIT (holding its GPUs) and is
+ * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
+ * lock and files tell (src/dispatch/recovery.ts). So there are never two workers of one attempt.
+ */
+import type { RunPlan } from "../config/plan.ts";
+import { planOf } from "../config/plan.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import { explain } from "../failure/explain.ts";
+import { type Layout, RunFiles } from "../layout.ts";
+import type { Logger } from "../log.ts";
+import { writeFileAtomic } from "../process/files.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { ProcessRef, RunRow } from "../registry/types.ts";
+import { writeStartFile } from "../sidecar/start_file.ts";
+import type { TelemetryLog } from "../telemetry/types.ts";
+import { type WorkerCommand, workerCommand } from "./command.ts";
+import { localHost } from "./host.ts";
+import { preflight } from "./preflight.ts";
+import type { ProxyLauncher } from "./proxy_process.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+/** After a shortage (descriptors, processes, memory) the attempt waits this long. */
+const SHORTAGE_WAIT_MS = 5000;
+const HEARTBEAT_INTERVAL_S = 60;
+
+/** Trouble that passes: no space, descriptors, memory or processes left, or a registry that cannot be written now. */
+function isShortage(error: unknown): boolean {
+  if (error instanceof MosaicError) return error.code === "unavailable";
+  return /\(os error (11|12|23|24|28|30|122)\)/.test(messageOf(error));
+}
+
+export interface StarterOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  launcher: ProxyLauncher;
+  /** Where proxies and workers reach the daemon. */
+  target: () => string;
+  /** See ProxyStartFile. */
+  maxBacklogBytes: number;
+  heartbeatTimeoutSeconds: number;
+}
+
+export class Starter {
+  readonly #options: StarterOptions;
+
+  constructor(options: StarterOptions) {
+    this.#options = options;
+  }
+
+  /** Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is left alone. */
+  async start(row: RunRow, supervisor: Supervisor): Promise<void> {
+    const { registry, log } = this.#options;
+    let reason: string;
+    try {
+      const plan = planOf(row.configJson);
+      const files = this.#files(row);
+      for (const directory of [files.directory, files.logs, files.control]) {
+        Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+      }
+      const command = this.#command(row, plan, files);
+      const failed = await preflight(plan, command, { directory: files.directory, gpuSlots: row.gpuSlots });
+      if (!this.#stillWaits(row)) return;
+      if (failed === undefined) return this.#spawn(row, plan, files, command, supervisor);
+      reason = `preflight: ${failed}`;
+    } catch (error) {
+      if (!this.#stillWaits(row)) return;
+      if (isShortage(error)) throw error;
+      reason = `dispatch_error: ${messageOf(error)}`;
+    }
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
+    log.warn({ run: row.runId, attempt: row.attempt, reason }, "run could not be started");
+    registry.apply(row.runId, { type: "failed", reason }, { hint });
+    registry.appendEvent(row.runId, "failed", { reason, hint });
+  }
+
+  /** Starts a proxy that takes over where the one before stopped. */
+  attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
+    // Rewritten, because a token or a limit may be the new daemon's.
+    this.#writeStartFile(row, plan, files, this.#command(row, plan, files));
+    return this.#launch(row, files, [], true);
+  }
+
+  #files(row: RunRow): RunFiles {
+    return new RunFiles(this.#options.layout.runDir(row.baseDir, row.runId), row.workerId);
+  }
+
+  #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
+    const { layout, target } = this.#options;
+    return workerCommand(plan, {
+      runId: row.runId,
+      attempt: row.attempt,
+      stateDir: layout.stateDir,
+      directory: files.directory,
+      listenTarget: target(),
+      workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
+      gpuSlots: row.gpuSlots,
+      resumeFrom: row.resumeFrom,
+      host: localHost(),
+    });
+  }
+
+  #stillWaits(row: RunRow): boolean {
+    const now = this.#options.registry.get(row.runId);
+    return now?.state === "INIT" && now.attempt === row.attempt && now.cancelRequestedAt === null;
+  }
+
+  /** From here on without a pause: nobody can cancel the run in between. */
+  #spawn(row: RunRow, plan: RunPlan, files: RunFiles, command: WorkerCommand, supervisor: Supervisor): void {
+    const { registry, telemetry, log } = this.#options;
+    const sessionToken = row.sessionToken ?? crypto.randomUUID().replaceAll("-", "");
+    this.#writeStartFile({ ...row, sessionToken }, plan, files, command);
+    const stepsBefore = telemetry.summary(row.runId).steps;
+    registry.appendEvent(row.runId, "started", {
+      digest: row.digest,
+      gpus: row.gpuSlots,
+      attempt: row.attempt,
+      resume_from: row.resumeFrom,
+      steps_before: stepsBefore,
+    });
+    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null });
+    let process: ProcessRef | undefined;
+    try {
+      process = this.#launch(spawned, files, command.argv, false);
+    } catch (error) {
+      log.error({ run: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
+      const notBefore = Date.now() + SHORTAGE_WAIT_MS;
+      registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
+      return;
+    }
+    supervisor.started(spawned, plan, process, stepsBefore);
+    registry.update(row.runId, { proxy: process ?? null });
+    log.info({ run: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, "run started");
+  }
+
+  #launch(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
+    const { launcher, log, target } = this.#options;
+    const started = launcher.start({
+      target: target(),
+      runId: row.runId,
+      agentId: row.agentId,
+      workerId: row.workerId,
+      attempt: row.attempt,
+      runDir: files.directory,
+      attach,
+      command,
+    }, files.proxyLog);
+    started.exited.then(({ code }) => log.debug({ run: row.runId, attempt: row.attempt, code }, "proxy has left"));
+    return started.process;
+  }
+
+  #writeStartFile(row: RunRow, plan: RunPlan, files: RunFiles, command: WorkerCommand): void {
+    const { layout, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
+    const { schemaId, schema } = plan.telemetry;
+    const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
+    writeStartFile(files.proxyFile(row.attempt), {
+      env: command.env,
+      cwd: command.cwd,
+      sessionToken: row.sessionToken ?? "",
+      daemonJson: layout.daemonJson,
+      stateDir: layout.stateDir,
+      schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
+      supportsPause: plan.worker.supportsPause,
+      maxBacklogBytes,
+      heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
+    });
+  }
+}
