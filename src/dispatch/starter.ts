@@ -11,7 +11,6 @@ import { messageOf, MosaicError } from "../errors.ts";
 import { explain } from "../failure/explain.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import type { Logger } from "../log.ts";
-import { writeFileAtomic } from "../process/files.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import { writeStartFile } from "../sidecar/start_file.ts";
@@ -63,10 +62,10 @@ export class Starter {
         Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
       }
       const command = this.#command(row, plan, files);
-      const failed = await preflight(plan, command, { directory: files.directory, gpuSlots: row.gpuSlots });
+      const failures = await preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots });
       if (!this.#stillWaits(row)) return;
-      if (failed === undefined) return this.#spawn(row, plan, files, command, supervisor);
-      reason = `preflight: ${failed}`;
+      if (failures.length === 0) return this.#spawn(row, plan, files, command, supervisor);
+      reason = `preflight: ${failures.join("; ")}`;
     } catch (error) {
       if (!this.#stillWaits(row)) return;
       if (isShortage(error)) throw error;
