@@ -1,0 +1,116 @@
+/** From a config's schema_id and schema_definition to the check that the proxy applies to each record. */
+import type { RecordCheck } from "../dialects/parse_line.ts";
+import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
+import { compileSchema, type JsonSchema } from "./compile.ts";
+
+export interface TelemetryValidator {
+  /** What is checked, such as `telemetry.step.default@1`. */
+  name: string;
+  check: RecordCheck;
+  /** What was asked for and has no effect: unknown ids and keywords, for the proxy's log. */
+  notes: string[];
+}
+
+/** The names under which the dialects write the same thing: a schema may use any of them. Texts that hold JSON
+ * (`action_json`) satisfy "required" and are otherwise not looked into. */
+const SAME: string[][] = [
+  ["episode", "episode_index", "episode_id", "episode_number"],
+  ["step_index", "step", "time_step"],
+  ["total_reward", "episode_return", "episode_reward", "reward"],
+  ["steps", "num_steps", "episode_length", "episode_steps"],
+  ["timestamp", "ts", "ts_unix_ns"],
+  ["render_hint", "render"],
+];
+const ENCODED = ["action", "observation", "render_hint", "render_payload", "metadata"];
+const aliases = new Map(SAME.flatMap((names) => names.map((name) => [name, names] as const)));
+const encoded = new Map(ENCODED.map((name) => [name, `${name}_json`]));
+
+/** `reward` of an episode may stand for its total, that of a step is nothing else. */
+function readField(kind: "step" | "episode"): (record: Record<string, unknown>, name: string) => unknown {
+  return (record, name) => {
+    const value = record[name];
+    if (value !== undefined) return value;
+    if (name !== "reward" || kind === "episode") {
+      for (const other of aliases.get(name) ?? []) {
+        const same = record[other];
+        // An id or a number that counts from 1 is not the index itself: that it is there is enough.
+        if (same !== undefined) return other === "episode_id" || other === "episode_number" ? 0 : same;
+      }
+    }
+    const text = encoded.get(name);
+    return text !== undefined && typeof record[text] === "string" ? parsed(record[text]) : undefined;
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+const NONE: readonly string[] = [];
+
+function compile(schema: TelemetrySchema, notes: string[]): RecordCheck {
+  const step = schema.step && compileSchema(schema.step, "", notes, readField("step"));
+  const episode = schema.episode && compileSchema(schema.episode, "", notes, readField("episode"));
+  let broken: string[] = [];
+  return (kind, record) => {
+    const check = kind === "step" ? step : episode;
+    if (check === undefined) return NONE;
+    check(record, broken);
+    if (broken.length === 0) return NONE;
+    const rules = broken;
+    broken = [];
+    return rules;
+  };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** An inline definition is `{step?, episode?, version?}` with a JSON Schema each, or one JSON Schema for steps. */
+function inlineSchema(id: string, definition: Record<string, unknown>): TelemetrySchema {
+  const version = typeof definition.version === "number" ? definition.version : 1;
+  const name = id === "" ? "inline" : id;
+  if (isObject(definition.step) || isObject(definition.episode)) {
+    return {
+      id: name,
+      version,
+      step: definition.step as JsonSchema | undefined,
+      episode: definition.episode as JsonSchema | undefined,
+    };
+  }
+  const { version: _, id: __, ...schema } = definition;
+  return { id: name, version, step: schema as JsonSchema };
+}
+
+/**
+ * @param choice null, or neither id nor definition, checks nothing.
+ * @returns undefined when nothing is to be checked.
+ */
+export function telemetryValidator(choice: { id: string; definition: unknown } | null): TelemetryValidator | undefined {
+  if (choice === null) return undefined;
+  const notes: string[] = [];
+  if (isObject(choice.definition) && Object.keys(choice.definition).length > 0) {
+    const schema = inlineSchema(choice.id, choice.definition);
+    try {
+      const unsupported: string[] = [];
+      const check = compile(schema, unsupported);
+      for (const keyword of unsupported) notes.push(`schema_definition: ${keyword} is not supported and not checked`);
+      return { name: `${schema.id}@${schema.version}`, check, notes };
+    } catch (error) {
+      notes.push(`schema_definition cannot be used: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  if (choice.id === "") return notes.length === 0 ? undefined : { name: "none", check: () => NONE, notes };
+  const schema = builtinSchema(choice.id);
+  if (schema === undefined) {
+    // Workers name schemas of their own (`cleanrl.ppo`): that is no mistake, and nothing is known about them here.
+    notes.push(`schema_id ${choice.id} is not built in (known: ${builtinSchemaIds().join(", ")}); nothing is checked`);
+    return { name: choice.id, check: () => NONE, notes };
+  }
+  return { name: `${schema.id}@${schema.version}`, check: compile(schema, notes), notes };
+}
