@@ -1,0 +1,528 @@
+/**
+ * The telemetry log on SQLite (docs/telemetry.md): every record once, in order, with the journal position it was read
+ * from, in one transaction. Synchronous and in the daemon's own thread: a batch takes milliseconds, and what is
+ * acknowledged is committed. Only checkpoints, which sync the disk, are elsewhere.
+ *
+ * Memory holds a state per run that was asked for (counters) and more for runs being written (rings, where series end).
+ * Any failed transaction drops the run's state, so that memory never knows what the disk does not.
+ */
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { MosaicError } from "../errors.ts";
+import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
+import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints } from "./store/checkpoints.ts";
+import { cleanSteps, columnsOf, storableInteger, storableReal, storableText, storableTime } from "./store/columns.ts";
+import { BulkInsert } from "./store/bulk_insert.ts";
+import { Deletions } from "./store/deletions.ts";
+import { machineTrouble } from "./store/failures.ts";
+import { allRows, prepareArrays, Reader } from "./store/reader.ts";
+import { RowRing, StepRing } from "./store/ring.ts";
+import { decimate } from "./store/rollup.ts";
+import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
+import { migrate } from "./store/schema.ts";
+import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
+import { SeriesWriter } from "./store/series_writer.ts";
+import { StepWriter } from "./store/step_writer.ts";
+import { Waiters } from "./store/waiters.ts";
+import type {
+  IngestResult,
+  RunTelemetry,
+  SeriesBucketRow,
+  StoredEpisode,
+  StoredOf,
+  StoredWorkerEvent,
+  TelemetryKind,
+  TelemetryLog,
+} from "./types.ts";
+
+export interface StoreOptions {
+  /** "full" survives power loss: every commit is synced to the disk. */
+  durability?: "normal" | "full";
+  now?: () => number;
+  /** Steps kept in memory per run. */
+  ringSize?: number;
+  /** Episodes kept in memory per run. */
+  episodeRing?: number;
+  /** The database may not grow beyond; reached, it behaves like a full disk. */
+  maxBytes?: number;
+  checkpoints?: CheckpointOptions;
+}
+
+/** Page size: rows up to 2 KB stay in one page. */
+const PAGE_BYTES = 8192;
+const CACHE_KIB = 16 * 1024;
+/** One answer of `read`. */
+const READ_BYTES = 4 * 1024 * 1024;
+const READ_ROWS = 4096;
+/** Memory of one run's step ring, and of all runs' rings. */
+const RING_BYTES = 4 * 1024 * 1024;
+const ALL_RINGS_BYTES = 64 * 1024 * 1024;
+const EVENT_RING = 256;
+/** A run not written for so long gives its rings back. */
+const IDLE_MS = 60_000;
+const SWEEP_MS = 5_000;
+/** Runs whose counters are in memory. */
+const MAX_STATES = 20_000;
+/** Rows of a batch above this average, or batches above this size, mark a run as having large rows. */
+const WIDE_ROW = 1024;
+const WIDE_BATCH = 1024 * 1024;
+
+const CLAMPED = "store: value could not be stored as it was and was replaced";
+
+/** What one transaction stores. */
+interface Delivery {
+  steps: StepColumns;
+  episodes: readonly EpisodeRecord[];
+  events: readonly WorkerEventRecord[];
+  otherLines: number;
+  malformedLines: number;
+  violations: Record<string, number>;
+  /** Journal positions; none for records that came without a journal. */
+  journal: { from: number; to: number } | undefined;
+}
+
+/** The stored position was not what memory said: somebody else wrote to the file. */
+class StalePosition extends Error {}
+
+export class TelemetryStore implements TelemetryLog {
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  readonly #now: () => number;
+  readonly #options: StoreOptions;
+  readonly #checkpoints: Checkpoints;
+  readonly #deletions: Deletions;
+  readonly #rows: RunRows;
+  readonly #reader: Reader;
+  readonly #stepWriter: StepWriter;
+  readonly #episodeWriter: BulkInsert;
+  readonly #eventWriter: BulkInsert;
+  readonly #seriesRows: SeriesRows;
+  readonly #seriesWriter: SeriesWriter;
+  readonly #seriesNames: StatementSync;
+  readonly #recentRewards: StatementSync;
+  readonly #begin: StatementSync;
+  readonly #commit: StatementSync;
+  readonly #waiters = new Waiters();
+  readonly #states = new Map<string, RunState>();
+  #ringBytes = 0;
+  #sweptAt = 0;
+  #writable = true;
+  #closed = false;
+
+  private constructor(db: DatabaseSync, path: string, options: StoreOptions) {
+    this.#db = db;
+    this.#path = path;
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#checkpoints = new Checkpoints(db, path, options.checkpoints);
+    this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
+    this.#rows = new RunRows(db);
+    this.#reader = new Reader(db);
+    this.#stepWriter = new StepWriter(db);
+    this.#episodeWriter = new BulkInsert(db, "episodes", [
+      ...["run_key", "seq", "attempt", "episode", "total_reward", "steps", "terminated", "truncated"],
+      ...["ts_ns", "source", "metadata"],
+    ]);
+    this.#eventWriter = new BulkInsert(db, "worker_events", ["run_key", "seq", "attempt", "kind", "ts_ns", "data"]);
+    this.#seriesRows = new SeriesRows(db);
+    this.#seriesWriter = new SeriesWriter(db, this.#seriesRows);
+    this.#seriesNames = prepareArrays(
+      db,
+      "SELECT series, name, points, last, last_seq FROM series WHERE run_key = ? ORDER BY name",
+    );
+    this.#recentRewards = prepareArrays(
+      db,
+      "SELECT total_reward FROM episodes WHERE run_key = ? ORDER BY seq DESC LIMIT 100",
+    );
+    this.#begin = db.prepare("BEGIN IMMEDIATE");
+    this.#commit = db.prepare("COMMIT");
+  }
+
+  /**
+   * Opens the database, creating it when there is none, and goes on with deletions that were cut short.
+   * @throws MosaicError `failed_precondition` (newer schema), `unavailable` (corrupt, not writable, locked).
+   */
+  static open(path: string, options: StoreOptions = {}): TelemetryStore {
+    let db: DatabaseSync | undefined;
+    try {
+      // Only the owner may read what workers say; SQLite gives its other files the same mode.
+      Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
+      db = new DatabaseSync(path);
+      db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
+        PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+        PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
+        PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
+      if (options.maxBytes !== undefined) {
+        db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / PAGE_BYTES))}`);
+      }
+      migrate(db, path);
+      const store = new TelemetryStore(db, path, options);
+      store.#deletions.resume();
+      return store;
+    } catch (error) {
+      db?.close();
+      if (error instanceof MosaicError) throw error;
+      if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied) {
+        throw new MosaicError("unavailable", `telemetry database ${path} cannot be opened: ${error.message}`, {
+          hint: "Check that its directory exists and may be written.",
+          cause: error,
+        });
+      }
+      throw machineTrouble(error, path) ?? error;
+    }
+  }
+
+  ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult {
+    const { from, to } = batch;
+    for (const [name, value] of Object.entries({ attempt, from, to })) {
+      if (!Number.isSafeInteger(value) || value < 0) {
+        throw new MosaicError("invalid_argument", `${name} of a batch is ${value}, not a whole number from 0`);
+      }
+    }
+    for (let tries = 1;; tries++) {
+      const position = this.#state(runId)?.positions.get(attempt) ?? 0;
+      if (from !== position || to < from) {
+        return to <= position ? { type: "duplicate", position } : { type: "gap", position };
+      }
+      if (to === from && (batch.steps.n > 0 || batch.episodes.length > 0 || batch.events.length > 0)) {
+        throw new MosaicError("invalid_argument", `a batch with records says from = to = ${to}: they have no position`);
+      }
+      try {
+        const { steps, episodes, events } = this.#store(runId, attempt, { ...batch, journal: { from, to } });
+        return { type: "stored", position: to, steps, episodes, events };
+      } catch (error) {
+        // The state was dropped, so the next try sees the position that is really stored.
+        if (!(error instanceof StalePosition) || tries === 3) throw error;
+      }
+    }
+  }
+
+  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void {
+    const none = { events: [], otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
+    this.#store(runId, attempt, { steps: columnsOf(steps), episodes, ...none });
+  }
+
+  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][] {
+    const state = this.#state(runId);
+    if (state === undefined || since >= state.heads[kind] || limit < 1) return [];
+    if (since + 1 < state.firsts[kind]) {
+      throw new MosaicError(
+        "out_of_range",
+        `${kind} of run ${runId} are kept from seq ${state.firsts[kind]}; asked for those after ${since}`,
+        { hint: `Read again since ${state.firsts[kind] - 1}.` },
+      );
+    }
+    const rows = Math.min(limit, READ_ROWS, state.heads[kind] - since);
+    return this.#read(state, kind, since, rows) as StoredOf[K][];
+  }
+
+  head(runId: string, kind: TelemetryKind): number {
+    return this.#state(runId)?.heads[kind] ?? 0;
+  }
+
+  waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
+    if (this.head(runId, kind) > since) return Promise.resolve();
+    return this.#waiters.wait(runId, kind, since, signal);
+  }
+
+  summary(runId: string): RunTelemetry {
+    return summaryOf(this.#state(runId));
+  }
+
+  listSeries(runId: string): { name: string; points: number; last: number | null }[] {
+    const state = this.#state(runId);
+    if (state === undefined) return [];
+    const series: { name: string; points: number; last: number | null }[] = [];
+    for (const name of BASE_SERIES) {
+      const points = state.heads[name === "reward" ? "steps" : "episodes"];
+      if (points === 0) continue;
+      const [part] = this.#seriesRows.source(state.runKey, BASE_SERIES.indexOf(name) + 1, points, 0)
+        .points(points, points);
+      series.push({ name, points, last: part === undefined || part.count === 0 ? null : part.lastValue });
+    }
+    for (const row of allRows(this.#seriesNames, state.runKey)) {
+      series.push({ name: row[1] as string, points: row[2] as number, last: row[3] as number });
+    }
+    return series;
+  }
+
+  /** `toX` 0 is the last point. @throws `not_found` for a name the run has no points of. */
+  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
+    const state = this.#state(runId);
+    let found: { series: number; points: number; lastSeq: number } | undefined;
+    const base = (BASE_SERIES as readonly string[]).indexOf(name);
+    if (state !== undefined && base >= 0) {
+      found = { series: base + 1, points: state.heads[name === "reward" ? "steps" : "episodes"], lastSeq: 0 };
+    } else if (state !== undefined) {
+      const row = allRows(this.#seriesNames, state.runKey).find((row) => row[1] === name);
+      if (row) found = { series: row[0] as number, points: row[2] as number, lastSeq: row[4] as number };
+    }
+    if (state === undefined || found === undefined) {
+      if (base >= 0) return [];
+      throw new MosaicError("not_found", `run ${runId} has no series "${name}"`);
+    }
+    const last = toX > 0 ? Math.min(toX, found.points) : found.points;
+    const source = this.#seriesRows.source(state.runKey, found.series, found.points, found.lastSeq);
+    return decimate(source, Math.max(1, Math.floor(fromX)), last, Math.floor(buckets));
+  }
+
+  async delete(runId: string): Promise<void> {
+    const state = this.#state(runId);
+    if (state === undefined) return;
+    this.#dropState(runId);
+    await this.#guard(() => this.#deletions.run(runId, state.runKey));
+    // The file shrinks when the log is moved into it.
+    await this.#checkpoints.run();
+  }
+
+  fileBytes(): number {
+    let bytes = this.#checkpoints.walBytes();
+    try {
+      bytes += Deno.statSync(this.#path).size;
+    } catch {
+      // Somebody removed the file under us: the next write says so.
+    }
+    return bytes;
+  }
+
+  writable(): boolean {
+    return this.#writable;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#deletions.close();
+    this.#checkpoints.close();
+    this.#states.clear();
+    this.#db.close();
+  }
+
+  // ------------------------------------------------------------------------------------------------ writing
+
+  /** Stores a delivery in one transaction. On any failure nothing is stored, in memory neither. */
+  #store(runId: string, attempt: number, delivery: Delivery) {
+    const now = this.#now();
+    const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
+    const steps = cleanSteps(delivery.steps, arrivalNs);
+    let ringBefore = 0;
+    try {
+      this.#begin.run();
+      const state = this.#state(runId) ?? this.#adopt(runId, this.#rows.create(runId));
+      const live = this.#live(state);
+      ringBefore = ringBytesOf(live);
+      live.touchedAt = now;
+      if (delivery.journal !== undefined) {
+        const { from, to } = delivery.journal;
+        if (!this.#rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
+        state.positions.set(attempt, to);
+      }
+      state.attempt = Math.max(state.attempt, attempt);
+      state.otherLines += storableInteger(delivery.otherLines);
+      state.malformedLines += storableInteger(delivery.malformedLines);
+      for (const kind in delivery.violations) {
+        addViolation(state, storableText(kind), storableInteger(delivery.violations[kind]));
+      }
+      addViolation(state, CLAMPED, steps.clamped);
+
+      const firstStep = state.heads.steps + 1;
+      if (steps.n > 0) {
+        this.#stepWriter.insert(state.runKey, firstStep, attempt, steps, this.#sources(state, steps));
+        state.heads.steps += steps.n;
+        this.#seriesWriter.steps(state, firstStep, steps);
+        if (steps.textLength > WIDE_BATCH || steps.textLength / steps.n > WIDE_ROW) state.wide = true;
+      }
+      const episodes = delivery.episodes.map((record) => this.#storeEpisode(state, attempt, record, arrivalNs));
+      const events = delivery.events.map((record) => this.#storeEvent(state, attempt, record, arrivalNs));
+      if (episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
+      if (steps.n + episodes.length + events.length > 0) state.lastRecordAt = now;
+      this.#episodeWriter.flush();
+      this.#eventWriter.flush();
+      this.#seriesWriter.finish(state);
+      this.#rows.save(state);
+      this.#commit.run();
+      this.#writable = true;
+
+      if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
+      live.episodes.push(episodes);
+      live.events.push(events);
+      this.#ringBytes += ringBytesOf(live) - ringBefore;
+      this.#waiters.wake(runId, state.heads);
+      this.#checkpoints.wrote(steps.textLength + 60 * steps.n + 400 * (1 + episodes.length + events.length));
+      this.#sweep(now);
+      return { steps: steps.n, episodes: episodes.length, events: delivery.events.slice() };
+    } catch (error) {
+      this.#rollBack(runId);
+      if (error instanceof StalePosition) throw error;
+      const trouble = machineTrouble(error, this.#path);
+      if (trouble === undefined) throw error;
+      this.#writable = false;
+      throw trouble;
+    }
+  }
+
+  #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
+    const stored: StoredEpisode = {
+      seq: ++state.heads.episodes,
+      attempt,
+      episode: storableInteger(record.episode),
+      totalReward: storableReal(record.totalReward),
+      steps: storableInteger(record.steps),
+      terminated: Boolean(record.terminated),
+      truncated: Boolean(record.truncated),
+      metadataJson: storableText(record.metadataJson),
+      tsNs: storableTime(record.tsNs, arrivalNs),
+      agentId: storableText(record.agentId),
+      workerId: storableText(record.workerId),
+    };
+    if (stored.episode !== record.episode || stored.steps !== record.steps) addViolation(state, CLAMPED, 1);
+    const live = state.live!;
+    this.#episodeWriter.add(
+      ...[state.runKey, stored.seq, attempt, stored.episode],
+      Number.isNaN(stored.totalReward) ? null : stored.totalReward,
+      ...[stored.steps, stored.terminated ? 1 : 0, stored.truncated ? 1 : 0, stored.tsNs],
+      this.#rows.sourceKey(state, stored.agentId, stored.workerId, "", ""),
+      stored.metadataJson === "" ? null : stored.metadataJson,
+    );
+    live.recentRewards.push(stored.totalReward);
+    if (live.recentRewards.length > 100) live.recentRewards.shift();
+    this.#seriesWriter.episode(state, stored.totalReward, stored.steps, stored.tsNs);
+    this.#seriesWriter.record(state, stored.metadataJson, state.heads.steps, stored.tsNs);
+    return stored;
+  }
+
+  #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
+    const stored: StoredWorkerEvent = {
+      seq: ++state.heads.events,
+      attempt,
+      kind: storableText(record.kind),
+      dataJson: storableText(record.dataJson),
+      tsNs: storableTime(record.tsNs, arrivalNs),
+    };
+    const { seq, kind, tsNs, dataJson } = stored;
+    this.#eventWriter.add(state.runKey, seq, attempt, kind, tsNs, dataJson === "" ? null : dataJson);
+    this.#seriesWriter.record(state, dataJson, state.heads.steps, tsNs);
+    return stored;
+  }
+
+  /** A source key for every step, or one for all. */
+  #sources(state: RunState, steps: ReturnType<typeof cleanSteps>): number[] | number {
+    const { agentId, workerId, policyLabel, backend } = steps;
+    const at = (column: string[] | string, i: number) => typeof column === "string" ? column : column[i]!;
+    const key = (i: number) =>
+      this.#rows.sourceKey(state, at(agentId, i), at(workerId, i), at(policyLabel, i), at(backend, i));
+    if ([agentId, workerId, policyLabel, backend].every((column) => typeof column === "string")) return key(0);
+    return Array.from({ length: steps.n }, (_, i) => key(i));
+  }
+
+  #rollBack(runId: string): void {
+    try {
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+    } catch {
+      // SQLite has ended the transaction by itself.
+    }
+    this.#episodeWriter.clear();
+    this.#eventWriter.clear();
+    this.#seriesWriter.reset();
+    this.#dropState(runId);
+  }
+
+  async #guard(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      throw machineTrouble(error, this.#path) ?? error;
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------ reading
+
+  #read(state: RunState, kind: TelemetryKind, since: number, limit: number): StoredOf[TelemetryKind][] {
+    const { live, runKey } = state;
+    const sourceOf = (source: number) => this.#rows.sourceOf(state, source);
+    switch (kind) {
+      case "steps":
+        return live?.steps.read(since, limit, READ_BYTES) ??
+          this.#reader.steps(runKey, since, limit, state.wide ? READ_BYTES : undefined, sourceOf);
+      case "episodes":
+        return live?.episodes.read(since, limit, READ_BYTES) ??
+          this.#reader.episodes(runKey, since, limit, READ_BYTES, sourceOf);
+      case "events":
+        return live?.events.read(since, limit, READ_BYTES) ?? this.#reader.events(runKey, since, limit, READ_BYTES);
+      case "metrics": {
+        const names = new Map(allRows(this.#seriesNames, runKey).map((row) => [row[0] as number, row[1] as string]));
+        return this.#reader.metrics(runKey, since, limit, (series) => names.get(series) ?? "");
+      }
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------------ memory
+
+  #state(runId: string): RunState | undefined {
+    const known = this.#states.get(runId);
+    if (known !== undefined) return known;
+    const loaded = this.#rows.load(runId);
+    return loaded === undefined ? undefined : this.#adopt(runId, loaded);
+  }
+
+  #adopt(runId: string, state: RunState): RunState {
+    if (this.#states.size >= MAX_STATES) {
+      for (const [id, { live }] of this.#states) if (live === undefined) this.#states.delete(id);
+    }
+    this.#states.set(runId, state);
+    return state;
+  }
+
+  #live(state: RunState): LiveState {
+    if (state.live !== undefined) return state.live;
+    const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
+    state.live = {
+      ...this.#rows.sources(state.runKey),
+      ...this.#seriesWriter.load(state),
+      recentRewards: rewards.reverse(),
+      steps: new StepRing(this.#options.ringSize ?? 4096, RING_BYTES),
+      episodes: new RowRing<StoredEpisode>(
+        this.#options.episodeRing ?? 1024,
+        RING_BYTES / 4,
+        (row) => row.metadataJson.length,
+      ),
+      events: new RowRing<StoredWorkerEvent>(EVENT_RING, RING_BYTES / 4, (row) => row.dataJson.length),
+      touchedAt: 0,
+    };
+    return state.live;
+  }
+
+  #dropState(runId: string): void {
+    const live = this.#states.get(runId)?.live;
+    if (live !== undefined) this.#ringBytes -= ringBytesOf(live);
+    this.#states.delete(runId);
+  }
+
+  /** Idle runs give their rings back; beyond the bound for all, the least recently written do too. */
+  #sweep(now: number): void {
+    if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= ALL_RINGS_BYTES) return;
+    this.#sweptAt = now;
+    const live = [...this.#states.values()].filter((state) => state.live !== undefined);
+    live.sort((a, b) => a.live!.touchedAt - b.live!.touchedAt);
+    for (const state of live) {
+      const idle = now - state.live!.touchedAt > IDLE_MS;
+      if (!idle && this.#ringBytes <= ALL_RINGS_BYTES) break;
+      this.#ringBytes -= ringBytesOf(state.live!);
+      state.live = undefined;
+    }
+  }
+}
+
+function ringBytesOf(live: LiveState): number {
+  return live.steps.bytes + live.episodes.bytes + live.events.bytes;
+}
+
+function meanOfFinite(values: number[]): number | null {
+  let sum = 0;
+  let count = 0;
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    sum += value;
+    count++;
+  }
+  return count === 0 ? null : Number.isFinite(sum / count) ? sum / count : null;
+}

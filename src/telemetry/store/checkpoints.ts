@@ -1,0 +1,182 @@
+/**
+ * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with a connection of its
+ * own: first PASSIVE (copies nearly everything while the daemon goes on writing), then TRUNCATE (the small rest, holding
+ * the write lock for that moment). Where no thread can be had, checkpoints run inline.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { messageOf } from "../../errors.ts";
+
+/** How long a write waits for a checkpoint, or for another program's write. */
+export const BUSY_TIMEOUT_MS = 5000;
+/** The log is moved into the database when it is larger. */
+export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Look at the log's size after about so many bytes of rows. */
+const LOOK_EVERY_BYTES = 2 * 1024 * 1024;
+
+export interface CheckpointOptions {
+  /** "inline" never starts a thread. */
+  mode?: "worker" | "inline";
+  limitBytes?: number;
+  warn?: (message: string) => void;
+}
+
+/** Runs inside the thread; made into a module of its own by its text, so that every form of the program has it. */
+async function checkpointWorker(): Promise<void> {
+  const { DatabaseSync } = await import("node:sqlite");
+  // deno-lint-ignore no-explicit-any
+  const scope = globalThis as any;
+  let db: DatabaseSync | undefined;
+  scope.onmessage = (event: MessageEvent<{ path: string }>) => {
+    try {
+      if (db === undefined) {
+        db = new DatabaseSync(event.data.path);
+        // Short: while it waits for readers it holds the write lock.
+        db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
+      }
+      db.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      const { busy } = db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+      scope.postMessage({ busy });
+    } catch (error) {
+      scope.postMessage({ error: String(error) });
+    }
+  };
+  scope.postMessage({ ready: true });
+}
+
+export class Checkpoints {
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  readonly #limit: number;
+  readonly #warn: (message: string) => void;
+  #inline: boolean;
+  #worker: Worker | undefined;
+  #workerUrl: string | undefined;
+  #ready = false;
+  #running = false;
+  #unseen = 0;
+  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by the limit. */
+  #next: number;
+  #closed = false;
+  /** Who waits for the checkpoint that is running. */
+  #waiting: (() => void)[] = [];
+
+  constructor(db: DatabaseSync, path: string, options: CheckpointOptions = {}) {
+    this.#db = db;
+    this.#path = path;
+    this.#limit = options.limitBytes ?? WAL_LIMIT_BYTES;
+    this.#next = this.#limit;
+    this.#warn = options.warn ?? (() => {});
+    this.#inline = options.mode === "inline";
+  }
+
+  /** Called after each commit. @param bytes about what was written */
+  wrote(bytes: number): void {
+    this.#unseen += bytes;
+    if (this.#unseen < Math.min(LOOK_EVERY_BYTES, this.#limit)) return;
+    this.#unseen = 0;
+    const size = this.walBytes();
+    if (size < this.#next) return;
+    if (this.#inline) this.#checkpointInline();
+    else if (!this.#running) this.#start(size);
+  }
+
+  /** Moves the log into the database now; resolves when that was tried. */
+  async run(): Promise<void> {
+    const settled = () => new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#running) await settled();
+    if (this.#closed || this.walBytes() === 0) return;
+    if (this.#inline) return this.#checkpointInline();
+    if (!this.#running) this.#start(this.walBytes());
+    if (this.#running) await settled();
+  }
+
+  walBytes(): number {
+    try {
+      return Deno.statSync(`${this.#path}-wal`).size;
+    } catch {
+      return 0;
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#finished();
+    this.#worker?.terminate();
+    this.#worker = undefined;
+    if (this.#workerUrl !== undefined) URL.revokeObjectURL(this.#workerUrl);
+    this.#workerUrl = undefined;
+  }
+
+  #start(size: number): void {
+    try {
+      this.#worker ??= this.#spawn();
+    } catch (error) {
+      this.#fallBack(messageOf(error));
+      return this.#checkpointInline();
+    }
+    this.#running = true;
+    this.#next = size + this.#limit;
+    if (this.#ready) this.#worker.postMessage({ path: this.#path });
+  }
+
+  #spawn(): Worker {
+    requireDescriptors();
+    this.#workerUrl = URL.createObjectURL(
+      new Blob([`(${checkpointWorker.toString()})()`], { type: "text/javascript" }),
+    );
+    const worker = new Worker(this.#workerUrl, { type: "module", name: "checkpoints" });
+    worker.onmessage = (event: MessageEvent<{ ready?: true; busy?: number; error?: string }>) => {
+      if (event.data.ready) {
+        this.#ready = true;
+        if (this.#running) worker.postMessage({ path: this.#path });
+        return;
+      }
+      this.#finished();
+      if (event.data.error !== undefined) this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
+      if (event.data.busy === 0) this.#next = this.#limit;
+    };
+    worker.onerror = (event) => {
+      event.preventDefault();
+      this.#fallBack(event.message);
+    };
+    return worker;
+  }
+
+  #fallBack(reason: string): void {
+    if (this.#closed) return;
+    this.#warn(`no checkpoint thread (${reason}): checkpoints run in the daemon's own thread`);
+    this.#inline = true;
+    this.#finished();
+    this.#worker?.terminate();
+    this.#worker = undefined;
+  }
+
+  #finished(): void {
+    this.#running = false;
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  #checkpointInline(): void {
+    try {
+      // Waiting for other programs' readers would stop the daemon.
+      this.#db.exec("PRAGMA busy_timeout = 0");
+      const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+      this.#next = busy === 0 ? this.#limit : this.walBytes() + this.#limit;
+    } catch (error) {
+      this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
+      this.#next = this.walBytes() + this.#limit;
+    } finally {
+      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    }
+  }
+}
+
+/** A thread that finds no file descriptor left takes the whole process with it: look before. */
+function requireDescriptors(): void {
+  const held: Deno.FsFile[] = [];
+  try {
+    for (let i = 0; i < 24; i++) held.push(Deno.openSync("/dev/null"));
+  } finally {
+    for (const file of held) file.close();
+  }
+}

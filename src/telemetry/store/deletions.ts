@@ -1,0 +1,96 @@
+/**
+ * Removing a run's telemetry in pieces of a few milliseconds, so that the daemon goes on. The run's id is given up first
+ * (its row becomes a tombstone), so a run of the same id may start anew at once; a deletion cut short by the daemon's end
+ * goes on when it starts again.
+ */
+import type { DatabaseSync } from "node:sqlite";
+
+/** Rows removed in one transaction; large rows have many pages each. */
+const ROWS_PER_PIECE = 1000;
+const WIDE_ROWS_PER_PIECE = 20;
+/** Free pages given back to the file system at a time. */
+const PAGES_PER_PIECE = 256;
+
+const TABLES = ["steps", "metrics", "episodes", "worker_events"] as const;
+const SMALL_TABLES = ["series", "sources", "journal_positions"] as const;
+
+export class Deletions {
+  #closed = false;
+
+  constructor(private readonly db: DatabaseSync, private readonly wrote: (bytes: number) => void) {}
+
+  async run(runId: string, runKey: number): Promise<void> {
+    this.db.prepare("UPDATE telemetry_runs SET run_id = ?, deleting = 1 WHERE run_key = ? AND run_id = ?")
+      .run(`deleted:${runKey}`, runKey, runId);
+    await this.#remove(runKey);
+  }
+
+  /** Goes on with what an earlier process began; in the background. */
+  resume(): void {
+    const left = this.db.prepare("SELECT run_key FROM telemetry_runs WHERE deleting = 1").all() as {
+      run_key: number;
+    }[];
+    if (left.length === 0) return;
+    (async () => {
+      for (const { run_key } of left) await this.#remove(run_key);
+    })().catch(() => {
+      // The tombstone stays, and the next start tries again; a full disk is told by whoever writes next.
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #remove(runKey: number): Promise<void> {
+    const { wide } = this.db.prepare("SELECT wide FROM telemetry_runs WHERE run_key = ?").get(runKey) as {
+      wide: number;
+    };
+    for (const table of TABLES) {
+      const rows = table === "steps" && wide ? WIDE_ROWS_PER_PIECE : ROWS_PER_PIECE;
+      // From the end: the newest rows lie nearest to the end of the file, where pages are given back without moving any.
+      const first = this.db.prepare(
+        `SELECT min(seq) AS seq FROM (SELECT seq FROM ${table} WHERE run_key = ? ORDER BY seq DESC LIMIT ${rows})`,
+      );
+      const remove = this.db.prepare(`DELETE FROM ${table} WHERE run_key = ? AND seq >= ?`);
+      for (;;) {
+        if (this.#closed) return;
+        const { seq } = first.get(runKey) as { seq: number | null };
+        if (seq === null) break;
+        remove.run(runKey, seq);
+        await this.#pause();
+      }
+    }
+    const buckets = this.db.prepare(
+      `DELETE FROM series_buckets WHERE run_key = ?1 AND (series, level, bucket) IN
+        (SELECT series, level, bucket FROM series_buckets WHERE run_key = ?1 LIMIT ${ROWS_PER_PIECE})`,
+    );
+    for (;;) {
+      if (this.#closed) return;
+      if (buckets.run({ "1": runKey }).changes === 0) break;
+      await this.#pause();
+    }
+    for (const table of SMALL_TABLES) this.db.prepare(`DELETE FROM ${table} WHERE run_key = ?`).run(runKey);
+    this.db.prepare("DELETE FROM telemetry_runs WHERE run_key = ?").run(runKey);
+    await this.#giveBack();
+  }
+
+  async #pause(): Promise<void> {
+    this.wrote(PAGES_PER_PIECE * 4096);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+
+  async #giveBack(): Promise<void> {
+    const free = this.db.prepare("PRAGMA freelist_count");
+    const vacuum = this.db.prepare(`PRAGMA incremental_vacuum(${PAGES_PER_PIECE})`);
+    for (let before = Infinity;;) {
+      if (this.#closed) return;
+      const { freelist_count } = free.get() as { freelist_count: number };
+      if (freelist_count === 0 || freelist_count >= before) return;
+      before = freelist_count;
+      // all(): the pragma gives one page back per step.
+      vacuum.all();
+      await this.#pause();
+    }
+  }
+}

@@ -1,0 +1,44 @@
+/** What an SQLite failure means to whoever called. */
+import { messageOf, MosaicError } from "../../errors.ts";
+
+/** SQLite's primary result code, from the error's code or (where the runtime gives none) its text. */
+function primaryCode(error: unknown): number {
+  const { errcode, message } = error as { errcode?: number; message?: string };
+  if (typeof errcode === "number") return errcode & 0xff;
+  const text = String(message);
+  if (/is full/.test(text)) return 13;
+  if (/not a database/.test(text)) return 26;
+  if (/malformed/.test(text)) return 11;
+  if (/locked/.test(text)) return 5;
+  if (/readonly|read-only/.test(text)) return 8;
+  if (/unable to open/.test(text)) return 14;
+  if (/I\/O error/.test(text)) return 10;
+  return 0;
+}
+
+const TROUBLE: Record<number, [what: string, hint: string]> = {
+  5: [
+    "is locked by another program",
+    "Close the program that writes to it; a second daemon must not use the same file.",
+  ],
+  6: ["is locked", "Close the program that writes to it."],
+  8: [
+    "cannot be written",
+    "Check the owner and mode of the file and its directory, and whether the disk is read-only.",
+  ],
+  10: ["has an input/output error", "Check the disk (dmesg) and the free space."],
+  11: ["is corrupt", "Stop the daemon, keep a copy, and mend it with `sqlite3 FILE .recover`, or move it away."],
+  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work goes on by itself."],
+  14: ["cannot be opened", "Check that its directory exists and may be written."],
+  26: ["is not an SQLite database", "Stop the daemon and move the file away, or restore a copy."],
+};
+
+/** A MosaicError for trouble of the machine or the file; undefined for a defect of the program. */
+export function machineTrouble(error: unknown, path: string): MosaicError | undefined {
+  const trouble = TROUBLE[primaryCode(error)];
+  if (trouble === undefined) return undefined;
+  return new MosaicError("unavailable", `telemetry database ${path} ${trouble[0]} (${messageOf(error)})`, {
+    hint: trouble[1],
+    cause: error,
+  });
+}

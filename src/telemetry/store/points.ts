@@ -1,0 +1,65 @@
+/** Which numbers of a worker's record become points of a metric series. */
+
+export const MAX_NAME_LENGTH = 120;
+/** Points one record may give. */
+export const MAX_POINTS_PER_RECORD = 64;
+
+/** Names that say where a record belongs, not how training goes; and those of the series every run has. */
+const NO_METRIC = new Set([
+  ...["episode", "episode_index", "episode_number", "step", "step_index", "time_step", "global_step", "seed"],
+  ...["episode_seed", "timestamp", "ts", "ts_unix_ns", "time", "pid", "start_time", "end_time", "payload_version"],
+  ...["reward", "episode_reward", "episode_length"],
+]);
+const STEP_NAMES = ["global_step", "total_timesteps", "timesteps", "num_timesteps", "step", "iteration"];
+
+/** JSON as Python writes it may hold bare NaN and infinities: they become null, which is no point. */
+function parseObject(json: string): Record<string, unknown> | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    try {
+      value = JSON.parse(
+        json.replace(/("(?:[^"\\]|\\.)*")|-?\b(?:NaN|Infinity)\b/g, (_, text?: string) => text ?? "null"),
+      );
+    } catch {
+      return undefined;
+    }
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? value as Record<string, unknown>
+    : undefined;
+}
+
+/** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most 64. */
+export function pointsOf(json: string): { points: [name: string, value: number][]; step: number | undefined } {
+  const points: [string, number][] = [];
+  if (json.length < 5) return { points, step: undefined };
+  const object = parseObject(json);
+  if (object === undefined) return { points, step: undefined };
+  collect(object, "", points);
+  let step: number | undefined;
+  for (const name of STEP_NAMES) {
+    const value = object[name];
+    if (Number.isSafeInteger(value) && (value as number) >= 0) {
+      step = value as number;
+      break;
+    }
+  }
+  return { points, step };
+}
+
+function collect(object: Record<string, unknown>, prefix: string, points: [string, number][]): void {
+  for (const key in object) {
+    if (points.length >= MAX_POINTS_PER_RECORD) return;
+    const value = object[key];
+    if (typeof value === "number") {
+      const name = prefix + key;
+      if (Number.isFinite(value) && name.length > 0 && name.length <= MAX_NAME_LENGTH && !NO_METRIC.has(name)) {
+        points.push([name, value === 0 ? 0 : value]);
+      }
+    } else if (prefix === "" && typeof value === "object" && value !== null && !Array.isArray(value)) {
+      collect(value as Record<string, unknown>, key + ".", points);
+    }
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value; closed buckets of 32, 1024 and
+ * 32 768 points are rows, so any range is drawn from a few thousand rows whatever its length. What is still open is in
+ * memory, and after a restart is the same again: sums are made in the same order from the same rows.
+ */
+import type { SeriesBucketRow } from "../types.ts";
+
+/** Points of a bucket of each level; level 0 is the points themselves. */
+export const LEVEL_SIZES = [1, 32, 1024, 32_768] as const;
+export const TOP_LEVEL = LEVEL_SIZES.length - 1;
+const FACTOR = 32;
+
+/** A run of points from x `first` to `last`; non-finite values are not counted. */
+export interface Part {
+  first: number;
+  last: number;
+  min: number;
+  max: number;
+  sum: number;
+  count: number;
+  /** The last finite value. */
+  lastValue: number;
+  atMs: number;
+}
+
+class Accumulator {
+  min = Infinity;
+  max = -Infinity;
+  sum = 0;
+  count = 0;
+  lastValue = 0;
+
+  clear(): void {
+    this.min = Infinity;
+    this.max = -Infinity;
+    this.sum = 0;
+    this.count = 0;
+    this.lastValue = 0;
+  }
+
+  value(value: number): void {
+    if (value < this.min) this.min = value;
+    if (value > this.max) this.max = value;
+    this.sum += value;
+    this.count++;
+    this.lastValue = value;
+  }
+
+  part(part: Pick<Part, "min" | "max" | "sum" | "count" | "lastValue">): void {
+    if (part.count === 0) return;
+    if (part.min < this.min) this.min = part.min;
+    if (part.max > this.max) this.max = part.max;
+    this.sum += part.sum;
+    this.count += part.count;
+    this.lastValue = part.lastValue;
+  }
+}
+
+/** Takes a closed bucket: `bucket` counts from 0, `bucket * size + 1` is its first x. */
+export type BucketSink = (level: number, bucket: number, closed: Accumulator, atMs: number) => void;
+
+/** Where one series ends: how many points there are, and the buckets not closed yet. */
+export class SeriesHead {
+  points: number;
+  #open = [new Accumulator(), new Accumulator(), new Accumulator()];
+
+  /** @param parts the open part of each level, in order: of level 3 its closed level-2 buckets, …, of level 1 its points */
+  constructor(points: number, parts: { level: number; part: Part }[]) {
+    this.points = points;
+    for (const { level, part } of parts) this.#open[level - 1]!.part(part);
+  }
+
+  /** Adds a point. `atMs` is asked only when a bucket closes. */
+  add(value: number, atMs: (index: number) => number, index: number, sink: BucketSink): void {
+    if (value - value === 0) this.#open[0]!.value(value);
+    this.points++;
+    if (this.points % FACTOR === 0) this.#close(atMs(index), sink);
+  }
+
+  #close(atMs: number, sink: BucketSink): void {
+    for (let level = 1; level <= TOP_LEVEL; level++) {
+      const size = LEVEL_SIZES[level]!;
+      if (this.points % size !== 0) return;
+      const open = this.#open[level - 1]!;
+      sink(level, this.points / size - 1, open, atMs);
+      this.#open[level]?.part(open);
+      open.clear();
+    }
+  }
+}
+
+/** Where parts of a series are found: its rows in SQLite. */
+export interface PartSource {
+  /** Closed buckets `from` … `to` (exclusive) of a level ≥ 1, ascending. */
+  buckets(level: number, from: number, to: number): Part[];
+  /** The points from x `first` to `last`, both included, ascending. */
+  points(first: number, last: number): Part[];
+}
+
+/** What a new SeriesHead needs to go on after `points` points. */
+export function openParts(source: PartSource, points: number): { level: number; part: Part }[] {
+  const parts: { level: number; part: Part }[] = [];
+  for (let level = TOP_LEVEL; level >= 1; level--) {
+    const start = points - points % LEVEL_SIZES[level]!;
+    if (start === points) continue;
+    const below = LEVEL_SIZES[level - 1]!;
+    const found = level === 1
+      ? source.points(start + 1, points)
+      : source.buckets(level - 1, start / below, Math.floor(points / below));
+    for (const part of found) parts.push({ level, part });
+  }
+  return parts;
+}
+
+/** The range's parts, from the given level down to points at its ragged ends. */
+function cover(source: PartSource, level: number, first: number, last: number): Part[] {
+  if (first > last) return [];
+  if (level === 0) return source.points(first, last);
+  const size = LEVEL_SIZES[level]!;
+  const from = Math.ceil((first - 1) / size);
+  const to = Math.floor(last / size);
+  if (from >= to) return cover(source, level - 1, first, last);
+  return [
+    ...cover(source, level - 1, first, from * size),
+    ...source.buckets(level, from, to),
+    ...cover(source, level - 1, to * size + 1, last),
+  ];
+}
+
+/** At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. */
+export function decimate(source: PartSource, first: number, last: number, limit: number): SeriesBucketRow[] {
+  if (first > last || limit < 1) return [];
+  const wanted = Math.ceil((last - first + 1) / limit);
+  let level = 0;
+  while (level < TOP_LEVEL && LEVEL_SIZES[level + 1]! <= wanted) level++;
+  const size = LEVEL_SIZES[level]!;
+  let width = Math.ceil(wanted / size) * size;
+  const group = (x: number) => Math.floor((x - 1) / width);
+  // Buckets start at multiples of the width, so the range may touch one more than it is wide.
+  while (group(last) - group(first) + 1 > limit && group(last) > group(first)) width += size;
+  const aligned = limit > 1;
+  const rows: SeriesBucketRow[] = [];
+  const open = new Accumulator();
+  let firstX = 0;
+  let lastX = 0;
+  let atMs = 0;
+  const flush = () => {
+    if (open.count === 0) return;
+    const mean = open.sum / open.count;
+    rows.push({
+      firstX,
+      lastX,
+      min: open.min,
+      max: open.max,
+      mean: Number.isFinite(mean) ? mean : open.min / 2 + open.max / 2,
+      last: open.lastValue,
+      count: open.count,
+      atMs,
+    });
+    open.clear();
+  };
+  let current = -1;
+  for (const part of cover(source, level, first, last)) {
+    const its = aligned ? group(part.first) : 0;
+    if (its !== current) {
+      flush();
+      current = its;
+      firstX = part.first;
+    }
+    open.part(part);
+    lastX = part.last;
+    atMs = part.atMs;
+  }
+  flush();
+  return rows;
+}

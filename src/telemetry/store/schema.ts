@@ -1,0 +1,177 @@
+/** Tables of telemetry.sqlite. Migrations are numbered by their place and append-only: a published one never changes. */
+import type { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../../errors.ts";
+
+const MIGRATIONS: readonly string[] = [
+  `
+  -- One row a run: counters, and what is needed to go on without looking at the rows.
+  CREATE TABLE telemetry_runs (
+    run_key INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL UNIQUE,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    steps INTEGER NOT NULL DEFAULT 0,
+    episodes INTEGER NOT NULL DEFAULT 0,
+    events INTEGER NOT NULL DEFAULT 0,
+    metrics INTEGER NOT NULL DEFAULT 0,
+    -- First seq still kept, per kind.
+    first_step INTEGER NOT NULL DEFAULT 1,
+    first_episode INTEGER NOT NULL DEFAULT 1,
+    first_event INTEGER NOT NULL DEFAULT 1,
+    first_metric INTEGER NOT NULL DEFAULT 1,
+    other_lines INTEGER NOT NULL DEFAULT 0,
+    malformed_lines INTEGER NOT NULL DEFAULT 0,
+    violations TEXT,
+    mean_reward_100 REAL,
+    last_record_ms INTEGER,
+    -- 1: rows may be large, so reads look at their sizes first.
+    wide INTEGER NOT NULL DEFAULT 0,
+    -- 1: being deleted; run_id is then a tombstone's.
+    deleting INTEGER NOT NULL DEFAULT 0
+  );
+  -- Bytes of each attempt's journal that are stored: what makes delivery exactly once.
+  CREATE TABLE journal_positions (
+    run_key INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (run_key, attempt)
+  ) WITHOUT ROWID;
+  -- Who speaks: the four texts that hardly ever change from step to step, kept once. Source 0 is four empty texts.
+  CREATE TABLE sources (
+    run_key INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    worker_id TEXT NOT NULL,
+    policy_label TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    PRIMARY KEY (run_key, source)
+  ) WITHOUT ROWID;
+  -- reward NULL is NaN. Texts are NULL when empty. 0 and 1 take no byte, so defaults are free.
+  CREATE TABLE steps (
+    run_key INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 1,
+    episode INTEGER NOT NULL DEFAULT 0,
+    step INTEGER NOT NULL DEFAULT 0,
+    reward REAL DEFAULT 0,
+    terminated INTEGER NOT NULL DEFAULT 0,
+    truncated INTEGER NOT NULL DEFAULT 0,
+    ts_ns INTEGER NOT NULL,
+    source INTEGER NOT NULL DEFAULT 0,
+    action TEXT,
+    observation TEXT,
+    info TEXT,
+    render_hint TEXT,
+    render_payload TEXT,
+    frame_ref TEXT,
+    payload_version INTEGER NOT NULL DEFAULT 0,
+    episode_seed INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_key, seq)
+  ) WITHOUT ROWID;
+  CREATE TABLE episodes (
+    run_key INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 1,
+    episode INTEGER NOT NULL DEFAULT 0,
+    total_reward REAL DEFAULT 0,
+    steps INTEGER NOT NULL DEFAULT 0,
+    terminated INTEGER NOT NULL DEFAULT 0,
+    truncated INTEGER NOT NULL DEFAULT 0,
+    ts_ns INTEGER NOT NULL,
+    source INTEGER NOT NULL DEFAULT 0,
+    metadata TEXT,
+    PRIMARY KEY (run_key, seq)
+  ) WITHOUT ROWID;
+  CREATE TABLE worker_events (
+    run_key INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 1,
+    kind TEXT NOT NULL,
+    ts_ns INTEGER NOT NULL,
+    data TEXT,
+    PRIMARY KEY (run_key, seq)
+  ) WITHOUT ROWID;
+  -- A point of a metric. "back" is the distance to the series' previous point (0: it is the first), so that the last
+  -- points of one series are found without an index of their own.
+  CREATE TABLE metrics (
+    run_key INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    series INTEGER NOT NULL,
+    back INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    ts_ms INTEGER NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (run_key, seq)
+  ) WITHOUT ROWID;
+  -- Names of metrics. Series 1, 2 and 3 are reward, episode_reward and episode_length and have no row here.
+  CREATE TABLE series (
+    run_key INTEGER NOT NULL,
+    series INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    points INTEGER NOT NULL,
+    last REAL NOT NULL,
+    last_seq INTEGER NOT NULL,
+    PRIMARY KEY (run_key, series)
+  ) WITHOUT ROWID;
+  -- Closed buckets of 32, 1024 and 32768 points (level 1, 2, 3). count is of finite values; last_seq is for metrics.
+  CREATE TABLE series_buckets (
+    run_key INTEGER NOT NULL,
+    series INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
+    min REAL NOT NULL,
+    max REAL NOT NULL,
+    sum REAL NOT NULL,
+    count INTEGER NOT NULL,
+    last REAL NOT NULL,
+    ts_ms INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_key, series, level, bucket)
+  ) WITHOUT ROWID;
+
+  -- For people with sqlite3: SELECT * FROM run_steps WHERE run_id = '…' AND seq BETWEEN 1 AND 10.
+  CREATE VIEW run_steps AS
+    SELECT r.run_id, s.seq, s.attempt, s.episode AS episode_index, s.step AS step_index, s.action, s.observation,
+      s.reward, s.terminated, s.truncated, strftime('%Y-%m-%dT%H:%M:%fZ', s.ts_ns / 1e9, 'unixepoch') AS timestamp,
+      s.ts_ns, o.agent_id, o.worker_id, o.policy_label, o.backend, s.info, s.render_hint, s.render_payload, s.frame_ref,
+      s.payload_version, s.episode_seed
+    FROM telemetry_runs r JOIN steps s USING (run_key) LEFT JOIN sources o USING (run_key, source);
+  CREATE VIEW run_episodes AS
+    SELECT r.run_id, e.seq, e.attempt, e.episode AS episode_index, e.total_reward, e.steps, e.terminated, e.truncated,
+      strftime('%Y-%m-%dT%H:%M:%fZ', e.ts_ns / 1e9, 'unixepoch') AS timestamp, e.ts_ns, o.agent_id, o.worker_id,
+      e.metadata
+    FROM telemetry_runs r JOIN episodes e USING (run_key) LEFT JOIN sources o USING (run_key, source);
+  CREATE VIEW run_events AS
+    SELECT r.run_id, e.seq, e.attempt, e.kind, e.data AS payload,
+      strftime('%Y-%m-%dT%H:%M:%fZ', e.ts_ns / 1e9, 'unixepoch') AS timestamp, e.ts_ns
+    FROM telemetry_runs r JOIN worker_events e USING (run_key);
+  CREATE VIEW run_metrics AS
+    SELECT r.run_id, m.seq, n.name, m.value, m.step,
+      strftime('%Y-%m-%dT%H:%M:%fZ', m.ts_ms / 1e3, 'unixepoch') AS timestamp
+    FROM telemetry_runs r JOIN metrics m USING (run_key) JOIN series n USING (run_key, series);
+  `,
+];
+
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/** Brings the database to this program's schema. @throws MosaicError `failed_precondition` when it is newer. */
+export function migrate(db: DatabaseSync, path: string): void {
+  const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
+  if (user_version > SCHEMA_VERSION) {
+    throw new MosaicError(
+      "failed_precondition",
+      `telemetry database ${path} has schema ${user_version}, this mosaic knows ${SCHEMA_VERSION} at most`,
+      { hint: "Run the newer mosaic that wrote it, or give another --state-dir." },
+    );
+  }
+  for (let version = user_version; version < SCHEMA_VERSION; version++) {
+    db.exec("BEGIN IMMEDIATE");
+    try {
+      db.exec(MIGRATIONS[version]!);
+      db.exec(`PRAGMA user_version = ${version + 1}`);
+      db.exec("COMMIT");
+    } catch (error) {
+      if (db.isTransaction) db.exec("ROLLBACK");
+      throw error;
+    }
+  }
+}

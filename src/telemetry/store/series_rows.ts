@@ -1,0 +1,91 @@
+/** Where the rollups' parts lie: points in the tables of steps, episodes and metrics, closed buckets in series_buckets. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { allRows, prepareArrays } from "./reader.ts";
+import { LEVEL_SIZES, type Part, type PartSource } from "./rollup.ts";
+
+/** The series every run has, in the order of their keys 1, 2, 3. */
+export const BASE_SERIES = ["reward", "episode_reward", "episode_length"] as const;
+/** Keys of metrics start here. */
+export const FIRST_METRIC_SERIES = 16;
+
+export class SeriesRows {
+  readonly #base: StatementSync[];
+  readonly #buckets: StatementSync;
+  readonly #bucketEnd: StatementSync;
+  readonly #walk: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    const range = "WHERE run_key = ? AND seq BETWEEN ? AND ? ORDER BY seq";
+    this.#base = [
+      prepareArrays(db, `SELECT seq, reward, ts_ns / 1000000 FROM steps ${range}`),
+      prepareArrays(db, `SELECT seq, total_reward, ts_ns / 1000000 FROM episodes ${range}`),
+      prepareArrays(db, `SELECT seq, steps, ts_ns / 1000000 FROM episodes ${range}`),
+    ];
+    this.#buckets = prepareArrays(
+      db,
+      `SELECT bucket, min, max, sum, count, last, ts_ms FROM series_buckets
+        WHERE run_key = ? AND series = ? AND level = ? AND bucket >= ? AND bucket < ? ORDER BY bucket`,
+    );
+    this.#bucketEnd = prepareArrays(
+      db,
+      "SELECT last_seq FROM series_buckets WHERE run_key = ? AND series = ? AND level = 1 AND bucket = ?",
+    );
+    this.#walk = prepareArrays(
+      db,
+      `WITH RECURSIVE walk (seq, back, value, ts_ms, n) AS (
+        SELECT seq, back, value, ts_ms, 1 FROM metrics WHERE run_key = ? AND seq = ?
+        UNION ALL
+        SELECT m.seq, m.back, m.value, m.ts_ms, n + 1
+          FROM walk JOIN metrics m ON m.run_key = ? AND m.seq = walk.seq - walk.back WHERE walk.back > 0 AND n < ?
+      ) SELECT value, ts_ms FROM walk`,
+    );
+  }
+
+  /** @param points how many the series has @param lastSeq the metric row of its last point; 0 for base series */
+  source(runKey: number, series: number, points: number, lastSeq: number): PartSource {
+    return {
+      buckets: (level, from, to) => {
+        const size = LEVEL_SIZES[level]!;
+        return (allRows(this.#buckets, runKey, series, level, from, to) as number[][]).map((row) => ({
+          first: row[0]! * size + 1,
+          last: (row[0]! + 1) * size,
+          min: row[1]!,
+          max: row[2]!,
+          sum: row[3]!,
+          count: row[4]!,
+          lastValue: row[5]!,
+          atMs: row[6]!,
+        }));
+      },
+      points: (first, last) =>
+        series < FIRST_METRIC_SERIES
+          ? allRows(this.#base[series - 1]!, runKey, first, last).map((row) =>
+            pointPart(row[0] as number, row[1] as number | null, row[2] as number)
+          )
+          : this.#metricPoints(runKey, series, first, last, points, lastSeq),
+    };
+  }
+
+  /** Points of a metric: backwards along the series from the nearest row known, the end of a closed bucket or the last. */
+  #metricPoints(runKey: number, series: number, first: number, last: number, points: number, lastSeq: number): Part[] {
+    const size = LEVEL_SIZES[1];
+    let x = Math.ceil(last / size) * size;
+    let seq = x <= points ? allRows(this.#bucketEnd, runKey, series, x / size - 1)[0]?.[0] as number | undefined : 0;
+    if (!seq) {
+      x = points;
+      seq = lastSeq;
+    }
+    const parts: Part[] = [];
+    for (const [value, atMs] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
+      if (x <= last) parts.push(pointPart(x, value as number, atMs as number));
+      x--;
+    }
+    return parts.reverse();
+  }
+}
+
+function pointPart(x: number, value: number | null, atMs: number): Part {
+  const finite = value !== null && Number.isFinite(value);
+  const number = finite ? value : 0;
+  return { first: x, last: x, min: number, max: number, sum: number, count: finite ? 1 : 0, lastValue: number, atMs };
+}

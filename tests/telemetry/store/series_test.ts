@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import type { SeriesBucketRow } from "../../../src/telemetry/types.ts";
+import { batch, steps, withStore } from "./harness.ts";
+
+/** What the buckets over some values must be, from the values themselves. */
+function expected(values: (number | null)[], rows: SeriesBucketRow[], first: number, last: number): void {
+  let next = first;
+  for (const row of rows) {
+    assert.ok(row.firstX >= next && row.lastX >= row.firstX, "buckets follow each other");
+    const inside = values.slice(row.firstX - 1, row.lastX).filter((v) => v !== null);
+    assert.equal(row.min, Math.min(...inside));
+    assert.equal(row.max, Math.max(...inside));
+    assert.equal(row.last, inside.at(-1));
+    assert.equal(row.count, inside.length);
+    const mean = inside.reduce((a, b) => a + b, 0) / inside.length;
+    assert.ok(Math.abs(row.mean - mean) < 1e-9 * Math.max(1, Math.abs(mean)), `mean ${row.mean}, ${mean}`);
+    next = row.lastX + 1;
+  }
+  assert.equal(
+    rows.reduce((n, row) => n + row.count, 0),
+    values.slice(first - 1, last).filter((v) => v !== null).length,
+  );
+}
+
+Deno.test("series: reward in buckets is exact over any range, across restarts at any point", () =>
+  withStore((bench) => {
+    const total = 70_000;
+    const rewards = Array.from({ length: total }, (_, i) => i % 97 === 0 ? NaN : Math.sin(i / 50) * 100 + (i % 13));
+    // Sizes that put restarts before, on and after the ends of buckets.
+    const sizes = [1, 30, 1, 992, 31, 33, 1000, 4096, 26_584, 1, 32_000, 5231];
+    let done = 0;
+    for (const n of sizes) {
+      const reward = rewards.slice(done, done + n).map((r) => Number.isNaN(r) ? "NaN" : r);
+      bench.store.ingest("R", 1, batch(done, done + n, { steps: { n, reward } }));
+      done += n;
+      bench.reopen();
+    }
+    assert.equal(done, total);
+    const values = rewards.map((r) => Number.isNaN(r) ? null : r);
+    const ranges = [[1, total], [1, 100], [31, 33], [33, 64], [2, 69_999], [500, 40_000], [65_537, 70_000], [99, 99]];
+    for (const [from, to] of ranges) {
+      for (const limit of [1, 2, 7, 500]) {
+        const rows = bench.store.series("R", "reward", from!, to!, limit);
+        assert.ok(rows.length <= limit, `${rows.length} buckets of at most ${limit}`);
+        expected(values, rows, from!, to!);
+      }
+    }
+    assert.deepEqual(bench.store.series("R", "reward", 0, 0, 50), bench.store.series("R", "reward", 1, total, 50));
+  }));
+
+Deno.test("series: metrics from steps, episodes and events, exact across restarts", () =>
+  withStore((bench) => {
+    const loss: number[] = [];
+    const rare: number[] = [];
+    for (let b = 0; b < 6; b++) {
+      const infoJson = Array.from({ length: 300 }, (_, i) => {
+        loss.push(b * 300 + i + 0.25);
+        if (i % 9 === 0) rare.push(i);
+        return i % 9 === 0
+          ? `{"loss":${loss.at(-1)},"deep":{"rare":${i}},"text":"x","seed":4}`
+          : `{"loss":${loss.at(-1)},"nan":NaN}`;
+      });
+      bench.store.ingest(
+        "R",
+        1,
+        batch(b, b + 1, {
+          steps: { n: 300, infoJson },
+          episodes: [{
+            ...{ episode: b, totalReward: b * 2, steps: 300, terminated: true, truncated: false, agentId: "" },
+            ...{ metadataJson: `{"success":${b % 2},"episode_index":${b}}`, tsNs: "", workerId: "" },
+          }],
+          events: [{ kind: "heartbeat", dataJson: `{"global_step":${b * 1000},"fps":${b}}`, tsNs: "" }],
+        }),
+      );
+      bench.reopen();
+    }
+    const names = bench.store.listSeries("R").map(({ name, points }) => [name, points]);
+    assert.deepEqual(names, [
+      ...[["reward", 1800], ["episode_reward", 6], ["episode_length", 6]],
+      ...[["deep.rare", rare.length], ["fps", 6], ["loss", 1800], ["success", 6]],
+    ]);
+    for (const [name, values] of [["loss", loss], ["deep.rare", rare]] as const) {
+      for (const [from, to] of [[1, values.length], [5, 70], [65, 65], [33, values.length - 1]]) {
+        for (const limit of [3, 40, 2000]) {
+          expected([...values], bench.store.series("R", name, from!, to!, limit), from!, to!);
+        }
+      }
+    }
+    expected([0, 2, 4, 6, 8, 10], bench.store.series("R", "episode_reward", 0, 0, 100), 1, 6);
+    const fps = bench.store.read("R", "metrics", 0, 4096).filter(({ name }) => name === "fps");
+    assert.deepEqual(fps.map(({ step, value }) => [step, value]).slice(0, 3), [[0, 0], [1000, 1], [2000, 2]]);
+    assert.throws(() => bench.store.series("R", "nothing", 0, 0, 5), { code: "not_found" });
+  }));
+
+Deno.test("series: a run has a bounded number of metrics, further ones are counted", () =>
+  withStore(({ store }) => {
+    const infoJson = Array.from({ length: 300 }, (_, i) => `{"metric_${i}":${i}}`);
+    store.ingest("R", 1, batch(0, 1, { steps: { n: 300, infoJson } }));
+    assert.equal(store.listSeries("R").length, 1 + 256);
+    assert.deepEqual(Object.values(store.summary("R").violations), [300 - 256]);
+    assert.equal(store.head("R", "metrics"), 256);
+    assert.equal(store.head("R", "steps"), 300);
+  }));
+
+Deno.test("series: the step of a point counts the run's steps where the record names none", () =>
+  withStore(({ store }) => {
+    store.ingest("R", 1, batch(0, 1, { steps: steps(0, 5) }));
+    store.ingest("R", 1, batch(1, 2, { steps: { n: 2, infoJson: ['{"a":1}', '{"a":2,"global_step":77}'] } }));
+    assert.deepEqual(store.read("R", "metrics", 0, 9).map(({ step }) => step), [6, 77]);
+  }));
