@@ -3,8 +3,11 @@
  * src/client: so the sender knows each message's size (the gate needs it) and the receiver decides when to decode.
  */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
+import { logVerbosity, type MethodDefinition, type ServiceDefinition, setLogVerbosity } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
+
+// The library would write to stderr past mosaic's own log; whatever fails is reported by who asked for it.
+setLogVerbosity(logVerbosity.NONE);
 
 export type RawMethod = MethodDefinition<Buffer, Buffer>;
 

@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { MosaicClient } from "../../src/client/client.ts";
+import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "../../src/rpc/ingest_protocol.ts";
+import { Turns } from "../../src/rpc/turns.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { until } from "../harness/wait.ts";
+import { hasCode } from "../registry/fixture.ts";
+import { executing, withServer } from "./fixture.ts";
+
+const encoder = new TextEncoder();
+const json = (value: unknown) => encoder.encode(JSON.stringify(value));
+
+type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
+
+/** A proxy that has said hello. */
+function proxyOf(client: MosaicClient, runId: string, protocol = INGEST_PROTOCOL) {
+  const call = client.duplex(Ingest.method.deliver);
+  const answers = call[Symbol.asyncIterator]();
+  const send = (message: ProxyInit) => call.send({ message });
+  send({
+    case: "hello",
+    value: { protocol, runId, attempt: 1, agentId: "a", proxyPid: 12n, proxyIdentity: "boot/1", version: "0" },
+  });
+  return {
+    call,
+    send,
+    /** The daemon's next message. */
+    next: async () => {
+      const { done, value } = await answers.next();
+      return done ? undefined : (value as DaemonMessage).message;
+    },
+    batch: (from: number, to: number, fields: Record<string, unknown> = {}) =>
+      send({
+        case: "batch",
+        value: { fromPosition: BigInt(from), toPosition: BigInt(to), journalSize: BigInt(to), ...fields },
+      }),
+  };
+}
+
+Deno.test("Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    const welcome = await proxy.next();
+    assert.equal(welcome?.case, "welcome");
+    if (welcome?.case === "welcome") {
+      assert.equal(welcome.value.journalPosition, 0n);
+      assert.equal(welcome.value.windowBytes, BigInt(WINDOW_BYTES));
+      assert.equal(welcome.value.control?.maxRateHz, 40);
+    }
+    const session = core.sessions[0]!;
+    assert.deepEqual(session.hello.proxy, { pid: 12, identity: "boot/1" });
+    assert.equal(session.hello.worker, null);
+
+    const steps = { n: 2, step: [4, 5], reward: [1, "NaN"], observationJson: ["[1]", "[2]"], tsNs: ["8", "9"] };
+    const episodes = [{ episode: 0, totalReward: 9, steps: 9, terminated: true, truncated: false, metadataJson: "" }];
+    const events = [{ kind: "run_started", dataJson: "{}", tsNs: "1" }];
+    proxy.batch(0, 100, {
+      stepsJson: json(steps),
+      episodesJson: json(episodes),
+      eventsJson: json(events),
+      otherLines: 3n,
+      malformedLines: 1n,
+      malformedSamples: ["{torn"],
+      violations: { "step: reward": 2n },
+    });
+    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 100n });
+    const { batch, journalSize, malformed } = session.batches[0]!;
+    assert.deepEqual(batch.events, events);
+    assert.deepEqual([batch.otherLines, batch.malformedLines, batch.violations], [3, 1, { "step: reward": 2 }]);
+    assert.deepEqual([journalSize, malformed], [100, ["{torn"]]);
+    assert.deepEqual(core.telemetry.read(runId, "steps", 0, 9).map((s) => [s.seq, s.step]), [[1, 4], [2, 5]]);
+
+    // Delivered again: nothing is stored twice, and the position is acknowledged.
+    proxy.batch(0, 100, { stepsJson: json(steps) });
+    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 100n });
+    assert.equal(core.telemetry.head(runId, "steps"), 2);
+
+    proxy.send({ case: "heartbeat", value: { journalSize: 100n } });
+    proxy.send({ case: "control", value: { paused: true, maxRateHz: 3, selfPaused: "backlog" } });
+    proxy.send({ case: "exit", value: { code: 3, finalPosition: 100n, stderrTail: ["boom"] } });
+    assert.equal((await proxy.next())?.case, "exitAck");
+    assert.equal(session.heartbeats, 1);
+    assert.deepEqual(session.applied, { paused: true, maxRateHz: 3, selfPaused: "backlog" });
+    assert.deepEqual([session.exited?.code, session.exited?.stderrTail], [3, ["boom"]]);
+    proxy.call.end();
+    assert.equal(await proxy.next(), undefined);
+    await until(() => session.isClosed, { what: "the session to be closed" });
+  });
+});
+
+Deno.test("Deliver: a proxy killed by a signal has no code", async () => {
+  await withServer(async ({ client, core }) => {
+    const proxy = proxyOf(client, executing(core));
+    await proxy.next();
+    proxy.send({ case: "exit", value: { signal: "SIGKILL", lost: true } });
+    assert.equal((await proxy.next())?.case, "exitAck");
+    assert.deepEqual([core.sessions[0]!.exited?.code, core.sessions[0]!.exited?.signal], [null, "SIGKILL"]);
+    proxy.call.end();
+  });
+});
+
+Deno.test("Deliver: another major version is refused with both named; another minor is not", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const other = proxyOf(client, runId, "mosaic-ingest/2.0");
+    await assert.rejects(other.next(), hasCode("failed_precondition", /mosaic-ingest\/2\.0.*mosaic-ingest\/1\.0/));
+    const newer = proxyOf(client, runId, "mosaic-ingest/1.9");
+    assert.equal((await newer.next())?.case, "welcome");
+    newer.call.cancel();
+    await assert.rejects(proxyOf(client, runId, "").next(), hasCode("failed_precondition"));
+  });
+  assert.throws(() => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"), hasCode("failed_precondition"));
+});
+
+Deno.test("Deliver: batch before hello, second hello, unknown run, broken JSON and short columns are refused", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const early = client.duplex(Ingest.method.deliver);
+    early.send({ message: { case: "batch", value: {} } });
+    await assert.rejects(early[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /hello first/));
+    await assert.rejects(proxyOf(client, "nope").next(), hasCode("not_found"));
+    await assert.rejects(proxyOf(client, "").next(), hasCode("invalid_argument", /run_id/));
+
+    const twice = proxyOf(client, runId);
+    await twice.next();
+    twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
+    await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
+
+    const broken = proxyOf(client, runId);
+    await broken.next();
+    broken.batch(0, 5, { stepsJson: encoder.encode("{") });
+    await assert.rejects(broken.next(), hasCode("invalid_argument", /steps_json/));
+
+    const short = proxyOf(client, runId);
+    await short.next();
+    short.batch(0, 5, { stepsJson: json({ n: 2, step: [1] }) });
+    await assert.rejects(short.next(), hasCode("invalid_argument", /column step has 1 of 2/));
+    assert.equal(core.telemetry.head(runId, "steps"), 0);
+  });
+});
+
+Deno.test("Deliver: a gap ends the stream with ABORTED; the next welcome says where to go on", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    proxy.batch(0, 10);
+    assert.equal((await proxy.next())?.case, "ack");
+    proxy.batch(20, 30);
+    await assert.rejects(proxy.next(), hasCode("aborted", /stored up to 10/));
+    const again = proxyOf(client, runId);
+    const welcome = await again.next();
+    assert.equal(welcome?.case === "welcome" && welcome.value.journalPosition, 10n);
+    again.call.cancel();
+  });
+});
+
+Deno.test("Deliver: while the disk is full the batch is kept and the run counts as alive; then it is acknowledged", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    core.telemetry.full = true;
+    proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
+    const session = core.sessions[0]!;
+    await until(() => session.heartbeats > 0, { what: "the batch to be tried again" });
+    core.telemetry.full = false;
+    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 10n });
+    assert.equal(session.batches.length, 1);
+    proxy.call.cancel();
+  });
+});
+
+Deno.test("Deliver: the daemon's control and stop reach the proxy; a newer connection takes the older's place", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    core.sessions[0]!.link.control({ paused: true, maxRateHz: 7 });
+    core.sessions[0]!.link.stop(2.5);
+    const control = await proxy.next();
+    assert.deepEqual(control?.case === "control" && [control.value.paused, control.value.maxRateHz], [true, 7]);
+    const stop = await proxy.next();
+    assert.equal(stop?.case === "stop" && stop.value.graceSeconds, 2.5);
+    const newer = proxyOf(client, runId);
+    assert.equal((await newer.next())?.case, "welcome");
+    await assert.rejects(proxy.next(), hasCode("aborted", /newer connection/));
+    newer.call.cancel();
+  });
+});
+
+Deno.test("Turns: jobs of several runs alternate, and others have their turn in between", async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const busy = () => {
+    const end = performance.now() + 2;
+    while (performance.now() < end) { /* a batch's work */ }
+  };
+  const run = async (name: string, jobs: number) => {
+    for (let i = 0; i < jobs; i++) {
+      await turns.run(() => {
+        busy();
+        order.push(name);
+      });
+    }
+  };
+  let looks = 0;
+  const other = setInterval(() => looks++, 1);
+  await Promise.all([run("flood", 60), run("calm", 5)]);
+  clearInterval(other);
+  const lastCalm = order.lastIndexOf("calm");
+  assert.ok(lastCalm < 20, `the calm run was done after ${lastCalm} jobs`);
+  assert.ok(looks > 0, "nothing else had a turn");
+  await assert.rejects(
+    turns.run(() => {
+      throw new Error("x");
+    }),
+    /x/,
+  );
+  assert.equal(await turns.run(() => 5), 5);
+});
+
+Deno.test("Deliver: a flood of batches does not keep unary calls from being answered", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
+    const batches = 200;
+    for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
+    let answered = 0;
+    const acks = (async () => {
+      for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
+    })();
+    let done = false;
+    void acks.finally(() => done = true);
+    while (!done) {
+      await client.unary(TrainerService.method.getHealth, {});
+      answered++;
+    }
+    await acks;
+    assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
+    assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
+    proxy.call.cancel();
+  });
+});

@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { fromBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { Client, credentials } from "@grpc/grpc-js";
+import { Buffer } from "node:buffer";
+import { connect, MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import {
+  ServerReflection,
+  type ServerReflectionRequest,
+  type ServerReflectionResponse,
+} from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { isLoopback, parseListen } from "../../src/rpc/listen.ts";
+import { startRpc } from "../../src/rpc/server.ts";
+import { hasCode } from "../registry/fixture.ts";
+import { executing, FakeCore, withServer } from "./fixture.ts";
+
+Deno.test("listen: addresses are read, and what is none is refused", () => {
+  assert.deepEqual(parseListen("127.0.0.1:0"), { type: "tcp", host: "127.0.0.1", port: 0 });
+  assert.deepEqual(parseListen("[::1]:50055"), { type: "tcp", host: "[::1]", port: 50055 });
+  assert.deepEqual(parseListen("unix:/run/m.sock"), { type: "unix", path: "/run/m.sock" });
+  assert.deepEqual(parseListen("unix:///run/m.sock"), { type: "unix", path: "/run/m.sock" });
+  for (const text of ["", "50055", "host", "host:", "host:99999", "::1:80", "unix:", "a b:1"]) {
+    assert.throws(() => parseListen(text), hasCode("invalid_argument"));
+  }
+});
+
+Deno.test("listen: what only this machine can reach", () => {
+  for (const text of ["127.0.0.1:1", "127.8.9.1:1", "localhost:1", "[::1]:1", "unix:/x"]) {
+    assert.ok(isLoopback(parseListen(text)), text);
+  }
+  for (const text of ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "127.evil.com:1", "example.org:1"]) {
+    assert.ok(!isLoopback(parseListen(text)), text);
+  }
+});
+
+Deno.test("listen: a taken port is unavailable and named", async () => {
+  await withServer(async ({ server, core }) => {
+    await assert.rejects(
+      startRpc(core, { listen: server.address, log: core.log }),
+      hasCode("unavailable", new RegExp(`${server.address}.*taken`)),
+    );
+  });
+});
+
+Deno.test("listen: a Unix socket is private, a stale file is replaced, a live one is not", async () => {
+  const directory = Deno.makeTempDirSync();
+  const core = new FakeCore(directory);
+  const path = `${directory}/m.sock`;
+  try {
+    // What a killed server leaves behind.
+    const killed = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
+    }).output();
+    assert.ok(killed.success);
+    assert.ok(Deno.lstatSync(path).isSocket);
+    const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
+    try {
+      assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
+      const client = new MosaicClient(server.address);
+      assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
+      client.close();
+      await assert.rejects(
+        startRpc(core, { listen: `unix:${path}`, log: core.log }),
+        hasCode("unavailable", /taken/),
+      );
+    } finally {
+      await server.stop(1000);
+    }
+    Deno.writeTextFileSync(`${directory}/file`, "precious");
+    await assert.rejects(
+      startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
+      hasCode("unavailable", /no socket/),
+    );
+    assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
+  } finally {
+    core.registry.close();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", async () => {
+  await withServer(async ({ server, client }) => {
+    const watching = (async () => {
+      for await (const _ of client.stream(TrainerService.method.watchRuns, {})) { /* nothing comes */ }
+    })();
+    await client.unary(TrainerService.method.getHealth, {});
+    await Promise.all([
+      assert.rejects(watching, hasCode("unavailable", /stopping/)),
+      server.stop(20_000),
+    ]);
+    const other = new MosaicClient(server.address);
+    await assert.rejects(other.unary(TrainerService.method.getHealth, {}), (error) => {
+      assert.match((error as { hint: string }).hint, /mosaic daemon/);
+      return hasCode("unavailable", /no daemon answers/)(error);
+    });
+    other.close();
+  });
+});
+
+Deno.test("health: SERVING, follows the store, unknown services are told", async () => {
+  await withServer(async ({ client, core }) => {
+    const { method } = Health;
+    for (const service of ["", TrainerService.typeName, Mosaic.typeName]) {
+      assert.equal((await client.unary(method.check, { service })).status, Serving.SERVING);
+    }
+    await assert.rejects(client.unary(method.check, { service: "x.Y" }), hasCode("not_found"));
+    const seen: Serving[] = [];
+    for await (const { status } of client.stream(method.watch, { service: "" })) {
+      seen.push(status);
+      if (seen.length === 1) core.telemetry.full = true;
+      if (seen.length === 2) break;
+    }
+    assert.deepEqual(seen, [Serving.SERVING, Serving.NOT_SERVING]);
+    const statuses = (await client.unary(method.list, {})).statuses;
+    assert.equal(statuses[TrainerService.typeName]?.status, Serving.NOT_SERVING);
+  });
+});
+
+Deno.test("reflection: lists services and gives files with all they import, under both names", async () => {
+  await withServer(async ({ client, server }) => {
+    const call = client.duplex(ServerReflection.method.serverReflectionInfo);
+    const answers = call[Symbol.asyncIterator]();
+    const ask = async (messageRequest: ServerReflectionRequest["messageRequest"]) => {
+      call.send({ messageRequest });
+      return ((await answers.next()).value as ServerReflectionResponse).messageResponse;
+    };
+    const services = await ask({ case: "listServices", value: "" });
+    assert.equal(services.case, "listServicesResponse");
+    const names = services.case === "listServicesResponse" ? services.value.service.map((s) => s.name) : [];
+    assert.ok(names.includes("gymgui.trainer.TrainerService") && names.includes("mosaic.v1.Ingest"));
+    for (const value of ["gymgui.trainer.TrainerService", "gymgui.trainer.RunStep.reward", "mosaic.v1.Mosaic.GetRun"]) {
+      const answer = await ask({ case: "fileContainingSymbol", value });
+      assert.equal(answer.case, "fileDescriptorResponse");
+      const files = answer.case === "fileDescriptorResponse" ? answer.value.fileDescriptorProto : [];
+      const decoded = files.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes).name);
+      assert.ok(decoded.includes("google/protobuf/timestamp.proto"), decoded.join());
+    }
+    const unknown = await ask({ case: "fileByFilename", value: "no.proto" });
+    assert.equal(unknown.case === "errorResponse" && unknown.value.errorCode, 5);
+    call.end();
+    assert.equal((await answers.next()).done, true);
+
+    const raw = new Client(server.address, credentials.createInsecure());
+    const bytes = (b: Buffer) => b;
+    const old = raw.makeBidiStreamRequest(
+      "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+      bytes,
+      bytes,
+    );
+    // list_services = ""
+    old.write(Buffer.from([0x3a, 0]));
+    const answer = await new Promise<Buffer>((resolve, reject) => old.once("data", resolve).once("error", reject));
+    assert.ok(answer.includes("gymgui.trainer.TrainerService"));
+    old.end();
+    await new Promise((resolve) => old.once("end", resolve).resume());
+    raw.close();
+  });
+});
+
+Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", async () => {
+  await withServer(async ({ client }) => {
+    const { submitRun } = TrainerService.method;
+    await client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 });
+    await assert.rejects(
+      client.unary(submitRun, { configJson: "x".repeat(70_000_000) }, { deadlineMs: 60_000 }),
+      hasCode("resource_exhausted"),
+    );
+  });
+});
+
+Deno.test("limits: more streams than allowed are refused, and there is room again when some end", async () => {
+  await withServer(async ({ client, core }) => {
+    const id = executing(core);
+    const leave = new AbortController();
+    const first = client.stream(TrainerService.method.streamRunSteps, { runId: id }, leave.signal)
+      [Symbol.asyncIterator]();
+    const waiting = first.next();
+    await assert.rejects(async () => {
+      // The refusal may come only once the first stream is open at the server.
+      for (;;) {
+        const stop = AbortSignal.timeout(50);
+        for await (const _ of client.stream(TrainerService.method.watchRuns, {}, stop)) { /* snapshot */ }
+      }
+    }, hasCode("resource_exhausted", /1 streams are open/));
+    leave.abort();
+    await waiting;
+    for (;;) {
+      try {
+        for await (const record of client.stream(TrainerService.method.watchRuns, {})) {
+          assert.equal(record.runId, id);
+          return;
+        }
+      } catch (error) {
+        // Until the server has seen that the first one left.
+        assert.ok(hasCode("resource_exhausted")(error));
+      }
+    }
+  }, { maxStreams: 1 });
+});
+
+Deno.test("connect: a target is found by option, environment or daemon.json, else the error says how to start", () => {
+  const stateDir = Deno.makeTempDirSync();
+  try {
+    const env = (name: string) => name === "MOSAIC_TARGET" ? "1.2.3.4:5" : undefined;
+    assert.equal(connect({ target: "h:1", env }).target, "h:1");
+    assert.equal(connect({ env }).target, "1.2.3.4:5");
+    assert.throws(() => connect({ stateDir, env }), (error) => {
+      assert.match((error as { hint: string }).hint, /mosaic daemon --state-dir/);
+      return hasCode("unavailable", /no daemon runs in/)(error);
+    });
+    Deno.mkdirSync(`${stateDir}/trainer`);
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:50055"}');
+    assert.equal(connect({ stateDir, env }).target, "127.0.0.1:50055");
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, "{torn");
+    assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not say/));
+  } finally {
+    Deno.removeSync(stateDir, { recursive: true });
+  }
+});
