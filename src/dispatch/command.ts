@@ -1,9 +1,10 @@
 /** The command that starts a run's worker: program, arguments, environment and working directory. Decides only. */
 import { MosaicError } from "../errors.ts";
+import { sandboxed } from "../isolation/bubblewrap.ts";
+import { RunFiles } from "../layout.ts";
 import type { RunPlan } from "../config/plan.ts";
 import { BUILT_IN_WORKERS } from "../config/schema.ts";
 import type { CommandHost } from "./host.ts";
-import { sandboxed } from "./sandbox.ts";
 import { workerEnvironment } from "./worker_environment.ts";
 
 export interface CommandContext {
@@ -48,14 +49,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   const cwd = plan.worker.cwd || host.cwd;
   const python = pythonOf(plan, { env, cwd, host });
   const plain = argvOf(plan, context, python);
-  const argv = plan.sandbox.kind === "none" ? plain : sandboxed(plain, {
-    plan: plan.sandbox,
-    bubblewrap: requireBubblewrap(host, env.PATH ?? ""),
-    stateDir: context.stateDir,
-    directory: context.directory,
-    readable: [cwd, ...(context.workerConfigPath === undefined ? [] : [context.workerConfigPath])],
-    cwd,
-  });
+  const argv = plan.sandbox.kind === "none" ? plain : inSandbox(plain, plan, context, { cwd, path: env.PATH ?? "" });
   return { argv, env, cwd, python };
 }
 
@@ -95,14 +89,30 @@ function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: stri
   return ["python3"];
 }
 
-function requireBubblewrap(host: CommandHost, path: string): string {
-  const program = host.findProgram("bwrap", path);
-  if (program !== undefined) return program;
-  throw new MosaicError(
-    "failed_precondition",
-    "metadata.sandbox asks for bubblewrap, and there is no bwrap on this host",
-    {
+/** The run's directory, its logs and its control directory must exist when the command is run. */
+function inSandbox(
+  argv: string[],
+  plan: RunPlan,
+  context: CommandContext,
+  at: { cwd: string; path: string },
+): string[] {
+  const { host, stateDir, directory, workerConfigPath } = context;
+  const program = host.findProgram("bwrap", at.path);
+  if (program === undefined) {
+    const message = "metadata.sandbox asks for bubblewrap, and there is no bwrap on this host";
+    throw new MosaicError("failed_precondition", message, {
       hint: "Install the package bubblewrap, or remove metadata.sandbox.",
-    },
-  );
+    });
+  }
+  const files = new RunFiles(directory, plan.worker.workerId);
+  const [, ...rest] = sandboxed(argv, plan.sandbox, {
+    stateDir,
+    runDir: directory,
+    logsDir: files.logs,
+    controlDir: files.control,
+    readable: workerConfigPath === undefined ? [] : [workerConfigPath],
+    cwd: at.cwd,
+    devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
+  });
+  return [program, ...rest];
 }

@@ -9,6 +9,8 @@ export interface CommandHost {
   isFile(path: string): boolean;
   /** Full path of a program, looked for in `path` (as in PATH). */
   findProgram(name: string, path: string): string | undefined;
+  /** Device files of its GPUs. */
+  gpuDevices(): string[];
   /** argv prefix that runs this mosaic. */
   self(): string[];
 }
@@ -21,8 +23,19 @@ export function localHost(): CommandHost {
     findProgram: (name, path) =>
       path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`)
         .find((file) => ((modeOf(file) ?? 0) & 0o111) !== 0),
+    gpuDevices,
     self: selfCommand,
   };
+}
+
+/** NVIDIA's, AMD's and the shared rendering nodes. */
+function gpuDevices(): string[] {
+  try {
+    return [...Deno.readDirSync("/dev")].map((entry) => entry.name)
+      .filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
+  } catch {
+    return [];
+  }
 }
 
 /** Permission bits of a file; undefined when there is none, or none that may be looked at. */

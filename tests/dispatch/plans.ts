@@ -38,6 +38,7 @@ export function hostWith(
     cwd: has.cwd ?? "/project",
     isFile: (path) => (has.files ?? []).includes(path),
     findProgram: (name) => (has.programs ?? []).includes(name) ? `/usr/bin/${name}` : undefined,
+    gpuDevices: () => ["/dev/nvidia0"],
     self: () => ["/opt/mosaic"],
   };
 }
