@@ -1,4 +1,5 @@
 /** What a verb may use of the world; tests hand in their own. */
+import type { Api, ConnectionFlags } from "./api.ts";
 import { fileOutput, type Output } from "./output.ts";
 
 export interface Terminal {
@@ -14,6 +15,14 @@ export interface Context {
   out: Output;
   err: Output;
   terminal: Terminal;
+  /** Standard error is a terminal: a live line may be drawn there. */
+  errIsTty: boolean;
+  /** @throws MosaicError `unavailable` when no daemon is found or answers. */
+  connect(flags: ConnectionFlags): Promise<Api>;
+  /** All of standard input. */
+  readInput(): Promise<string>;
+  /** Calls `handler` at each Ctrl-C until the returned function is called. */
+  onInterrupt(handler: () => void): () => void;
   env(name: string): string | undefined;
   /** Unix milliseconds. */
   now(): number;
@@ -47,6 +56,13 @@ export function realContext(): Context {
     out: fileOutput(Deno.stdout),
     err: fileOutput(Deno.stderr),
     terminal: terminalOf(Deno.stdout.isTerminal(), env),
+    errIsTty: Deno.stderr.isTerminal(),
+    connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
+    readInput: async () => await new Response(Deno.stdin.readable).text(),
+    onInterrupt(handler) {
+      Deno.addSignalListener("SIGINT", handler);
+      return () => Deno.removeSignalListener("SIGINT", handler);
+    },
     env,
     now: () => Date.now(),
   };

@@ -1,0 +1,113 @@
+/** The config of a run that was given as a command line. */
+import { MosaicError } from "../errors.ts";
+
+export interface CommandOptions {
+  name?: unknown;
+  gpus?: unknown;
+  /** NAME=VALUE, or NAME to pass on. */
+  env(name: string): string | undefined;
+  tag?: unknown;
+  priority?: unknown;
+  cwd: string;
+  maxSteps?: unknown;
+  /** Milliseconds. */
+  maxDuration?: unknown;
+  stallTimeout?: unknown;
+  attempts?: unknown;
+  backoff?: unknown;
+  supportsPause?: unknown;
+  workerId?: unknown;
+  /** Makes each call's config another one: `mosaic run` twice is two runs. */
+  nonce: string;
+}
+
+/** `variables` are those of --env. @throws {MosaicError} `invalid_argument` for a variable that is not set. */
+export function commandConfig(
+  words: readonly string[],
+  options: CommandOptions,
+  variables: readonly string[] = [],
+): Record<string, unknown> {
+  const [program, ...args] = words;
+  const schedule = {
+    ...(options.maxSteps === undefined ? {} : { max_steps: options.maxSteps }),
+    ...(options.maxDuration === undefined
+      ? {}
+      : { max_duration_seconds: Math.max(1, Math.ceil(Number(options.maxDuration) / 1000)) }),
+    ...(options.stallTimeout === undefined ? {} : { stall_timeout_seconds: Number(options.stallTimeout) / 1000 }),
+  };
+  const restart = {
+    ...(options.attempts === undefined ? {} : { max_attempts: options.attempts }),
+    ...(options.backoff === undefined ? {} : { backoff_s: options.backoff }),
+  };
+  return {
+    run_name: options.name ?? nameOf(words),
+    entry_point: program,
+    arguments: args,
+    environment: environmentOf(variables, options.env),
+    resources: {
+      cpus: 1,
+      memory_mb: 256,
+      gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 },
+    },
+    artifacts: {},
+    ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
+    metadata: {
+      submission: { by: "mosaic run", nonce: options.nonce },
+      ...(options.priority === undefined ? {} : { priority: options.priority }),
+      ...(options.tag === undefined ? {} : { tags: options.tag }),
+      ...(Object.keys(restart).length === 0 ? {} : { restart }),
+      worker: {
+        script: program,
+        arguments: args,
+        cwd: options.cwd,
+        use_grpc: false,
+        ...(options.supportsPause === true ? { supports_pause: true } : {}),
+        ...(options.workerId === undefined ? {} : { worker_id: options.workerId }),
+      },
+    },
+  };
+}
+
+export function environmentOf(
+  variables: readonly string[],
+  env: (name: string) => string | undefined,
+): Record<string, string> {
+  return Object.fromEntries(variables.map((variable) => {
+    const at = variable.indexOf("=");
+    if (at > 0) return [variable.slice(0, at), variable.slice(at + 1)];
+    const value = at === 0 ? undefined : env(variable);
+    if (value !== undefined) return [variable, value];
+    throw new MosaicError("invalid_argument", `--env ${variable}: it is not set here`, {
+      hint: "Give NAME=VALUE, or the name of a variable of your own environment.",
+    });
+  }));
+}
+
+const INTERPRETER = /^(python[\d.]*|node|deno|bash|sh|ruby|julia|uv|mosaic)$/;
+const SUBCOMMANDS = ["run", "-m"];
+
+/** "train" of `python -u train.py --lr 1`, the program's own name where it is no interpreter. */
+export function nameOf(words: readonly string[]): string {
+  const base = (path: string) => path.split("/").filter((p) => p !== "").at(-1) ?? path;
+  const program = base(words[0]!);
+  const script = INTERPRETER.test(program)
+    ? words.slice(1).find((w) => !w.startsWith("-") && !SUBCOMMANDS.includes(w))
+    : undefined;
+  return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(0, 120).join("") || "run";
+}
+
+/**
+ * The program's absolute path as the caller's own shell would find it: the daemon has another PATH and another
+ * directory. Left as it is when nothing is found; the run then fails and says so.
+ */
+export function resolveProgram(
+  program: string,
+  cwd: string,
+  path: string,
+  isExecutable: (path: string) => boolean,
+): string {
+  if (program.startsWith("/")) return program;
+  if (program.includes("/")) return `${cwd}/${program.replace(/^(\.\/)+/, "")}`;
+  const found = path.split(":").filter((dir) => dir.startsWith("/")).map((dir) => `${dir}/${program}`);
+  return found.find(isExecutable) ?? program;
+}

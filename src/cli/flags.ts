@@ -1,0 +1,78 @@
+/** Options that several verbs share, and the checks of their values. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { MosaicError } from "../errors.ts";
+import type { ConnectionFlags } from "./api.ts";
+import { parseBytes, parseDuration } from "./format.ts";
+
+export const FORMATS = ["table", "wide", "json", "jsonl", "csv"] as const;
+export type Format = typeof FORMATS[number];
+
+export function connectionOptions(command: Command): Command {
+  return command
+    .option("--target <address>", "the daemon's address: HOST:PORT or unix:PATH (default: $MOSAIC_TARGET, else found)")
+    .option("--state-dir <dir>", "find the daemon by this state directory");
+}
+
+export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags {
+  return {
+    ...(typeof flags["target"] === "string" ? { target: flags["target"] } : {}),
+    ...(typeof flags["stateDir"] === "string" ? { stateDir: flags["stateDir"] } : {}),
+  };
+}
+
+export function outputOption(command: Command, formats: readonly Format[]): Command {
+  const option = new Option("-o, --output <format>", "how to print").choices([...formats]).default(formats[0]);
+  return command.addOption(option);
+}
+
+export const RUN_ARGUMENT = "a run's id, the beginning of one, a name that only one run has, or @last";
+
+/** A whole number from `least` up. */
+export function wholeNumber(least = 0): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() !== "" && Number.isSafeInteger(value) && value >= least) return value;
+    throw new InvalidArgumentError(`It must be a whole number of at least ${least}.`);
+  };
+}
+
+export function decimal(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() !== "" && Number.isFinite(value) && value >= least) return value;
+    throw new InvalidArgumentError(`It must be a number of at least ${least}.`);
+  };
+}
+
+/** Milliseconds. */
+export function durationValue(text: string): number {
+  const value = parseDuration(text);
+  if (value !== undefined) return value;
+  throw new InvalidArgumentError("It must be a duration such as 90s, 15m, 1h30m or 2d.");
+}
+
+export function bytesValue(text: string): number {
+  const value = parseBytes(text);
+  if (value !== undefined) return value;
+  throw new InvalidArgumentError("It must be a size such as 500M or 2G.");
+}
+
+/** Gathers what an option that may be repeated was given. */
+export function repeated(text: string, before: string[] | undefined): string[] {
+  return [...before ?? [], text];
+}
+
+export function commaSeparated(text: string): string[] {
+  return text.split(",").map((t) => t.trim()).filter((t) => t !== "");
+}
+
+/** A moment: "2h" (ago) or RFC 3339. Unix milliseconds. */
+export function momentValue(text: string, now: number): number {
+  const before = parseDuration(text);
+  if (before !== undefined) return now - before;
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) return at;
+  throw new MosaicError("invalid_argument", `--since is "${text}"`, {
+    hint: "Give a duration such as 2h, or a time such as 2025-11-22T14:00:00Z.",
+  });
+}

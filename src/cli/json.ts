@@ -1,0 +1,237 @@
+/** The JSON shapes of the command line: a contract, documented in docs/cli.md and held by tests/cli/json_test.ts. */
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Artifact, Event, HostResponse, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+
+export interface RunJson {
+  run_id: string;
+  name: string;
+  state: string;
+  outcome: string | null;
+  reason: string | null;
+  hint: string | null;
+  attempt: number;
+  max_attempts: number;
+  priority: number;
+  queue_position: number | null;
+  waiting_for: string | null;
+  gpus_requested: number;
+  gpu_slots: number[];
+  tags: string[];
+  digest: string;
+  submitted_at: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+  last_heartbeat: string | null;
+  exit_code: number | null;
+  exit_signal: string | null;
+  cancel_requested: boolean;
+  directory: string;
+  max_steps: number | null;
+  max_rate_hz: number | null;
+  worker_id: string | null;
+  worker_pid: number | null;
+  proxy_pid: number | null;
+  telemetry: {
+    steps: number;
+    episodes: number;
+    events: number;
+    other_lines: number;
+    malformed_lines: number;
+    violations: Record<string, number>;
+    journal_position: number;
+    journal_size: number;
+    mean_reward_100: number | null;
+    steps_per_second: number;
+    last_record_at: string | null;
+  };
+  capabilities: {
+    worker_kind: string;
+    proto_version: string;
+    schema_id: string;
+    schema_version: number;
+    supports_pause: boolean;
+    supports_checkpoint: boolean;
+  } | null;
+}
+
+export interface RunDetailJson extends RunJson {
+  transitions: {
+    seq: number;
+    from: string | null;
+    to: string;
+    event: string;
+    reason: string | null;
+    attempt: number;
+    at: string | null;
+  }[];
+  config: unknown;
+  stderr_tail: string[];
+}
+
+export interface EventJson {
+  seq: number;
+  at: string | null;
+  run_id: string;
+  run_name: string;
+  kind: string;
+  attempt: number;
+  data: Record<string, unknown>;
+}
+
+export interface ArtifactJson {
+  path: string;
+  kind: string;
+  bytes: number;
+  sha256: string;
+  step: number | null;
+  at: string | null;
+}
+
+export interface HostJson {
+  version: string;
+  pid: number;
+  started_at: string | null;
+  state_dir: string;
+  listen: string;
+  http: string;
+  gpus: { slot: number; run_id: string | null; name: string }[];
+  cpus: number;
+  load_average: number[];
+  memory_bytes: number;
+  memory_available_bytes: number;
+  disk_bytes: number;
+  disk_available_bytes: number;
+  telemetry_bytes: number;
+  rss_bytes: number;
+  runs_by_state: Record<string, number>;
+}
+
+/** Unix milliseconds; null when it is not set. */
+export function timeMs(at: Timestamp | undefined): number | null {
+  return at === undefined ? null : Number(at.seconds) * 1000 + Math.floor(at.nanos / 1e6);
+}
+
+function time(at: Timestamp | undefined): string | null {
+  const ms = timeMs(at);
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+const text = (value: string) => value === "" ? null : value;
+const positive = (value: bigint | number) => Number(value) === 0 ? null : Number(value);
+const counts = (map: Record<string, bigint>) => Object.fromEntries(Object.entries(map).map(([k, v]) => [k, Number(v)]));
+
+export function runJson(run: Run): RunJson {
+  const t = run.telemetry;
+  return {
+    run_id: run.runId,
+    name: run.name,
+    state: run.state,
+    outcome: text(run.outcome),
+    reason: text(run.reason),
+    hint: text(run.hint),
+    attempt: run.attempt,
+    max_attempts: run.maxAttempts,
+    priority: run.priority,
+    queue_position: positive(run.queuePosition),
+    waiting_for: text(run.waitingFor),
+    gpus_requested: run.gpusRequested,
+    gpu_slots: [...run.gpuSlots],
+    tags: [...run.tags],
+    digest: run.digest,
+    submitted_at: time(run.submittedAt),
+    started_at: time(run.startedAt),
+    finished_at: time(run.finishedAt),
+    last_heartbeat: time(run.lastHeartbeat),
+    exit_code: run.exitCode ?? null,
+    exit_signal: text(run.exitSignal),
+    cancel_requested: run.cancelRequested,
+    directory: run.directory,
+    max_steps: positive(run.maxSteps),
+    max_rate_hz: positive(run.maxRateHz),
+    worker_id: text(run.workerId),
+    worker_pid: positive(run.workerPid),
+    proxy_pid: positive(run.proxyPid),
+    telemetry: {
+      steps: Number(t?.steps ?? 0),
+      episodes: Number(t?.episodes ?? 0),
+      events: Number(t?.events ?? 0),
+      other_lines: Number(t?.otherLines ?? 0),
+      malformed_lines: Number(t?.malformedLines ?? 0),
+      violations: counts(t?.violations ?? {}),
+      journal_position: Number(t?.journalPosition ?? 0),
+      journal_size: Number(t?.journalSize ?? 0),
+      mean_reward_100: t?.meanReward100 ?? null,
+      steps_per_second: t?.stepsPerSecond ?? 0,
+      last_record_at: time(t?.lastRecordAt),
+    },
+    capabilities: run.capabilities === undefined ? null : {
+      worker_kind: run.capabilities.workerKind,
+      proto_version: run.capabilities.protoVersion,
+      schema_id: run.capabilities.schemaId,
+      schema_version: run.capabilities.schemaVersion,
+      supports_pause: run.capabilities.supportsPause,
+      supports_checkpoint: run.capabilities.supportsCheckpoint,
+    },
+  };
+}
+
+export function runDetailJson(run: Run): RunDetailJson {
+  return {
+    ...runJson(run),
+    transitions: run.transitions.map((t) => ({
+      seq: Number(t.seq),
+      from: text(t.fromState),
+      to: t.toState,
+      event: t.event,
+      reason: text(t.reason),
+      attempt: t.attempt,
+      at: time(t.at),
+    })),
+    config: run.configJson === "" ? null : JSON.parse(run.configJson),
+    stderr_tail: [...run.stderrTail],
+  };
+}
+
+export function eventJson(event: Event): EventJson {
+  return {
+    seq: Number(event.seq),
+    at: time(event.at),
+    run_id: event.runId,
+    run_name: event.runName,
+    kind: event.kind,
+    attempt: event.attempt,
+    data: event.dataJson === "" ? {} : JSON.parse(event.dataJson),
+  };
+}
+
+export function artifactJson(artifact: Artifact): ArtifactJson {
+  return {
+    path: artifact.path,
+    kind: artifact.kind,
+    bytes: Number(artifact.bytes),
+    sha256: artifact.sha256,
+    step: artifact.step === undefined ? null : Number(artifact.step),
+    at: time(artifact.at),
+  };
+}
+
+export function hostJson(host: HostResponse): HostJson {
+  return {
+    version: host.version,
+    pid: Number(host.pid),
+    started_at: time(host.startedAt),
+    state_dir: host.stateDir,
+    listen: host.listen,
+    http: host.http,
+    gpus: host.gpus.map((g) => ({ slot: g.slot, run_id: text(g.runId), name: g.name })),
+    cpus: host.cpus,
+    load_average: [...host.loadAverage],
+    memory_bytes: Number(host.memoryBytes),
+    memory_available_bytes: Number(host.memoryAvailableBytes),
+    disk_bytes: Number(host.diskBytes),
+    disk_available_bytes: Number(host.diskAvailableBytes),
+    telemetry_bytes: Number(host.telemetryBytes),
+    rss_bytes: Number(host.rssBytes),
+    runs_by_state: counts(host.runsByState),
+  };
+}

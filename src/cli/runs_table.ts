@@ -1,0 +1,155 @@
+/** The columns of the table of runs: what each shows to a person, and its plain value for CSV and sorting. */
+import { MosaicError } from "../errors.ts";
+import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
+import type { RunJson } from "./json.ts";
+import { didYouMean } from "./nearest.ts";
+import { progressText } from "./progress.ts";
+import type { Column } from "./table.ts";
+import { stateStyle } from "./text.ts";
+
+export interface RunColumn extends Column<RunJson> {
+  value(run: RunJson): string | number | null;
+}
+
+export interface RunColumnsContext {
+  now: number;
+  /** What a run's id is shortened to. */
+  shortId(id: string): string;
+}
+
+export const DEFAULT_COLUMNS = ["run", "name", "state", "gpus", "elapsed", "steps", "rate", "reward", "note"] as const;
+export const WIDE_COLUMNS = [
+  "run_id",
+  "name",
+  "state",
+  "attempt",
+  "priority",
+  "gpus",
+  "tags",
+  "submitted",
+  "elapsed",
+  "episodes",
+  "steps",
+  "rate",
+  "reward",
+  "last_record",
+  "backlog",
+  "note",
+] as const;
+
+const ms = (time: string | null) => time === null ? null : Date.parse(time);
+
+/** Milliseconds the present (or last) attempt has run; null before its start. */
+export function elapsedMs(run: RunJson, now: number): number | null {
+  const start = ms(run.started_at);
+  return start === null ? null : Math.max(0, (ms(run.finished_at) ?? now) - start);
+}
+
+/** Journal bytes that are not stored yet. */
+export function backlog(run: RunJson): number {
+  return Math.max(0, run.telemetry.journal_size - run.telemetry.journal_position);
+}
+
+/** The one thing worth knowing of a run in its present state. */
+export function note(run: RunJson): string {
+  if (run.state === "INIT") {
+    const place = run.queue_position === null ? "" : `#${run.queue_position} in the queue`;
+    const what = run.waiting_for === null ? "" : `waits for ${run.waiting_for}`;
+    return [place, what].filter((t) => t !== "").join(", ");
+  }
+  if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
+  if (run.cancel_requested) return "being cancelled";
+  const progress = run.max_steps === null ? "" : progressText(progressOf(run));
+  return [progress, run.state === "PAUSED" ? run.reason ?? "" : ""].filter((t) => t !== "").join(" ");
+}
+
+export function progressOf(run: RunJson) {
+  return {
+    state: run.state,
+    steps: run.telemetry.steps,
+    maxSteps: run.max_steps ?? 0,
+    stepsPerSecond: run.telemetry.steps_per_second,
+  };
+}
+
+export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
+  const time = (name: string, at: (run: RunJson) => string | null): RunColumn => ({
+    name,
+    value: at,
+    text: (run) => at(run) === null ? "" : localTime(ms(at(run))!),
+  });
+  const figure = (name: string, value: (run: RunJson) => number | null, text: (n: number) => string): RunColumn => ({
+    name,
+    align: "right",
+    value,
+    text: (run) => {
+      const n = value(run);
+      return n === null ? "" : text(n);
+    },
+  });
+  return [
+    { name: "run", value: (r) => r.run_id, text: (r) => shortId(r.run_id) },
+    { name: "run_id", value: (r) => r.run_id, text: (r) => r.run_id },
+    { name: "name", shrinkTo: 8, value: (r) => r.name, text: (r) => r.name },
+    { name: "state", value: (r) => r.state, text: (r) => r.state, style: (r) => stateStyle(r.state) },
+    { name: "outcome", value: (r) => r.outcome, text: (r) => r.outcome ?? "" },
+    { name: "reason", shrinkTo: 10, value: (r) => r.reason, text: (r) => r.reason ?? "" },
+    {
+      name: "attempt",
+      align: "right",
+      value: (r) => r.attempt,
+      text: (r) => r.max_attempts > 1 ? `${r.attempt}/${r.max_attempts}` : String(r.attempt),
+    },
+    figure("priority", (r) => r.priority, String),
+    figure("queue", (r) => r.queue_position, String),
+    {
+      name: "gpus",
+      value: (r) => r.gpu_slots.join(" "),
+      text: (r) => r.gpu_slots.length > 0 ? r.gpu_slots.join(",") : r.gpus_requested > 0 ? `(${r.gpus_requested})` : "",
+    },
+    { name: "tags", shrinkTo: 8, value: (r) => r.tags.join(" "), text: (r) => r.tags.join(",") },
+    time("submitted", (r) => r.submitted_at),
+    time("started", (r) => r.started_at),
+    time("finished", (r) => r.finished_at),
+    figure("elapsed", (r) => elapsedMs(r, now), duration),
+    figure("episodes", (r) => r.telemetry.episodes, count),
+    figure("steps", (r) => r.telemetry.steps, count),
+    figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, (n) => n === 0 ? "" : rate(n)),
+    figure("reward", (r) => r.telemetry.mean_reward_100, number),
+    {
+      name: "last_record",
+      align: "right",
+      value: (r) => r.telemetry.last_record_at,
+      text: (r) => r.telemetry.last_record_at === null ? "" : ago(ms(r.telemetry.last_record_at), now),
+    },
+    figure("backlog", backlog, (n) => n === 0 ? "" : bytes(n)),
+    figure("exit_code", (r) => r.exit_code, String),
+    figure("max_steps", (r) => r.max_steps, compact),
+    { name: "directory", value: (r) => r.directory, text: (r) => r.directory },
+    { name: "note", shrinkTo: 10, value: note, text: note },
+  ];
+}
+
+/** The columns called `names`. @throws {MosaicError} `invalid_argument` naming the one that is none. */
+export function chooseColumns(names: readonly string[], all: RunColumn[]): RunColumn[] {
+  return names.map((name) => {
+    const column = all.find((c) => c.name === name.toLowerCase().replaceAll("-", "_"));
+    if (column !== undefined) return column;
+    const known = all.map((c) => c.name);
+    throw new MosaicError("invalid_argument", `there is no column "${name}".${didYouMean(name, known)}`, {
+      hint: `Columns: ${known.join(", ")}.`,
+    });
+  });
+}
+
+/** Sorted by a column's plain value, nulls last; "-name" is descending. */
+export function sortRuns(runs: RunJson[], by: string, all: RunColumn[]): RunJson[] {
+  const descending = by.startsWith("-");
+  const [column] = chooseColumns([descending ? by.slice(1) : by], all);
+  return [...runs].sort((a, b) => {
+    const [x, y] = [column!.value(a), column!.value(b)];
+    if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
+    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+    return descending ? -order : order;
+  });
+}

@@ -1,0 +1,111 @@
+/** What `mosaic show` prints for a person. */
+import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
+import type { ArtifactJson, RunDetailJson } from "./json.ts";
+import { progressText } from "./progress.ts";
+import { backlog, elapsedMs, progressOf } from "./runs_table.ts";
+import { facts, table } from "./table.ts";
+import { harmless, paint, stateStyle } from "./text.ts";
+
+export interface ShownRun extends RunDetailJson {
+  artifacts: ArtifactJson[];
+}
+
+export function showText(run: ShownRun, { now, color }: { now: number; color: boolean }): string {
+  const ms = (at: string | null) => at === null ? null : Date.parse(at);
+  const elapsed = elapsedMs(run, now);
+  const { telemetry: t, capabilities: c } = run;
+  const headline = `${paint(harmless(run.name), "bold", color)}  ${paint(run.state, stateStyle(run.state), color)}\n`;
+  const waits = [
+    run.queue_position === null ? "" : `#${run.queue_position} in the queue`,
+    run.waiting_for === null ? "" : `for ${run.waiting_for}`,
+  ].filter((part) => part !== "").join(", ");
+  const main = facts([
+    ["run", run.run_id],
+    ["outcome", run.outcome ?? ""],
+    ["reason", run.reason ?? ""],
+    ["hint", run.hint ?? ""],
+    ["exit", run.exit_signal ?? (run.exit_code === null ? "" : String(run.exit_code))],
+    ["waits", waits],
+    ["progress", run.max_steps === null ? "" : progressText(progressOf(run), 20)],
+    ["attempt", run.max_attempts > 1 || run.attempt > 1 ? `${run.attempt} of ${run.max_attempts}` : ""],
+    ["tags", run.tags.join(", ")],
+    ["priority", run.priority === 0 ? "" : String(run.priority)],
+    ["gpus", gpus(run)],
+    ["rate limit", run.max_rate_hz === null ? "" : `${run.max_rate_hz} steps/s`],
+    ["submitted", run.submitted_at === null ? "" : localTime(ms(run.submitted_at)!)],
+    ["started", run.started_at === null ? "" : localTime(ms(run.started_at)!)],
+    ["finished", run.finished_at === null ? "" : localTime(ms(run.finished_at)!)],
+    ["elapsed", elapsed === null ? "" : duration(elapsed)],
+    ["heartbeat", run.outcome !== null || run.last_heartbeat === null ? "" : ago(ms(run.last_heartbeat), now)],
+    ["worker", worker(run)],
+    ["speaks", c === null ? "" : `${c.worker_kind} ${c.proto_version}, ${c.schema_id} v${c.schema_version}`],
+    ["can", c === null ? "" : abilities(c)],
+    ["directory", run.directory],
+    ["digest", run.digest],
+  ], color);
+  const telemetry = facts([
+    ["steps", `${count(t.steps)}${t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""}`],
+    ["episodes", count(t.episodes)],
+    ["reward", t.mean_reward_100 === null ? "" : `${number(t.mean_reward_100)} (mean of the last 100 episodes)`],
+    ["events", t.events === 0 ? "" : count(t.events)],
+    ["last record", t.last_record_at === null ? "" : ago(ms(t.last_record_at), now)],
+    ["journal", t.journal_size === 0 ? "" : bytes(t.journal_size)],
+    ["not stored yet", backlog(run) === 0 ? "" : bytes(backlog(run))],
+    ["other lines", t.other_lines === 0 ? "" : count(t.other_lines)],
+    ["malformed lines", t.malformed_lines === 0 ? "" : count(t.malformed_lines)],
+    ...Object.entries(t.violations).map(([rule, n]) => ["violations", `${count(n)} × ${rule}`] as const),
+  ], color);
+  const options = { width: undefined, color, heading: false };
+  const states = table(
+    [
+      { name: "at", text: (s) => s.at === null ? "" : localTime(ms(s.at)!) },
+      { name: "attempt", text: (s) => `#${s.attempt}` },
+      { name: "state", text: (s) => s.to, style: (s) => stateStyle(s.to) },
+      { name: "event", text: (s) => s.reason ?? s.event },
+    ],
+    run.transitions,
+    options,
+  );
+  const artifacts = table(
+    [
+      { name: "kind", text: (a) => a.kind },
+      { name: "bytes", align: "right", text: (a) => bytes(a.bytes) },
+      { name: "step", align: "right", text: (a) => a.step === null ? "" : `step ${count(a.step)}` },
+      { name: "path", text: (a) => a.path },
+    ],
+    run.artifacts,
+    options,
+  );
+  return [
+    headline,
+    main,
+    section("Telemetry", telemetry, color),
+    section("States", states, color),
+    run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
+    run.stderr_tail.length === 0
+      ? ""
+      : section("Last lines of its error output", run.stderr_tail.map((l) => `${harmless(l)}\n`).join(""), color),
+  ].join("");
+}
+
+function section(title: string, body: string, color: boolean): string {
+  return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;
+}
+
+function gpus(run: RunDetailJson): string {
+  if (run.gpu_slots.length > 0) return run.gpu_slots.join(", ");
+  return run.gpus_requested > 0 ? `${run.gpus_requested} requested` : "";
+}
+
+function worker(run: RunDetailJson): string {
+  const pids = [
+    run.worker_pid === null ? "" : `pid ${run.worker_pid}`,
+    run.proxy_pid === null ? "" : `proxy ${run.proxy_pid}`,
+  ].filter((p) => p !== "").join(", ");
+  return [run.worker_id ?? "", pids === "" ? "" : `(${pids})`].filter((p) => p !== "").join(" ");
+}
+
+function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
+  const can = [c.supports_pause ? "pause by itself" : "", c.supports_checkpoint ? "save checkpoints" : ""];
+  return can.filter((a) => a !== "").join(", ");
+}

@@ -1,0 +1,135 @@
+/** What `steps`, `episodes`, `metrics` and `events --worker` do: read a run's records, and print them. */
+import type { Command } from "commander";
+import { Mosaic, type Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Context } from "./context.ts";
+import { EXIT } from "./exit.ts";
+import { connectionFlags, connectionOptions, type Format, outputOption, wholeNumber } from "./flags.ts";
+import { interruptible } from "./interrupt.ts";
+import { Link } from "./link.ts";
+import { FIELDS, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
+import { csv, csvLine, table } from "./table.ts";
+
+/** A table without --since, --limit or --tail shows this many of the newest records. */
+const TABLE_TAIL = 20;
+const FOLLOW_PATIENCE_MS = 120_000;
+
+export function telemetryOptions(command: Command): Command {
+  command
+    .option("-f, --follow", "go on as records arrive, until the run has ended")
+    .option("--since <seq>", "records after this seq", wholeNumber())
+    .option("-n, --limit <n>", "at most so many", wholeNumber(1))
+    .option("--tail <n>", "the newest so many (and with --follow, what comes after)", wholeNumber());
+  return connectionOptions(outputOption(command, ["table", "jsonl", "json", "csv"]));
+}
+
+export interface TelemetryQuery {
+  run: string;
+  kind: Kind;
+  /** Only records of which this holds; they are parsed for it. */
+  where?: (record: TelemetryRecord) => boolean;
+}
+
+/** Prints the records that the flags ask for; gives the exit code. */
+export async function printTelemetry(
+  context: Context,
+  { run: ref, kind, where }: TelemetryQuery,
+  flags: Record<string, unknown>,
+): Promise<number> {
+  const follow = flags["follow"] === true;
+  const format = flags["output"] as Format;
+  return await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
+    using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+    const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+    const since = sinceOf(flags, format, countOf(run, kind));
+    const limit = Number(flags["limit"] ?? 0);
+    const batches = link.resumed(
+      Mosaic.method.streamTelemetry,
+      (sinceSeq) => ({ run: run.runId, kind, sinceSeq, follow, limit: BigInt(left(limit, Number(sinceSeq) - since)) }),
+      (batch) => batch.lastSeq,
+      BigInt(since),
+      signal,
+      async (at) => countOf(await link.unary(Mosaic.method.getRun, { run: run.runId }, signal), kind) > Number(at),
+    );
+    const printer = new Printer(context, kind, format, follow);
+    for await (const { jsonl } of batches) {
+      if (format === "jsonl" && where === undefined) context.out.writeBytes(jsonl);
+      else printer.print(parseLines(jsonl).filter(where ?? (() => true)));
+    }
+    printer.end();
+    return EXIT.ok;
+  });
+}
+
+/** Of `limit` records (0: no limit) those that are still wanted after `seen`; a stream is only reopened while some are. */
+function left(limit: number, seen: number): number {
+  return limit === 0 ? 0 : Math.max(1, limit - seen);
+}
+
+/** The seq before the first record wanted. */
+export function sinceOf(flags: Record<string, unknown>, format: Format, head: number): number {
+  if (flags["since"] !== undefined) return Number(flags["since"]);
+  if (flags["tail"] !== undefined) return Math.max(0, head - Number(flags["tail"]));
+  if (format === "table" && flags["limit"] === undefined) return Math.max(0, head - TABLE_TAIL);
+  return 0;
+}
+
+/** Records of the kind so far, where the run tells; metrics it does not count. */
+function countOf(run: Run, kind: Kind): number {
+  return kind === "metrics" ? 0 : Number(run.telemetry?.[kind] ?? 0);
+}
+
+class Printer {
+  readonly #context: Context;
+  readonly #kind: Kind;
+  readonly #format: Format;
+  readonly #follow: boolean;
+  #held: TelemetryRecord[] = [];
+  #begun = false;
+
+  constructor(context: Context, kind: Kind, format: Format, follow: boolean) {
+    this.#context = context;
+    this.#kind = kind;
+    this.#format = format;
+    this.#follow = follow;
+  }
+
+  print(records: TelemetryRecord[]): void {
+    const { out } = this.#context;
+    switch (this.#format) {
+      case "jsonl":
+        return out.write(records.map((r) => `${JSON.stringify(r)}\n`).join(""));
+      case "csv": {
+        const fields = FIELDS[this.#kind];
+        if (!this.#begun) out.write(csv(fields, []));
+        this.#begun = true;
+        return out.write(records.map((r) => csvLine(fields.map((f) => r[f]))).join(""));
+      }
+      case "json":
+        if (records.length === 0) return;
+        out.write(`${this.#begun ? ",\n" : "[\n"}${records.map((r) => JSON.stringify(r)).join(",\n")}`);
+        this.#begun = true;
+        return;
+      default:
+        // A whole table is aligned as one; one that is followed is written as it comes.
+        this.#held.push(...records);
+        if (this.#follow || this.#held.length >= 1000) this.#flushTable();
+    }
+  }
+
+  end(): void {
+    if (this.#format === "json") this.#context.out.write(this.#begun ? "\n]\n" : "[]\n");
+    if (this.#format === "csv" && !this.#begun) this.print([]);
+    if (this.#format !== "table") return;
+    this.#flushTable();
+    if (!this.#begun) this.#context.out.write(`No ${this.#kind}.\n`);
+  }
+
+  #flushTable(): void {
+    if (this.#held.length === 0) return;
+    const { isTty, width, color } = this.#context.terminal;
+    const options = { width: isTty ? width : undefined, color, heading: !this.#begun };
+    this.#context.out.write(table(recordColumns(this.#kind), this.#held, options));
+    this.#held = [];
+    this.#begun = true;
+  }
+}

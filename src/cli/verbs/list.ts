@@ -1,0 +1,143 @@
+/** `mosaic list` */
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Command } from "commander";
+import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import {
+  commaSeparated,
+  connectionFlags,
+  connectionOptions,
+  type Format,
+  FORMATS,
+  momentValue,
+  outputOption,
+  repeated,
+  wholeNumber,
+} from "../flags.ts";
+import { shortIds } from "../format.ts";
+import { interruptible } from "../interrupt.ts";
+import { type RunJson, runJson } from "../json.ts";
+import { Link, pause } from "../link.ts";
+import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
+import { parseStates } from "../states.ts";
+import { csv, table } from "../table.ts";
+
+const PAGE = 1000;
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description("Lists runs, newest first.")
+    .option("-s, --state <states>", "only these states (comma-separated; also: live, ended, queued, running, failed)")
+    .option("-n, --name <text>", "only names that contain this")
+    .option("-t, --tag <tag>", "only runs with this tag, may be repeated", repeated)
+    .option("--since <when>", "only submitted since: a duration ago (2h) or a time")
+    .option("-l, --limit <n>", "at most so many", wholeNumber(1))
+    .option("--sort <column>", "sort by a column; -column is descending")
+    .option("-c, --columns <names>", "these columns (comma-separated)")
+    .option("-q, --quiet", "print run ids only")
+    .option("-w, --watch [seconds]", "print again every so many seconds (default: 2)");
+  connectionOptions(outputOption(command, FORMATS))
+    .addHelpText(
+      "after",
+      manual({
+        details: `Columns:\n  ${
+          runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ").replace(/(.{70,90}), /g, "$1,\n  ")
+        }`,
+        examples: [
+          ["mosaic list --state live", "what is running or waits"],
+          ["mosaic list -s failed --since 1d -c run,name,reason", "what failed since yesterday, and why"],
+          ["mosaic list -o json | jq -r '.[] | select(.tags|index(\"sweep\")) | .run_id'", "ids for a script"],
+          ["mosaic list --watch", "a live table; mosaic top is the full-screen one"],
+        ],
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      const watch = flags["watch"];
+      using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+      if (watch === undefined) {
+        context.out.write(render(await fetchRuns(link, context, flags), flags, context));
+        return;
+      }
+      const seconds = watch === true ? 2 : wholeNumber(1)(String(watch));
+      result.code = await interruptible(context, "", async (signal) => {
+        while (!signal.aborted) {
+          const text = render(await fetchRuns(link, context, flags, signal), flags, context);
+          // A terminal is drawn over from its upper left corner; elsewhere the tables follow each other.
+          context.out.write(context.terminal.isTty ? `\x1b[H\x1b[J${text}` : text);
+          await pause(seconds * 1000, signal);
+        }
+        return 0;
+      });
+    });
+}
+
+/** All pages, as far as --limit goes. */
+async function fetchRuns(
+  link: Link,
+  context: Context,
+  flags: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<Run[]> {
+  const limit = Number(flags["limit"] ?? Infinity);
+  const since = flags["since"];
+  const runs: Run[] = [];
+  for (let pageToken = ""; runs.length < limit;) {
+    const page = await link.unary(Mosaic.method.listRuns, {
+      states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
+      nameContains: String(flags["name"] ?? ""),
+      tags: (flags["tag"] as string[] | undefined) ?? [],
+      limit: Math.min(PAGE, limit - runs.length),
+      pageToken,
+      ...(since === undefined ? {} : { submittedSince: timestampFromMs(momentValue(String(since), context.now())) }),
+    }, signal);
+    runs.push(...page.runs);
+    pageToken = page.nextPageToken;
+    if (pageToken === "") break;
+  }
+  return runs;
+}
+
+function render(found: Run[], flags: Record<string, unknown>, context: Context): string {
+  return renderRuns(found.map(runJson), {
+    format: flags["output"] as Format,
+    quiet: flags["quiet"] === true,
+    columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
+    sort: typeof flags["sort"] === "string" ? flags["sort"] : undefined,
+  }, context);
+}
+
+export interface ListRendering {
+  format: Format;
+  quiet: boolean;
+  columns: string[] | undefined;
+  sort: string | undefined;
+}
+
+export function renderRuns(
+  found: RunJson[],
+  { format, quiet, columns: chosen, sort }: ListRendering,
+  { now, terminal }: Pick<Context, "now" | "terminal">,
+): string {
+  const ids = shortIds(found.map((r) => r.run_id));
+  const all = runColumns({ now: now(), shortId: (id) => ids.get(id)! });
+  const runs = sort === undefined ? found : sortRuns(found, sort, all);
+  if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
+  const columns = (standard: readonly string[]): RunColumn[] => chooseColumns(chosen ?? standard, all);
+  switch (format) {
+    case "json":
+      return `${JSON.stringify(runs, null, 2)}\n`;
+    case "jsonl":
+      return runs.map((r) => `${JSON.stringify(r)}\n`).join("");
+    case "csv": {
+      const shown = columns(WIDE_COLUMNS);
+      return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
+    }
+    default:
+      if (runs.length === 0) return "No runs.\n";
+      return table(columns(format === "wide" ? WIDE_COLUMNS : DEFAULT_COLUMNS), runs, {
+        width: terminal.isTty && format !== "wide" ? terminal.width : undefined,
+        color: terminal.color,
+      });
+  }
+}

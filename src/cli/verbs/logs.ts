@@ -1,0 +1,68 @@
+/** `mosaic logs` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
+import { count } from "../format.ts";
+import { interruptible } from "../interrupt.ts";
+import { Link } from "../link.ts";
+
+const FOLLOW_PATIENCE_MS = 120_000;
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Prints what the worker of the newest attempt wrote, byte for byte. A live viewer gets at most a bounded number of " +
+        "lines a second; what is left out is told on stderr, and the file has it all.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .option("-f, --follow", "go on as it writes, until the run has ended")
+    .option("--stderr", "its error output instead of its standard output")
+    .option("-n, --tail <n>", "only the last so many lines", wholeNumber(1))
+    .option("--since-offset <bytes>", "from this byte of the file", wholeNumber());
+  connectionOptions(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic logs @last --stderr --tail 50", "why it failed"],
+          ["mosaic logs @last -f", "as it writes"],
+        ],
+      }),
+    )
+    .action(async (ref: string, flags: Record<string, unknown>) => {
+      const follow = flags["follow"] === true;
+      result.code = await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
+        using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+        const { runId } = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+        const tail = Number(flags["tail"] ?? 0);
+        let opened = false;
+        const chunks = link.resumed(
+          Mosaic.method.streamLogs,
+          (sinceOffset) => {
+            const tailLines = opened ? 0 : tail;
+            opened = true;
+            return {
+              run: runId,
+              stream: flags["stderr"] === true ? "stderr" : "stdout",
+              sinceOffset,
+              tailLines,
+              follow,
+            };
+          },
+          (chunk) => chunk.nextOffset,
+          BigInt(Number(flags["sinceOffset"] ?? 0)),
+          signal,
+        );
+        for await (const chunk of chunks) {
+          context.out.writeBytes(chunk.text);
+          if (chunk.suppressedLines > 0n) {
+            context.err.write(`mosaic: ${count(Number(chunk.suppressedLines))} lines left out\n`);
+          }
+        }
+        return EXIT.ok;
+      });
+    });
+}

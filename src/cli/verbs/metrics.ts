@@ -1,0 +1,78 @@
+/** `mosaic metrics` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { sparkline } from "../chart.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
+import { count, number } from "../format.ts";
+import { Link } from "../link.ts";
+import { csv, table } from "../table.ts";
+import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
+
+const SPARK_WIDTH = 24;
+
+export interface SeriesJson {
+  name: string;
+  points: number;
+  last: number | null;
+}
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Lists a run's metric series (every numeric field that its records brought, besides episode_reward and " +
+        "episode_length), or prints their points.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .argument("[name...]", "only these series")
+    .option("--points", "print the points themselves; --follow, --since, --limit and --tail imply it");
+  telemetryOptions(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic metrics @last", "each series with its last value and its curve"],
+          ["mosaic metrics @last policy_loss --points -o csv", "the points of one"],
+          ["mosaic plot @last policy_loss", "draw it"],
+        ],
+      }),
+    )
+    .action(async (run: string, names: string[], flags: Record<string, unknown>) => {
+      if (["points", "follow", "since", "limit", "tail"].some((flag) => flags[flag] !== undefined)) {
+        const where = names.length === 0 ? {} : {
+          where: (record: Record<string, unknown>) => names.includes(String(record["name"])),
+        };
+        result.code = await printTelemetry(context, { run, kind: "metrics", ...where }, flags);
+        return;
+      }
+      using link = await Link.open(context, connectionFlags(flags));
+      const { series } = await link.unary(Mosaic.method.listSeries, { run });
+      const found: SeriesJson[] = series
+        .map((s) => ({ name: s.name, points: Number(s.points), last: s.last ?? null }))
+        .filter((s) => names.length === 0 || names.includes(s.name));
+      const format = flags["output"] as Format;
+      if (format === "json") context.out.write(`${JSON.stringify(found, null, 2)}\n`);
+      else if (format === "jsonl") context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
+      else if (format === "csv") {
+        context.out.write(csv(["name", "points", "last"], found.map((s) => [s.name, s.points, s.last])));
+      } else if (found.length === 0) context.out.write("No series.\n");
+      else {
+        const curves = new Map<string, string>();
+        for (const { name } of found) {
+          const { buckets } = await link.unary(Mosaic.method.getSeries, { run, name, buckets: SPARK_WIDTH });
+          curves.set(name, sparkline(buckets.map((b) => b.mean), SPARK_WIDTH));
+        }
+        context.out.write(table<SeriesJson>(
+          [
+            { name: "series", shrinkTo: 16, text: (s) => s.name },
+            { name: "points", align: "right", text: (s) => count(s.points) },
+            { name: "last", align: "right", text: (s) => s.last === null ? "" : number(s.last) },
+            { name: "curve", text: (s) => curves.get(s.name)!, style: () => "green" },
+          ],
+          found,
+          { width: context.terminal.isTty ? context.terminal.width : undefined, color: context.terminal.color },
+        ));
+      }
+    });
+}

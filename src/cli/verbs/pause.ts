@@ -1,0 +1,24 @@
+/** `mosaic pause` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { controlArguments, forEachRun } from "./control.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command.description(
+    "Holds runs. A worker that supports it is asked on its standard input and acknowledges; any other is stopped as a " +
+      "process group (SIGSTOP). A held run keeps its GPUs; the time does not count towards heartbeat and stall limits.",
+  );
+  controlArguments(command)
+    .addHelpText("after", manual({ examples: [["mosaic pause @last", "hold the newest run"]] }))
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      result.code = await forEachRun(
+        context,
+        refs,
+        flags,
+        (link, run) => link.unary(Mosaic.method.pauseRun, { run }),
+        (run) => run.state,
+      );
+    });
+}

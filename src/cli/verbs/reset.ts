@@ -1,0 +1,32 @@
+/** `mosaic reset` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { controlArguments, forEachRun } from "./control.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description("Stops runs where they live and starts them again: from a checkpoint, or from their seed.")
+    .option("--from <checkpoint>", "path of the checkpoint to start from (default: none, from the seed)");
+  controlArguments(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic reset @last", "start again from the seed"],
+          ["mosaic reset @last --from checkpoints/episode-000050.json", "start again from there"],
+        ],
+      }),
+    )
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      const fromCheckpoint = String(flags["from"] ?? "");
+      result.code = await forEachRun(
+        context,
+        refs,
+        flags,
+        (link, run) => link.unary(Mosaic.method.resetRun, { run, fromCheckpoint }),
+        (run) => `${run.state}, attempt ${run.attempt}`,
+      );
+    });
+}

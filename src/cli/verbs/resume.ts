@@ -1,0 +1,29 @@
+/** `mosaic resume` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { controlArguments, forEachRun } from "./control.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command.description("Lets paused runs go on.");
+  controlArguments(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic resume @last", "let the newest run go on"],
+          ["mosaic list -q -s paused | xargs mosaic resume", "let all go on"],
+        ],
+      }),
+    )
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      result.code = await forEachRun(
+        context,
+        refs,
+        flags,
+        (link, run) => link.unary(Mosaic.method.resumeRun, { run }),
+        (run) => run.state,
+      );
+    });
+}

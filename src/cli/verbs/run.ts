@@ -1,0 +1,69 @@
+/** `mosaic run -- COMMAND` */
+import type { Command } from "commander";
+import { resolve } from "node:path";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { commandConfig, resolveProgram } from "../command_config.ts";
+import { connectionOptions, decimal, durationValue, outputOption, repeated, wholeNumber } from "../flags.ts";
+import { FOLLOW_EXITS, submit } from "./submit.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Runs a command as a training run, without writing a config: any program that prints telemetry as JSON lines, or " +
+        "none. It starts in the present directory. Each call is a run of its own. Prints the run's id.",
+    )
+    .usage("[options] -- COMMAND [ARGUMENTS]")
+    .argument("<command...>", "the program and its arguments")
+    .option("-f, --follow", "print the run's events until it ends, and exit by its outcome")
+    .option("-n, --name <name>", "the run's name (default: from the command)")
+    .option("--gpus <n>", "GPUs it needs", wholeNumber())
+    .option("-e, --env <name=value>", "a variable of its environment; NAME alone passes yours on", repeated)
+    .option("-t, --tag <tag>", "a tag, may be repeated", repeated)
+    .option("--priority <n>", "higher starts earlier (default: 0)", wholeNumber(-1_000_000))
+    .option("--cwd <dir>", "where it starts (default: the present directory)")
+    .option("--max-steps <n>", "end it after this many steps", wholeNumber(1))
+    .option("--max-duration <duration>", "end it after this time, as in 90m", durationValue)
+    .option("--stall-timeout <duration>", "fault it when it says nothing for this long", durationValue)
+    .option("--attempts <n>", "start it again when it fails, so many attempts in all", wholeNumber(1))
+    .option("--backoff <seconds>", "before the second attempt, doubled for each further one", decimal(0))
+    .option("--supports-pause", "it takes pause and resume as JSON lines on standard input")
+    .option("--worker-id <id>", "the worker's name in log files and records")
+    .option("--dry-run", "print the config instead of submitting it");
+  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic run --follow -- python train.py --lr 3e-4", "train, watch, exit by the outcome"],
+          ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "queue it for a GPU"],
+          ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
+        ],
+        exits: FOLLOW_EXITS,
+      }),
+    )
+    .action(async (words: string[], flags: Record<string, unknown>) => {
+      const cwd = resolve(String(flags["cwd"] ?? "."));
+      const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
+      const config = commandConfig([program, ...words.slice(1)], {
+        ...flags,
+        cwd,
+        nonce: crypto.randomUUID(),
+        env: context.env,
+      }, flags["env"] as string[] | undefined);
+      if (flags["dryRun"] === true) {
+        context.out.write(`${JSON.stringify(config, null, 2)}\n`);
+        return;
+      }
+      result.code = await submit(context, JSON.stringify(config), flags);
+    });
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    const { isFile, mode } = Deno.statSync(path);
+    return isFile && ((mode ?? 0o111) & 0o111) !== 0;
+  } catch {
+    return false;
+  }
+}

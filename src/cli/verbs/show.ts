@@ -1,0 +1,45 @@
+/** `mosaic show` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
+import { artifactJson, runDetailJson } from "../json.ts";
+import { Link } from "../link.ts";
+import { showText } from "../show_text.ts";
+
+export function define(command: Command, context: Context): void {
+  command
+    .description(
+      "Shows all that is known of a run: state and why, its processes, telemetry counts, GPUs, states it went through, " +
+        "artifacts, and the last lines of its error output.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .option("--config", "print its config instead, as it was stored");
+  connectionOptions(outputOption(command, ["table", "json"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic show @last", "the newest run"],
+          ["mosaic show 01K9ZQ -o json | jq .transitions", "the states it went through"],
+          ["mosaic show @last --config | jq '.metadata.worker.config.seed = 2' | mosaic submit -", "run it again"],
+        ],
+      }),
+    )
+    .action(async (ref: string, flags: Record<string, unknown>) => {
+      using link = await Link.open(context, connectionFlags(flags));
+      const run = await link.unary(Mosaic.method.getRun, { run: ref });
+      if (flags["config"] === true) {
+        context.out.write(`${JSON.stringify(JSON.parse(run.configJson), null, 2)}\n`);
+        return;
+      }
+      const { artifacts } = await link.unary(Mosaic.method.listArtifacts, { run: run.runId });
+      const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
+      context.out.write(
+        flags["output"] === "json"
+          ? `${JSON.stringify(detail, null, 2)}\n`
+          : showText(detail, { now: context.now(), color: context.terminal.color }),
+      );
+    });
+}

@@ -1,0 +1,33 @@
+/** `mosaic status` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
+import { hostJson } from "../json.ts";
+import { Link } from "../link.ts";
+import { statusPage } from "../status_text.ts";
+
+export function define(command: Command, context: Context): void {
+  command.description("Shows the daemon, its host and its GPU slots.");
+  connectionOptions(outputOption(command, ["table", "json"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic status", "is a daemon up, and what does it hold"],
+          ["mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'", "free GPU slots"],
+        ],
+        exits: "0 the daemon answers\n3 it does not",
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      using link = await Link.open(context, connectionFlags(flags));
+      const host = hostJson(await link.unary(Mosaic.method.getHost, {}));
+      context.out.write(
+        flags["output"] === "json"
+          ? `${JSON.stringify(host, null, 2)}\n`
+          : statusPage(host, { now: context.now(), color: context.terminal.color }),
+      );
+    });
+}

@@ -1,0 +1,32 @@
+/** `mosaic throttle` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { wholeNumber } from "../flags.ts";
+import { controlArguments, forEachRun } from "./control.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description("Holds runs to a number of steps a second.")
+    .requiredOption("--hz <n>", "steps a second; 0 lifts the limit", wholeNumber());
+  controlArguments(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic throttle @last --hz 500", "at most 500 steps a second"],
+          ["mosaic throttle @last --hz 0", "as fast as it goes"],
+        ],
+      }),
+    )
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      result.code = await forEachRun(
+        context,
+        refs,
+        flags,
+        (link, run) => link.unary(Mosaic.method.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
+        (run) => run.maxRateHz === 0 ? "is not throttled" : `is held to ${run.maxRateHz} steps/s`,
+      );
+    });
+}

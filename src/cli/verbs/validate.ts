@@ -1,0 +1,46 @@
+/** `mosaic validate` */
+import type { Command } from "commander";
+import { readConfig, violationsOf } from "../../config/config.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+import { outputOption } from "../flags.ts";
+import { readConfigText } from "./submit.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Checks a config without submitting it; no daemon is needed. Every violation is printed with its path.",
+    )
+    .argument("<file>", "the config, or - for standard input")
+    .option("--canonical", "print the canonical form, of which the digest is taken");
+  outputOption(command, ["table", "json"])
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic validate train.json", "print its digest, or what is wrong with it"],
+          ["mosaic validate --canonical train.json | sha256sum", "the digest, by other means"],
+        ],
+        exits: "0 valid\n2 not valid, or no such file",
+      }),
+    )
+    .action(async (file: string, flags: Record<string, unknown>) => {
+      const text = await readConfigText(file, context);
+      const violations = violationsOf(text);
+      const valid = violations.length === 0;
+      if (!valid) result.code = EXIT.usage;
+      const digest = valid ? readConfig(text).digest : null;
+      if (flags["output"] === "json") {
+        context.out.write(`${JSON.stringify({ valid, digest, violations }, null, 2)}\n`);
+      } else if (!valid) {
+        for (const { path, message } of violations) context.err.write(`${path} ${message}\n`);
+        context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
+      } else if (flags["canonical"] === true) {
+        // Without a newline: it is the text whose SHA-256 is the digest.
+        context.out.write(readConfig(text).canonicalJson);
+      } else {
+        context.out.write(`valid, digest ${digest}\n`);
+      }
+    });
+}

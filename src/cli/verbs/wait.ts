@@ -1,0 +1,75 @@
+/** `mosaic wait` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT, exitOfOutcome } from "../exit.ts";
+import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_ARGUMENT } from "../flags.ts";
+import { duration } from "../format.ts";
+import { untilEnded } from "../following.ts";
+import { interruptible } from "../interrupt.ts";
+import { runJson } from "../json.ts";
+import { Link } from "../link.ts";
+import { FOLLOW_PATIENCE_MS } from "./submit.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Waits until runs have ended, and exits by their outcome: by the first that did not succeed, in the order given. " +
+        "A failed run that is to be attempted again has not ended.",
+    )
+    .argument("<run...>", RUN_ARGUMENT)
+    .option("--timeout <duration>", "give up after this time, as in 30m", durationValue);
+  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic wait @last && ./deploy.sh", "go on when it has succeeded"],
+          ["mosaic wait --timeout 8h $(mosaic list -q -t sweep -s live)", "wait for a whole sweep"],
+        ],
+        exits: `0 all succeeded
+          1 one failed
+          4 no such run
+          5 one was cancelled
+          9 the time given by --timeout is over`,
+      }),
+    )
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      const timeout = flags["timeout"] === undefined ? undefined : Number(flags["timeout"]);
+      result.code = await interruptible(context, "the runs go on", async (interrupted) => {
+        using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+        const late = new AbortController();
+        const timer = timeout === undefined ? undefined : setTimeout(() => late.abort(), timeout);
+        const signal = AbortSignal.any([interrupted, late.signal]);
+        let code: number = EXIT.ok;
+        const ended: unknown[] = [];
+        try {
+          // All names are resolved first: "@last" may be another run later, and a misspelt one is told at once.
+          const ids: string[] = [];
+          for (const run of refs) ids.push((await link.unary(Mosaic.method.getRun, { run }, signal)).runId);
+          for (const id of ids) {
+            const run = await untilEnded(link, id, signal);
+            if (run === undefined) {
+              if (!interrupted.aborted) {
+                context.err.write(`mosaic: run ${id} has not ended after ${duration(timeout!)}\n`);
+              }
+              return EXIT.timedOut;
+            }
+            code ||= exitOfOutcome(run.outcome);
+            if (flags["output"] === "table") {
+              context.out.write(`${run.runId}  ${run.state}${run.reason === "" ? "" : `: ${run.reason}`}\n`);
+            } else if (flags["output"] === "jsonl") {
+              context.out.write(`${JSON.stringify(runJson(run))}\n`);
+            } else {
+              ended.push(runJson(run));
+            }
+          }
+        } finally {
+          clearTimeout(timer);
+        }
+        if (flags["output"] === "json") context.out.write(`${JSON.stringify(ended, null, 2)}\n`);
+        return code;
+      });
+    });
+}
