@@ -129,7 +129,7 @@ const SILENCE_MS = 15_000;
 
 /** Looks, after each stretch of silence, whether it is one that should not be. */
 class Watchdog {
-  readonly #timer: number;
+  readonly #timer: ReturnType<typeof setInterval>;
   #fed = true;
 
   constructor(suspect: () => Promise<boolean>, onStuck: () => void) {

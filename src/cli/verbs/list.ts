@@ -36,7 +36,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--sort <column>", "sort by a column; -column is descending")
     .option("-c, --columns <names>", "these columns (comma-separated)")
     .option("-q, --quiet", "print run ids only")
-    .option("-w, --watch [seconds]", "print again every so many seconds (default: 2)");
+    .option("-w, --watch [seconds]", "print again every so many seconds (default: 2)", wholeNumber(1));
   connectionOptions(outputOption(command, FORMATS))
     .addHelpText(
       "after",
@@ -59,7 +59,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(render(await fetchRuns(link, context, flags), flags, context));
         return;
       }
-      const seconds = watch === true ? 2 : wholeNumber(1)(String(watch));
+      const seconds = watch === true ? 2 : Number(watch);
       result.code = await interruptible(context, "", async (signal) => {
         while (!signal.aborted) {
           const text = render(await fetchRuns(link, context, flags, signal), flags, context);

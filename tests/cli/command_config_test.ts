@@ -1,0 +1,57 @@
+import { strict as assert } from "node:assert";
+import { commandConfig, environmentOf, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
+import { violationsOf } from "../../src/config/config.ts";
+
+Deno.test("run: the name comes from what is run", () => {
+  for (
+    const [words, name] of [
+      [["python", "-u", "train.py", "--lr", "1"], "train"],
+      [["/usr/bin/python3.11", "-m", "pkg.train"], "pkg"],
+      [["./bin/train.sh"], "train.sh"],
+      [["bash", "-c", "echo hi"], "echo hi"],
+      [["python"], "python"],
+      [["mosaic", "demo-worker"], "demo-worker"],
+      [["/"], "/"],
+    ] as const
+  ) assert.equal(nameOf(words), name);
+});
+
+Deno.test("run: a program is found as the caller's shell would find it", () => {
+  const there = (path: string) => path === "/b/python" || path === "/c/python";
+  assert.equal(resolveProgram("python", "/work", "/a:relative:/b:/c", there), "/b/python");
+  assert.equal(resolveProgram("nope", "/work", "/a:/b", there), "nope");
+  assert.equal(resolveProgram("./x/y", "/work", "/b", there), "/work/x/y");
+  assert.equal(resolveProgram("/abs", "/work", "/b", there), "/abs");
+});
+
+Deno.test("run: variables are given or passed on", () => {
+  const env = (name: string) => name === "HOME" ? "/me" : undefined;
+  assert.deepEqual(environmentOf(["A=1", "B=x=y", "HOME", "E="], env), { A: "1", B: "x=y", HOME: "/me", E: "" });
+  assert.throws(() => environmentOf(["NOPE"], env), /--env NOPE: it is not set here/);
+  assert.throws(() => environmentOf(["=x"], env), /--env =x/);
+});
+
+Deno.test("run: every option makes a config that is valid, and each call's config is another", () => {
+  const options = {
+    name: "n",
+    gpus: 2,
+    env: () => undefined,
+    tag: ["a"],
+    priority: -3,
+    cwd: "/work",
+    maxSteps: 10,
+    maxDuration: 90_500,
+    stallTimeout: 1500,
+    attempts: 3,
+    backoff: 0.5,
+    supportsPause: true,
+    workerId: "w",
+    nonce: "1",
+  };
+  const full = commandConfig(["/bin/echo", "-n", ""], options, ["A=1"]);
+  assert.deepEqual(violationsOf(JSON.stringify(full)), []);
+  assert.deepEqual(full["schedule"], { max_steps: 10, max_duration_seconds: 91, stall_timeout_seconds: 1.5 });
+  const least = (nonce: string) => commandConfig(["x"], { env: () => undefined, cwd: "/", nonce });
+  assert.deepEqual(violationsOf(JSON.stringify(least("1"))), []);
+  assert.notDeepEqual(least("1"), least("2"));
+});

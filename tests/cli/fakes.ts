@@ -1,0 +1,114 @@
+/** A terminal and a daemon for tests of the verbs: what is written is kept, what is asked is answered from a table. */
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Api } from "../../src/cli/api.ts";
+import type { Context } from "../../src/cli/context.ts";
+import { type Run, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+
+export const NOW = Date.parse("2025-11-22T14:00:00Z");
+export const ID_A = "01K9ABCDEFGHJKMNPQRSTVWXYZ";
+export const ID_B = "01K9ZZZZZZGHJKMNPQRSTVWXYZ";
+
+/** Handlers by method name: a message's fields (or a promise of them), or for streams an iterable of messages. */
+// deno-lint-ignore no-explicit-any -- each handler knows its own method's messages
+export type Answers = Record<string, (request: any, signal?: AbortSignal) => unknown>;
+
+export interface FakeWorld extends Context {
+  stdout(): string;
+  stderr(): string;
+  /** As Ctrl-C does. */
+  interrupt(): void;
+  connections: number;
+}
+
+export function fakeApi(answers: Answers): Api {
+  const handler = (name: string) => {
+    const found = answers[name];
+    if (found === undefined) throw new Error(`the test's daemon does not know ${name}`);
+    return found;
+  };
+  return {
+    async unary(method, request, options) {
+      return create(method.output, await handler(method.name)(request, options?.signal) as never);
+    },
+    async *stream(method, request, signal) {
+      const items = handler(method.name)(request, signal) as AsyncIterable<never> | Iterable<never>;
+      for await (const item of items) yield create(method.output, item);
+    },
+    close() {},
+  };
+}
+
+export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {}): FakeWorld {
+  let [stdout, stderr] = ["", ""];
+  const decoder = new TextDecoder();
+  const handlers = new Set<() => void>();
+  const world: FakeWorld = {
+    out: { write: (t) => void (stdout += t), writeBytes: (b) => void (stdout += decoder.decode(b)) },
+    err: { write: (t) => void (stderr += t), writeBytes: (b) => void (stderr += decoder.decode(b)) },
+    terminal: { isTty: false, width: 80, height: 24, color: false },
+    errIsTty: false,
+    connect: () => {
+      world.connections++;
+      return Promise.resolve(fakeApi(answers));
+    },
+    readInput: () => Promise.resolve(""),
+    onInterrupt(handler) {
+      handlers.add(handler);
+      return () => handlers.delete(handler);
+    },
+    env: () => undefined,
+    now: () => NOW,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    interrupt: () => handlers.forEach((h) => h()),
+    connections: 0,
+    ...overrides,
+  };
+  return world;
+}
+
+/** A run that trains; `fields` change it. */
+export function fakeRun(fields: MessageInitShape<typeof RunSchema> = {}): Run {
+  return create(RunSchema, {
+    runId: ID_A,
+    name: "cart-1",
+    state: "EXECUTING",
+    attempt: 1,
+    maxAttempts: 1,
+    gpusRequested: 2,
+    gpuSlots: [0, 1],
+    tags: ["sweep"],
+    digest: "ab".repeat(32),
+    submittedAt: timestampFromMs(NOW - 200_000),
+    startedAt: timestampFromMs(NOW - 187_000),
+    lastHeartbeat: timestampFromMs(NOW - 4000),
+    directory: "/state/trainer/runs/R",
+    workerId: "worker",
+    workerPid: 4242n,
+    proxyPid: 4241n,
+    maxSteps: 10_000n,
+    telemetry: {
+      steps: 6200n,
+      episodes: 80n,
+      events: 3n,
+      otherLines: 2n,
+      malformedLines: 1n,
+      violations: { "step: reward": 4n },
+      journalPosition: 900n,
+      journalSize: 1000n,
+      meanReward100: 77.5,
+      stepsPerSecond: 20,
+      lastRecordAt: timestampFromMs(NOW - 1000),
+    },
+    capabilities: {
+      workerKind: "telemetry_proxy",
+      protoVersion: "MOSAIC/1.0",
+      schemaId: "jsonl.telemetry",
+      schemaVersion: 1,
+      supportsPause: true,
+      supportsCheckpoint: false,
+    },
+    ...fields,
+  } as MessageInitShape<typeof RunSchema>);
+}

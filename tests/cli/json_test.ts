@@ -1,0 +1,142 @@
+/** The JSON contract: these shapes are what docs/cli.md promises. A change here is a change for every script. */
+import { strict as assert } from "node:assert";
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { artifactJson, eventJson, hostJson, runDetailJson, runJson } from "../../src/cli/json.ts";
+import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { fakeRun, ID_A, NOW } from "./fakes.ts";
+
+const RUN = {
+  run_id: ID_A,
+  name: "cart-1",
+  state: "EXECUTING",
+  outcome: null,
+  reason: null,
+  hint: null,
+  attempt: 1,
+  max_attempts: 1,
+  priority: 0,
+  queue_position: null,
+  waiting_for: null,
+  gpus_requested: 2,
+  gpu_slots: [0, 1],
+  tags: ["sweep"],
+  digest: "ab".repeat(32),
+  submitted_at: "2025-11-22T13:56:40.000Z",
+  started_at: "2025-11-22T13:56:53.000Z",
+  finished_at: null,
+  last_heartbeat: "2025-11-22T13:59:56.000Z",
+  exit_code: null,
+  exit_signal: null,
+  cancel_requested: false,
+  directory: "/state/trainer/runs/R",
+  max_steps: 10000,
+  max_rate_hz: null,
+  worker_id: "worker",
+  worker_pid: 4242,
+  proxy_pid: 4241,
+  telemetry: {
+    steps: 6200,
+    episodes: 80,
+    events: 3,
+    other_lines: 2,
+    malformed_lines: 1,
+    violations: { "step: reward": 4 },
+    journal_position: 900,
+    journal_size: 1000,
+    mean_reward_100: 77.5,
+    steps_per_second: 20,
+    last_record_at: "2025-11-22T13:59:59.000Z",
+  },
+  capabilities: {
+    worker_kind: "telemetry_proxy",
+    proto_version: "MOSAIC/1.0",
+    schema_id: "jsonl.telemetry",
+    schema_version: 1,
+    supports_pause: true,
+    supports_checkpoint: false,
+  },
+};
+
+Deno.test("json: a run", () => assert.deepEqual(runJson(fakeRun()), RUN));
+
+Deno.test("json: a run that has not said anything yet", () => {
+  const json = runJson(
+    create(RunSchema, { runId: ID_A, name: "n", state: "INIT", queuePosition: 2, waitingFor: "2 GPUs" }),
+  );
+  assert.deepEqual(Object.keys(json), Object.keys(RUN));
+  assert.deepEqual(Object.keys(json.telemetry), Object.keys(RUN.telemetry));
+  assert.deepEqual([json.queue_position, json.waiting_for, json.capabilities], [2, "2 GPUs", null]);
+  assert.equal(json.telemetry.mean_reward_100, null);
+});
+
+Deno.test("json: a run in full", () => {
+  const run = fakeRun({
+    transitions: [
+      { seq: 1n, toState: "INIT", event: "submit", attempt: 1, at: timestampFromMs(NOW) },
+      { seq: 2n, fromState: "INIT", toState: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1 },
+    ],
+    configJson: `{"run_name":"cart-1"}`,
+    stderrTail: ["boom"],
+  });
+  assert.deepEqual(runDetailJson(run), {
+    ...RUN,
+    transitions: [
+      { seq: 1, from: null, to: "INIT", event: "submit", reason: null, attempt: 1, at: "2025-11-22T14:00:00.000Z" },
+      { seq: 2, from: "INIT", to: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1, at: null },
+    ],
+    config: { run_name: "cart-1" },
+    stderr_tail: ["boom"],
+  });
+});
+
+Deno.test("json: an event, an artifact, the host", () => {
+  const event = { seq: 7n, runId: ID_A, runName: "cart-1", kind: "checkpoint", attempt: 1, dataJson: `{"step":10}` };
+  assert.deepEqual(eventJson(create(EventSchema, { ...event, at: timestampFromMs(NOW) })), {
+    seq: 7,
+    at: "2025-11-22T14:00:00.000Z",
+    run_id: ID_A,
+    run_name: "cart-1",
+    kind: "checkpoint",
+    attempt: 1,
+    data: { step: 10 },
+  });
+  const artifact = { path: "checkpoints/a.json", kind: "checkpoint", bytes: 12n, sha256: "00" };
+  assert.deepEqual(artifactJson(create(ArtifactSchema, artifact)), { ...artifact, bytes: 12, step: null, at: null });
+  const host = {
+    version: "0.1.0",
+    pid: 12n,
+    startedAt: timestampFromMs(NOW),
+    stateDir: "/state",
+    listen: "127.0.0.1:50055",
+    http: "127.0.0.1:8055",
+    gpus: [{ slot: 0, runId: ID_A, name: "H100" }, { slot: 1, runId: "", name: "H100" }],
+    cpus: 2,
+    loadAverage: [0.5, 1, 2],
+    memoryBytes: 100n,
+    memoryAvailableBytes: 50n,
+    diskBytes: 200n,
+    diskAvailableBytes: 20n,
+    telemetryBytes: 3n,
+    rssBytes: 4n,
+    runsByState: { EXECUTING: 1n },
+  };
+  assert.deepEqual(hostJson(create(HostResponseSchema, host)), {
+    version: "0.1.0",
+    pid: 12,
+    started_at: "2025-11-22T14:00:00.000Z",
+    state_dir: "/state",
+    listen: "127.0.0.1:50055",
+    http: "127.0.0.1:8055",
+    gpus: [{ slot: 0, run_id: ID_A, name: "H100" }, { slot: 1, run_id: null, name: "H100" }],
+    cpus: 2,
+    load_average: [0.5, 1, 2],
+    memory_bytes: 100,
+    memory_available_bytes: 50,
+    disk_bytes: 200,
+    disk_available_bytes: 20,
+    telemetry_bytes: 3,
+    rss_bytes: 4,
+    runs_by_state: { EXECUTING: 1 },
+  });
+});

@@ -1,0 +1,424 @@
+/** The verbs on a daemon's answers made up by the test; tests/cli/daemon_test.ts has them on a real one. */
+import { strict as assert } from "node:assert";
+import { runCli } from "../../src/cli/cli.ts";
+import { EXIT } from "../../src/cli/exit.ts";
+import { overview } from "../../src/cli/overview.ts";
+import { ReaderGone } from "../../src/cli/output.ts";
+import { VERBS } from "../../src/cli/verbs.ts";
+import { MosaicError } from "../../src/errors.ts";
+import { type Answers, fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
+
+async function run(args: string[], answers: Answers = {}, overrides = {}) {
+  const world = fakeWorld(answers, overrides);
+  const code = await runCli(args, world);
+  return { code, out: world.stdout(), err: world.stderr(), world };
+}
+
+const text = (t: string) => new TextEncoder().encode(t);
+
+Deno.test("mosaic: help, version, and what was meant by a misspelt command", async () => {
+  assert.deepEqual((await run(["--help"])).out, overview());
+  assert.match((await run(["--version"])).out, /^mosaic \d+\.\d+\.\d+/);
+  assert.equal((await run([])).code, EXIT.usage);
+  const misspelt = await run(["lsit"]);
+  assert.equal(misspelt.code, EXIT.usage);
+  assert.match(misspelt.err, /unknown command "lsit"\. Did you mean list/);
+  assert.equal(misspelt.out, "");
+});
+
+Deno.test("mosaic: every verb has help with examples, and says its exit code for wrong arguments", async () => {
+  for (const verb of VERBS.filter((v) => v.load !== undefined)) {
+    const help = await run([verb.name, "--help"]);
+    assert.equal(help.code, 0, verb.name);
+    assert.match(help.out, new RegExp(`^Usage: mosaic ${verb.name} `));
+    assert.match(help.out, /\nExamples:\n {2}\$ /, verb.name);
+    const wrong = await run([verb.name, "--no-such-option"]);
+    assert.equal(wrong.code, EXIT.usage, verb.name);
+    assert.match(wrong.err, /^mosaic: .*'--/);
+    assert.equal(wrong.out, "");
+  }
+});
+
+Deno.test("mosaic: the daemon's codes are exit codes, its message and hint are two lines on stderr", async () => {
+  for (
+    const [code, exit] of [
+      ["not_found", 4],
+      ["unavailable", 3],
+      ["failed_precondition", 6],
+      ["resource_exhausted", 7],
+      ["invalid_argument", 2],
+      ["permission_denied", 8],
+      ["internal", 70],
+    ] as const
+  ) {
+    const failing = await run(["pause", "x"], {
+      PauseRun: () => {
+        throw new MosaicError(code, "that went wrong", { hint: "Do this." });
+      },
+    });
+    assert.equal(failing.code, exit, code);
+    assert.equal(failing.err, "mosaic: that went wrong\n  Do this.\n");
+    assert.equal(failing.out, "");
+  }
+});
+
+Deno.test("mosaic: a reader of stdout that has gone ends a verb quietly", async () => {
+  const out = {
+    write: () => {
+      throw new ReaderGone();
+    },
+    writeBytes: () => {},
+  };
+  const { code, err } = await run(["list"], { ListRuns: () => ({ runs: [fakeRun()] }) }, { out });
+  assert.deepEqual([code, err], [0, ""]);
+});
+
+const TWO = {
+  ListRuns: () => ({
+    runs: [
+      fakeRun(),
+      fakeRun({
+        runId: ID_B,
+        name: "evil\x1b[2J",
+        state: "INIT",
+        gpuSlots: [],
+        queuePosition: 1,
+        waitingFor: "2 GPUs",
+        startedAt: undefined,
+        telemetry: {},
+        maxSteps: 0n,
+      }),
+    ],
+  }),
+};
+
+Deno.test("list: a table for people, with ids as short as can be and nothing a terminal would obey", async () => {
+  assert.equal(
+    (await run(["list"], TWO)).out,
+    [
+      "RUN         NAME      STATE      GPUS  ELAPSED  STEPS  RATE  REWARD  NOTE",
+      "01K9ABCDEF  cart-1    EXECUTING  0,1    3m 07s  6,200  20/s    77.5  ██████▎     62% 6.2k/10k ETA 3m 10s",
+      "01K9ZZZZZZ  evil␛[2J  INIT       (2)         -      0     -       -  #1 in the queue, waits for 2 GPUs",
+      "",
+    ].join("\n"),
+  );
+  assert.equal((await run(["list"], { ListRuns: () => ({}) })).out, "No runs.\n");
+});
+
+Deno.test("list: csv, jsonl, ids only, chosen columns, sorting", async () => {
+  assert.equal((await run(["list", "-q"], TWO)).out, `${ID_A}\n${ID_B}\n`);
+  const csv = (await run(["list", "-o", "csv", "-c", "run,steps,max_steps"], TWO)).out;
+  assert.equal(csv, `run,steps,max_steps\n${ID_A},6200,10000\n${ID_B},0,\n`);
+  const lines = (await run(["list", "-o", "jsonl"], TWO)).out.trimEnd().split("\n").map((l) => JSON.parse(l));
+  assert.deepEqual(lines.map((l) => l.run_id), [ID_A, ID_B]);
+  assert.equal((await run(["list", "-q", "--sort", "steps"], TWO)).out, `${ID_B}\n${ID_A}\n`);
+  assert.equal((await run(["list", "-q", "--sort", "-run"], TWO)).out, `${ID_B}\n${ID_A}\n`);
+  const wrong = await run(["list", "-c", "stepz"], TWO);
+  assert.equal(wrong.code, EXIT.usage);
+  assert.match(wrong.err, /no column "stepz"\. Did you mean steps/);
+});
+
+Deno.test("list: filters go to the daemon, and all pages are read", async () => {
+  const asked: unknown[] = [];
+  const { out } = await run(["list", "-q", "-s", "live,failed", "-n", "ca", "-t", "a", "-t", "b", "--since", "1h"], {
+    ListRuns: ({ states, nameContains, tags, pageToken, submittedSince }) => {
+      asked.push({ states, nameContains, tags, pageToken, since: Number(submittedSince.seconds) });
+      return pageToken === "" ? { runs: [fakeRun()], nextPageToken: "p" } : { runs: [fakeRun({ runId: ID_B })] };
+    },
+  });
+  const query = {
+    states: ["INIT", "HANDSHAKE", "READY", "EXECUTING", "PAUSED", "FAULTED"],
+    nameContains: "ca",
+    tags: ["a", "b"],
+    since: Date.parse("2025-11-22T13:00:00Z") / 1000,
+  };
+  assert.deepEqual(asked, [{ ...query, pageToken: "" }, { ...query, pageToken: "p" }]);
+  assert.equal(out, `${ID_A}\n${ID_B}\n`);
+});
+
+Deno.test("show: says what is known and leaves out what is not", async () => {
+  const { out } = await run(["show", "cart-1"], {
+    GetRun: () =>
+      fakeRun({
+        state: "FAULTED",
+        outcome: "failed",
+        reason: "exit_code_1",
+        hint: "Install it.",
+        exitCode: 1,
+        stderrTail: ["ModuleNotFoundError: no\x07pe"],
+        transitions: [{ seq: 1n, toState: "INIT", event: "submit", attempt: 1 }],
+      }),
+    ListArtifacts: () => ({ artifacts: [{ path: "checkpoints/a", kind: "checkpoint", bytes: 2048n, step: 10n }] }),
+  });
+  for (
+    const line of [
+      /^cart-1 {2}FAULTED$/m,
+      /^reason +exit_code_1$/m,
+      /^hint +Install it\.$/m,
+      /^ {2}violations +4 × step: reward$/m,
+      /^ {2}checkpoint +2\.0 KiB +step 10 +checkpoints\/a$/m,
+      /^ {2}ModuleNotFoundError: no␇pe$/m,
+    ]
+  ) assert.match(out, line);
+  assert.doesNotMatch(out, /priority|rate limit/);
+});
+
+Deno.test("submit: prints the id and nothing else", async () => {
+  const asked: string[] = [];
+  const answers = {
+    SubmitRun: ({ configJson }: { configJson: string }) => {
+      asked.push(configJson);
+      return { runId: ID_A, digest: "d" };
+    },
+  };
+  const plain = await run(["submit", "-"], answers, { readInput: () => Promise.resolve("{}") });
+  assert.deepEqual([plain.out, plain.err, asked], [`${ID_A}\n`, "", ["{}"]]);
+  const json = await run(["submit", "-o", "json", "-"], answers);
+  assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
+  const missing = await run(["submit", "/nowhere.json"], answers);
+  assert.deepEqual([missing.code, missing.err], [EXIT.usage, "mosaic: /nowhere.json: there is no such file\n"]);
+});
+
+function ending(state: string, outcome: string): Answers {
+  let looks = 0;
+  const event = (seq: bigint, data: unknown) => ({
+    seq,
+    runId: ID_A,
+    runName: "cart-1",
+    kind: "state",
+    attempt: 1,
+    dataJson: JSON.stringify(data),
+  });
+  const events = [event(4n, { from: null, to: "INIT" }), event(9n, { from: "INIT", to: state, reason: "why" })];
+  return {
+    SubmitRun: () => ({ runId: ID_A }),
+    GetRun: () => looks++ === 0 ? fakeRun() : fakeRun({ state, outcome }),
+    StreamEvents: ({ sinceSeq }) => events.filter((e) => e.seq > sinceSeq),
+  };
+}
+
+Deno.test("submit --follow: prints each event once and exits by the outcome", async () => {
+  for (
+    const [state, outcome, code] of [
+      ["TERMINATED", "succeeded", 0],
+      ["FAULTED", "failed", 1],
+      ["CANCELLED", "canceled", 5],
+    ] as const
+  ) {
+    const followed = await run(["submit", "--follow", "-"], ending(state, outcome));
+    assert.equal(followed.code, code);
+    assert.equal(followed.out, `${ID_A}\n          INIT\n          INIT → ${state}: why\n`);
+  }
+});
+
+Deno.test("submit --follow: Ctrl-C leaves the run alone and says so", async () => {
+  const world = fakeWorld({
+    SubmitRun: () => ({ runId: ID_A }),
+    GetRun: () => {
+      queueMicrotask(() => world.interrupt());
+      return fakeRun();
+    },
+    StreamEvents: () => [],
+  });
+  assert.equal(await runCli(["submit", "--follow", "-"], world), EXIT.interrupted);
+  assert.match(world.stderr(), new RegExp(`run ${ID_A} goes on`));
+});
+
+Deno.test("wait: the first that did not succeed decides; a retried failure has not ended", async () => {
+  const looks: Record<string, number> = {};
+  const answers: Answers = {
+    GetRun: ({ run }) => {
+      looks[run] = (looks[run] ?? 0) + 1;
+      if (run === ID_B) return fakeRun({ runId: ID_B, state: "CANCELLED", outcome: "canceled" });
+      return looks[run] === 2
+        ? fakeRun({ state: "FAULTED", outcome: "failed", attempt: 1, maxAttempts: 2 })
+        : looks[run] === 1
+        ? fakeRun({ attempt: 1, maxAttempts: 2 })
+        : fakeRun({ state: "TERMINATED", outcome: "succeeded", attempt: 2, maxAttempts: 2 });
+    },
+  };
+  const waited = await run(["wait", ID_A, ID_B], answers);
+  assert.equal(waited.code, EXIT.canceled);
+  assert.equal(waited.out, `${ID_A}  TERMINATED\n${ID_B}  CANCELLED\n`);
+});
+
+Deno.test("wait: gives up at --timeout", async () => {
+  const { code, err } = await run(["wait", ID_A, "--timeout", "10ms"], { GetRun: () => fakeRun() });
+  assert.equal(code, EXIT.timedOut);
+  assert.match(err, /has not ended after/);
+});
+
+const STEPS = [1, 2, 3].map((seq) =>
+  `{"seq":${seq},"reward":${seq / 2},"action":[${seq}],"terminated":${seq === 3}}\n`
+);
+
+function stepsDaemon(asked: unknown[] = []): Answers {
+  return {
+    GetRun: () => fakeRun({ telemetry: { steps: 3n } }),
+    StreamTelemetry: ({ sinceSeq, limit, kind, follow }) => {
+      asked.push([kind, Number(sinceSeq), Number(limit), follow]);
+      const wanted = STEPS.slice(Number(sinceSeq), limit === 0n ? undefined : Number(sinceSeq + limit));
+      return wanted.map((l, i) => ({ jsonl: text(l), lastSeq: sinceSeq + BigInt(i + 1) }));
+    },
+  };
+}
+
+Deno.test("steps -o jsonl: passes the daemon's lines through, byte for byte", async () => {
+  const asked: unknown[] = [];
+  assert.equal((await run(["steps", "x", "-o", "jsonl"], stepsDaemon(asked))).out, STEPS.join(""));
+  assert.equal((await run(["steps", "x", "-o", "jsonl", "--tail", "1"], stepsDaemon(asked))).out, STEPS[2]);
+  assert.equal(
+    (await run(["steps", "x", "-o", "jsonl", "--since", "1", "-n", "1"], stepsDaemon(asked))).out,
+    STEPS[1],
+  );
+  assert.deepEqual(asked, [["steps", 0, 0, false], ["steps", 2, 0, false], ["steps", 1, 1, false]]);
+});
+
+Deno.test("steps: as table, json and csv", async () => {
+  assert.equal(
+    (await run(["steps", "x"], stepsDaemon())).out,
+    [
+      "SEQ  EPISODE  STEP  AGENT  ACTION  REWARD  END         OBSERVATION",
+      "  1        -     -  -      [1]        0.5  -           -",
+      "  2        -     -  -      [2]          1  -           -",
+      "  3        -     -  -      [3]        1.5  terminated  -",
+      "",
+    ].join("\n"),
+  );
+  assert.deepEqual(
+    JSON.parse((await run(["steps", "x", "-o", "json"], stepsDaemon())).out),
+    STEPS.map((l) => JSON.parse(l)),
+  );
+  const csv = (await run(["steps", "x", "-o", "csv", "-n", "1"], stepsDaemon())).out.split("\n");
+  assert.match(csv[0]!, /^seq,attempt,episode,step,reward,/);
+  assert.match(csv[1]!, /^1,,,,0\.5,false,,,,,\[1\],/);
+  const none = { GetRun: () => fakeRun(), StreamTelemetry: () => [] };
+  assert.equal((await run(["episodes", "x"], none)).out, "No episodes.\n");
+  assert.equal((await run(["episodes", "x", "-o", "json"], none)).out, "[]\n");
+  assert.match((await run(["episodes", "x", "-o", "csv"], none)).out, /^seq,.*\n$/);
+});
+
+Deno.test("steps -f: a broken connection is taken up after the last record, with none missing and none twice", async () => {
+  let calls = 0;
+  const { code, out, err, world } = await run(["steps", "x", "-f", "-o", "jsonl"], {
+    GetRun: () => fakeRun(),
+    async *StreamTelemetry({ sinceSeq }) {
+      const from = Number(sinceSeq);
+      yield { jsonl: text(STEPS[from]!), lastSeq: BigInt(from + 1) };
+      if (++calls < 3) throw new MosaicError("unavailable", "no daemon answers at x");
+    },
+  });
+  assert.deepEqual([code, out, world.connections], [0, STEPS.join(""), 3]);
+  assert.match(err, /no daemon answers at x; trying again\nmosaic: the daemon answers again\n/);
+});
+
+Deno.test("steps: without -f a broken connection is an error", async () => {
+  const { code } = await run(["steps", "x"], {
+    GetRun: () => fakeRun(),
+    StreamTelemetry: () => {
+      throw new MosaicError("unavailable", "gone");
+    },
+  });
+  assert.equal(code, EXIT.unreachable);
+});
+
+Deno.test("metrics: series with their curves, or their points", async () => {
+  const answers: Answers = {
+    ListSeries: () => ({ series: [{ name: "loss", points: 2n, last: 0.25 }, { name: "lr", points: 1n }] }),
+    GetSeries: () => ({ buckets: [{ mean: 1 }, { mean: 0 }] }),
+    GetRun: () => fakeRun(),
+    StreamTelemetry: () => [{ jsonl: text(`{"seq":1,"name":"lr","value":1}\n{"seq":2,"name":"loss","value":2}\n`) }],
+  };
+  assert.equal(
+    (await run(["metrics", "x"], answers)).out,
+    "SERIES  POINTS  LAST  CURVE\nloss         2  0.25  █▁\nlr           1     -  █▁\n",
+  );
+  assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
+    { name: "loss", points: 2, last: 0.25 },
+  ]);
+  const points = await run(["metrics", "x", "loss", "--points", "-o", "jsonl"], answers);
+  assert.equal(points.out, `{"seq":2,"name":"loss","value":2}\n`);
+});
+
+Deno.test("events: lines for people, JSON for programs, filtered by kind", async () => {
+  const answers: Answers = {
+    StreamEvents: () => [
+      { seq: 1n, runId: ID_A, runName: "a", kind: "queued", attempt: 1, dataJson: `{"digest":"d","position":1}` },
+      { seq: 2n, runId: ID_A, runName: "a", kind: "state", attempt: 2, dataJson: `{"from":"READY","to":"EXECUTING"}` },
+    ],
+  };
+  assert.equal(
+    (await run(["events"], answers)).out,
+    `          ${ID_A.slice(0, 14)}  a  queued digest=d position=1\n` +
+      `          ${ID_A.slice(0, 14)}  a  READY → EXECUTING (attempt 2)\n`,
+  );
+  assert.match((await run(["watch", "-o", "jsonl"], answers)).out, /^\{"seq":2,.*"to":"EXECUTING"\}\}\n$/);
+  assert.deepEqual(JSON.parse((await run(["events", "-k", "queued", "-o", "json"], answers)).out)[0].data, {
+    digest: "d",
+    position: 1,
+  });
+});
+
+Deno.test("logs: bytes as they are, and what was left out is told on stderr", async () => {
+  const { out, err } = await run(["logs", "x", "--stderr", "-n", "5"], {
+    GetRun: () => fakeRun(),
+    StreamLogs: ({ stream, tailLines }) => [
+      { text: text(`${stream} ${tailLines}\n`), nextOffset: 9n, suppressedLines: 0n },
+      { text: text("more"), nextOffset: 13n, suppressedLines: 1200n },
+    ],
+  });
+  assert.deepEqual([out, err], ["stderr 5\nmore", "mosaic: 1,200 lines left out\n"]);
+});
+
+Deno.test("control: one refusal does not keep the others from being asked", async () => {
+  const { code, out, err } = await run(["throttle", "a", "b", "--hz", "5"], {
+    ThrottleRun: ({ run, maxRateHz }) => {
+      if (run === "a") throw new MosaicError("not_found", "there is no run");
+      return fakeRun({ runId: ID_B, maxRateHz });
+    },
+  });
+  assert.equal(code, EXIT.notFound);
+  assert.equal(out, `${ID_B}  is held to 5 steps/s\n`);
+  assert.equal(err, "mosaic: a: there is no run\n");
+});
+
+Deno.test("cancel, retry, reset, delete: say what was done", async () => {
+  const answers: Answers = {
+    CancelRun: ({ graceSeconds }) => fakeRun({ reason: String(graceSeconds) }),
+    RetryRun: () => fakeRun({ state: "INIT", attempt: 2 }),
+    ResetRun: ({ fromCheckpoint }) => fakeRun({ state: "INIT", attempt: fromCheckpoint === "c" ? 3 : 0 }),
+    GetRun: () => fakeRun(),
+    DeleteRun: ({ run }) => ({ freedBytes: run === ID_A ? 2048n : 0n }),
+  };
+  assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
+  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  INIT, attempt 2\n`);
+  assert.equal((await run(["reset", "x", "--from", "c"], answers)).out, `${ID_A}  INIT, attempt 3\n`);
+  assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
+  assert.deepEqual(JSON.parse((await run(["delete", "x", "-o", "json"], answers)).out), [
+    { run_id: ID_A, freed_bytes: 2048 },
+  ]);
+});
+
+Deno.test("status: the daemon and its host", async () => {
+  const { out } = await run(["status"], {
+    GetHost: () => ({
+      version: "0.1.0",
+      pid: 7n,
+      listen: "127.0.0.1:50055",
+      http: "127.0.0.1:8055",
+      gpus: [{ slot: 0, runId: ID_A, name: "H100" }, { slot: 1, name: "H100" }],
+      runsByState: { EXECUTING: 2n, FAULTED: 1n },
+    }),
+  });
+  assert.match(out, /^page +http:\/\/127\.0\.0\.1:8055\/$/m);
+  assert.match(out, /^runs +2 EXECUTING, 1 FAULTED$/m);
+  assert.match(out, /^gpus +1 of 2 free$/m);
+});
+
+Deno.test("validate: needs no daemon; every violation is printed with its path", async () => {
+  const wrong = await run(["validate", "-"], {}, { readInput: () => Promise.resolve(`{"run_name":""}`) });
+  assert.equal(wrong.code, EXIT.usage);
+  assert.match(wrong.err, /^run_name must be/m);
+  assert.match(wrong.err, /^resources is missing/m);
+  assert.equal(wrong.world.connections, 0);
+});
