@@ -66,3 +66,27 @@ Deno.test("signals: pid 0 and 1 are refused, whatever the identity says", () => 
     assert.throws(() => signalGroup({ pid, identity: "x" }, "SIGTERM"), /refusing to signal/);
   }
 });
+
+Deno.test("signals and identity: work under permissions that allow only a shell", async () => {
+  const { child, ref } = await leader("sleep 600 & echo ready; wait");
+  const script = `
+    import { processRef, groupMembers } from ${
+    JSON.stringify(new URL("../../src/process/identity.ts", import.meta.url))
+  };
+    import { groupAlive, signalGroup } from ${JSON.stringify(new URL("../../src/process/signals.ts", import.meta.url))};
+    const ref = processRef(${ref.pid});
+    const before = groupMembers(${ref.pid}).length;
+    const sent = signalGroup(ref, "SIGKILL");
+    while (groupAlive(ref)) await new Promise((resolve) => setTimeout(resolve, 10));
+    console.log(JSON.stringify({ identity: ref.identity, before, sent }));`;
+  const file = `${Deno.makeTempDirSync()}/script.ts`;
+  Deno.writeTextFileSync(file, script);
+  const out = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-check", "--no-prompt", "--allow-run=/bin/sh", file],
+    stdin: "null",
+    stderr: "piped",
+  }).outputSync();
+  await child.status;
+  assert.equal(new TextDecoder().decode(out.stderr), "");
+  assert.deepEqual(JSON.parse(new TextDecoder().decode(out.stdout)), { identity: ref.identity, before: 2, sent: true });
+});
