@@ -6,7 +6,7 @@ import type { StoredOf, TelemetryKind } from "../telemetry/types.ts";
 import { firstOf, yieldToOthers } from "./waiting.ts";
 
 /** Rows read at one time; a row may be large, the store's own bound on bytes holds besides. */
-const ROWS_A_READ = 256;
+const ROWS_A_READ = 512;
 
 /** A since_seq as a number that SQLite and the ring compare with. */
 export function sinceOf(value: bigint): number {

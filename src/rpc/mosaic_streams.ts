@@ -3,11 +3,11 @@ import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
+import { jsonLines } from "../telemetry/json.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { sinceOf, telemetryRows } from "./cursors.ts";
 import { eventMessage } from "./run_messages.ts";
 import type { Caller, Outgoing } from "./serve.ts";
-import { telemetryLine } from "./telemetry_lines.ts";
 import { firstOf, yieldToOthers } from "./waiting.ts";
 
 const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
@@ -37,10 +37,8 @@ export async function streamTelemetry(
     limit: request.limit === 0n ? undefined : Number(request.limit),
   });
   for await (const rows of pieces) {
-    let text = "";
-    for (const record of rows) text += telemetryLine(row.runId, kind, record) + "\n";
     await out.send({
-      jsonl: encoder.encode(text),
+      jsonl: encoder.encode(jsonLines(row.runId, kind, rows)),
       firstSeq: BigInt(rows[0]!.seq),
       lastSeq: BigInt(rows[rows.length - 1]!.seq),
     });

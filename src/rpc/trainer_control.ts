@@ -5,7 +5,9 @@ import type { ControlWish, Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Credits } from "./credits.ts";
 import type { Caller, Incoming, Outgoing } from "./serve.ts";
-import { firstOf } from "./waiting.ts";
+import { firstOf, pause } from "./waiting.ts";
+
+const POLL_MS = 250;
 
 type ControlInit = MessageInitShape<typeof ControlEventSchema>;
 
@@ -106,7 +108,13 @@ export async function controlStream(
       for (const change of controlChanges(runId, before, now)) await out.send(change);
     }
     if (open.aborted) break;
-    await firstOf(open, named, (stop) => core.registry.waitEventsBeyond(seen, stop));
+    await firstOf(
+      open,
+      named,
+      (stop) => core.registry.waitEventsBeyond(seen, stop),
+      // A wish that is not in force yet is no event.
+      (stop) => told.size === 0 ? named(stop) : pause(POLL_MS, stop),
+    );
   }
   await reader;
 }

@@ -58,8 +58,9 @@ export class MemoryTelemetry implements TelemetryLog {
   full = false;
   /** Seqs up to this are gone. */
   retainedAfter = 0;
-  /** Most waits open at one time, and how many are open. */
+  /** How many waits are open. */
   waiting = 0;
+  rowsRead = 0;
 
   #run(runId: string): RunLog {
     let run = this.#runs.get(runId);
@@ -104,7 +105,9 @@ export class MemoryTelemetry implements TelemetryLog {
     if (since < this.retainedAfter) {
       throw new MosaicError("out_of_range", `the first seq available is ${this.retainedAfter + 1}`);
     }
-    return this.#run(runId).rows[kind].slice(since, since + limit) as StoredOf[K][];
+    const rows = this.#run(runId).rows[kind].slice(since, since + limit) as StoredOf[K][];
+    this.rowsRead += rows.length;
+    return rows;
   }
 
   head(runId: string, kind: TelemetryKind): number {
