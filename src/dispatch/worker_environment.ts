@@ -3,6 +3,7 @@
  * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
  */
 import type { RunPlan } from "../config/plan.ts";
+import { traceparent } from "../observability/trace_context.ts";
 
 /** Names passed on from the daemon's environment; a `*` at either end stands for any text. */
 export const PASSED_ON: readonly string[] = [
@@ -26,6 +27,9 @@ export const PASSED_ON: readonly string[] = [
 /** Further names for PASSED_ON, separated by commas, in the daemon's own environment. */
 export const PASS_VARIABLE = "MOSAIC_WORKER_ENV";
 
+/** Either one means that the daemon exports traces; the worker's own then join the run's. */
+const TRACING = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
 export interface EnvironmentContext {
   runId: string;
   attempt: number;
@@ -46,6 +50,7 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
     env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
   }
+  if (TRACING.some((name) => context.hostEnv[name])) env.TRACEPARENT = traceparent(context.runId);
   env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
   // The config's variables may override everything above, the GPU list too: so the original allows.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;

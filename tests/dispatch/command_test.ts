@@ -132,6 +132,16 @@ Deno.test("environment: frame viewers find the run by the variables of the origi
   ]);
 });
 
+Deno.test("environment: a worker's spans join the run's trace where the daemon exports traces", () => {
+  const traceparent = (env: Record<string, string>) =>
+    workerCommand(planWith({}), contextWith({ host: hostWith({ env }) })).env.TRACEPARENT;
+  assert.equal(traceparent({}), undefined);
+  assert.match(
+    traceparent({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" })!,
+    /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/,
+  );
+});
+
 Deno.test("sandbox: without bubblewrap on the host the run is refused with what to do", () => {
   const plan = planWith({ metadata: { sandbox: "bubblewrap" } });
   assert.throws(() => workerCommand(plan, contextWith()), (error: Error & { code?: string; hint?: string }) => {
