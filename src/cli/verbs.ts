@@ -147,6 +147,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/status.ts"),
   },
   {
+    name: "doctor",
+    group: "Host",
+    summary: "examine a state directory, and mend it",
+    load: () => import("./verbs/doctor.ts"),
+  },
+  {
     name: "demo-worker",
     group: "Parts",
     summary: "the demo's worker: learns CartPole and prints telemetry",

@@ -1,0 +1,71 @@
+/** `mosaic doctor` */
+import type { Command } from "commander";
+import type { Finding } from "../../doctor/finding.ts";
+import { MosaicError } from "../../errors.ts";
+import { resolveStateDir } from "../../layout.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Examines a state directory: both databases, GPU slots, files that belong to no run, what is left of a daemon that " +
+        "is gone, modes. Needs no daemon and only reads; with --repair it mends what it can, for which no daemon may run. " +
+        "Nothing of a run is ever deleted: what belongs to nobody is moved to trainer/lost+found.",
+    )
+    .option("--state-dir <dir>", "the directory (default: as for the daemon)")
+    .option("--repair", "mend what can be mended, then examine again")
+    .option("-o, --output <format>", "text or json", "text")
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic doctor", "what is wrong, and what --repair would do about it"],
+          ["mosaic doctor --repair", "mend it"],
+          ["mosaic doctor -o json | jq '.findings[] | select(.severity == \"error\")'", "errors only"],
+        ],
+        exits: `0 nothing is wrong (notes do not count)
+                1 something is wrong, or was not mended
+                4 there is no such directory
+                6 --repair while a daemon runs`,
+      }),
+    )
+    .action(async (options: { stateDir?: string; repair?: boolean; output: string }) => {
+      if (options.output !== "text" && options.output !== "json") {
+        throw new MosaicError("invalid_argument", `--output ${options.output}: the formats are text and json`);
+      }
+      const { examine, repair } = await import("../../doctor/doctor.ts");
+      const stateDir = resolveStateDir(options.stateDir, context.env);
+      const { repaired, remaining } = options.repair
+        ? repair(stateDir)
+        : { repaired: [], remaining: examine(stateDir) };
+      if (options.output === "json") {
+        context.out.write(`${JSON.stringify({ state_dir: stateDir, repaired, findings: remaining })}\n`);
+      } else {
+        for (const { finding, done, outcome } of repaired) {
+          context.out.write(
+            `${done ? "mended" : "NOT mended"}  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`,
+          );
+        }
+        for (const finding of remaining) context.out.write(asText(finding, options.repair === true));
+        context.err.write(`${summary(stateDir, remaining)}\n`);
+      }
+      const wrong = remaining.some((finding) => finding.severity !== "note") || repaired.some(({ done }) => !done);
+      result.code = wrong ? EXIT.failed : EXIT.ok;
+    });
+}
+
+function asText(finding: Finding, afterRepair: boolean): string {
+  const remedy = finding.remedy === "" || afterRepair ? "" : `    --repair would ${finding.remedy}\n`;
+  return `${finding.severity.padEnd(8)}${finding.path}\n    ${finding.message}\n${remedy}`;
+}
+
+function summary(stateDir: string, findings: readonly Finding[]): string {
+  if (findings.length === 0) return `${stateDir}: all is well`;
+  const counted = (["error", "warning", "note"] as const)
+    .map((severity) => [severity, findings.filter((finding) => finding.severity === severity).length] as const)
+    .filter(([, n]) => n > 0)
+    .map(([severity, n]) => `${n} ${severity}${n === 1 ? "" : "s"}`);
+  return `${stateDir}: ${counted.join(", ")}`;
+}

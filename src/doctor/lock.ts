@@ -1,0 +1,14 @@
+/** Whether another process holds the (exclusive) lock of a file; looking takes a shared one for a moment. */
+export function isLocked(path: string): boolean {
+  let file: Deno.FsFile;
+  try {
+    file = Deno.openSync(path, { read: true });
+  } catch {
+    return false;
+  }
+  try {
+    return !file.tryLockSync(false);
+  } finally {
+    file.close();
+  }
+}
