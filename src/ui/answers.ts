@@ -1,0 +1,52 @@
+/** From errors of the core to HTTP, and from query texts to values. */
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { type ErrorCode, MosaicError } from "../errors.ts";
+
+export const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
+  invalid_argument: 400,
+  unauthenticated: 401,
+  permission_denied: 403,
+  not_found: 404,
+  already_exists: 409,
+  failed_precondition: 409,
+  aborted: 409,
+  out_of_range: 416,
+  resource_exhausted: 429,
+  internal: 500,
+  unimplemented: 501,
+  unavailable: 503,
+  deadline_exceeded: 504,
+};
+
+/** The body of every failed request. A defect shows no internals: its text is in the log. */
+export function errorBody(error: unknown): { status: ContentfulStatusCode; body: Record<string, unknown> } {
+  if (!(error instanceof MosaicError) || error.code === "internal") {
+    return {
+      status: 500,
+      body: { error: { code: "internal", message: "a defect of mosaic; the daemon's log has it" } },
+    };
+  }
+  const { code, message, hint } = error;
+  return { status: HTTP_STATUS[code], body: { error: { code, message, ...(hint === undefined ? {} : { hint }) } } };
+}
+
+/** A whole number of the query between `min` and `max`; `fallback` when it is absent. @throws `invalid_argument`. */
+export function wholeNumber(
+  name: string,
+  text: string | undefined,
+  fallback: number,
+  min = 0,
+  max = Number.MAX_SAFE_INTEGER,
+): number {
+  if (text === undefined || text === "") return fallback;
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < min || value > max) {
+    throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be a whole number from ${min} to ${max}`);
+  }
+  return value;
+}
+
+/** The parts of a comma-separated list, without empty ones. */
+export function listOf(text: string | undefined): string[] {
+  return (text ?? "").split(",").map((t) => t.trim()).filter((t) => t !== "");
+}

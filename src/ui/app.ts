@@ -1,0 +1,259 @@
+/** The page as a Hono application: routes only; what they answer is made in the files beside this one. */
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import type { Registry as MetricsRegistry } from "prom-client";
+import type { Core } from "../core/core.ts";
+import type { RunRow } from "../registry/types.ts";
+import type { TelemetryKind } from "../telemetry/types.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { applyToMany, applyToRun, BODY_LIMIT_BYTES } from "./actions.ts";
+import { errorBody, listOf, wholeNumber } from "./answers.ts";
+import { artifactResponse } from "./artifact_file.ts";
+import { asset, shell } from "./assets.ts";
+import { columns } from "./columns.ts";
+import { EventStreams } from "./event_stream.ts";
+import { EventLoopDelay } from "./event_loop.ts";
+import { framesOf } from "./frames.ts";
+import { guard, type PageEnv } from "./guard.ts";
+import { readiness } from "./health.ts";
+import type { Authenticate } from "./identity.ts";
+import { allRunsLive, eventsLive, recordLines, recordsLive, runLive, Ticker } from "./live.ts";
+import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
+import { createMetrics, type ExtraFigures } from "./prometheus.ts";
+import { listRuns } from "./runs_list.ts";
+import { presentConfig } from "./secrets.ts";
+import { episodeLine, eventLine, heads, hostLine, parsed, runLine, runPage, stepLine } from "./shapes.ts";
+
+export interface AppOptions {
+  log: Logger;
+  /** The host we listen on: requests must name it, a loopback name, or one of `hosts`. */
+  bound: string;
+  hosts?: readonly string[];
+  authenticate?: Authenticate;
+  /** Milliseconds between two ticks of a live stream; 1000. */
+  tickMs?: number;
+  /** Live connections at the same time; 128. */
+  maxStreams?: number;
+  /** Below this much free disk `/readyz` fails; 256 MiB. */
+  diskFloorBytes?: number;
+  /** False while the daemon stops. */
+  accepting?: () => boolean;
+  extraFigures?: ExtraFigures;
+}
+
+export interface PageApp {
+  fetch(request: Request): Response | Promise<Response>;
+  stop(): void;
+}
+
+const RECORD_KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
+const RECORDS_LIMIT = 1000;
+const SERIES_LIMIT = 24;
+const BUCKETS_LIMIT = 4000;
+
+export function createApp(core: Core, options: AppOptions): PageApp {
+  const token = crypto.randomUUID();
+  const tickMs = options.tickMs ?? 1000;
+  const streams = new EventStreams(options.maxStreams ?? 128);
+  const ticker = new Ticker(core, tickMs);
+  const delay = new EventLoopDelay();
+  let metrics: Promise<MetricsRegistry> | undefined;
+  const app = new Hono<PageEnv>();
+  type Ctx = Context<PageEnv>;
+
+  const runOf = (c: Ctx): RunRow => core.registry.require(c.req.param("id") ?? "");
+  const kindOf = (c: Ctx): TelemetryKind => {
+    const kind = c.req.param("kind") as TelemetryKind;
+    if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    return kind;
+  };
+  const streamOf = (c: Ctx): LogStream => {
+    const stream = c.req.param("stream") as LogStream;
+    if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `there is no log called "${stream}"`);
+    return stream;
+  };
+  /** Where a live stream goes on: after the last event the browser saw, else after `since`, else at `fallback`. */
+  const sinceOf = (c: Ctx, fallback: number): number =>
+    wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
+
+  app.use(guard({
+    bound: options.bound,
+    hosts: options.hosts ?? [],
+    token,
+    authenticate: options.authenticate,
+  }));
+  app.use(
+    "/api/*",
+    bodyLimit({
+      maxSize: BODY_LIMIT_BYTES,
+      onError: () => {
+        throw new MosaicError("invalid_argument", `the request is larger than ${BODY_LIMIT_BYTES} bytes`);
+      },
+    }),
+  );
+  app.use("/api/*", async (c, next) => {
+    await next();
+    if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
+  });
+  app.onError((error, c) => {
+    const { status, body } = errorBody(error);
+    if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "a request of the page failed");
+    return c.json(body, status);
+  });
+  app.notFound((c) => c.json({ error: { code: "not_found", message: `there is nothing at ${c.req.path}` } }, 404));
+
+  app.get("/healthz", (c) => c.json({ ok: true }));
+  app.get("/readyz", (c) => {
+    const state = readiness(core, options.accepting?.() ?? true, options.diskFloorBytes ?? 256 * 1024 * 1024);
+    return c.json(state, state.ready ? 200 : 503);
+  });
+  app.get("/metrics", async (c) => {
+    metrics ??= createMetrics(core, {
+      streams: () => streams.count,
+      eventLoopDelayMax: () => delay.max(),
+      extra: options.extraFigures,
+    });
+    const registry = await metrics;
+    return c.body(await registry.metrics(), 200, { "content-type": registry.contentType });
+  });
+
+  app.get("/api/session", (c) =>
+    c.json({
+      token,
+      name: c.get("identity").name,
+      read_only: c.get("identity").readOnly,
+      version: core.version,
+      started_at: core.startedAt,
+    }));
+  app.get("/api/host", (c) => c.json(hostLine(core.host())));
+  app.get("/api/live", (c) => {
+    const since = sinceOf(c, core.registry.transitionHead());
+    return streams.respond((signal) => allRunsLive(core, ticker, since, tickMs, signal));
+  });
+  app.get("/api/events", (c) => {
+    const rows = core.registry.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
+      limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
+      ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
+    });
+    return c.json({ events: rows.map(eventLine), head: core.registry.eventHead() });
+  });
+  app.get("/api/events/live", (c) => {
+    const since = sinceOf(c, core.registry.eventHead());
+    return streams.respond((signal) => eventsLive(core, since, signal));
+  });
+
+  app.get("/api/runs", (c) => {
+    if (c.req.query("ids") === undefined) {
+      // The head is read first: a change during the listing is then sent again rather than missed.
+      const head = core.registry.transitionHead();
+      return c.json({ ...listRuns(core, c.req.query()), head });
+    }
+    const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.registry.get(id));
+    return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
+  });
+  app.post("/api/runs/actions", async (c) => c.json(await applyToMany(core, await c.req.text(), options.log)));
+  app.get("/api/runs/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.registry.eventHead() }));
+  app.get("/api/runs/:id/live", (c) => {
+    const { runId } = runOf(c);
+    const since = sinceOf(c, core.registry.eventHead());
+    return streams.respond((signal) => runLive(core, runId, since, tickMs, signal));
+  });
+  app.get("/api/runs/:id/config", (c) => {
+    const reveal = c.req.query("reveal") === "1";
+    if (reveal && c.get("identity").readOnly) {
+      throw new MosaicError("permission_denied", "secrets of a config are shown to its owners only");
+    }
+    return c.json(presentConfig(runOf(c).configJson, reveal));
+  });
+  app.get("/api/runs/:id/series", (c) => {
+    const { runId } = runOf(c);
+    const names = c.req.queries("name");
+    if (names === undefined) return c.json({ series: core.telemetry.listSeries(runId) });
+    const from = wholeNumber("from", c.req.query("from"), 0);
+    const to = wholeNumber("to", c.req.query("to"), Number.MAX_SAFE_INTEGER);
+    const buckets = wholeNumber("buckets", c.req.query("buckets"), 500, 1, BUCKETS_LIMIT);
+    return c.json({
+      series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.telemetry, runId, n, from, to, buckets)),
+    });
+  });
+  app.get("/api/runs/:id/frames", (c) => {
+    const { runId } = runOf(c);
+    return c.json(framesOf(
+      core,
+      runId,
+      wholeNumber("since", c.req.query("since"), 0),
+      wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
+    ));
+  });
+  app.get("/api/runs/:id/steps/:seq", (c) => {
+    const { runId } = runOf(c);
+    const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
+    const step = core.telemetry.read(runId, "steps", seq - 1, 1)[0];
+    if (step?.seq !== seq) throw new MosaicError("not_found", `the run has no step with seq ${seq}`);
+    return c.json({ ...stepLine(step), render_payload: parsed(step.renderPayloadJson) });
+  });
+  app.get("/api/runs/:id/episodes/:seq", (c) => {
+    const { runId } = runOf(c);
+    const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
+    const episode = core.telemetry.read(runId, "episodes", seq - 1, 1)[0];
+    if (episode?.seq !== seq) throw new MosaicError("not_found", `the run has no episode with seq ${seq}`);
+    return c.json(episodeLine(episode));
+  });
+  app.get("/api/runs/:id/logs/:stream", async (c) => {
+    const row = runOf(c);
+    const stream = streamOf(c);
+    const { before, q } = c.req.query();
+    if (q) {
+      const from = wholeNumber("from", c.req.query("from"), 0);
+      return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500));
+    }
+    if (before !== undefined) return c.json(await readLogBefore(core, row, stream, wholeNumber("before", before, 0)));
+    const from = wholeNumber("from", c.req.query("from"), 0, Number.MIN_SAFE_INTEGER);
+    return c.json(await readLog(core, row, stream, from));
+  });
+  app.get("/api/runs/:id/logs/:stream/live", (c) => {
+    const row = runOf(c);
+    const stream = streamOf(c);
+    const [attempt, offset] = (c.req.header("last-event-id") ?? "").split(":");
+    const since = {
+      attempt: wholeNumber("attempt", attempt, row.attempt),
+      offset: wholeNumber("offset", offset ?? c.req.query("from"), 0),
+    };
+    return streams.respond((signal) => logLive(core, row.runId, stream, since, Math.min(tickMs, 500), signal));
+  });
+  app.get(
+    "/api/runs/:id/artifacts/:path{.+}",
+    async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
+  );
+  app.post("/api/runs/:id/:action", async (c) => {
+    const row = runOf(c);
+    return c.json(await applyToRun(core, row.runId, c.req.param("action"), await c.req.text(), options.log));
+  });
+  app.get("/api/runs/:id/:kind", (c) => {
+    const { runId } = runOf(c);
+    const kind = kindOf(c);
+    const since = wholeNumber("since", c.req.query("since"), 0);
+    const limit = wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT);
+    return c.json({ [kind]: recordLines(core, runId, kind, since, limit), heads: heads(core, runId) });
+  });
+  app.get("/api/runs/:id/:kind/live", (c) => {
+    const { runId } = runOf(c);
+    const kind = kindOf(c);
+    const since = sinceOf(c, 0);
+    return streams.respond((signal) => recordsLive(core, runId, kind, since, signal));
+  });
+
+  app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.header("if-none-match")));
+  for (const path of ["/", "/runs/:id", "/compare"]) {
+    app.get(path, (c) => c.html(shell(token, c.get("identity"), core.version), 200, { "cache-control": "no-store" }));
+  }
+
+  return {
+    fetch: (request) => app.fetch(request),
+    stop() {
+      streams.stop();
+      delay.stop();
+    },
+  };
+}

@@ -1,0 +1,318 @@
+// @ts-check
+/** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
+import { h, iconButton, saveFile } from "./dom.js";
+import { clock, duration, figure, whole } from "./format.js";
+import { ascending, numbers, positive, smooth } from "./smoothing.js";
+
+/** @typedef {ReturnType<typeof import("../columns.ts").columns>} Columns */
+/** @typedef {{label: string, color: string, columns: Columns, startedAt: number | null}} DataSet */
+/** @typedef {"index" | "relative" | "wall"} XMode */
+/** @typedef {{x: XMode, smoothing: number, log: boolean}} ChartStyle */
+
+/** @type {typeof import("uplot")} */
+const uPlot = /** @type {any} */ (globalThis).uPlot;
+
+const HEIGHT = 190;
+const PER_SET = 4;
+
+/** @param {string} name */
+function css(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** @param {string} color `#rrggbb` @param {number} alpha */
+function faint(color, alpha) {
+  return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
+}
+
+/** @param {DataSet} set @param {XMode} mode @returns {number[]} */
+function xOf(set, mode) {
+  const { last_x, at } = set.columns;
+  if (mode === "index") return ascending(last_x);
+  const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
+  return ascending(at.map((t) => (t - from) / 1000));
+}
+
+export class Chart {
+  /** @type {DataSet[]} */
+  #sets = [];
+  /** @type {import("uplot") | undefined} */
+  #plot;
+  #drawnAs = "";
+  /** @type {ChartStyle} */
+  #style = { x: "index", smoothing: 0, log: false };
+  #holder = h("div", { class: "plot", role: "img" });
+  #readout = h("span", { class: "readout" });
+  #legend = h("div", { class: "legend" });
+  #resize;
+
+  /** Range of x that a person zoomed to, in the series' own numbering; undefined is all. @type {[number, number] | undefined} */
+  range;
+
+  /** @param {string} title @param {string} unit of x @param {() => void} onzoom */
+  constructor(title, unit, onzoom) {
+    this.title = title;
+    this.unit = unit;
+    this.onzoom = onzoom;
+    this.element = h(
+      "section",
+      { class: "chart", "aria-label": title },
+      h(
+        "header",
+        {},
+        h("h3", {}, title),
+        this.#readout,
+        h(
+          "span",
+          { class: "chart-buttons" },
+          iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
+          iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
+          h("button", {
+            type: "button",
+            class: "icon text",
+            title: "Download as CSV",
+            "aria-label": `Download ${title} as CSV`,
+            onclick: () => this.#saveCsv(),
+          }, "CSV"),
+          h("button", {
+            type: "button",
+            class: "icon text",
+            title: "Download as PNG",
+            "aria-label": `Download ${title} as PNG`,
+            onclick: () => this.#savePng(),
+          }, "PNG"),
+        ),
+      ),
+      this.#holder,
+      this.#legend,
+    );
+    this.#resize = new ResizeObserver(() => this.#plot?.setSize({ width: this.#width(), height: HEIGHT }));
+    this.#resize.observe(this.#holder);
+  }
+
+  #width() {
+    return Math.max(200, Math.floor(this.#holder.clientWidth));
+  }
+
+  /** Draws again, with new colours. */
+  restyle() {
+    this.#drawnAs = "";
+    this.show(this.#sets, this.#style);
+  }
+
+  /** @param {DataSet[]} sets @param {ChartStyle} style */
+  show(sets, style) {
+    this.#sets = sets;
+    this.#style = style;
+    const tables = sets.map((set) => {
+      const keep = style.log ? positive : (/** @type {(number | null)[]} */ v) => v;
+      const mean = keep(numbers(set.columns.mean));
+      return /** @type {import("uplot").AlignedData} */ ([
+        xOf(set, style.x),
+        keep(numbers(set.columns.min)),
+        keep(numbers(set.columns.max)),
+        style.smoothing > 0 ? mean : mean.map(() => null),
+        smooth(mean, style.smoothing),
+      ]);
+    });
+    const data = tables.length === 1 ? tables[0] : tables.length === 0 ? undefined : uPlot.join(tables);
+    const shape = JSON.stringify([sets.map((s) => [s.label, s.color]), style.x, style.log]);
+    if (data === undefined) {
+      this.#plot?.destroy();
+      this.#plot = undefined;
+      this.#drawnAs = "";
+    } else if (this.#plot === undefined || shape !== this.#drawnAs) {
+      this.#plot?.destroy();
+      this.#plot = new uPlot(this.#options(), data, this.#holder);
+      this.#drawnAs = shape;
+    } else this.#plot.setData(data);
+    this.#describe();
+  }
+
+  /** @returns {import("uplot").Options} */
+  #options() {
+    const { x, log } = this.#style;
+    const ink = css("--muted");
+    const line = css("--line");
+    const font = `11px ${css("--font")}`;
+    /** @type {import("uplot").Series[]} */
+    const series = [{}];
+    /** @type {import("uplot").Band[]} */
+    const bands = [];
+    this.#sets.forEach(({ label, color }, i) => {
+      const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
+      series.push(
+        { ...none, label: `${label} min` },
+        { ...none, label: `${label} max` },
+        { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1 },
+        { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
+      );
+      bands.push({ series: [i * PER_SET + 2, i * PER_SET + 1], fill: faint(color, 0.14) });
+    });
+    /** @type {Partial<import("uplot").Axis>} */
+    const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    return {
+      width: this.#width(),
+      height: HEIGHT,
+      scales: { x: { time: x === "wall" }, y: { distr: log ? 3 : 1 } },
+      series,
+      bands,
+      axes: [
+        {
+          ...axis,
+          size: 26,
+          ...(x === "index"
+            ? { values: (_, v) => v.map((n) => n === null ? "" : Number.isInteger(n) ? compact(n) : "") }
+            : {}),
+          ...(x === "relative" ? { values: (_, v) => v.map((n) => duration(n * 1000)) } : {}),
+        },
+        { ...axis, size: 52, values: (_, v) => v.map((n) => n === null ? "" : compact(n)) },
+      ],
+      legend: { show: false },
+      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+      hooks: {
+        setCursor: [(u) => this.#point(u)],
+        setSelect: [(u) => this.#select(u)],
+      },
+    };
+  }
+
+  /** @param {import("uplot")} u */
+  #point(u) {
+    const i = u.cursor.idx;
+    if (i === null || i === undefined || this.#sets.length === 0) return this.#describe();
+    const x = u.data[0]?.[i] ?? 0;
+    const at = this.#style.x === "index"
+      ? `${this.unit} ${whole(Math.round(x))}`
+      : this.#style.x === "wall"
+      ? clock(x * 1000)
+      : duration(x * 1000);
+    const parts = this.#sets.map((set, s) => {
+      const value = (/** @type {number} */ n) => figure(u.data[s * PER_SET + n]?.[i]);
+      return this.#sets.length === 1
+        ? `${value(4)}  (${value(1)} to ${value(2)})`
+        : u.data[s * PER_SET + 4]?.[i] === null
+        ? ""
+        : `${set.label} ${value(4)}`;
+    });
+    this.#readout.textContent = `${parts.filter((p) => p !== "").join(" · ")}  at ${at}`;
+  }
+
+  #describe() {
+    const parts = this.#sets.map(({ columns, label }) => {
+      const last = columns.mean.at(-1);
+      return this.#sets.length === 1 ? figure(last) : `${label} ${figure(last)}`;
+    });
+    this.#readout.textContent = this.#sets.length === 1 ? parts[0] ?? "" : "";
+    const points = this.#sets.reduce((n, s) => n + s.columns.count.reduce((a, b) => a + b, 0), 0);
+    this.#holder.setAttribute(
+      "aria-label",
+      `${this.title}: ${whole(points)} points, last ${parts.join(", ") || "none"}`,
+    );
+    this.#holder.dataset.points = String(points);
+    const labels = this.#sets.map((s) => s.label).join("\n");
+    if (this.#sets.length > 1 && this.#legend.dataset.labels !== labels) {
+      this.#legend.dataset.labels = labels;
+      this.#legend.replaceChildren(...this.#sets.map(({ label, color }) => {
+        const mark = h("span", { class: "mark" });
+        mark.style.background = color;
+        return h("span", {}, mark, label);
+      }));
+    }
+  }
+
+  /** @param {import("uplot")} u */
+  #select(u) {
+    if (u.select.width < 6) return;
+    const from = u.posToVal(u.select.left, "x");
+    const to = u.posToVal(u.select.left + u.select.width, "x");
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#zoomTo(this.#indexRange(from, to));
+  }
+
+  /** From positions on the x axis to the series' own numbering. @param {number} from @param {number} to @returns {[number, number]} */
+  #indexRange(from, to) {
+    if (this.#style.x === "index") return [Math.max(0, Math.floor(from)), Math.ceil(to)];
+    let first = Infinity;
+    let last = 0;
+    for (const set of this.#sets) {
+      xOf(set, this.#style.x).forEach((x, i) => {
+        if (x < from || x > to) return;
+        first = Math.min(first, set.columns.first_x[i] ?? 0);
+        last = Math.max(last, set.columns.last_x[i] ?? 0);
+      });
+    }
+    return first <= last ? [first, last] : [0, Number.MAX_SAFE_INTEGER];
+  }
+
+  #zoomIn() {
+    const first = Math.min(...this.#sets.map((s) => s.columns.first_x[0] ?? 0));
+    const last = Math.max(...this.#sets.map((s) => s.columns.last_x.at(-1) ?? 0));
+    if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
+  }
+
+  /** @param {[number, number] | undefined} range */
+  #zoomTo(range) {
+    this.range = range;
+    this.element.toggleAttribute("data-zoomed", range !== undefined);
+    this.onzoom();
+  }
+
+  #fileName() {
+    return this.title.replace(/[^\w.-]+/g, "_");
+  }
+
+  #saveCsv() {
+    const quoted = (/** @type {string} */ t) => `"${t.replaceAll('"', '""')}"`;
+    const lines = ["run,series,first_x,last_x,time,mean,min,max,count"];
+    for (const { label, columns: c } of this.#sets) {
+      c.last_x.forEach((x, i) =>
+        lines.push(
+          [
+            quoted(label),
+            quoted(c.name),
+            c.first_x[i],
+            x,
+            new Date(c.at[i] ?? 0).toISOString(),
+            c.mean[i],
+            c.min[i],
+            c.max[i],
+            c.count[i],
+          ].join(","),
+        )
+      );
+    }
+    saveFile(`${this.#fileName()}.csv`, new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+  }
+
+  #savePng() {
+    const plot = this.#plot;
+    if (plot === undefined) return;
+    const source = plot.ctx.canvas;
+    const ratio = source.width / this.#width();
+    const canvas = h("canvas");
+    canvas.width = source.width;
+    canvas.height = source.height + 28 * ratio;
+    const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    ctx.fillStyle = css("--surface");
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    ctx.fillStyle = css("--ink");
+    ctx.font = `600 ${13 * ratio}px ${css("--font")}`;
+    ctx.fillText([this.title, ...this.#sets.map((s) => s.label)].join(" · "), 10 * ratio, 19 * ratio);
+    ctx.drawImage(source, 0, 28 * ratio);
+    canvas.toBlob((blob) => blob && saveFile(`${this.#fileName()}.png`, blob));
+  }
+
+  destroy() {
+    this.#resize.disconnect();
+    this.#plot?.destroy();
+  }
+}
+
+/** Short figures for axes. @param {number} n */
+function compact(n) {
+  const size = Math.abs(n);
+  if (size >= 1e6) return `${Number((n / 1e6).toPrecision(3))}M`;
+  if (size >= 1e4) return `${Number((n / 1e3).toPrecision(3))}k`;
+  return size !== 0 && size < 0.001 ? n.toExponential(0) : String(Number(n.toPrecision(4)));
+}

@@ -1,0 +1,191 @@
+// @ts-check
+/** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
+import { get, runPath } from "./api.js";
+import { Charts } from "./charts.js";
+import { attempt } from "./dialog.js";
+import { fill, h } from "./dom.js";
+import { duration, elapsed, figure, whole } from "./format.js";
+import { chip, isEnded } from "./states.js";
+/** @typedef {ReturnType<typeof import("../shapes.ts").runPage>} RunPage */
+
+const MOST = 12;
+const REFRESH_MS = 3000;
+
+/** Leaves of a JSON value by their path. @param {unknown} value @param {string} path @param {Map<string, string>} into */
+function flatten(value, path, into) {
+  if (value !== null && typeof value === "object" && Object.keys(value).length > 0) {
+    for (const [k, v] of Object.entries(value)) flatten(v, path === "" ? k : `${path}.${k}`, into);
+  } else into.set(path, typeof value === "string" ? value : JSON.stringify(value));
+  return into;
+}
+
+/** Names may be the same: then the id tells them apart. @param {RunPage[]} runs */
+function labelled(runs) {
+  return runs.map((r) => ({
+    ...r,
+    name: runs.some((o) => o !== r && o.name === r.name) ? `${r.name} (${r.run_id.slice(-6)})` : r.name,
+  }));
+}
+
+/** @param {HTMLElement} root */
+export function mountCompare(root) {
+  document.title = "Compare · mosaic";
+  const ids = (new URLSearchParams(location.search).get("runs") ?? "").split(",").filter((id) => id !== "").slice(
+    0,
+    MOST,
+  );
+  /** @type {Charts | undefined} */
+  let charts;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  let timer;
+  let mounted = true;
+  const picker = h("div", {});
+  const content = h("div", {});
+  fill(root, h("h1", {}, "Compare"), picker, content);
+  attempt(async () => {
+    const { runs } = await get("/api/runs?limit=200");
+    drawPicker(picker, runs, ids);
+    if (ids.length === 0) {
+      return fill(content, h("p", { class: "empty" }, "Choose runs to lay their charts over each other."));
+    }
+    const chosen = labelled(await Promise.all(ids.map((id) => get(runPath(id)))));
+    const configs = await Promise.all(
+      ids.map(async (id) => flatten(JSON.parse((await get(runPath(id, "/config"))).text), "", new Map())),
+    );
+    if (!mounted) return;
+    charts = new Charts(chosen);
+    const table = h("div", { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Figures" });
+    fill(content, table, charts.element, h("h2", {}, "Where the configs differ"), differences(chosen, configs));
+    drawFigures(table, chosen);
+    charts.refresh();
+    timer = setInterval(async () => {
+      if (document.hidden || chosen.every(isEnded)) return;
+      try {
+        const { runs } = await get(`/api/runs?ids=${ids.join(",")}`);
+        for (const run of runs) {
+          const mine = chosen.find((c) => c.run_id === run.run_id);
+          if (mine) Object.assign(mine, { ...run, name: mine.name });
+        }
+        drawFigures(table, chosen);
+        charts?.refresh();
+      } catch {
+        // Read again at the next turn.
+      }
+    }, REFRESH_MS);
+  });
+  return () => {
+    mounted = false;
+    clearInterval(timer);
+    charts?.destroy();
+  };
+}
+
+/** @param {HTMLElement} root @param {{run_id: string, name: string}[]} runs @param {string[]} ids */
+function drawPicker(root, runs, ids) {
+  const go = (/** @type {string[]} */ next) =>
+    dispatchEvent(
+      new CustomEvent("mosaic-go", { detail: next.length > 0 ? `/compare?runs=${next.join(",")}` : "/compare" }),
+    );
+  const others = runs.filter((r) => !ids.includes(r.run_id));
+  const select = h(
+    "select",
+    { "aria-label": "Add a run", onchange: () => select.value !== "" && go([...ids, select.value]) },
+    h("option", { value: "" }, "Add a run …"),
+    others.map((r) => h("option", { value: r.run_id }, `${r.name} (${r.run_id.slice(-6)})`)),
+  );
+  fill(
+    root,
+    h(
+      "div",
+      { class: "filters" },
+      ids.map((id) => {
+        const name = runs.find((r) => r.run_id === id)?.name ?? id.slice(-6);
+        return h(
+          "button",
+          {
+            type: "button",
+            class: "picked",
+            "aria-label": `Leave out ${name}`,
+            onclick: () => go(ids.filter((i) => i !== id)),
+          },
+          name,
+          " ×",
+        );
+      }),
+      ids.length < MOST && select,
+    ),
+  );
+}
+
+/** @param {HTMLElement} root @param {RunPage[]} runs */
+function drawFigures(root, runs) {
+  const at = Date.now();
+  fill(
+    root,
+    h(
+      "table",
+      { class: "records" },
+      h("caption", { class: "unseen" }, "Figures"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Run", "State", "Steps", "Episodes", "Mean reward", "Elapsed"].map((t, i) =>
+            h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)
+          ),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        runs.map((r) =>
+          h(
+            "tr",
+            {},
+            h("td", {}, h("a", { href: `/runs/${encodeURIComponent(r.run_id)}` }, r.name)),
+            h("td", {}, chip(r.state)),
+            h("td", { class: "num" }, whole(r.steps)),
+            h("td", { class: "num" }, whole(r.episodes)),
+            h("td", { class: "num" }, figure(r.mean_reward_100)),
+            h("td", { class: "num" }, duration(elapsed(r, at))),
+          )
+        ),
+      ),
+    ),
+  );
+}
+
+/** @param {RunPage[]} runs @param {Map<string, string>[]} configs */
+function differences(runs, configs) {
+  const paths = [...new Set(configs.flatMap((c) => [...c.keys()]))].sort();
+  const differing = paths.filter((p) => new Set(configs.map((c) => c.get(p))).size > 1);
+  if (differing.length === 0) return h("p", { class: "empty" }, "Nowhere.");
+  return h(
+    "div",
+    { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Differences of the configs" },
+    h(
+      "table",
+      { class: "records" },
+      h("caption", { class: "unseen" }, "Differences of the configs"),
+      h(
+        "thead",
+        {},
+        h("tr", {}, h("th", { scope: "col" }, "Setting"), runs.map((r) => h("th", { scope: "col" }, r.name))),
+      ),
+      h(
+        "tbody",
+        {},
+        differing.map((p) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", class: "mono" }, p),
+            configs.map((c) => h("td", { class: "mono" }, c.get(p) ?? "–")),
+          )
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,80 @@
+// @ts-check
+/** Figures as a person reads them. */
+
+const NONE = "–";
+
+/** @param {number | null | undefined} n */
+export function whole(n) {
+  return n === null || n === undefined ? NONE : n.toLocaleString("en-US");
+}
+
+/** Four significant digits. @param {number | string | null | undefined} n */
+export function figure(n) {
+  if (n === null || n === undefined) return NONE;
+  if (typeof n === "string" || !Number.isFinite(n)) return String(n);
+  const size = Math.abs(n);
+  if (size !== 0 && (size < 0.001 || size >= 1e7)) return n.toExponential(2);
+  if (size >= 1000) return Math.round(n).toLocaleString("en-US");
+  return String(Number(n.toPrecision(4)));
+}
+
+/** @param {number} n */
+export function rate(n) {
+  if (n >= 1000) return `${(n / 1000).toFixed(n >= 10_000 ? 0 : 1)}k`;
+  return n >= 10 ? n.toFixed(0) : n > 0 ? n.toFixed(1) : "0";
+}
+
+/** @param {number} n */
+export function bytes(n) {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let i = 0;
+  while (n >= 1000 && i < units.length - 1) {
+    n /= 1000;
+    i++;
+  }
+  return `${i === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[i]}`;
+}
+
+/** @param {number | null} ms */
+export function duration(ms) {
+  if (ms === null || ms < 0) return NONE;
+  const s = Math.floor(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} m ${pad(s % 60)} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${pad(Math.floor(s / 60) % 60)} m`;
+  return `${Math.floor(s / 86_400)} d ${pad(Math.floor(s / 3600) % 24)} h`;
+}
+
+/** @param {number} n */
+function pad(n) {
+  return String(n).padStart(2, "0");
+}
+
+/** @param {number | null} at @param {number} now */
+export function age(at, now) {
+  return at === null ? NONE : `${duration(Math.max(0, now - at))} ago`;
+}
+
+/** @param {number | null} at Unix milliseconds */
+export function moment(at) {
+  if (at === null) return NONE;
+  const d = new Date(at);
+  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(at)}`;
+}
+
+/** @param {number} at Unix milliseconds */
+export function clock(at) {
+  const d = new Date(at);
+  return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+}
+
+/** How long the current or last attempt took.
+ * @param {{started_at: number | null, finished_at: number | null}} run @param {number} now */
+export function elapsed(run, now) {
+  return run.started_at === null ? null : Math.max(0, (run.finished_at ?? now) - run.started_at);
+}
+
+/** `read_only` → "read only". @param {string} name */
+export function words(name) {
+  return name.replaceAll("_", " ");
+}

@@ -1,0 +1,237 @@
+// @ts-check
+/** A run's log files: followed, scrolled back, searched. Lines are addressed by their byte offset. */
+import { get, runPath } from "./api.js";
+import { afterReturns, colored } from "./ansi.js";
+import { attempt } from "./dialog.js";
+import { fill, h, setText } from "./dom.js";
+import { bytes, whole } from "./format.js";
+
+/** @typedef {{from: number, to: number, size: number, attempt: number, text: string}} Chunk */
+
+const MOST_LINES = 4000;
+const TAIL_BYTES = 64 * 1024;
+/** When the log runs further ahead than this, the view jumps to its end and says so. */
+const JUMP_BYTES = 1024 * 1024;
+const LONGEST_LINE = 4000;
+
+/** Whether a line is telemetry, which has views of its own. @param {string} line */
+export function isTelemetry(line) {
+  if (!line.startsWith("{")) return false;
+  return /"(type|event_type|event)"\s*:/.test(line.slice(0, 400)) ||
+    /"(type|event_type|event)"\s*:/.test(line.slice(-400));
+}
+
+export class Logs {
+  #stream = "stdout";
+  #from = 0;
+  #to = 0;
+  #attempt = 0;
+  #hidden = 0;
+  #busy = false;
+  #generation = 0;
+  #lines = h("div", { class: "log-lines", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off" });
+  #state = h("span", { class: "sub" });
+  #follow = h("input", { type: "checkbox", checked: true });
+  #plain = h("input", { type: "checkbox", checked: true, onchange: () => this.#restart() });
+  #earlier = h("button", { type: "button", onclick: () => attempt(() => this.#loadEarlier()) }, "Earlier lines");
+  #search = h("input", { type: "search", placeholder: "Search the whole log", "aria-label": "Search the whole log" });
+  #found = h("div", { class: "found", hidden: true });
+
+  /** @param {string} runId */
+  constructor(runId) {
+    this.runId = runId;
+    const streams = h(
+      "div",
+      { class: "segments", role: "group", "aria-label": "Stream" },
+      ["stdout", "stderr"].map((s) =>
+        h("button", {
+          type: "button",
+          "aria-pressed": String(s === this.#stream),
+          onclick: (/** @type {Event} */ event) => {
+            this.#stream = s;
+            for (const b of streams.children) b.setAttribute("aria-pressed", String(b === event.currentTarget));
+            this.#restart();
+          },
+        }, s)
+      ),
+    );
+    this.element = h(
+      "div",
+      { class: "logs" },
+      h(
+        "form",
+        {
+          class: "log-tools",
+          onsubmit: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            attempt(() => this.#find(0, true));
+          },
+        },
+        streams,
+        h("label", {}, this.#follow, " Follow"),
+        h("label", {}, this.#plain, " Hide telemetry"),
+        this.#earlier,
+        this.#state,
+        h("span", { class: "grow" }),
+        this.#search,
+        h("button", { type: "submit" }, "Search"),
+      ),
+      this.#found,
+      this.#lines,
+    );
+    this.#lines.addEventListener("scroll", () => {
+      const { scrollTop, scrollHeight, clientHeight } = this.#lines;
+      if (scrollTop + clientHeight < scrollHeight - 40) this.#follow.checked = false;
+    }, { passive: true });
+    this.#follow.addEventListener("change", () => this.#toEnd());
+    this.#restart();
+  }
+
+  #restart() {
+    this.#generation++;
+    this.#hidden = 0;
+    this.#lines.replaceChildren();
+    this.#busy = false;
+    attempt(() => this.#open(-TAIL_BYTES));
+  }
+
+  /** @param {number} from */
+  async #open(from) {
+    const mine = this.#generation;
+    const chunk = await this.#get(`from=${from}`);
+    if (mine !== this.#generation) return;
+    this.#attempt = chunk.attempt;
+    this.#from = chunk.from;
+    this.#to = chunk.from;
+    this.#take(chunk);
+  }
+
+  /** @param {string} query @returns {Promise<Chunk>} */
+  async #get(query) {
+    return await get(runPath(this.runId, `/logs/${this.#stream}?${query}`));
+  }
+
+  /** Called on every tick. @param {Record<string, number>} sizes @param {number} attemptNumber */
+  async update(sizes, attemptNumber) {
+    if (attemptNumber !== this.#attempt && this.#attempt !== 0) return this.#restart();
+    const size = sizes[this.#stream] ?? 0;
+    if (!this.#follow.checked || this.#busy || size <= this.#to || !this.element.isConnected) return;
+    this.#busy = true;
+    const mine = this.#generation;
+    try {
+      let from = this.#to;
+      if (size - from > JUMP_BYTES) {
+        this.#lines.append(
+          h("div", { class: "skipped" }, `${bytes(size - TAIL_BYTES - from)} not shown; search reads all of it`),
+        );
+        from = size - TAIL_BYTES;
+      }
+      const chunk = await this.#get(`from=${from === this.#to ? from : -TAIL_BYTES}`);
+      if (mine === this.#generation) this.#take(chunk);
+    } catch {
+      // The connection's state is shown already; the next tick asks again.
+    } finally {
+      if (mine === this.#generation) this.#busy = false;
+    }
+  }
+
+  /** @param {Chunk} chunk */
+  #take(chunk) {
+    this.#to = chunk.to;
+    this.#lines.append(...this.#rows(chunk));
+    while (this.#lines.childElementCount > MOST_LINES) {
+      const first = /** @type {HTMLElement} */ (this.#lines.firstElementChild);
+      this.#from = Number(first.dataset.next ?? this.#from);
+      first.remove();
+    }
+    this.#describe(chunk.size);
+    if (this.#follow.checked) this.#toEnd();
+  }
+
+  #toEnd() {
+    if (this.#follow.checked) this.#lines.scrollTop = this.#lines.scrollHeight;
+  }
+
+  /** @param {number} size */
+  #describe(size) {
+    this.#earlier.hidden = this.#from === 0;
+    const hidden = this.#hidden > 0 ? `, ${whole(this.#hidden)} telemetry lines hidden` : "";
+    setText(this.#state, size === 0 ? "empty so far" : `${bytes(size)}${hidden}`);
+  }
+
+  /** @param {Chunk} chunk */
+  #rows(chunk) {
+    const encoder = new TextEncoder();
+    const rows = [];
+    let offset = chunk.from;
+    const lines = chunk.text.split("\n");
+    if (lines.at(-1) === "") lines.pop();
+    for (const line of lines) {
+      offset += encoder.encode(line).length + 1;
+      if (this.#plain.checked && isTelemetry(line)) {
+        this.#hidden++;
+        continue;
+      }
+      const shown = afterReturns(line);
+      rows.push(
+        h("div", { "data-next": offset }, colored(shown.slice(0, LONGEST_LINE)), shown.length > LONGEST_LINE && " …"),
+      );
+    }
+    return rows;
+  }
+
+  async #loadEarlier() {
+    const chunk = await this.#get(`before=${this.#from}`);
+    const height = this.#lines.scrollHeight;
+    this.#follow.checked = false;
+    this.#from = chunk.from;
+    this.#lines.prepend(...this.#rows(chunk));
+    this.#lines.scrollTop += this.#lines.scrollHeight - height;
+    this.#describe(chunk.size);
+  }
+
+  /** @param {number} from @param {boolean} fresh */
+  async #find(from, fresh) {
+    const text = this.#search.value;
+    this.#found.hidden = text === "";
+    if (text === "") return;
+    if (fresh) fill(this.#found, "Searching …");
+    const answer = await get(runPath(this.runId, `/logs/${this.#stream}?q=${encodeURIComponent(text)}&from=${from}`));
+    const rows = answer.matches.map((/** @type {{offset: number, line: string}} */ m) =>
+      h(
+        "button",
+        { type: "button", class: "match", onclick: () => this.#goTo(m.offset) },
+        ...colored(afterReturns(m.line)),
+      )
+    );
+    if (fresh) this.#found.replaceChildren();
+    this.#found.querySelector(".found-end")?.remove();
+    this.#found.append(
+      ...rows,
+      h(
+        "div",
+        { class: "found-end" },
+        `${whole(this.#found.querySelectorAll(".match").length + rows.length)} lines found`,
+        !answer.done &&
+          h(
+            "button",
+            { type: "button", onclick: () => attempt(() => this.#find(answer.to, false)) },
+            `Search on from ${bytes(answer.to)}`,
+          ),
+        h("button", { type: "button", onclick: () => this.#found.hidden = true }, "Close"),
+      ),
+    );
+  }
+
+  /** @param {number} offset */
+  #goTo(offset) {
+    this.#generation++;
+    this.#follow.checked = false;
+    this.#hidden = 0;
+    this.#lines.replaceChildren();
+    attempt(async () => {
+      await this.#open(offset);
+      this.#lines.scrollTop = 0;
+    });
+  }
+}

@@ -1,0 +1,283 @@
+// @ts-check
+/**
+ * A table of any length that keeps only the rows in sight in the document. Rows are reused by run id and cells are
+ * written only when their text changes.
+ */
+import { h, setText } from "./dom.js";
+import { age, bytes, duration, elapsed, figure, rate, whole } from "./format.js";
+import { chip, explanation, isEnded, setChip } from "./states.js";
+/** @typedef {import("../shapes.ts").RunLine} RunLine */
+
+/** @typedef {{row: HTMLTableRowElement, check: HTMLInputElement, chip: HTMLElement, link: HTMLAnchorElement, tags: HTMLElement, cells: HTMLElement[]}} RowParts */
+
+const SPARE_ROWS = 8;
+
+/** @typedef {{id: string, label: string, title?: string, class: string, text: (r: RunLine, now: number) => string}} Column */
+/** @type {Column[]} */
+const COLUMNS = [
+  {
+    id: "attempt",
+    label: "Try",
+    title: "Attempt",
+    class: "num c3",
+    text: (r) =>
+      r.max_attempts > 1 || r.attempt > 1 ? `${r.attempt}/${Math.max(r.attempt, r.max_attempts)}` : String(r.attempt),
+  },
+  {
+    id: "queue",
+    label: "Queue",
+    title: "Position in the queue",
+    class: "num c4",
+    text: (r) => r.queue_position > 0 ? `#${r.queue_position}` : "",
+  },
+  {
+    id: "gpus",
+    label: "GPUs",
+    class: "c3",
+    text: (r) => r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 ? `wants ${r.gpus_requested}` : "",
+  },
+  { id: "elapsed", label: "Elapsed", class: "num c2", text: (r, now) => duration(elapsed(r, now)) },
+  {
+    id: "steps",
+    label: "Steps",
+    class: "num c1",
+    text: (r) =>
+      whole(r.steps) +
+      (r.max_steps > 0 && !isEnded(r) ? ` (${Math.min(100, Math.floor(r.steps / r.max_steps * 100))} %)` : ""),
+  },
+  {
+    id: "rate",
+    label: "Steps/s",
+    class: "num c2",
+    text: (r) => r.steps_per_second > 0 ? rate(r.steps_per_second) : "",
+  },
+  {
+    id: "reward",
+    label: "Reward",
+    title: "Mean reward of the last 100 episodes",
+    class: "num c0",
+    text: (r) => figure(r.mean_reward_100),
+  },
+  { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },
+  {
+    id: "backlog",
+    label: "Backlog",
+    title: "Written by the worker, not stored yet",
+    class: "num c4",
+    text: (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "",
+  },
+  { id: "outcome", label: "Outcome", class: "wide c2", text: explanation },
+];
+
+/** A record older than this from a run that executes is marked. */
+const STALE_MS = 60_000;
+
+export class RunsTable {
+  /** @type {RunLine[]} */
+  #shown = [];
+  /** @type {Map<string, RowParts>} */
+  #rows = new Map();
+  #top = h("tr", { class: "space", "aria-hidden": "true" });
+  #bottom = h("tr", { class: "space", "aria-hidden": "true" });
+  #body = h("tbody");
+  /** @type {Map<string, HTMLTableCellElement>} */
+  #heads = new Map();
+  #all = h("input", { type: "checkbox", "aria-label": "Select all shown runs" });
+  #rowHeight = 36;
+  #active = -1;
+  /** @type {string | undefined} */
+  #anchor;
+
+  /** @type {Set<string>} */
+  selected = new Set();
+
+  /** @param {{onsort: (id: string) => void, onselect: () => void, selectable: boolean}} options */
+  constructor(options) {
+    this.options = options;
+    /** @param {string} id @param {string} label @param {string} className @param {string} [title] */
+    const head = (id, label, className, title) => {
+      const cell = h(
+        "th",
+        { scope: "col", class: className, title },
+        h("button", { type: "button", onclick: () => options.onsort(id) }, label),
+      );
+      this.#heads.set(id, cell);
+      return cell;
+    };
+    this.table = h(
+      "table",
+      { class: "runs" },
+      h("caption", { class: "unseen" }, "Runs"),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
+          head("state", "State", ""),
+          head("name", "Name", "wide"),
+          COLUMNS.map((c) => head(c.id, c.label, c.class, c.title)),
+        ),
+      ),
+      this.#body,
+    );
+    this.element = h(
+      "div",
+      { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Table of runs" },
+      this.table,
+    );
+    this.#body.append(this.#top, this.#bottom);
+    this.element.addEventListener("scroll", () => this.draw(this.#now), { passive: true });
+    this.element.addEventListener("keydown", (event) => this.#onKey(event));
+    this.#all.addEventListener("change", () => {
+      for (const run of this.#shown) {
+        this.#all.checked ? this.selected.add(run.run_id) : this.selected.delete(run.run_id);
+      }
+      this.#selectionChanged();
+    });
+  }
+
+  #now = 0;
+
+  /** @param {RunLine[]} runs @param {string} sort @param {1 | -1} direction @param {number} now */
+  show(runs, sort, direction, now) {
+    this.#shown = runs;
+    for (const [id, cell] of this.#heads) {
+      if (id === sort) cell.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
+    this.table.setAttribute("aria-rowcount", String(runs.length + 1));
+    this.draw(now);
+  }
+
+  /** Run ids in sight. @returns {RunLine[]} */
+  inSight() {
+    return [...this.#rows.keys()].map((id) => this.#shown.find((r) => r.run_id === id)).filter((r) => r !== undefined);
+  }
+
+  /** @param {number} now */
+  draw(now) {
+    this.#now = now;
+    const first = Math.max(0, Math.floor(this.element.scrollTop / this.#rowHeight) - SPARE_ROWS);
+    const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) + 2 * SPARE_ROWS;
+    const slice = this.#shown.slice(first, first + visible);
+    const wanted = new Set(slice.map((r) => r.run_id));
+    for (const [id, { row }] of this.#rows) {
+      if (wanted.has(id)) continue;
+      row.remove();
+      this.#rows.delete(id);
+    }
+    /** @type {Element} */
+    let before = this.#top;
+    slice.forEach((run, i) => {
+      const parts = this.#rows.get(run.run_id) ?? this.#makeRow(run);
+      if (before.nextElementSibling !== parts.row) before.after(parts.row);
+      before = parts.row;
+      this.#drawRow(parts, run, first + i, now);
+    });
+    this.#top.style.height = `${first * this.#rowHeight}px`;
+    this.#bottom.style.height = `${Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight}px`;
+    const measured = /** @type {HTMLElement} */ (this.#top.nextElementSibling)?.offsetHeight;
+    if (slice.length > 0 && measured > 0) this.#rowHeight = measured;
+    const chosen = this.#shown.filter((r) => this.selected.has(r.run_id)).length;
+    this.#all.checked = chosen > 0 && chosen === this.#shown.length;
+    this.#all.indeterminate = chosen > 0 && chosen < this.#shown.length;
+  }
+
+  /** @param {RunLine} run */
+  #makeRow(run) {
+    const id = run.run_id;
+    const check = h("input", {
+      type: "checkbox",
+      onclick: (/** @type {MouseEvent} */ event) => this.#toggle(id, check.checked, event.shiftKey),
+    });
+    const state = chip(run.state);
+    const link = h("a", { href: `/runs/${encodeURIComponent(id)}` });
+    const tags = h("span", { class: "tags" });
+    const cells = COLUMNS.map((c) => h("td", { class: c.class }));
+    const row = h(
+      "tr",
+      {},
+      this.options.selectable && h("td", { class: "check" }, check),
+      h("td", {}, state),
+      h("td", { class: "wide name" }, link, tags),
+      cells,
+    );
+    const parts = { row, check, chip: state, link, tags, cells };
+    this.#rows.set(id, parts);
+    return parts;
+  }
+
+  /** @param {RowParts} parts @param {RunLine} run @param {number} index @param {number} now */
+  #drawRow(parts, run, index, now) {
+    parts.row.setAttribute("aria-rowindex", String(index + 2));
+    parts.row.classList.toggle("active", index === this.#active);
+    const selected = this.selected.has(run.run_id);
+    parts.row.classList.toggle("selected", selected);
+    parts.check.checked = selected;
+    parts.check.setAttribute("aria-label", `Select ${run.name}`);
+    setChip(parts.chip, run.state);
+    setText(parts.link, run.name);
+    if (parts.link.title !== run.name) parts.link.title = run.name;
+    const tags = run.tags.join("\n");
+    if (parts.tags.dataset.tags !== tags) {
+      parts.tags.dataset.tags = tags;
+      parts.tags.replaceChildren(...run.tags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
+    }
+    COLUMNS.forEach((column, i) => {
+      const cell = /** @type {HTMLElement} */ (parts.cells[i]);
+      const text = column.text(run, now);
+      setText(cell, text);
+      if (column.id === "outcome" && cell.title !== text) cell.title = text;
+      if (column.id === "record") {
+        const stale = run.state === "EXECUTING" && run.last_record_at !== null && now - run.last_record_at > STALE_MS;
+        cell.classList.toggle("stale", stale);
+      }
+    });
+  }
+
+  /** @param {string} id @param {boolean} on @param {boolean} range */
+  #toggle(id, on, range) {
+    const ids = this.#shown.map((r) => r.run_id);
+    const from = range && this.#anchor !== undefined ? ids.indexOf(this.#anchor) : -1;
+    const to = ids.indexOf(id);
+    const touched = from < 0 ? [id] : ids.slice(Math.min(from, to), Math.max(from, to) + 1);
+    for (const one of touched) on ? this.selected.add(one) : this.selected.delete(one);
+    this.#anchor = id;
+    this.#selectionChanged();
+  }
+
+  #selectionChanged() {
+    this.draw(this.#now);
+    this.options.onselect();
+  }
+
+  /** j, k and arrows move, x selects, Enter opens. @param {KeyboardEvent} event */
+  #onKey(event) {
+    if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
+    const moves = /** @type {Record<string, number>} */ ({
+      ArrowDown: 1,
+      j: 1,
+      ArrowUp: -1,
+      k: -1,
+      Home: -Infinity,
+      End: Infinity,
+    });
+    const move = moves[event.key];
+    const run = this.#shown[this.#active];
+    if (move !== undefined) {
+      this.#active = Math.min(this.#shown.length - 1, Math.max(0, this.#active + move));
+      const y = this.#active * this.#rowHeight;
+      const height = this.element.clientHeight - 2 * this.#rowHeight;
+      if (y < this.element.scrollTop) this.element.scrollTop = y;
+      else if (y > this.element.scrollTop + height) this.element.scrollTop = y - height;
+      this.draw(this.#now);
+    } else if (event.key === "x" && run && this.options.selectable) {
+      this.#toggle(run.run_id, !this.selected.has(run.run_id), false);
+    } else if (event.key === "Enter" && run) {
+      dispatchEvent(new CustomEvent("mosaic-go", { detail: `/runs/${encodeURIComponent(run.run_id)}` }));
+    } else return;
+    event.preventDefault();
+  }
+}

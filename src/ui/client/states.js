@@ -1,0 +1,37 @@
+// @ts-check
+/** States of a run: how they look and what may be done in them. */
+import { h, setText } from "./dom.js";
+/** @typedef {import("../shapes.ts").RunLine} RunLine */
+
+export const STATES = /** @type {const} */ ([
+  "INIT",
+  "HANDSHAKE",
+  "READY",
+  "EXECUTING",
+  "PAUSED",
+  "FAULTED",
+  "TERMINATED",
+  "CANCELLED",
+]);
+export const ENDED = ["FAULTED", "TERMINATED", "CANCELLED"];
+/** @param {{state: string}} run */
+export const isEnded = (run) => ENDED.includes(run.state);
+
+/** @param {string} state */
+export function chip(state) {
+  return h("span", { class: "chip", "data-state": state }, state);
+}
+
+/** @param {HTMLElement} element @param {string} state */
+export function setChip(element, state) {
+  if (element.dataset.state !== state) element.dataset.state = state;
+  setText(element, state);
+}
+
+/** One line on why the run is where it is. @param {RunLine} run */
+export function explanation(run) {
+  if (run.cancel_requested && !isEnded(run)) return "being cancelled";
+  if (run.state === "INIT") return run.waiting_for ? `waits for ${run.waiting_for}` : "queued";
+  if (run.pause_requested && run.state !== "PAUSED" && !isEnded(run)) return "being paused";
+  return run.reason ?? run.outcome ?? "";
+}

@@ -1,0 +1,24 @@
+/** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
+import type { TelemetryLog } from "../telemetry/types.ts";
+import { finiteOrText } from "./shapes.ts";
+
+export function columns(
+  telemetry: TelemetryLog,
+  runId: string,
+  name: string,
+  from: number,
+  to: number,
+  buckets: number,
+) {
+  const rows = telemetry.series(runId, name, from, to, buckets);
+  return {
+    name,
+    first_x: rows.map((r) => r.firstX),
+    last_x: rows.map((r) => r.lastX),
+    min: rows.map((r) => finiteOrText(r.min)),
+    max: rows.map((r) => finiteOrText(r.max)),
+    mean: rows.map((r) => finiteOrText(r.mean)),
+    count: rows.map((r) => r.count),
+    at: rows.map((r) => r.atMs),
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * Server-sent events from an async generator. The generator is asked for its next event only when the connection has
+ * taken the last ones, so a slow reader costs one event of memory; it ends when the reader leaves or the page stops.
+ */
+import { MosaicError } from "../errors.ts";
+
+export interface ServerEvent {
+  event: string;
+  data: unknown;
+  /** What the browser gives back as Last-Event-ID; events without one do not move it. */
+  id?: string | number;
+}
+
+const encoder = new TextEncoder();
+
+/** One event in the framing of the HTML standard. JSON has no line breaks, so one data line always suffices. */
+export function encodeEvent({ event, data, id }: ServerEvent): string {
+  if (/[\r\n]/.test(event) || (id !== undefined && /[\r\n\0]/.test(String(id)))) {
+    throw new MosaicError("internal", "a line break in the name or id of a server-sent event");
+  }
+  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+export class EventStreams {
+  readonly #max: number;
+  readonly #open = new Set<AbortController>();
+  #stopped = false;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  /** @throws `resource_exhausted` when as many streams are open as there may be. */
+  respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
+    if (this.#stopped) throw new MosaicError("unavailable", "the daemon is stopping");
+    if (this.#open.size >= this.#max) {
+      throw new MosaicError("resource_exhausted", `${this.#max} live connections are open, which is the limit`, {
+        hint: "Close other tabs of the page.",
+      });
+    }
+    const controller = new AbortController();
+    this.#open.add(controller);
+    const events = produce(controller.signal);
+    const end = () => {
+      controller.abort();
+      this.#open.delete(controller);
+    };
+    const body = new ReadableStream<Uint8Array>({
+      async pull(stream) {
+        try {
+          const next = await events.next();
+          if (next.done) {
+            end();
+            stream.close();
+          } else stream.enqueue(encoder.encode(encodeEvent(next.value)));
+        } catch (error) {
+          end();
+          stream.error(error);
+        }
+      },
+      async cancel() {
+        end();
+        await events.return(undefined);
+      },
+    }, { highWaterMark: 1 });
+    return new Response(body, { headers: { "content-type": "text/event-stream", "cache-control": "no-store" } });
+  }
+
+  /** Ends every stream; later ones are refused. */
+  stop(): void {
+    this.#stopped = true;
+    for (const controller of this.#open) controller.abort();
+  }
+}
+
+/** Waits `ms`, or until `wake` settles, or the signal aborts. */
+export async function waitFor(ms: number, signal: AbortSignal, wake?: (signal: AbortSignal) => Promise<void>) {
+  const done = new AbortController();
+  const either = AbortSignal.any([signal, done.signal]);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    await Promise.race([
+      new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, ms);
+        signal.addEventListener("abort", () => resolve(), { once: true, signal: done.signal });
+        if (signal.aborted) resolve();
+      }),
+      ...(wake === undefined ? [] : [wake(either)]),
+    ]);
+  } finally {
+    clearTimeout(timer);
+    done.abort();
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * What every request must pass before it reaches a route: a Host that is ours (DNS rebinding), for changes an Origin
+ * that is ours and the page's token (CSRF), and who it is. Every answer gets the security headers.
+ */
+import type { Context, MiddlewareHandler } from "hono";
+import { hostname as machineName } from "node:os";
+import { MosaicError } from "../errors.ts";
+import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
+
+export interface PageEnv {
+  Variables: { identity: Identity };
+}
+
+/** No inline script or style, nothing from elsewhere, no frames around it. */
+export const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const LOOPBACK_NAMES = ["localhost", "127.0.0.1", "::1"];
+const WILDCARDS = ["0.0.0.0", "::"];
+
+function bare(hostname: string): string {
+  return hostname.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
+}
+
+function isAddress(hostname: string): boolean {
+  return hostname.includes(":") || /^\d+\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/**
+ * Whether a request may name `hostname` as its host when the page listens on `bound`.
+ *
+ * Rebinding needs a name that somebody else controls, so any literal address is as good as our own when we listen on all.
+ */
+export function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
+  const name = bare(hostname);
+  const own = bare(bound);
+  if (LOOPBACK_NAMES.includes(name) || name.endsWith(".localhost")) return true;
+  if (name === own || extra.some((e) => bare(e) === name)) return true;
+  if (!WILDCARDS.includes(own)) return false;
+  return isAddress(name) || name === machineName().toLowerCase();
+}
+
+function hostnameOf(host: string): string {
+  try {
+    return new URL(`http://${host}`).hostname;
+  } catch {
+    return "";
+  }
+}
+
+function refuseForeignHost(c: Context, bound: string, extra: readonly string[]): void {
+  const names = [new URL(c.req.url).hostname];
+  const header = c.req.header("host");
+  if (header !== undefined) names.push(hostnameOf(header));
+  const foreign = names.find((n) => !isOwnHost(n, bound, extra));
+  if (foreign === undefined) return;
+  throw new MosaicError("permission_denied", `this page is not served under the host name "${foreign}"`, {
+    hint: "Open it under the address that the daemon printed.",
+  });
+}
+
+function refuseForeignChange(c: Context, token: string): void {
+  const origin = c.req.header("origin");
+  const site = c.req.header("sec-fetch-site");
+  const foreignOrigin = origin !== undefined &&
+    hostOfOrigin(origin) !== (c.req.header("host") ?? new URL(c.req.url).host);
+  if (foreignOrigin || (site !== undefined && site !== "same-origin")) {
+    throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
+  }
+  if (!sameText(c.req.header("x-mosaic-token") ?? "", token)) {
+    throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
+      hint: "Reload the page; programs use the command line or gRPC instead.",
+    });
+  }
+}
+
+function hostOfOrigin(origin: string): string {
+  try {
+    return new URL(origin).host;
+  } catch {
+    return "";
+  }
+}
+
+/** Takes the same time wherever the texts differ. */
+function sameText(a: string, b: string): boolean {
+  let difference = a.length ^ b.length;
+  for (let i = 0; i < b.length; i++) difference |= (a.charCodeAt(i) || 0) ^ b.charCodeAt(i);
+  return difference === 0;
+}
+
+export interface GuardOptions {
+  /** The host we listen on. */
+  bound: string;
+  /** Further names the page may be opened under. */
+  hosts: readonly string[];
+  token: string;
+  authenticate: Authenticate | undefined;
+}
+
+/** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
+const OPEN_PATHS = ["/healthz", "/readyz"];
+
+export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
+  return async (c, next) => {
+    c.header("content-security-policy", CONTENT_SECURITY_POLICY);
+    c.header("x-content-type-options", "nosniff");
+    c.header("x-frame-options", "DENY");
+    c.header("referrer-policy", "no-referrer");
+    c.header("cross-origin-opener-policy", "same-origin");
+    c.header("cross-origin-resource-policy", "same-origin");
+    c.header("permissions-policy", "camera=(), microphone=(), geolocation=()");
+    if (OPEN_PATHS.includes(c.req.path)) return await next();
+    refuseForeignHost(c, options.bound, options.hosts);
+    const changes = !["GET", "HEAD"].includes(c.req.method);
+    if (changes) refuseForeignChange(c, options.token);
+    const identity = options.authenticate === undefined ? LOCAL_OWNER : await options.authenticate(c.req.raw);
+    if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
+    if (changes && identity.readOnly) {
+      throw new MosaicError("permission_denied", `${identity.name} may look at runs but not change them`);
+    }
+    c.set("identity", identity);
+    await next();
+  };
+}

@@ -1,0 +1,11 @@
+/** Who asks. Access control decides; without it everybody who reaches the page is its owner. */
+export interface Identity {
+  name: string;
+  /** May look, but change nothing; the page shows such a person no buttons, and secrets in configs stay hidden. */
+  readOnly: boolean;
+}
+
+/** Gives who sent the request, or undefined when it carries no valid credential (answered with 401). */
+export type Authenticate = (request: Request) => Identity | undefined | Promise<Identity | undefined>;
+
+export const LOCAL_OWNER: Identity = { name: "local", readOnly: false };

@@ -1,0 +1,162 @@
+/** The live streams: what changed, found by durable cursors, and the figures that move all the time, once per tick. */
+import type { Core } from "../core/core.ts";
+import { RUNNING_STATES } from "../lifecycle/lifecycle.ts";
+import type { TelemetryKind } from "../telemetry/types.ts";
+import { type ServerEvent, waitFor } from "./event_stream.ts";
+import { logSizes } from "./log_file.ts";
+import { episodeLine, eventLine, heads, hostLine, runLine, runPage, stepLine } from "./shapes.ts";
+
+const CHANGES_PER_EVENT = 500;
+const RECORDS_PER_EVENT = 200;
+/** At most this many runs move on the page at the same time. */
+const MOVING_RUNS = 500;
+
+/** The figures of all running runs and the host, computed once per tick however many pages look. */
+export class Ticker {
+  readonly #core: Core;
+  readonly #tickMs: number;
+  #at = -Infinity;
+  #data: Record<string, unknown> = {};
+
+  constructor(core: Core, tickMs: number) {
+    this.#core = core;
+    this.#tickMs = tickMs;
+  }
+
+  data(): Record<string, unknown> {
+    const now = performance.now();
+    if (now - this.#at >= this.#tickMs * 0.9) {
+      this.#at = now;
+      const moving = this.#core.list({ states: RUNNING_STATES }, { limit: MOVING_RUNS });
+      this.#data = {
+        at: Date.now(),
+        host: hostLine(this.#core.host()),
+        total: this.#core.registry.count({}),
+        runs: moving.runs.map(runLine),
+      };
+    }
+    return this.#data;
+  }
+}
+
+/** All runs: `runs` (id = transition seq) whenever some changed state, `tick` once per tick. */
+export async function* allRunsLive(
+  core: Core,
+  ticker: Ticker,
+  since: number,
+  tickMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  let cursor = since;
+  let nextTick = 0;
+  while (!signal.aborted) {
+    const changes = core.registry.transitionsSince(cursor, CHANGES_PER_EVENT);
+    if (changes.length > 0) {
+      cursor = changes.at(-1)!.seq;
+      const rows = [...new Set(changes.map((c) => c.runId))].map((id) => core.registry.get(id));
+      yield {
+        event: "runs",
+        id: cursor,
+        data: { runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) },
+      };
+      continue;
+    }
+    const now = performance.now();
+    if (now >= nextTick) {
+      nextTick = now + tickMs;
+      yield { event: "tick", data: ticker.data() };
+      continue;
+    }
+    await waitFor(nextTick - now, signal, (s) => core.registry.waitTransitionsBeyond(cursor, s));
+  }
+}
+
+/** One run: `run` with its whole detail after each event, `event` (id = event seq), `tick` with what moves. */
+export async function* runLive(
+  core: Core,
+  runId: string,
+  since: number,
+  tickMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  let cursor = since;
+  let nextTick = 0;
+  while (!signal.aborted) {
+    const row = core.registry.get(runId);
+    if (row === undefined) {
+      yield { event: "gone", data: { run_id: runId } };
+      return;
+    }
+    const events = core.registry.eventsSince(cursor, { runId, limit: RECORDS_PER_EVENT });
+    if (events.length > 0) {
+      for (const event of events) {
+        cursor = event.seq;
+        yield { event: "event", id: cursor, data: eventLine(event) };
+      }
+      yield { event: "run", data: runPage(core, core.detail(core.registry.get(runId) ?? row)) };
+      continue;
+    }
+    const now = performance.now();
+    if (now >= nextTick) {
+      nextTick = now + tickMs;
+      yield {
+        event: "tick",
+        data: {
+          at: Date.now(),
+          ...runLine(core.detail(row)),
+          heads: heads(core, runId),
+          logs: await logSizes(core, row),
+        },
+      };
+      continue;
+    }
+    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(core.registry.eventHead(), s));
+  }
+}
+
+/** Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. */
+export async function* recordsLive(
+  core: Core,
+  runId: string,
+  kind: TelemetryKind,
+  since: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  let cursor = since;
+  while (!signal.aborted && core.registry.get(runId) !== undefined) {
+    const rows = recordLines(core, runId, kind, cursor, RECORDS_PER_EVENT);
+    if (rows.length > 0) {
+      cursor = rows.at(-1)!.seq;
+      yield { event: kind, id: cursor, data: rows };
+      continue;
+    }
+    yield { event: "idle", data: { at: Date.now() } };
+    await waitFor(15_000, signal, (s) => core.telemetry.waitBeyond(runId, kind, cursor, s));
+  }
+}
+
+export function recordLines(core: Core, runId: string, kind: TelemetryKind, since: number, limit: number) {
+  switch (kind) {
+    case "steps":
+      return core.telemetry.read(runId, "steps", since, limit).map(stepLine);
+    case "episodes":
+      return core.telemetry.read(runId, "episodes", since, limit).map(episodeLine);
+    default:
+      return core.telemetry.read(runId, kind, since, limit);
+  }
+}
+
+/** The event log of all runs; the event's id is its seq. */
+export async function* eventsLive(core: Core, since: number, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  let cursor = since;
+  while (!signal.aborted) {
+    const events = core.registry.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
+    for (const event of events) {
+      cursor = event.seq;
+      yield { event: "event", id: cursor, data: eventLine(event) };
+    }
+    if (events.length > 0) continue;
+    yield { event: "idle", data: { at: Date.now() } };
+    await waitFor(15_000, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
+  }
+}

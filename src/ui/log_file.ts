@@ -1,0 +1,154 @@
+/** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
+import type { Core } from "../core/core.ts";
+import type { RunRow } from "../registry/types.ts";
+import type { ServerEvent } from "./event_stream.ts";
+import { waitFor } from "./event_stream.ts";
+
+export const LOG_STREAMS = ["stdout", "stderr"] as const;
+export type LogStream = typeof LOG_STREAMS[number];
+
+/** The most that one answer carries, and the most that one search reads. */
+export const CHUNK_BYTES = 256 * 1024;
+export const SEARCH_BYTES = 16 * 1024 * 1024;
+
+export interface LogChunk {
+  /** Byte offsets of the part; `to` is where to go on. */
+  from: number;
+  to: number;
+  size: number;
+  attempt: number;
+  text: string;
+}
+
+const NEWLINE = 10;
+const decoder = new TextDecoder();
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await Deno.stat(path)).size;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return 0;
+    throw error;
+  }
+}
+
+export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStream, number>> {
+  const [stdout, stderr] = await Promise.all(LOG_STREAMS.map((s) => sizeOf(core.logFile(row, s))));
+  return { stdout: stdout!, stderr: stderr! };
+}
+
+async function readBytes(path: string, from: number, length: number): Promise<Uint8Array> {
+  if (length <= 0) return new Uint8Array();
+  using file = await Deno.open(path);
+  await file.seek(from, Deno.SeekMode.Start);
+  const bytes = new Uint8Array(length);
+  let filled = 0;
+  while (filled < length) {
+    const n = await file.read(bytes.subarray(filled));
+    if (n === null) break;
+    filled += n;
+  }
+  return bytes.subarray(0, filled);
+}
+
+/**
+ * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line).
+ * A last line without its end is left for the next time, unless it alone fills the answer.
+ */
+export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
+  const path = core.logFile(row, stream);
+  const size = await sizeOf(path);
+  let start = from < 0 ? Math.max(0, size + Math.max(from, -CHUNK_BYTES)) : Math.min(from, size);
+  let bytes = await readBytes(path, start, Math.min(CHUNK_BYTES, size - start));
+  if (from < 0 && start > 0) {
+    const lineStart = bytes.indexOf(NEWLINE) + 1;
+    start += lineStart;
+    bytes = bytes.subarray(lineStart);
+  }
+  const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
+  if (lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
+  else if (bytes.length < CHUNK_BYTES && from >= 0) bytes = bytes.subarray(0, 0);
+  return { from: start, to: start + bytes.length, size, attempt: row.attempt, text: decoder.decode(bytes) };
+}
+
+/** The lines before byte `before`, about `length` bytes of them: what a person scrolls back to. */
+export async function readLogBefore(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  before: number,
+): Promise<LogChunk> {
+  const path = core.logFile(row, stream);
+  const size = await sizeOf(path);
+  const end = Math.min(before, size);
+  let start = Math.max(0, end - CHUNK_BYTES);
+  let bytes = await readBytes(path, start, end - start);
+  const lineStart = start > 0 ? bytes.indexOf(NEWLINE) + 1 : 0;
+  start += lineStart;
+  bytes = bytes.subarray(lineStart);
+  return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes) };
+}
+
+export interface LogMatches {
+  matches: { offset: number; line: string }[];
+  /** Where to go on searching. */
+  to: number;
+  size: number;
+  done: boolean;
+}
+
+/** Lines from byte `from` on that hold `text` (letters of either case), at most `limit`. */
+export async function searchLog(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  text: string,
+  from: number,
+  limit: number,
+): Promise<LogMatches> {
+  const wanted = text.toLowerCase();
+  const matches: LogMatches["matches"] = [];
+  let offset = from;
+  let size = 0;
+  while (matches.length < limit && offset - from < SEARCH_BYTES) {
+    const chunk = await readLog(core, row, stream, offset);
+    size = chunk.size;
+    if (chunk.to === chunk.from) return { matches, to: chunk.to, size, done: true };
+    let at = chunk.from;
+    for (const line of chunk.text.split("\n")) {
+      if (line.toLowerCase().includes(wanted)) matches.push({ offset: at, line: line.slice(0, 2000) });
+      at += new TextEncoder().encode(line).length + 1;
+      if (matches.length === limit) return { matches, to: at, size, done: false };
+    }
+    offset = chunk.to;
+  }
+  return { matches, to: offset, size, done: false };
+}
+
+/** Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. */
+export async function* logLive(
+  core: Core,
+  runId: string,
+  stream: LogStream,
+  since: { attempt: number; offset: number },
+  pollMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  let { attempt, offset } = since;
+  while (!signal.aborted) {
+    const row = core.registry.get(runId);
+    if (row === undefined) return;
+    if (row.attempt !== attempt) {
+      attempt = row.attempt;
+      offset = 0;
+      yield { event: "attempt", data: { attempt } };
+    }
+    const chunk = await readLog(core, row, stream, offset);
+    if (chunk.to > chunk.from) {
+      offset = chunk.to;
+      yield { event: "log", id: `${attempt}:${offset}`, data: chunk };
+      continue;
+    }
+    await waitFor(pollMs, signal);
+  }
+}

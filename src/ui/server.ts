@@ -1,0 +1,84 @@
+/** The status page's server: the Hono application on a socket. */
+import type { Core } from "../core/core.ts";
+import { messageOf, MosaicError } from "../errors.ts";
+import { type AppOptions, createApp } from "./app.ts";
+
+export interface PageServerOptions extends Omit<AppOptions, "bound"> {
+  /** HOST:PORT, or [V6]:PORT; port 0 picks a free one. */
+  http: string;
+  /** Certificate and key in PEM: the page then speaks HTTPS. */
+  tls?: { cert: string; key: string };
+}
+
+export interface PageServer {
+  /** HOST:PORT it listens on. */
+  address: string;
+  /** Ends live streams, lets answers that are on their way finish, and closes. */
+  stop(): Promise<void>;
+}
+
+const STOP_GRACE_MS = 2000;
+
+/** @throws MosaicError `invalid_argument` when it is not HOST:PORT. */
+export function parseAddress(text: string): { hostname: string; port: number } {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65535) {
+    throw new MosaicError("invalid_argument", `--http is "${text}"; it must be HOST:PORT, such as 127.0.0.1:8055`);
+  }
+  return { hostname: match[1] ?? match[2]!, port };
+}
+
+/**
+ * Serves the page.
+ *
+ * @throws MosaicError `unavailable` when the port is taken or the address is not this machine's, `invalid_argument` when
+ * the address cannot be read.
+ */
+export function startPage(core: Core, options: PageServerOptions): Promise<PageServer> {
+  const { hostname, port } = parseAddress(options.http);
+  const app = createApp(core, { ...options, bound: hostname });
+  const abort = new AbortController();
+  let server: Deno.HttpServer<Deno.NetAddr>;
+  try {
+    server = Deno.serve(
+      {
+        hostname,
+        port,
+        signal: abort.signal,
+        onListen: () => {},
+        onError: (error) => {
+          options.log.error({ err: messageOf(error) }, "an answer of the page broke off");
+          return new Response(null, { status: 500 });
+        },
+        ...(options.tls ?? {}),
+      },
+      (request: Request) => app.fetch(request),
+    );
+  } catch (error) {
+    app.stop();
+    return Promise.reject(cannotListen(options.http, error));
+  }
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return Promise.resolve({
+    address: `${host}:${server.addr.port}`,
+    async stop() {
+      app.stop();
+      const timer = setTimeout(() => abort.abort(), STOP_GRACE_MS);
+      await Promise.race([server.shutdown(), server.finished]);
+      clearTimeout(timer);
+    },
+  });
+}
+
+function cannotListen(address: string, error: unknown): MosaicError {
+  if (error instanceof Deno.errors.AddrInUse) {
+    return new MosaicError("unavailable", `the status page's port ${address} is taken`, {
+      hint: "Stop what listens there, or give --http HOST:PORT with another port (port 0 picks a free one).",
+      cause: error,
+    });
+  }
+  return new MosaicError("unavailable", `the status page cannot listen on ${address}: ${messageOf(error)}`, {
+    cause: error,
+  });
+}
