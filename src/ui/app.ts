@@ -128,7 +128,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     }));
   app.get("/api/host", (c) => c.json(hostLine(core.host())));
   app.get("/api/live", (c) => {
-    const since = sinceOf(c, core.registry.transitionHead());
+    const since = sinceOf(c, core.registry.eventHead());
     return streams.respond((signal) => allRunsLive(core, ticker, since, tickMs, signal));
   });
   app.get("/api/events", (c) => {
@@ -146,7 +146,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/runs", (c) => {
     if (c.req.query("ids") === undefined) {
       // The head is read first: a change during the listing is then sent again rather than missed.
-      const head = core.registry.transitionHead();
+      const head = core.registry.eventHead();
       return c.json({ ...listRuns(core, c.req.query()), head });
     }
     const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.registry.get(id));
@@ -186,14 +186,14 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
     ));
   });
-  app.get("/api/runs/:id/steps/:seq", (c) => {
+  app.get("/api/runs/:id/steps/:seq{[0-9]+}", (c) => {
     const { runId } = runOf(c);
     const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
     const step = core.telemetry.read(runId, "steps", seq - 1, 1)[0];
     if (step?.seq !== seq) throw new MosaicError("not_found", `the run has no step with seq ${seq}`);
     return c.json({ ...stepLine(step), render_payload: parsed(step.renderPayloadJson) });
   });
-  app.get("/api/runs/:id/episodes/:seq", (c) => {
+  app.get("/api/runs/:id/episodes/:seq{[0-9]+}", (c) => {
     const { runId } = runOf(c);
     const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
     const episode = core.telemetry.read(runId, "episodes", seq - 1, 1)[0];

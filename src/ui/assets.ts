@@ -104,5 +104,5 @@ export function shell(token: string, identity: Identity, version: string): strin
     READ_ONLY: String(identity.readOnly),
     VERSION: version,
   };
-  return indexHtml.replace(/\{\{([A-Z_]+)\}\}/g, (_, name: string) => escaped(values[name] ?? ""));
+  return indexHtml.replace(/\{\{\s*([A-Z_]+)\s*\}\}/g, (_, name: string) => escaped(values[name] ?? ""));
 }

@@ -39,7 +39,10 @@ export class Ticker {
   }
 }
 
-/** All runs: `runs` (id = transition seq) whenever some changed state, `tick` once per tick. */
+/** Events after which the line of a run may look otherwise, though no figure moved. */
+const LINE_EVENTS = ["queued", "state", "deleted"];
+
+/** All runs: `runs` (id = event seq) whenever some changed state, came or went; `tick` once per tick. */
 export async function* allRunsLive(
   core: Core,
   ticker: Ticker,
@@ -50,15 +53,14 @@ export async function* allRunsLive(
   let cursor = since;
   let nextTick = 0;
   while (!signal.aborted) {
-    const changes = core.registry.transitionsSince(cursor, CHANGES_PER_EVENT);
-    if (changes.length > 0) {
-      cursor = changes.at(-1)!.seq;
-      const rows = [...new Set(changes.map((c) => c.runId))].map((id) => core.registry.get(id));
-      yield {
-        event: "runs",
-        id: cursor,
-        data: { runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) },
-      };
+    const events = core.registry.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
+    if (events.length > 0) {
+      cursor = events.at(-1)!.seq;
+      const ids = [...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId))];
+      const rows = ids.map((id) => core.registry.get(id));
+      const runs = rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r)));
+      const deleted = ids.filter((_, i) => rows[i] === undefined);
+      if (ids.length > 0) yield { event: "runs", id: cursor, data: { runs, deleted } };
       continue;
     }
     const now = performance.now();
@@ -67,7 +69,7 @@ export async function* allRunsLive(
       yield { event: "tick", data: ticker.data() };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.registry.waitTransitionsBeyond(cursor, s));
+    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Core } from "../core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
@@ -53,7 +54,7 @@ async function readBytes(path: string, from: number, length: number): Promise<Ui
 
 /**
  * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line).
- * A last line without its end is left for the next time, unless it alone fills the answer.
+ * A last line without its end is left for the next time, unless the run has ended or the line fills the answer.
  */
 export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
   const path = core.logFile(row, stream);
@@ -66,8 +67,8 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
     bytes = bytes.subarray(lineStart);
   }
   const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
-  if (lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
-  else if (bytes.length < CHUNK_BYTES && from >= 0) bytes = bytes.subarray(0, 0);
+  const atEnd = start + bytes.length === size;
+  if (atEnd ? !isEnded(row.state) : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
   return { from: start, to: start + bytes.length, size, attempt: row.attempt, text: decoder.decode(bytes) };
 }
 

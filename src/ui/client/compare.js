@@ -4,7 +4,7 @@ import { get, runPath } from "./api.js";
 import { Charts } from "./charts.js";
 import { attempt } from "./dialog.js";
 import { fill, h } from "./dom.js";
-import { duration, elapsed, figure, whole } from "./format.js";
+import { duration, elapsed, score, whole } from "./format.js";
 import { chip, isEnded } from "./states.js";
 /** @typedef {ReturnType<typeof import("../shapes.ts").runPage>} RunPage */
 
@@ -148,7 +148,7 @@ function drawFigures(root, runs) {
             h("td", {}, chip(r.state)),
             h("td", { class: "num" }, whole(r.steps)),
             h("td", { class: "num" }, whole(r.episodes)),
-            h("td", { class: "num" }, figure(r.mean_reward_100)),
+            h("td", { class: "num" }, score(r.mean_reward_100)),
             h("td", { class: "num" }, duration(elapsed(r, at))),
           )
         ),

@@ -18,6 +18,11 @@ export function figure(n) {
   return String(Number(n.toPrecision(4)));
 }
 
+/** A reward in a column: two decimals, so that points stand below each other. @param {number | null} n */
+export function score(n) {
+  return n === null || Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? figure(n) : n.toFixed(2);
+}
+
 /** @param {number} n */
 export function rate(n) {
   if (n >= 1000) return `${(n / 1000).toFixed(n >= 10_000 ? 0 : 1)}k`;

@@ -91,19 +91,22 @@ export class Logs {
     this.#generation++;
     this.#hidden = 0;
     this.#lines.replaceChildren();
-    this.#busy = false;
     attempt(() => this.#open(-TAIL_BYTES));
   }
 
   /** @param {number} from */
   async #open(from) {
     const mine = this.#generation;
-    const chunk = await this.#get(`from=${from}`);
-    if (mine !== this.#generation) return;
-    this.#attempt = chunk.attempt;
-    this.#from = chunk.from;
-    this.#to = chunk.from;
-    this.#take(chunk);
+    this.#busy = true;
+    try {
+      const chunk = await this.#get(`from=${from}`);
+      if (mine !== this.#generation) return;
+      this.#attempt = chunk.attempt;
+      this.#from = chunk.from;
+      this.#take(chunk);
+    } finally {
+      if (mine === this.#generation) this.#busy = false;
+    }
   }
 
   /** @param {string} query @returns {Promise<Chunk>} */

@@ -6,7 +6,7 @@ import { Charts } from "./charts.js";
 import { attempt, notice } from "./dialog.js";
 import { fill, h, icon, iconButton, setText } from "./dom.js";
 import { Explorer } from "./explorer.js";
-import { age, bytes, duration, elapsed, figure, moment, rate, whole, words } from "./format.js";
+import { age, bytes, duration, elapsed, moment, rate, score, whole, words } from "./format.js";
 import { Frames } from "./frames.js";
 import { drawLifecycle } from "./lifecycle.js";
 import { Logs } from "./logs.js";
@@ -23,7 +23,7 @@ const FACTS = [
       r.steps_per_second > 0 ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "") : "0",
   ],
   ["Episodes", (r) => whole(r.episodes)],
-  ["Mean reward", (r) => figure(r.mean_reward_100)],
+  ["Mean reward", (r) => score(r.mean_reward_100)],
   ["Elapsed", (r, at) => duration(elapsed(r, at))],
   [
     "Left",
@@ -116,8 +116,21 @@ function show(root, first) {
   let configShown = false;
 
   const tabbed = tabs([
-    { id: "overview", label: "Overview", content: charts.element },
-    { id: "lifecycle", label: "Lifecycle", content: h("div", { class: "two" }, lifecycle, details) },
+    {
+      id: "overview",
+      label: "Overview",
+      content: h(
+        "div",
+        {},
+        charts.element,
+        h(
+          "div",
+          { class: "two" },
+          h("section", {}, h("h2", {}, "Lifecycle"), lifecycle),
+          h("section", {}, h("h2", {}, "Details"), details),
+        ),
+      ),
+    },
     { id: "steps", label: "Steps", content: steps.element, shown: () => steps.update(run.heads.steps) },
     { id: "episodes", label: "Episodes", content: episodes.element, shown: () => episodes.update(run.heads.episodes) },
     { id: "frames", label: "Frames", content: frames.element, shown: () => frames.update(run.heads.steps) },
@@ -258,7 +271,7 @@ function show(root, first) {
       drawFigures();
       const tab = tabbed.current();
       if (tab === "overview" && moved) charts.refresh();
-      if (tab === "lifecycle" && !isEnded(run)) drawLifecycle(lifecycle, run, now());
+      if (tab === "overview" && !isEnded(run)) drawLifecycle(lifecycle, run, now());
       if (tab === "steps") steps.update(data.heads.steps);
       if (tab === "episodes") episodes.update(data.heads.episodes);
       if (tab === "frames") frames.update(data.heads.steps);

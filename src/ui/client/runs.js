@@ -22,7 +22,7 @@ export function mountRuns(root) {
   readAddress(model);
   const selectedBar = h("div", { class: "selection", hidden: true });
   const table = new RunsTable({ selectable: !readOnly, onselect: () => drawSelection(), onsort: sortBy });
-  const host = h("section", { class: "host", "aria-label": "Host" });
+  const host = h("section", { class: "host", "aria-label": "Host", tabIndex: 0 });
   const search = h("input", {
     type: "search",
     placeholder: "Name or id",
@@ -144,7 +144,6 @@ export function mountRuns(root) {
           "data-action": a.id,
           onclick: async () => {
             await actOnMany(a.id, chosen);
-            if (a.id === "delete") await load();
             drawSelection();
           },
         }, a.label)
@@ -196,6 +195,10 @@ export function mountRuns(root) {
     close = live("/api/live", head, {
       runs: (data) => {
         model.put(data.runs);
+        for (const id of data.deleted) {
+          model.runs.delete(id);
+          table.selected.delete(id);
+        }
         drawSelection();
         draw();
       },
@@ -204,7 +207,7 @@ export function mountRuns(root) {
         model.put(data.runs);
         stepsPerSecond = data.runs.reduce((/** @type {number} */ n, /** @type {any} */ r) => n + r.steps_per_second, 0);
         drawHost(host, data.host, stepsPerSecond, (id) => model.runs.get(id)?.name ?? id);
-        // A deletion leaves no transition behind: it shows in the total.
+        // Another daemon's database, or more changes than the page followed: the total tells.
         mismatches = !loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS ? mismatches + 1 : 0;
         if (mismatches >= 2) {
           mismatches = 0;

@@ -4,7 +4,7 @@
  * written only when their text changes.
  */
 import { h, setText } from "./dom.js";
-import { age, bytes, duration, elapsed, figure, rate, whole } from "./format.js";
+import { age, bytes, duration, elapsed, rate, score, whole } from "./format.js";
 import { chip, explanation, isEnded, setChip } from "./states.js";
 /** @typedef {import("../shapes.ts").RunLine} RunLine */
 
@@ -56,7 +56,7 @@ const COLUMNS = [
     label: "Reward",
     title: "Mean reward of the last 100 episodes",
     class: "num c0",
-    text: (r) => figure(r.mean_reward_100),
+    text: (r) => score(r.mean_reward_100),
   },
   { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },
   {

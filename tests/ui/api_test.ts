@@ -1,0 +1,344 @@
+import assert from "node:assert/strict";
+import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
+import { shippedBytes } from "../../src/ui/assets.ts";
+import { FakeCore } from "./fake_core.ts";
+
+const BASE = "http://127.0.0.1:8055";
+
+/** Runs `body` with a core of its own and the application on top; nothing listens. */
+function withApp(
+  body: (page: { core: FakeCore; app: PageApp; get: (path: string) => Promise<Response> }) => Promise<void>,
+  options: Partial<AppOptions> = {},
+): () => Promise<void> {
+  return async () => {
+    const directory = await Deno.makeTempDir();
+    const core = new FakeCore(directory);
+    const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 20, ...options });
+    try {
+      await body({ core, app, get: async (path) => await app.fetch(new Request(BASE + path)) });
+    } finally {
+      app.stop();
+      core.close();
+      await Deno.remove(directory, { recursive: true });
+    }
+  };
+}
+
+async function tokenOf(app: PageApp): Promise<string> {
+  return (await (await app.fetch(new Request(`${BASE}/api/session`))).json()).token;
+}
+
+function change(path: string, token: string, body: unknown = {}, headers: Record<string, string> = {}): Request {
+  return new Request(BASE + path, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-mosaic-token": token, origin: BASE, ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+}
+
+interface Received {
+  event: string;
+  id: string | undefined;
+  // deno-lint-ignore no-explicit-any
+  data: any;
+}
+
+/** Reads server-sent events until one satisfies `done`, and closes the stream. */
+async function events(response: Response, done: (e: Received) => boolean): Promise<Received[]> {
+  assert.equal(response.headers.get("content-type"), "text/event-stream");
+  const received: Received[] = [];
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    while (true) {
+      const { value, done: ended } = await reader.read();
+      if (ended) return received;
+      text += value;
+      for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+        const lines = new Map(
+          text.slice(0, end).split("\n").map((l) => [l.slice(0, l.indexOf(":")), l.slice(l.indexOf(":") + 2)]),
+        );
+        text = text.slice(end + 2);
+        const event = { event: lines.get("event")!, id: lines.get("id"), data: JSON.parse(lines.get("data")!) };
+        received.push(event);
+        if (done(event)) return received;
+      }
+    }
+  } finally {
+    await reader.cancel();
+  }
+}
+
+Deno.test(
+  "API: runs are listed with filters, order and pages",
+  withApp(async ({ core, get }) => {
+    for (let i = 0; i < 25; i++) {
+      const { runId } = core.addExecuting(`sweep-${i}`, { tags: [i % 2 ? "odd" : "even"] });
+      core.addEpisode(runId, i + 1);
+    }
+    core.add("waits");
+    const all = await (await get("/api/runs?limit=10")).json();
+    assert.equal(all.total, 26);
+    assert.equal(all.runs.length, 10);
+    const next = await (await get(`/api/runs?limit=1000&token=${all.next_token}`)).json();
+    assert.equal(next.runs.length, 16);
+    const odd = await (await get("/api/runs?tag=odd&state=executing&limit=100")).json();
+    assert.equal(odd.total, 12);
+    const longest = await (await get("/api/runs?sort=steps&dir=desc&limit=3&offset=1")).json();
+    assert.deepEqual(longest.runs.map((r: { name: string }) => r.name), ["sweep-23", "sweep-22", "sweep-21"]);
+    assert.equal((await get("/api/runs?state=flying")).status, 400);
+    assert.equal((await get("/api/runs?sort=colour")).status, 400);
+    assert.equal((await get("/api/runs?limit=x")).status, 400);
+  }),
+);
+
+Deno.test(
+  "API: a run with its records, series and frames",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("one");
+    core.addEpisode(runId, 40, (step) => step % 10 === 0 ? '{"rgb":[[[1,2,3]]]}' : "");
+    core.addEpisode(runId, 60);
+    const run = await (await get(`/api/runs/${runId}`)).json();
+    assert.equal(run.state, "EXECUTING");
+    assert.deepEqual(run.transitions.map((t: { to: string }) => t.to), ["INIT", "HANDSHAKE", "READY", "EXECUTING"]);
+    assert.deepEqual(run.heads, { steps: 100, episodes: 2, events: 0, metrics: 0 });
+    const { steps } = await (await get(`/api/runs/${runId}/steps?since=30&limit=5`)).json();
+    assert.deepEqual(steps.map((s: { seq: number }) => s.seq), [31, 32, 33, 34, 35]);
+    assert.equal(steps[0].has_frame, true);
+    assert.equal("render_payload" in steps[0], false);
+    assert.deepEqual((await (await get(`/api/runs/${runId}/steps/31`)).json()).render_payload, { rgb: [[[1, 2, 3]]] });
+    assert.equal((await get(`/api/runs/${runId}/steps/101`)).status, 404);
+    const { frames, next } = await (await get(`/api/runs/${runId}/frames?since=5&limit=2`)).json();
+    assert.deepEqual(frames.map((f: { seq: number }) => f.seq), [11, 21]);
+    assert.equal(next, 21);
+    const { series } = await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`)).json();
+    assert.deepEqual(series[0].mean, [40, 60]);
+    assert.equal(series[1].last_x.length, 4);
+    assert.equal((await get("/api/runs/nobody")).status, 404);
+    assert.equal((await get(`/api/runs/${runId}/colours`)).status, 404);
+  }),
+);
+
+Deno.test(
+  "API: logs by offset, from the end, backwards, and searched, never tearing a line",
+  withApp(async ({ core, get }) => {
+    const row = core.addExecuting("logs");
+    const lines = Array.from({ length: 30_000 }, (_, i) => `line ${i} größe`);
+    await Deno.writeTextFile(core.logFile(row, "stdout"), lines.join("\n") + "\nunfinished");
+    const at = (query: string) => get(`/api/runs/${row.runId}/logs/stdout?${query}`).then((r) => r.json());
+    let text = "";
+    for (let from = 0;;) {
+      const chunk = await at(`from=${from}`);
+      if (chunk.to === chunk.from) break;
+      text += chunk.text;
+      from = chunk.to;
+    }
+    assert.equal(text, lines.join("\n") + "\n");
+    const tail = await at("from=-100");
+    assert.match(tail.text, /^line 29\d{3} größe\n(line 29\d{3} größe\n)*$/);
+    const before = await at(`before=${tail.from}`);
+    assert.equal(before.to, tail.from);
+    assert.match(before.text, /^line \d+ größe\n/);
+    const found = await at("q=LINE 2999&from=0");
+    assert.deepEqual(found.matches.map((m: { line: string }) => m.line).slice(0, 2), [
+      "line 2999 größe",
+      "line 29990 größe",
+    ]);
+    const there = await at(`from=${found.matches[0].offset}`);
+    assert.ok(there.text.startsWith("line 2999 größe\n"));
+    assert.equal((await at("from=0")).size, (await Deno.stat(core.logFile(row, "stdout"))).size);
+    core.cancel(row.runId);
+    assert.match((await at("from=-100")).text, /\nunfinished$/);
+    const none = await (await get(`/api/runs/${row.runId}/logs/stderr`)).json();
+    assert.equal(none.size, 0);
+    assert.equal((await get(`/api/runs/${row.runId}/logs/secrets`)).status, 404);
+  }),
+);
+
+Deno.test(
+  "live: records arrive in order without gaps, and a resumed stream goes on after its last id",
+  withApp(async ({ core, app }) => {
+    const { runId } = core.addExecuting("live");
+    core.addEpisode(runId, 450);
+    const open = (lastEventId?: string) =>
+      app.fetch(
+        new Request(`${BASE}/api/runs/${runId}/steps/live`, {
+          headers: lastEventId === undefined ? {} : { "last-event-id": lastEventId },
+        }),
+      );
+    const first = await events(await open(), (e) => e.event === "steps");
+    const seqs: number[] = first.at(-1)!.data.map((s: { seq: number }) => s.seq);
+    core.addEpisode(runId, 50);
+    const rest = await events(await open(first.at(-1)!.id), (e) => e.id === "500");
+    seqs.push(...rest.filter((e) => e.event === "steps").flatMap((e) => e.data.map((s: { seq: number }) => s.seq)));
+    assert.deepEqual(seqs, Array.from({ length: 500 }, (_, i) => i + 1));
+  }),
+);
+
+Deno.test(
+  "live: the list tells of changes, arrivals and deletions; a run's stream of its events",
+  withApp(async ({ core, app, get }) => {
+    const old = core.addExecuting("old");
+    const { head } = await (await get("/api/runs")).json();
+    const list = await app.fetch(new Request(`${BASE}/api/live?since=${head}`));
+    core.cancel(old.runId);
+    await core.delete(old.runId);
+    const fresh = core.addExecuting("fresh");
+    const executes = (e: Received) =>
+      e.event === "runs" &&
+      e.data.runs.some((r: { run_id: string; state: string }) => r.run_id === fresh.runId && r.state === "EXECUTING");
+    const got = await events(list, executes);
+    const changes = got.filter((e) => e.event === "runs");
+    assert.ok(changes.some((e) => e.data.deleted.includes(old.runId)));
+    assert.equal(got.find((e) => e.event === "tick")!.data.host.gpus.length, 4);
+
+    const one = await app.fetch(new Request(`${BASE}/api/runs/${fresh.runId}/live?since=0`));
+    const told = await events(one, (e) => e.event === "tick");
+    assert.deepEqual(
+      told.filter((e) => e.event === "event").map((e) => e.data.data.to ?? e.data.kind),
+      ["queued", "HANDSHAKE", "READY", "EXECUTING"],
+    );
+    assert.equal(told.find((e) => e.event === "run")!.data.transitions.length, 4);
+  }),
+);
+
+Deno.test(
+  "live: no more connections than the limit, and all end when the page stops",
+  withApp(async ({ app, get }) => {
+    const one = await get("/api/live");
+    const two = await get("/api/live");
+    assert.equal((await get("/api/live")).status, 429);
+    app.stop();
+    await Promise.all([one.text(), two.text()]);
+  }, { maxStreams: 2 }),
+);
+
+Deno.test(
+  "actions: each asks the core, many at once tell which failed",
+  withApp(async ({ core, app }) => {
+    const token = await tokenOf(app);
+    const a = core.addExecuting("a"), b = core.addExecuting("b");
+    const act = async (path: string, body?: unknown) => await app.fetch(change(path, token, body));
+    assert.equal((await (await act(`/api/runs/${a.runId}/pause`)).json()).run.state, "PAUSED");
+    assert.equal((await (await act(`/api/runs/${a.runId}/resume`)).json()).run.state, "EXECUTING");
+    assert.equal((await (await act(`/api/runs/${a.runId}/throttle`, { max_rate_hz: 5 })).json()).run.max_rate_hz, 5);
+    assert.equal((await act(`/api/runs/${a.runId}/throttle`, { max_rate_hz: "fast" })).status, 400);
+    assert.equal((await act(`/api/runs/${a.runId}/delete`)).status, 409);
+    assert.equal((await act(`/api/runs/${a.runId}/explode`)).status, 404);
+    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "[]")).status, 400);
+    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 400);
+    const many = await (await act("/api/runs/actions", { action: "cancel", run_ids: [a.runId, b.runId, "ghost"] }))
+      .json();
+    assert.equal(many.done, 2);
+    assert.deepEqual(many.failed.map((f: { run_id: string }) => f.run_id), ["ghost"]);
+    assert.equal((await (await act(`/api/runs/${a.runId}/delete`)).json()).run, null);
+    assert.equal(core.registry.get(a.runId), undefined);
+  }),
+);
+
+Deno.test(
+  "guard: foreign hosts, foreign origins and missing tokens are refused",
+  withApp(async ({ core, app }) => {
+    const { runId } = core.addExecuting("guarded");
+    const token = await tokenOf(app);
+    const status = async (request: Request) => (await app.fetch(request)).status;
+    assert.equal(await status(new Request("http://evil.example/api/runs")), 403);
+    assert.equal(await status(new Request(`${BASE}/api/runs`, { headers: { host: "evil.example:8055" } })), 403);
+    assert.equal(await status(new Request("http://localhost:8055/api/runs")), 200);
+    assert.equal(await status(new Request("http://evil.example/healthz")), 200);
+    const cancel = `/api/runs/${runId}/cancel`;
+    assert.equal(await status(change(cancel, "wrong")), 403);
+    assert.equal(await status(change(cancel, "")), 403);
+    assert.equal(await status(change(cancel, token, {}, { origin: "http://evil.example" })), 403);
+    assert.equal(await status(change(cancel, token, {}, { origin: "null" })), 403);
+    assert.equal(await status(change(cancel, token, {}, { "sec-fetch-site": "cross-site" })), 403);
+    assert.equal(core.registry.require(runId).state, "EXECUTING");
+    assert.equal(await status(change(cancel, token)), 200);
+  }),
+);
+
+Deno.test(
+  "guard: who may only look changes nothing and sees no secrets",
+  withApp(async ({ core, app, get }) => {
+    const { runId } = core.addExecuting("seen", {
+      configJson: '{"environment":{"API_KEY":"sk-1","SEED":"1"},"x":1.0,"big":12345678901234567890}',
+    });
+    const token = await tokenOf(app);
+    assert.equal((await app.fetch(change(`/api/runs/${runId}/cancel`, token))).status, 403);
+    const { text, hidden } = await (await get(`/api/runs/${runId}/config`)).json();
+    assert.equal(hidden, 1);
+    assert.doesNotMatch(text, /sk-1/);
+    assert.match(text, /"x": 1\.0,\n {2}"big": 12345678901234567890/);
+    assert.equal((await get(`/api/runs/${runId}/config?reveal=1`)).status, 403);
+    assert.match(await (await get("/")).text(), /data-read-only="true"/);
+  }, { authenticate: () => ({ name: "guest", readOnly: true }) }),
+);
+
+Deno.test(
+  "guard: without a credential there is no answer",
+  withApp(async ({ get }) => {
+    assert.equal((await get("/api/runs")).status, 401);
+    assert.equal((await get("/")).status, 401);
+  }, { authenticate: () => undefined }),
+);
+
+Deno.test(
+  "page: strict headers, escaped values, one token per process, less than 200 kB",
+  withApp(async ({ get }) => {
+    const page = await get("/runs/anything");
+    const csp = page.headers.get("content-security-policy")!;
+    assert.match(csp, /default-src 'none'/);
+    assert.doesNotMatch(csp, /unsafe/);
+    assert.equal(page.headers.get("x-content-type-options"), "nosniff");
+    const html = await page.text();
+    assert.match(html, /content="&#60;b&#62;&#34;"/);
+    assert.doesNotMatch(html, /\{\{|<b>"|\son\w+=|style=/);
+    const script = await get("/assets/main.js");
+    assert.match(script.headers.get("content-type")!, /javascript/);
+    assert.equal((await get("/assets/nothing.js")).status, 404);
+    assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
+    assert.ok(shippedBytes() < 200_000, `${shippedBytes()} bytes`);
+  }, { authenticate: () => ({ name: '<b>"', readOnly: false }) }),
+);
+
+Deno.test(
+  "artifacts: only recorded files inside the run's directory are handed out",
+  withApp(async ({ core, get }) => {
+    const row = core.addExecuting("files");
+    const directory = core.detail(row).directory;
+    await Deno.mkdir(directory);
+    await Deno.writeTextFile(`${directory}/model.bin`, "weights");
+    await Deno.writeTextFile(`${core.directory}/outside`, "no");
+    await Deno.symlink("../outside", `${directory}/link`);
+    const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, at: 1 };
+    for (const path of ["model.bin", "link", "gone.bin"]) core.registry.putArtifact({ ...artifact, path });
+    const found = await get(`/api/runs/${row.runId}/artifacts/model.bin`);
+    assert.equal(await found.text(), "weights");
+    assert.match(found.headers.get("content-disposition")!, /^attachment/);
+    for (const [path, status] of [["link", 403], ["gone.bin", 404], ["registry.db", 404]] as const) {
+      assert.equal((await get(`/api/runs/${row.runId}/artifacts/${path}`)).status, status, path);
+    }
+  }),
+);
+
+Deno.test(
+  "health: ready while it accepts, stores and has room; metrics in Prometheus' format",
+  withApp(async ({ core, get }) => {
+    core.addExecuting("one");
+    assert.equal((await get("/healthz")).status, 200);
+    assert.equal((await get("/readyz")).status, 200);
+    core.telemetry.isWritable = false;
+    core.diskAvailable = 1000;
+    const unready = await get("/readyz");
+    assert.equal(unready.status, 503);
+    const { checks } = await unready.json();
+    assert.deepEqual([checks.accepting.ok, checks.store.ok, checks.disk.ok], [true, false, false]);
+    const text = await (await get("/metrics")).text();
+    for (const line of ['mosaic_runs{state="EXECUTING"} 1', 'mosaic_gpu_slots{use="free"} 4', "mosaic_extra_total 7"]) {
+      assert.ok(text.includes(`\n${line}\n`), line);
+    }
+    for (const line of text.split("\n").filter((l) => l !== "")) {
+      assert.match(line, /^(# (HELP|TYPE) mosaic_\w+ .+|mosaic_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [-+.\deEINaf]+)$/);
+    }
+  }, { extraFigures: () => [{ name: "mosaic_extra_total", help: "For this test.", value: 7 }] }),
+);

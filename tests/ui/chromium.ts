@@ -1,0 +1,56 @@
+/** A browser for the page's tests: Debian's Chromium by playwright-core. One per file, because a start costs seconds. */
+import { type Browser, chromium, type Page } from "playwright-core";
+
+const EXECUTABLES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+export function chromiumPath(): string | undefined {
+  return EXECUTABLES.find((path) => {
+    try {
+      return Deno.statSync(path).isFile;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Everything the browser waits for may take this long on a busy machine. */
+export const PATIENCE_MS = 45_000;
+
+export async function launch(executablePath: string): Promise<Browser> {
+  return await chromium.launch({
+    executablePath,
+    timeout: 60_000,
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+}
+
+/** A page whose errors are kept: a test ends by looking that there were none. */
+export async function openPage(
+  browser: Browser,
+  options: { width?: number; height?: number; dark?: boolean } = {},
+): Promise<{ page: Page; errors: string[]; close(): Promise<void> }> {
+  const context = await browser.newContext({
+    viewport: { width: options.width ?? 1280, height: options.height ?? 800 },
+    colorScheme: options.dark ? "dark" : "light",
+    acceptDownloads: true,
+  });
+  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultNavigationTimeout(PATIENCE_MS);
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  // A connection that a test takes away is reported as a console error too, and wanted.
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/Failed to load resource|ERR_/.test(message.text())) errors.push(message.text());
+  });
+  return { page, errors, close: () => context.close() };
+}
