@@ -10,17 +10,19 @@ export type TelemetryRecord = Record<string, unknown> & { seq: number };
 export const FIELDS: Record<Kind, readonly string[]> = {
   steps: [
     "seq",
+    "run_id",
     "attempt",
-    "episode",
-    "step",
+    "episode_index",
+    "step_index",
+    "action",
+    "observation",
     "reward",
     "terminated",
     "truncated",
-    "ts",
+    "timestamp",
+    "ts_ns",
     "agent_id",
     "worker_id",
-    "action",
-    "observation",
     "policy_label",
     "backend",
     "render_hint",
@@ -32,38 +34,73 @@ export const FIELDS: Record<Kind, readonly string[]> = {
   ],
   episodes: [
     "seq",
+    "run_id",
     "attempt",
-    "episode",
+    "episode_index",
     "total_reward",
     "steps",
     "terminated",
     "truncated",
-    "ts",
+    "timestamp",
+    "ts_ns",
     "agent_id",
     "worker_id",
     "metadata",
   ],
-  events: ["seq", "attempt", "kind", "ts", "data"],
-  metrics: ["seq", "name", "step", "value", "ts"],
+  events: ["seq", "run_id", "attempt", "event", "timestamp", "ts_ns", "payload"],
+  metrics: ["seq", "run_id", "name", "value", "step", "timestamp"],
 };
 
-/** Fields worth a column in a table that a person reads. */
-const SHOWN: Record<Kind, readonly string[]> = {
-  steps: ["seq", "episode", "step", "agent_id", "action", "reward", "end", "observation"],
-  episodes: ["seq", "episode", "agent_id", "steps", "total_reward", "end", "ts"],
-  events: ["seq", "ts", "kind", "data"],
-  metrics: ["seq", "step", "name", "value", "ts"],
-};
+interface Shown {
+  field: string;
+  heading?: string;
+  numeric?: boolean;
+  long?: boolean;
+}
 
-const NUMERIC = new Set(["seq", "attempt", "episode", "step", "steps", "reward", "total_reward", "value"]);
-const LONG = new Set(["observation", "data", "action", "agent_id"]);
+const SEQ: Shown = { field: "seq", numeric: true };
+const EPISODE: Shown = { field: "episode_index", heading: "episode", numeric: true };
+const AGENT: Shown = { field: "agent_id", heading: "agent", long: true };
+const END: Shown = { field: "end" };
+const TIME: Shown = { field: "timestamp", heading: "time" };
+
+/** What of it is worth a column in a table that a person reads. */
+const SHOWN: Record<Kind, readonly Shown[]> = {
+  steps: [
+    SEQ,
+    EPISODE,
+    { field: "step_index", heading: "step", numeric: true },
+    AGENT,
+    { field: "action", long: true },
+    { field: "reward", numeric: true },
+    END,
+    { field: "observation", long: true },
+  ],
+  episodes: [
+    SEQ,
+    EPISODE,
+    AGENT,
+    { field: "steps", numeric: true },
+    { field: "total_reward", heading: "reward", numeric: true },
+    END,
+    TIME,
+  ],
+  events: [SEQ, TIME, { field: "event" }, { field: "payload", long: true }],
+  metrics: [
+    SEQ,
+    { field: "step", numeric: true },
+    { field: "name" },
+    { field: "value", numeric: true },
+    TIME,
+  ],
+};
 
 export function recordColumns(kind: Kind): Column<TelemetryRecord>[] {
-  return SHOWN[kind].map((name) => ({
-    name: name === "total_reward" ? "reward" : name === "agent_id" ? "agent" : name,
-    ...(NUMERIC.has(name) ? { align: "right" as const } : {}),
-    ...(LONG.has(name) ? { shrinkTo: 8 } : {}),
-    text: (record) => name === "end" ? endOf(record) : shown(name, record[name]),
+  return SHOWN[kind].map(({ field, heading, numeric, long }) => ({
+    name: heading ?? field,
+    ...(numeric ? { align: "right" as const } : {}),
+    ...(long ? { shrinkTo: 8 } : {}),
+    text: (record) => field === "end" ? endOf(record) : shown(field, record),
   }));
 }
 
@@ -71,10 +108,12 @@ function endOf(record: TelemetryRecord): string {
   return record["terminated"] === true ? "terminated" : record["truncated"] === true ? "truncated" : "";
 }
 
-function shown(name: string, value: unknown): string {
+function shown(field: string, record: TelemetryRecord): string {
+  // A number that JSON cannot write is null and its name stands beside it.
+  const value = record[field] ?? record[`${field}_text`];
   if (value === undefined || value === null) return "";
-  if (name === "ts" && typeof value === "string") return value.slice(0, 23).replace("T", " ");
-  if (typeof value === "number") return NUMERIC.has(name) && Number.isInteger(value) ? String(value) : number(value);
+  if (field === "timestamp" && typeof value === "string") return value.slice(0, 23).replace("T", " ");
+  if (typeof value === "number") return Number.isInteger(value) ? String(value) : number(value);
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

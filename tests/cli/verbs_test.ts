@@ -290,8 +290,8 @@ Deno.test("steps: as table, json and csv", async () => {
     STEPS.map((l) => JSON.parse(l)),
   );
   const csv = (await run(["steps", "x", "-o", "csv", "-n", "1"], stepsDaemon())).out.split("\n");
-  assert.match(csv[0]!, /^seq,attempt,episode,step,reward,/);
-  assert.match(csv[1]!, /^1,,,,0\.5,false,,,,,\[1\],/);
+  assert.match(csv[0]!, /^seq,run_id,attempt,episode_index,step_index,action,/);
+  assert.match(csv[1]!, /^1,,,,,\[1\],,0\.5,false,/);
   const none = { GetRun: () => fakeRun(), StreamTelemetry: () => [] };
   assert.equal((await run(["episodes", "x"], none)).out, "No episodes.\n");
   assert.equal((await run(["episodes", "x", "-o", "json"], none)).out, "[]\n");
