@@ -116,6 +116,8 @@ Deno.test("explain: what the daemon decided is explained by that, not by what th
   const stderrTail = ["PermissionError: [Errno 13] Permission denied"];
   const decided = ending({ code: 1, stderrTail }, { faultRequested: "stall_timeout" });
   assert.match(explain(decided)!.hint!, /stall_timeout_seconds/);
+  const schema = ending({ code: 143, stderrTail }, { faultRequested: "telemetry_schema: reward is no number" });
+  assert.match(explain(schema)!.hint!, /metadata.telemetry.strict/);
   assert.equal(explain(ending(undefined, { faultRequested: "preflight: install torch" }))!.hint, null);
 });
 
