@@ -1,4 +1,136 @@
-/** Placeholder until its owner lands it. */
-export function runDaemon(_args: string[]): Promise<number> {
-  return Promise.resolve(70);
+/** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
+import { dialable } from "./client/target.ts";
+import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
+import { LogFile } from "./daemon/log_file.ts";
+import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
+import { startServers } from "./daemon/servers.ts";
+import { startSideServices } from "./daemon/side_services.ts";
+import { openStores } from "./daemon/stores.ts";
+import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
+import { Engine } from "./core/engine.ts";
+import { messageOf, MosaicError } from "./errors.ts";
+import { gpusOf } from "./host/gpus.ts";
+import { Layout } from "./layout.ts";
+import { createLogger, type Logger, stderrSink } from "./log.ts";
+import { writeFileAtomic } from "./process/files.ts";
+import { serviceManager } from "./process/service_manager.ts";
+import { VERSION } from "./version.ts";
+
+/** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
+export async function runDaemon(args: string[]): Promise<number> {
+  try {
+    const options = daemonOptions(args, (name) => Deno.env.get(name));
+    return options === undefined ? DAEMON_EXIT.ok : await run(options);
+  } catch (error) {
+    if (error instanceof StartFailure) return fail(error.code, error.message, error.hint);
+    if (error instanceof MosaicError) return fail(DAEMON_EXIT.usage, error.message, error.hint);
+    return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
+  }
+}
+
+function fail(code: number, message: string, hint?: string): number {
+  stderrSink(`mosaic daemon: ${message}\n${hint === undefined ? "" : `  ${hint}\n`}`);
+  return code;
+}
+
+async function run(options: DaemonOptions): Promise<number> {
+  Deno.umask(0o077);
+  const layout = new Layout(options.stateDir);
+  createStateDirectory(layout);
+  const held = await takeStateDirectory(layout, options.replace);
+  const file = new LogFile(layout.daemonLog);
+  const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
+  try {
+    await serve(options, layout, log);
+    return DAEMON_EXIT.ok;
+  } finally {
+    held.release();
+    file.close();
+  }
+}
+
+async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promise<void> {
+  const stop = stopRequests(log);
+  const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
+    gpusOf(options.gpus),
+    openStores(layout, options.durability),
+  ]);
+  if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
+  try {
+    const engine = new Engine({
+      ...options,
+      gpus,
+      layout,
+      log,
+      registry,
+      telemetry,
+      version: VERSION,
+      onShutdown: stop.request,
+    });
+    engine.recover();
+    const manager = serviceManager((name) => Deno.env.get(name), log);
+    const servers = await startServers(engine, { ...options, log, accepting: () => !stop.requested() });
+    const { listen, http } = servers;
+    const side = await startSideServices({ registry, log, layout, webhook: options.webhook });
+    engine.begin({ listen: dialable(listen), http });
+    announce(layout, listen, http);
+    log.info({ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length }, "ready");
+    await manager.ready(`listening on ${listen}`);
+    manager.keepAlive(() => !stop.requested());
+
+    const reason = await stop.wait;
+    log.info({ reason }, "stopping; runs and their proxies live on");
+    await manager.stopping();
+    await engine.close();
+    await servers.stop();
+    await side.close();
+    manager.close();
+  } finally {
+    telemetry.close();
+    registry.close();
+    stop.release();
+  }
+}
+
+/** Tells clients and proxies where the daemon is, once it answers. */
+function announce(layout: Layout, listen: string, http: string): void {
+  const started = new Date().toISOString();
+  const file = { pid: Deno.pid, version: VERSION, listen, http, started_at: started };
+  writeFileAtomic(layout.daemonJson, `${JSON.stringify(file)}\n`, { mode: 0o600 });
+}
+
+/** Why the daemon should stop: a signal, or somebody's request. Errors that nobody caught are logged and survived. */
+function stopRequests(log: Logger) {
+  let resolve!: (reason: string) => void;
+  let asked = false;
+  const wait = new Promise<string>((done) => resolve = done);
+  const request = (reason: string) => {
+    asked = true;
+    resolve(reason);
+  };
+  const handlers = (["SIGTERM", "SIGINT", "SIGHUP"] as const).map((signal) => {
+    const handler = () => request(signal);
+    Deno.addSignalListener(signal, handler);
+    return { signal, handler };
+  });
+  const onRejection = (event: PromiseRejectionEvent) => {
+    event.preventDefault();
+    log.error({ error: messageOf(event.reason), stack: event.reason?.stack }, "a defect: nobody caught this");
+  };
+  const onError = (event: ErrorEvent) => {
+    event.preventDefault();
+    log.error({ error: event.message, stack: event.error?.stack }, "a defect: nobody caught this");
+  };
+  globalThis.addEventListener("unhandledrejection", onRejection);
+  globalThis.addEventListener("error", onError);
+  return {
+    wait,
+    request,
+    requested: () => asked,
+    release() {
+      for (const { signal, handler } of handlers) Deno.removeSignalListener(signal, handler);
+      globalThis.removeEventListener("unhandledrejection", onRejection);
+      globalThis.removeEventListener("error", onError);
+    },
+  };
 }

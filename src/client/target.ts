@@ -46,7 +46,7 @@ function listenOf(text: string): string | undefined {
 }
 
 /** A daemon that listens on every address is reached on this machine by loopback. */
-function dialable(listen: string): string {
+export function dialable(listen: string): string {
   return listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:");
 }
 

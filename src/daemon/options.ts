@@ -1,0 +1,145 @@
+/** The options of `mosaic daemon`. */
+import { Command, CommanderError, Option } from "commander";
+import { messageOf } from "../errors.ts";
+import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
+import { cpuCount } from "../host/resources.ts";
+import { resolveStateDir } from "../layout.ts";
+import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log.ts";
+import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+
+export interface DaemonOptions {
+  stateDir: string;
+  /** HOST:PORT or unix:PATH. */
+  listen: string;
+  /** HOST:PORT, or "off". */
+  http: string;
+  gpus: GpuOption;
+  maxRuns: number;
+  maxStarting: number;
+  maxQueue: number;
+  handshakeTimeoutSeconds: number;
+  heartbeatTimeoutSeconds: number;
+  graceSeconds: number;
+  durability: "normal" | "full";
+  /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
+  maxBacklogBytes: number;
+  webhook: string | undefined;
+  logLevel: LogLevel;
+  logFormat: LogFormat;
+  replace: boolean;
+}
+
+const UNITS: Record<string, number> = { "": 1, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
+
+function bytes(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?$/i.exec(text);
+  if (match === null) throw new Error("it must be a size such as 500M or 10G");
+  return Math.floor(Number(match[1]) * UNITS[match[2]!.toUpperCase()]!);
+}
+
+function whole(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isSafeInteger(value) || value < least) throw new Error(`it must be a whole number from ${least}`);
+    return value;
+  };
+}
+
+function seconds(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() === "" || !Number.isFinite(value) || value < least) {
+      throw new Error(`it must be a number of seconds${least > 0 ? " above 0" : ""}`);
+    }
+    return value;
+  };
+}
+
+function url(text: string): string {
+  if (!/^https?:$/.test(new URL(text).protocol)) throw new Error("it must be an http or https URL");
+  return text;
+}
+
+/** An option whose value is checked as it is read. */
+function checked<T>(flags: string, description: string, parse: (text: string) => T, byDefault?: T): Option {
+  return new Option(flags, description).default(byDefault).argParser((text: string) => {
+    try {
+      return parse(text);
+    } catch (error) {
+      throw new StartFailure(DAEMON_EXIT.usage, `${flags.split(" ")[0]} ${JSON.stringify(text)}: ${messageOf(error)}`);
+    }
+  });
+}
+
+/**
+ * @returns undefined when help was asked for and printed
+ * @throws StartFailure (usage)
+ */
+export function daemonOptions(args: string[], env: (name: string) => string | undefined): DaemonOptions | undefined {
+  const command = new Command("mosaic daemon")
+    .description(
+      "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; runs live on.",
+    )
+    .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
+    .option("--listen <address>", "gRPC: HOST:PORT (port 0 picks a free one) or unix:PATH", "127.0.0.1:50055")
+    .option("--http <address>", "status page: HOST:PORT, or off", "127.0.0.1:8055")
+    .addOption(checked("--gpus <which>", "GPU slots: auto, a count, or device numbers such as 0,2", parseGpuOption))
+    .addOption(checked("--max-runs <n>", "runs at one time", whole(1), 128))
+    .addOption(
+      checked(
+        "--max-starting <n>",
+        "of them, those that are just being started",
+        whole(1),
+        Math.max(4, 2 * cpuCount()),
+      ),
+    )
+    .addOption(checked("--max-queue <n>", "runs that may wait", whole(0), 10_000))
+    .addOption(checked("--handshake-timeout <s>", "seconds a proxy may take to register", seconds(0.001), 60))
+    .addOption(checked("--heartbeat-timeout <s>", "seconds without a sign of life of a run", seconds(0.001), 300))
+    .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), 5))
+    .addOption(
+      new Option("--durability <level>", "full also survives the loss of power").choices(["normal", "full"]).default(
+        "normal",
+      ),
+    )
+    .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
+    .addOption(checked("--webhook <url>", "gets the events of all runs", url))
+    .addOption(new Option("--log-level <level>").choices(LOG_LEVELS).default("info"))
+    .addOption(new Option("--log-format <format>").choices(["json", "text"]).default("json"))
+    .option("--replace", "stop the daemon that has the state directory and take its place", false)
+    .exitOverride()
+    .configureOutput({ writeErr: () => {}, outputError: () => {} });
+  try {
+    command.parse(args, { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return undefined;
+    throw new StartFailure(
+      DAEMON_EXIT.usage,
+      error.message.replace(/^error: /, ""),
+      '"mosaic daemon --help" shows the options.',
+    );
+  }
+  if (command.args.length > 0) {
+    throw new StartFailure(DAEMON_EXIT.usage, `unexpected argument ${JSON.stringify(command.args[0])}`);
+  }
+  const given = command.opts();
+  return {
+    stateDir: resolveStateDir(given.stateDir, env),
+    listen: given.listen,
+    http: given.http,
+    gpus: given.gpus ?? { type: "auto" },
+    maxRuns: given.maxRuns,
+    maxStarting: given.maxStarting,
+    maxQueue: given.maxQueue,
+    handshakeTimeoutSeconds: given.handshakeTimeout,
+    heartbeatTimeoutSeconds: given.heartbeatTimeout,
+    graceSeconds: given.grace,
+    durability: given.durability,
+    maxBacklogBytes: given.maxBacklog ?? 0,
+    webhook: given.webhook,
+    logLevel: given.logLevel,
+    logFormat: given.logFormat,
+    replace: given.replace,
+  };
+}

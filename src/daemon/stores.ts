@@ -1,0 +1,30 @@
+/** Opens the daemon's two databases, and says in words why one cannot be used. */
+import { messageOf, MosaicError } from "../errors.ts";
+import type { Layout } from "../layout.ts";
+import { Registry } from "../registry/registry.ts";
+import { TelemetryStore } from "../telemetry/store.ts";
+import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+
+/** @throws StartFailure (stateUnusable, newerDatabase) */
+export function openStores(
+  layout: Layout,
+  durability: "normal" | "full",
+): { registry: Registry; telemetry: TelemetryStore } {
+  const registry = opened(() => Registry.open(layout.registryDb, { durability }));
+  try {
+    return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, { durability })) };
+  } catch (error) {
+    registry.close();
+    throw error;
+  }
+}
+
+function opened<T>(open: () => T): T {
+  try {
+    return open();
+  } catch (error) {
+    const newer = error instanceof MosaicError && error.code === "failed_precondition";
+    const hint = error instanceof MosaicError ? error.hint : undefined;
+    throw new StartFailure(newer ? DAEMON_EXIT.newerDatabase : DAEMON_EXIT.stateUnusable, messageOf(error), hint);
+  }
+}
