@@ -18,6 +18,7 @@ import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import { Artifacts } from "../artifacts/artifacts.ts";
 import { acceptedProtocol } from "./protocol.ts";
 import { removeRunFiles } from "./run_files_on_disk.ts";
 import { submit } from "./submission.ts";
@@ -44,6 +45,8 @@ export interface EngineOptions {
   heartbeatTimeoutSeconds: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
+  /** Whether workers are handed their run's trace context. */
+  tracing: boolean;
   launcher?: ProxyLauncher;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
@@ -58,6 +61,7 @@ export class Engine implements Core {
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #artifacts: Artifacts;
   readonly #bounds = new Map<string, number>();
   #addresses = { listen: "", http: "" };
 
@@ -72,8 +76,13 @@ export class Engine implements Core {
       launcher: options.launcher ?? localLauncher,
       target: () => this.#addresses.listen,
     });
+    this.#artifacts = new Artifacts({
+      ...options,
+      directoryOf: (row) => options.layout.runDir(row.baseDir, row.runId),
+    });
     this.#supervisor = new Supervisor({
       ...options,
+      artifacts: this.#artifacts,
       attach: (row, plan, files) => starter.attach(row, plan, files),
       onRoom: (row) => this.#dispatcher.changed(row),
     });
@@ -95,6 +104,7 @@ export class Engine implements Core {
     this.#addresses = addresses;
     this.#supervisor.watch();
     this.#dispatcher.start();
+    this.#artifacts.recover();
     const { layout } = this.#options;
     reapStrays(layout, (runId) => this.#supervisor.get(runId)?.attempt, this.log);
     for (const row of this.registry.list({ states: ["FAULTED"] }, { limit: 1000 }).runs) {
@@ -106,6 +116,7 @@ export class Engine implements Core {
   async close(): Promise<void> {
     await this.#dispatcher.close();
     this.#supervisor.close();
+    await this.#artifacts.close();
   }
 
   // ---------------------------------------------------------------------------------------------------- submitting

@@ -32,10 +32,15 @@ export async function startSideServices(
   };
 }
 
+/** Whether an endpoint for traces is named by the standard variables. */
+export function tracingConfigured(): boolean {
+  return Boolean(Deno.env.get("OTEL_EXPORTER_OTLP_ENDPOINT") || Deno.env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"));
+}
+
 /** Loaded only where it is asked for: the libraries are large. */
 async function tracingIfWanted(registry: Registry, log: Logger): Promise<SideServices | undefined> {
+  if (!tracingConfigured()) return undefined;
   const env = (name: string) => Deno.env.get(name);
-  if (!(env("OTEL_EXPORTER_OTLP_ENDPOINT") || env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))) return undefined;
   try {
     const { Tracing, tracingWanted } = await import("../observability/tracing.ts");
     return tracingWanted(env) ? await Tracing.start(registry, log, env) : undefined;

@@ -37,6 +37,21 @@ export function workerStarted(files: RunFiles, attempt: number): boolean {
 }
 
 /**
+ * Sees to it that no worker of this attempt will ever start: wrappers create the worker file exclusively.
+ *
+ * @returns false when one was started already
+ */
+export function forbidWorker(files: RunFiles, attempt: number): boolean {
+  try {
+    Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) return false;
+    throw error;
+  }
+}
+
+/**
  * Whether a process serves the attempt. Not to be asked while a proxy of ours may just be starting: the question itself
  * holds the lock for a moment.
  */

@@ -7,6 +7,7 @@
  */
 import type { RunPlan } from "../config/plan.ts";
 import { planOf } from "../config/plan.ts";
+import { traceparent } from "../observability/trace_context.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { explain } from "../failure/explain.ts";
 import { type Layout, RunFiles } from "../layout.ts";
@@ -42,6 +43,8 @@ export interface StarterOptions {
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   heartbeatTimeoutSeconds: number;
+  /** Hand workers the run's trace context. */
+  tracing: boolean;
 }
 
 export class Starter {
@@ -157,7 +160,7 @@ export class Starter {
     const { schemaId, schema } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
-      env: command.env,
+      env: { ...command.env, ...(this.#options.tracing ? { TRACEPARENT: traceparent(row.runId) } : {}) },
       cwd: command.cwd,
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,

@@ -16,7 +16,7 @@ import { isEnded } from "../lifecycle/lifecycle.ts";
 import { groupAlive } from "../process/signals.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
-import { exitOf, workerOf } from "./attempt_files.ts";
+import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { GroupStop } from "./group_stop.ts";
 import { RunClock, type RunLimits } from "./limits.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
@@ -245,6 +245,7 @@ export class SupervisedRun {
     if (kind === "run_failed") this.#saidFailed = failureText(dataJson);
     if (!isNoted(kind)) return;
     try {
+      this.#supervision.noted(this.row(), { kind, dataJson });
       this.#supervision.registry.appendEvent(this.runId, kind, notedData(kind, dataJson, seq));
     } catch (error) {
       // The record itself is stored; the next daemon enters what is missing.
@@ -337,9 +338,10 @@ export class SupervisedRun {
       case "nothing":
         return;
       case "start_again":
-        this.#ended = this.#stop === undefined
-          ? { type: "start_again" }
-          : { type: "verdict", verdict: verdictOf(this.row(), undefined, undefined) };
+        if (this.#stop === undefined) this.#ended = { type: "start_again" };
+        else if (forbidWorker(this.files, this.attempt)) {
+          this.#ended = { type: "verdict", verdict: verdictOf(this.row(), undefined, undefined) };
+        }
         return;
       case "attach":
         log.warn({ run: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");

@@ -21,6 +21,8 @@ import { newestCheckpoint } from "./worker_events.ts";
 
 /** While something is being stopped, and otherwise. */
 const TICK_MS = { busy: 100, calm: 1000 } as const;
+/** How often the directories of running runs are looked at for new files. */
+const LOOK_MS = 10_000;
 /** An attempt whose proxy dies before it has started a worker is begun anew this often. */
 const MAX_START_FAILURES = 3;
 
@@ -37,8 +39,17 @@ export interface Supervision {
   controlApplied(run: SupervisedRun, paused: boolean, reason: string): void;
   /** Commits the end of a run. */
   settle(run: SupervisedRun): void;
+  /** A record of the worker was entered into the event log. */
+  noted(row: RunRow, event: { kind: string; dataJson: string }): void;
   /** Something is to be looked after soon. */
   wake(): void;
+}
+
+/** Who keeps the record of what runs leave behind (src/artifacts). */
+export interface ArtifactKeeper {
+  observe(run: RunRow): void;
+  announced(run: RunRow, event: { kind: string; dataJson: string }): void;
+  finish(run: RunRow): Promise<void>;
 }
 
 export interface SupervisorOptions {
@@ -53,6 +64,7 @@ export interface SupervisorOptions {
   heartbeatTimeoutSeconds: number;
   /** Starts a proxy with `--attach`. @throws when no process can be created. */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
+  artifacts: ArtifactKeeper;
   /** A run has ended or waits again. */
   onRoom: (row: RunRow) => void;
 }
@@ -75,6 +87,8 @@ export class Supervisor implements Supervision {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
   #watching = false;
+  #closing = false;
+  #lookedAt = performance.now();
 
   constructor(options: SupervisorOptions) {
     this.registry = options.registry;
@@ -121,6 +135,7 @@ export class Supervisor implements Supervision {
   }
 
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
+    if (this.#closing) throw new MosaicError("unavailable", "the daemon is stopping");
     const run = this.#runs.get(hello.runId);
     if (run === undefined) {
       const row = this.registry.require(hello.runId);
@@ -157,6 +172,10 @@ export class Supervisor implements Supervision {
     }
   }
 
+  noted(row: RunRow, event: { kind: string; dataJson: string }): void {
+    this.#options.artifacts.announced(row, event);
+  }
+
   wake(): void {
     this.#schedule(TICK_MS.busy);
   }
@@ -164,6 +183,7 @@ export class Supervisor implements Supervision {
   /** Stops looking after the runs; they live on. */
   close(): void {
     this.#watching = false;
+    this.#closing = true;
     clearTimeout(this.#timer);
     for (const run of this.#runs.values()) run.closeSession("the daemon stops");
   }
@@ -264,6 +284,7 @@ export class Supervisor implements Supervision {
     const next = row.state === "FAULTED" ? this.#nextAttempt(row, run.plan) : undefined;
     const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
     this.registry.appendEvent(run.runId, next === undefined ? kind : "faulted", data);
+    void this.#options.artifacts.finish(row);
     return next === undefined ? row : this.#again(row, next);
   }
 
@@ -308,6 +329,8 @@ export class Supervisor implements Supervision {
   #tick(): void {
     this.#timerAt = Infinity;
     const now = performance.now();
+    const look = now - this.#lookedAt >= LOOK_MS;
+    if (look) this.#lookedAt = now;
     let busy = false;
     for (const run of [...this.#runs.values()]) {
       try {
@@ -317,6 +340,7 @@ export class Supervisor implements Supervision {
         // A disk that is full, say: nothing was committed, and the next look tries again.
         this.log.error({ run: run.runId, error: messageOf(error) }, "run could not be looked after");
       }
+      if (look && run.connected) this.#options.artifacts.observe(run.row());
       busy ||= run.stopping || !run.connected;
     }
     if (this.#runs.size > 0) this.#schedule(busy ? TICK_MS.busy : TICK_MS.calm);
