@@ -4,7 +4,7 @@ import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
 import { startServers } from "./daemon/servers.ts";
-import { startSideServices, tracingConfigured } from "./daemon/side_services.ts";
+import { startSideServices } from "./daemon/side_services.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./core/engine.ts";
@@ -65,7 +65,6 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       registry,
       telemetry,
       version: VERSION,
-      tracing: tracingConfigured(),
       onShutdown: stop.request,
     });
     engine.recover();

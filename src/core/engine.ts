@@ -23,8 +23,6 @@ import { acceptedProtocol } from "./protocol.ts";
 import { removeRunFiles } from "./run_files_on_disk.ts";
 import { submit } from "./submission.ts";
 
-/** Progress bounds of runs that were looked at, so that a listing does not read their configs again. */
-const KNOWN_BOUNDS = 20_000;
 /** Longer than any stop takes. */
 const RESET_WAIT_MS = 60_000;
 
@@ -45,8 +43,6 @@ export interface EngineOptions {
   heartbeatTimeoutSeconds: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
-  /** Whether workers are handed their run's trace context. */
-  tracing: boolean;
   launcher?: ProxyLauncher;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
@@ -62,7 +58,6 @@ export class Engine implements Core {
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #artifacts: Artifacts;
-  readonly #bounds = new Map<string, number>();
   #addresses = { listen: "", http: "" };
 
   constructor(options: EngineOptions) {
@@ -156,7 +151,7 @@ export class Engine implements Core {
       queuePosition: place?.position ?? 0,
       waitingFor: place?.waitingFor ?? "",
       directory: this.#options.layout.runDir(row.baseDir, row.runId),
-      maxSteps: this.#expectedSteps(row, run),
+      maxSteps: (run?.plan ?? planOf(row.configJson)).expectedSteps,
       telemetry: {
         ...telemetry,
         journalSize: Math.max(run?.journalSize ?? 0, telemetry.journalPosition),
@@ -210,15 +205,6 @@ export class Engine implements Core {
       rssBytes: Deno.memoryUsage().rss,
       runsByState: this.registry.countByState(),
     };
-  }
-
-  #expectedSteps(row: RunRow, run: SupervisedRun | undefined): number {
-    const known = run?.plan.expectedSteps ?? this.#bounds.get(row.runId);
-    if (known !== undefined) return known;
-    const expected = planOf(row.configJson).expectedSteps;
-    if (this.#bounds.size >= KNOWN_BOUNDS) this.#bounds.clear();
-    this.#bounds.set(row.runId, expected);
-    return expected;
   }
 
   // --------------------------------------------------------------------------------------------------- controlling
@@ -321,7 +307,6 @@ export class Engine implements Core {
     await this.telemetry.delete(runId);
     // Last: while the row is there, a deletion that was cut off can be repeated.
     this.registry.delete(runId);
-    this.#bounds.delete(runId);
     this.log.info({ run: runId, name: row.name }, "run deleted");
     return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
   }

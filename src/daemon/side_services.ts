@@ -33,7 +33,7 @@ export async function startSideServices(
 }
 
 /** Whether an endpoint for traces is named by the standard variables. */
-export function tracingConfigured(): boolean {
+function tracingConfigured(): boolean {
   return Boolean(Deno.env.get("OTEL_EXPORTER_OTLP_ENDPOINT") || Deno.env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"));
 }
 

@@ -7,7 +7,6 @@
  */
 import type { RunPlan } from "../config/plan.ts";
 import { planOf } from "../config/plan.ts";
-import { traceparent } from "../observability/trace_context.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { explain } from "../failure/explain.ts";
 import { type Layout, RunFiles } from "../layout.ts";
@@ -43,8 +42,6 @@ export interface StarterOptions {
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   heartbeatTimeoutSeconds: number;
-  /** Hand workers the run's trace context. */
-  tracing: boolean;
 }
 
 export class Starter {
@@ -160,7 +157,7 @@ export class Starter {
     const { schemaId, schema } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
-      env: { ...command.env, ...(this.#options.tracing ? { TRACEPARENT: traceparent(row.runId) } : {}) },
+      env: command.env,
       cwd: command.cwd,
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,

@@ -112,7 +112,6 @@ export class EngineFixture implements AsyncDisposable {
       handshakeTimeoutSeconds: 600,
       heartbeatTimeoutSeconds: 600,
       maxBacklogBytes: 0,
-      tracing: false,
       launcher: this.proxies,
       onShutdown: () => {},
       ...options,
