@@ -106,6 +106,7 @@ export class TelemetryStore implements TelemetryLog {
   #ringBytes = 0;
   #sweptAt = 0;
   #writable = true;
+  readonly #stored = { steps: 0, episodes: 0 };
   #closed = false;
 
   private constructor(db: DatabaseSync, path: string, options: StoreOptions) {
@@ -284,6 +285,10 @@ export class TelemetryStore implements TelemetryLog {
     return bytes;
   }
 
+  storedSinceStart(): { steps: number; episodes: number } {
+    return { ...this.#stored };
+  }
+
   writable(): boolean {
     return this.#writable;
   }
@@ -341,6 +346,8 @@ export class TelemetryStore implements TelemetryLog {
       this.#rows.save(state);
       this.#commit.run();
       this.#writable = true;
+      this.#stored.steps += steps.n;
+      this.#stored.episodes += episodes.length;
 
       if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
       live.episodes.push(episodes);

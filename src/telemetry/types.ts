@@ -85,6 +85,8 @@ export interface TelemetryLog {
   /** Removes all of a run's telemetry, in bounded pieces, and gives the space back. */
   delete(runId: string): Promise<void>;
   fileBytes(): number;
+  /** Records committed since the process started, for metrics. */
+  storedSinceStart(): { steps: number; episodes: number };
   /** Whether the last write succeeded (false while the disk is full). */
   writable(): boolean;
   close(): void;

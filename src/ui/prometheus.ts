@@ -23,7 +23,7 @@ function fileBytes(path: string): number {
 
 /** Loads the library at the first scrape: a daemon that nobody scrapes starts without it. */
 export async function createMetrics(core: Core, figures: PageFigures): Promise<RegistryType> {
-  const { Gauge, Registry } = (await import("prom-client")).default;
+  const { Counter, Gauge, Registry } = (await import("prom-client")).default;
   const registry = new Registry();
   const gauge = <L extends string>(
     name: string,
@@ -50,6 +50,17 @@ export async function createMetrics(core: Core, figures: PageFigures): Promise<R
     const counts = core.registry.countByState();
     for (const state of RUN_STATES) g.set({ state }, counts[state] ?? 0);
   }, ["state"]);
+  for (const kind of ["steps", "episodes"] as const) {
+    new Counter({
+      name: `mosaic_${kind}_stored_total`,
+      help: `Records of kind ${kind} stored since the daemon started.`,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(core.telemetry.storedSinceStart()[kind]);
+      },
+    });
+  }
   const running = () => core.list({ states: RUNNING_STATES }, { limit: 500 }).runs.map((r) => r.telemetry);
   value(
     "ingest_steps_per_second",

@@ -166,6 +166,9 @@ export class MemoryTelemetry implements TelemetryLog {
     return 4096;
   }
 
+  storedSinceStart(): { steps: number; episodes: number } {
+    return { steps: 0, episodes: 0 };
+  }
   writable(): boolean {
     return !this.full;
   }

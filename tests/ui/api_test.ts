@@ -334,7 +334,14 @@ Deno.test(
     const { checks } = await unready.json();
     assert.deepEqual([checks.accepting.ok, checks.store.ok, checks.disk.ok], [true, false, false]);
     const text = await (await get("/metrics")).text();
-    for (const line of ['mosaic_runs{state="EXECUTING"} 1', 'mosaic_gpu_slots{use="free"} 4', "mosaic_extra_total 7"]) {
+    for (
+      const line of [
+        'mosaic_runs{state="EXECUTING"} 1',
+        'mosaic_gpu_slots{use="free"} 4',
+        "mosaic_extra_total 7",
+        "mosaic_steps_stored_total 1234",
+      ]
+    ) {
       assert.ok(text.includes(`\n${line}\n`), line);
     }
     for (const line of text.split("\n").filter((l) => l !== "")) {

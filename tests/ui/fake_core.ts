@@ -118,6 +118,9 @@ class MemoryTelemetry implements TelemetryLog {
   fileBytes(): number {
     return 4096;
   }
+  storedSinceStart() {
+    return { steps: 1234, episodes: 12 };
+  }
   writable(): boolean {
     return this.isWritable;
   }
