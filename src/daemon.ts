@@ -3,6 +3,7 @@ import { dialable } from "./client/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
+import { startRetention } from "./daemon/retention.ts";
 import { startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { openStores } from "./daemon/stores.ts";
@@ -73,6 +74,13 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
     const { listen, http } = servers;
     const side = await startSideServices({ registry, log, layout, webhook: options.webhook });
     engine.begin({ listen: dialable(listen), http });
+    const sweeps = options.retention === undefined ? undefined : startRetention({
+      registry,
+      layout,
+      log,
+      policy: options.retention,
+      deleteRun: (runId) => engine.delete(runId),
+    });
     announce(layout, listen, http);
     log.info({ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length }, "ready");
     await manager.ready(`listening on ${listen}`);
@@ -81,6 +89,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
     const reason = await stop.wait;
     log.info({ reason }, "stopping; runs and their proxies live on");
     await manager.stopping();
+    await sweeps?.close();
     await engine.close();
     await servers.stop();
     await side.close();

@@ -1,18 +1,19 @@
 /** The daemon's core: what adapters may ask (src/core/core.ts), answered by the registry, the dispatcher and the supervisor. */
 import { readConfig, violationsOf } from "../config/config.ts";
-import { planOf } from "../config/plan.ts";
+import { planOf, type RunPlan } from "../config/plan.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { localLauncher, type ProxyLauncher } from "../dispatch/proxy_process.ts";
 import { Starter } from "../dispatch/starter.ts";
 import { reapStrays } from "../dispatch/strays.ts";
 import { Supervisor } from "../dispatch/supervisor.ts";
 import type { SupervisedRun } from "../dispatch/supervised_run.ts";
-import { MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../errors.ts";
 import type { Gpu } from "../host/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../host/resources.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import { isEnded, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
+import { dropUnkept, removeRunFiles } from "../retention/files.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
@@ -20,7 +21,6 @@ import type { TelemetryLog } from "../telemetry/types.ts";
 import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { acceptedProtocol } from "./protocol.ts";
-import { removeRunFiles } from "./run_files_on_disk.ts";
 import { submit } from "./submission.ts";
 
 /** Longer than any stop takes. */
@@ -77,7 +77,9 @@ export class Engine implements Core {
     });
     this.#supervisor = new Supervisor({
       ...options,
-      artifacts: this.#artifacts,
+      onNoted: (row, event) => this.#artifacts.announced(row, event),
+      onLook: (row) => this.#artifacts.observe(row),
+      onEnded: (row, plan) => void this.#afterEnd(row, plan),
       attach: (row, plan, files) => starter.attach(row, plan, files),
       onRoom: (row) => this.#dispatcher.changed(row),
     });
@@ -114,6 +116,17 @@ export class Engine implements Core {
     await this.#artifacts.close();
   }
 
+  /** What is made of an ended attempt's files, beside everything else. */
+  async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
+    await this.#artifacts.finish(row);
+    if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
+    try {
+      await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+    } catch (error) {
+      this.log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
+    }
+  }
+
   // ---------------------------------------------------------------------------------------------------- submitting
 
   submit(configJson: string, runId = ""): { runId: string; digest: string } {
@@ -125,7 +138,7 @@ export class Engine implements Core {
       maxQueue: this.#options.maxQueue,
     });
     if (fresh) {
-      this.log.info({ run: row.runId, name: row.name, digest: row.digest }, "run submitted");
+      this.log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
       this.#dispatcher.changed(row);
     }
     return { runId: row.runId, digest: row.digest };
@@ -217,7 +230,7 @@ export class Engine implements Core {
       cancelRequestedAt: Date.now(),
       cancelReason: options.reason ?? "user_cancel",
     });
-    this.log.info({ run: runId, reason: requested.cancelReason }, "run is cancelled");
+    this.log.info({ run_id: runId, reason: requested.cancelReason }, "run is cancelled");
     if (requested.state === "INIT") return this.#cancelWaiting(requested);
     this.#supervised(requested).stop((options.graceSeconds ?? this.#options.graceSeconds) * 1000);
     return this.registry.require(runId);
@@ -303,11 +316,11 @@ export class Engine implements Core {
       });
     }
     const before = this.telemetry.fileBytes();
-    const files = await removeRunFiles(this.#options.layout, row);
+    const files = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
     await this.telemetry.delete(runId);
     // Last: while the row is there, a deletion that was cut off can be repeated.
     this.registry.delete(runId);
-    this.log.info({ run: runId, name: row.name }, "run deleted");
+    this.log.info({ run_id: runId, name: row.name }, "run deleted");
     return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
   }
 
@@ -317,7 +330,7 @@ export class Engine implements Core {
       notBefore: null,
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
     });
-    this.log.info({ run: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
+    this.log.info({ run_id: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
     this.#dispatcher.changed(waiting);
     return waiting;
   }

@@ -1,10 +1,12 @@
 /** The options of `mosaic daemon`. */
 import { Command, CommanderError, Option } from "commander";
+import { parseBytes, parseDuration } from "../cli/format.ts";
 import { messageOf } from "../errors.ts";
 import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
 import { cpuCount } from "../host/resources.ts";
 import { resolveStateDir } from "../layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log.ts";
+import type { RetentionPolicy } from "../retention/retention.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface DaemonOptions {
@@ -27,14 +29,20 @@ export interface DaemonOptions {
   logLevel: LogLevel;
   logFormat: LogFormat;
   replace: boolean;
+  /** What is deleted of ended runs; undefined: nothing. */
+  retention: RetentionPolicy | undefined;
 }
 
-const UNITS: Record<string, number> = { "": 1, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
-
 function bytes(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)([KMGT]?)(?:i?B)?$/i.exec(text);
-  if (match === null) throw new Error("it must be a size such as 500M or 10G");
-  return Math.floor(Number(match[1]) * UNITS[match[2]!.toUpperCase()]!);
+  const value = parseBytes(text);
+  if (value === undefined) throw new Error("it must be a size such as 500M or 10G");
+  return value;
+}
+
+function duration(text: string): number {
+  const value = parseDuration(text);
+  if (value === undefined || value <= 0) throw new Error("it must be a duration such as 30d or 12h");
+  return value;
 }
 
 function whole(least: number): (text: string) => number {
@@ -103,6 +111,9 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
+    .addOption(checked("--keep-last <n>", "delete ended runs but the newest n", whole(0)))
+    .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
+    .addOption(checked("--max-disk <size>", "delete the oldest runs beyond this size of all files", bytes))
     .addOption(checked("--webhook <url>", "gets the events of all runs", url))
     .addOption(new Option("--log-level <level>").choices(LOG_LEVELS).default("info"))
     .addOption(new Option("--log-format <format>").choices(["json", "text"]).default("json"))
@@ -141,5 +152,15 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     logLevel: given.logLevel,
     logFormat: given.logFormat,
     replace: given.replace,
+    retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk),
+  };
+}
+
+function retentionOf(keepLast?: number, olderThanMs?: number, maxBytes?: number): RetentionPolicy | undefined {
+  if (keepLast === undefined && olderThanMs === undefined && maxBytes === undefined) return undefined;
+  return {
+    ...(keepLast === undefined ? {} : { keepLast }),
+    ...(olderThanMs === undefined ? {} : { olderThanMs }),
+    ...(maxBytes === undefined ? {} : { maxBytes }),
   };
 }

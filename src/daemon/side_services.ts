@@ -68,7 +68,7 @@ function targetOf(registry: Registry, runId: string, log: Logger): RunTarget | u
     const secret = webhook.secretFile === null ? undefined : Deno.readTextFileSync(webhook.secretFile).trim();
     return { url: webhook.url, events: webhook.events, ...(secret === undefined ? {} : { secret }) };
   } catch (error) {
-    log.warn({ run: runId, error: messageOf(error) }, "the run's webhook cannot be used");
+    log.warn({ run_id: runId, error: messageOf(error) }, "the run's webhook cannot be used");
     return undefined;
   }
 }

@@ -143,7 +143,7 @@ export class Dispatcher {
     const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
     const started = starter.start(claimed, supervisor)
       .then(() => undefined, (error) => {
-        log.error({ run: runId, error: messageOf(error) }, "run could not be started for now");
+        log.error({ run_id: runId, error: messageOf(error) }, "run could not be started for now");
         return Date.now() + TROUBLE_WAIT_MS;
       })
       .then((notBefore) => {

@@ -72,7 +72,7 @@ export class Starter {
       reason = `dispatch_error: ${messageOf(error)}`;
     }
     const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
-    log.warn({ run: row.runId, attempt: row.attempt, reason }, "run could not be started");
+    log.warn({ run_id: row.runId, attempt: row.attempt, reason }, "run could not be started");
     registry.apply(row.runId, { type: "failed", reason }, { hint });
     registry.appendEvent(row.runId, "failed", { reason, hint });
   }
@@ -126,14 +126,14 @@ export class Starter {
     try {
       process = this.#launch(spawned, files, command.argv, false);
     } catch (error) {
-      log.error({ run: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
+      log.error({ run_id: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
       const notBefore = Date.now() + SHORTAGE_WAIT_MS;
       registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
       return;
     }
     supervisor.started(spawned, plan, process, stepsBefore);
     registry.update(row.runId, { proxy: process ?? null });
-    log.info({ run: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, "run started");
+    log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, "run started");
   }
 
   #launch(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
@@ -148,7 +148,7 @@ export class Starter {
       attach,
       command,
     }, files.proxyLog);
-    started.exited.then(({ code }) => log.debug({ run: row.runId, attempt: row.attempt, code }, "proxy has left"));
+    started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
     return started.process;
   }
 

@@ -73,7 +73,7 @@ export function reapStrays(layout: Layout, livingAttempt: (runId: string) => num
     const worker = workerOfDirectory(runDir, attempt);
     if (worker === undefined || seen.has(worker.pid) || !groupAlive(worker)) continue;
     seen.add(worker.pid);
-    log.warn({ run: runId, attempt, group: worker.pid }, "a worker group of an attempt that is over is killed");
+    log.warn({ run_id: runId, attempt, group: worker.pid }, "a worker group of an attempt that is over is killed");
     signalGroup(worker, "SIGKILL");
   }
 }

@@ -133,7 +133,7 @@ export class SupervisedRun {
     this.keeper.connected(hello.proxy);
     this.clock.signOfLife(performance.now());
     log.info(
-      { run: this.runId, attempt: this.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
+      { run_id: this.runId, attempt: this.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
       "proxy connected",
     );
     // The stop goes out after the welcome.
@@ -243,13 +243,13 @@ export class SupervisedRun {
 
   #note(kind: string, dataJson: string, seq: number): void {
     if (kind === "run_failed") this.#saidFailed = failureText(dataJson);
+    if (kind === "artifact" || kind === "checkpoint_saved") this.#supervision.noted(this.row(), { kind, dataJson });
     if (!isNoted(kind)) return;
     try {
-      this.#supervision.noted(this.row(), { kind, dataJson });
       this.#supervision.registry.appendEvent(this.runId, kind, notedData(kind, dataJson, seq));
     } catch (error) {
       // The record itself is stored; the next daemon enters what is missing.
-      this.#supervision.log.warn({ run: this.runId, kind, error: messageOf(error) }, "event not entered");
+      this.#supervision.log.warn({ run_id: this.runId, kind, error: messageOf(error) }, "event not entered");
     }
   }
 
@@ -260,7 +260,7 @@ export class SupervisedRun {
     if (now - this.#sampledAt < SAMPLE_INTERVAL_MS) return;
     this.#sampledAt = now;
     this.#supervision.log.warn(
-      { run: this.runId, malformed: batch.malformedLines, violations: batch.violations, samples },
+      { run_id: this.runId, malformed: batch.malformedLines, violations: batch.violations, samples },
       "telemetry that cannot be read or breaks its schema",
     );
   }
@@ -278,7 +278,7 @@ export class SupervisedRun {
     const row = this.row();
     if (row.faultRequested !== null || row.cancelRequestedAt !== null || this.#verdict !== undefined) return;
     registry.update(this.runId, { faultRequested: reason });
-    log.warn({ run: this.runId, attempt: this.attempt, reason }, "run is stopped");
+    log.warn({ run_id: this.runId, attempt: this.attempt, reason }, "run is stopped");
     this.stop(graceMs);
   }
 
@@ -297,7 +297,7 @@ export class SupervisedRun {
     this.#verdict = verdictOf(this.row(), report, failed);
     if (report.signal !== "" || report.code !== 0) {
       const { code, signal, lost } = report;
-      this.#supervision.log.info({ run: this.runId, attempt: this.attempt, code, signal, lost }, "worker has ended");
+      this.#supervision.log.info({ run_id: this.runId, attempt: this.attempt, code, signal, lost }, "worker has ended");
     }
     this.#finish(performance.now());
   }
@@ -325,7 +325,7 @@ export class SupervisedRun {
     stop.advance(now, this.worker(), this.#link);
     const gone = stop.goneFor(now);
     if (gone !== undefined && gone > REPORT_MS && this.#session !== undefined) {
-      this.#supervision.log.warn({ run: this.runId }, "the proxy does not report an exit and is replaced");
+      this.#supervision.log.warn({ run_id: this.runId }, "the proxy does not report an exit and is replaced");
       this.closeSession("the exit was not reported in time");
       this.keeper.kill();
     }
@@ -344,7 +344,7 @@ export class SupervisedRun {
         }
         return;
       case "attach":
-        log.warn({ run: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");
+        log.warn({ run_id: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");
         this.keeper.started(this.#supervision.attach(this), now, true);
         return;
       case "give_up": {
@@ -353,7 +353,7 @@ export class SupervisedRun {
           this.fault("proxy_lost");
           return;
         }
-        log.error({ run: this.runId, exit }, "no proxy survives: the run ends with what is stored of its telemetry");
+        log.error({ run_id: this.runId, exit }, "no proxy survives: the run ends with what is stored of its telemetry");
         const report = exit === undefined ? undefined : {
           ...exit,
           lost: false,

@@ -39,17 +39,10 @@ export interface Supervision {
   controlApplied(run: SupervisedRun, paused: boolean, reason: string): void;
   /** Commits the end of a run. */
   settle(run: SupervisedRun): void;
-  /** A record of the worker was entered into the event log. */
+  /** A record of the worker tells of a file. */
   noted(row: RunRow, event: { kind: string; dataJson: string }): void;
   /** Something is to be looked after soon. */
   wake(): void;
-}
-
-/** Who keeps the record of what runs leave behind (src/artifacts). */
-export interface ArtifactKeeper {
-  observe(run: RunRow): void;
-  announced(run: RunRow, event: { kind: string; dataJson: string }): void;
-  finish(run: RunRow): Promise<void>;
 }
 
 export interface SupervisorOptions {
@@ -64,7 +57,12 @@ export interface SupervisorOptions {
   heartbeatTimeoutSeconds: number;
   /** Starts a proxy with `--attach`. @throws when no process can be created. */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
-  artifacts: ArtifactKeeper;
+  /** A record of the worker tells of a file. */
+  onNoted: (row: RunRow, event: { kind: string; dataJson: string }) => void;
+  /** It is time to look at a running run's directory. */
+  onLook: (row: RunRow) => void;
+  /** An attempt has ended. */
+  onEnded: (row: RunRow, plan: RunPlan) => void;
   /** A run has ended or waits again. */
   onRoom: (row: RunRow) => void;
 }
@@ -155,7 +153,7 @@ export class Supervisor implements Supervision {
       this.registry.update(run.runId, { proxy: process ?? null });
       return process;
     } catch (error) {
-      this.log.error({ run: run.runId, error: messageOf(error) }, "no proxy could be started");
+      this.log.error({ run_id: run.runId, error: messageOf(error) }, "no proxy could be started");
       return undefined;
     }
   }
@@ -173,7 +171,7 @@ export class Supervisor implements Supervision {
   }
 
   noted(row: RunRow, event: { kind: string; dataJson: string }): void {
-    this.#options.artifacts.announced(row, event);
+    this.#options.onNoted(row, event);
   }
 
   wake(): void {
@@ -267,7 +265,10 @@ export class Supervisor implements Supervision {
         patch: { hint: `See ${run.files.proxyLog}.` },
       });
     }
-    this.log.warn({ run: run.runId, attempt: run.attempt, failures }, "nothing was started; the attempt begins anew");
+    this.log.warn(
+      { run_id: run.runId, attempt: run.attempt, failures },
+      "nothing was started; the attempt begins anew",
+    );
     const notBefore = Date.now() + 1000 * 2 ** failures;
     return this.registry.apply(run.runId, { type: "requeued", reason: "not started" }, { notBefore });
   }
@@ -280,11 +281,11 @@ export class Supervisor implements Supervision {
     if (isEnded(before.state)) return before;
     const row = this.registry.apply(run.runId, event, patch);
     this.#startFailures.delete(`${run.runId}/${run.attempt}`);
-    this.log.info({ run: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
+    this.log.info({ run_id: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
     const next = row.state === "FAULTED" ? this.#nextAttempt(row, run.plan) : undefined;
     const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
     this.registry.appendEvent(run.runId, next === undefined ? kind : "faulted", data);
-    void this.#options.artifacts.finish(row);
+    this.#options.onEnded(row, run.plan);
     return next === undefined ? row : this.#again(row, next);
   }
 
@@ -304,7 +305,10 @@ export class Supervisor implements Supervision {
   }
 
   #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {
-    this.log.info({ run: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason }, "another attempt follows");
+    this.log.info(
+      { run_id: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason },
+      "another attempt follows",
+    );
     return this.registry.apply(row.runId, { type: "retry", reason }, {
       notBefore: delayMs === 0 ? null : Date.now() + delayMs,
       resumeFrom,
@@ -338,9 +342,9 @@ export class Supervisor implements Supervision {
         this.settle(run);
       } catch (error) {
         // A disk that is full, say: nothing was committed, and the next look tries again.
-        this.log.error({ run: run.runId, error: messageOf(error) }, "run could not be looked after");
+        this.log.error({ run_id: run.runId, error: messageOf(error) }, "run could not be looked after");
       }
-      if (look && run.connected) this.#options.artifacts.observe(run.row());
+      if (look && run.connected) this.#options.onLook(run.row());
       busy ||= run.stopping || !run.connected;
     }
     if (this.#runs.size > 0) this.#schedule(busy ? TICK_MS.busy : TICK_MS.calm);

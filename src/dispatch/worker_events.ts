@@ -1,8 +1,8 @@
 /** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
 import type { TelemetryLog } from "../telemetry/types.ts";
 
-/** Records that are entered into the event log, where people and webhooks see them. */
-const NOTED_KINDS = ["checkpoint_saved", "checkpoint_loaded", "artifact", "run_failed", "run_completed", "video"];
+/** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
+const NOTED_KINDS = ["checkpoint_saved", "checkpoint_loaded", "run_failed", "run_completed"];
 const PAGE = 500;
 
 export function isNoted(kind: string): boolean {
