@@ -1,0 +1,42 @@
+/**
+ * `deno task bench [--quick] [part…]`: measures mosaic on this machine, prints a table and writes bench/results/*.json.
+ * Rates are printed with what the machine itself does with the same records in the same minute: a ratio can be compared
+ * between machines and days, a time cannot.
+ */
+import { type Figure, table, writeResults } from "./report.ts";
+
+export interface BenchOptions {
+  /** Shorter runs: enough to see that everything works, too short to quote. */
+  quick: boolean;
+}
+
+type Part = (options: BenchOptions) => Promise<Figure[]>;
+
+const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
+  store: { what: "batches into SQLite", load: async () => (await import("./parts/store.ts")).store },
+  replay: { what: "a run read back from SQLite", load: async () => (await import("./parts/history.ts")).replay },
+  series: { what: "chart series of a long run", load: async () => (await import("./parts/history.ts")).series },
+};
+
+async function main(args: string[]): Promise<number> {
+  const quick = args.includes("--quick");
+  const unknown = args.filter((arg) => arg !== "--quick" && !(arg in PARTS));
+  if (unknown.length > 0) {
+    console.error(`unknown: ${unknown.join(", ")}. deno task bench [--quick] [part…], with the parts`);
+    for (const [name, { what }] of Object.entries(PARTS)) console.error(`  ${name.padEnd(12)} ${what}`);
+    return 2;
+  }
+  const names = args.filter((arg) => arg in PARTS);
+  const figures: Figure[] = [];
+  for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
+    const part = await PARTS[name]!.load();
+    console.error(`${name}: ${PARTS[name]!.what} …`);
+    figures.push(...await part({ quick }));
+  }
+  console.log(table(figures));
+  const directory = new URL("results", import.meta.url).pathname;
+  console.error(`\nwritten to ${writeResults(directory, figures, { quick, parts: names })}`);
+  return 0;
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,13 @@
+# A worker as fast as one can be: awk -v n=STEPS [-v pad=OBSERVATION_BYTES] -f worker.awk
+# Prints n documented-dialect steps in episodes of 200, each with its episode record.
+BEGIN {
+  observation = ""
+  if (pad > 0) { for (i = 2; i < pad; i++) observation = observation "x"; observation = "\"" observation "\"" }
+  for (i = 0; i < n; i++) {
+    episode = int(i / 200)
+    if (pad > 0) o = observation
+    else o = sprintf("[%.6f,-0.012345,%.6f,0.043210]", (i % 997) / 499 - 1, (i % 131) / 997)
+    printf "{\"event_type\":\"step\",\"run_id\":\"bench\",\"episode\":%d,\"step_index\":%d,\"action\":%d,\"observation\":%s,\"reward\":1.0,\"terminated\":false,\"truncated\":false}\n", episode, i % 200, i % 2, o
+    if (i % 200 == 199) printf "{\"event_type\":\"episode\",\"run_id\":\"bench\",\"episode\":%d,\"total_reward\":200.0,\"steps\":200,\"terminated\":true,\"truncated\":false}\n", episode
+  }
+}

@@ -1,0 +1,81 @@
+/** What this machine does at best with the same records, just now: other figures are judged by their ratio to these. */
+import { DatabaseSync } from "node:sqlite";
+import { medianOf } from "./measure.ts";
+import { type Shape, stepColumns, stepLines } from "./records.ts";
+import type { Yardsticks } from "./report.ts";
+
+const ROUNDS = 3;
+const BYTES = 16 * 1024 * 1024;
+
+export async function yardsticks(shape: Shape): Promise<Yardsticks> {
+  const n = Math.max(64, Math.min(65_536, Math.floor(BYTES / (shape.observationBytes + 200)))) & ~63;
+  const lines = stepLines(n, shape);
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
+  try {
+    return {
+      parse: await medianOf(ROUNDS, () => parse(lines)),
+      insert: await medianOf(ROUNDS, () => insert(`${directory}/raw.sqlite`, n, shape)),
+      pipe: await medianOf(ROUNDS, () => pipe(`${directory}/lines`, lines)),
+    };
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+function parse(lines: string[]): number {
+  const start = performance.now();
+  for (const line of lines) JSON.parse(line);
+  return lines.length / (performance.now() - start) * 1000;
+}
+
+function insert(path: string, n: number, shape: Shape): number {
+  for (const end of ["", "-wal", "-shm"]) {
+    try {
+      Deno.removeSync(path + end);
+    } catch {
+      // It was not there.
+    }
+  }
+  const db = new DatabaseSync(path);
+  try {
+    db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+    db.exec(
+      `CREATE TABLE steps (run_key INTEGER, seq INTEGER, attempt INTEGER, episode INTEGER, step INTEGER, reward REAL,
+        ts_ns INTEGER, agent TEXT, action TEXT, observation TEXT, PRIMARY KEY (run_key, seq)) WITHOUT ROWID`,
+    );
+    const statement = db.prepare("INSERT INTO steps VALUES (?,?,?,?,?,?,?,?,?,?)");
+    const { episode, step, actionJson, observationJson } = stepColumns(0, n, shape);
+    const start = performance.now();
+    for (let i = 0; i < n; i++) {
+      if (i % 1024 === 0) db.exec(i === 0 ? "BEGIN" : "COMMIT; BEGIN");
+      statement.run(
+        1,
+        i + 1,
+        1,
+        episode![i]!,
+        step![i]!,
+        1,
+        1_700_000_000_000,
+        "agent_1",
+        actionJson![i]!,
+        observationJson![i]!,
+      );
+    }
+    db.exec("COMMIT");
+    return n / (performance.now() - start) * 1000;
+  } finally {
+    db.close();
+  }
+}
+
+async function pipe(path: string, lines: string[]): Promise<number> {
+  Deno.writeTextFileSync(path, lines.join("\n") + "\n");
+  const start = performance.now();
+  const child = new Deno.Command("cat", { args: [path], stdout: "piped", stderr: "null" }).spawn();
+  let newlines = 0;
+  for await (const chunk of child.stdout) {
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) newlines++;
+  }
+  await child.status;
+  return newlines / (performance.now() - start) * 1000;
+}
