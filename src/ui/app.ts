@@ -62,7 +62,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const app = new Hono<PageEnv>();
   type Ctx = Context<PageEnv>;
 
-  const runOf = (c: Ctx): RunRow => core.registry.require(c.req.param("id") ?? "");
+  /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
+  const runOf = (c: Ctx): RunRow => core.registry.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
     if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
@@ -227,7 +228,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
   );
   app.post("/api/runs/:id/:action", async (c) => {
-    const row = runOf(c);
+    const row = core.registry.require(c.req.param("id"));
     return c.json(await applyToRun(core, row.runId, c.req.param("action"), await c.req.text(), options.log));
   });
   app.get("/api/runs/:id/:kind", (c) => {

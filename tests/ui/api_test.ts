@@ -113,7 +113,10 @@ Deno.test(
     assert.equal(next, 21);
     const { series } = await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`)).json();
     assert.deepEqual(series[0].mean, [40, 60]);
+    const missing = await (await get(`/api/runs/${runId}/series?name=loss`)).json();
+    assert.deepEqual(missing.series[0].mean, []);
     assert.equal(series[1].last_x.length, 4);
+    assert.equal((await (await get("/api/runs/one")).json()).run_id, runId);
     assert.equal((await get("/api/runs/nobody")).status, 404);
     assert.equal((await get(`/api/runs/${runId}/colours`)).status, 404);
   }),
