@@ -104,7 +104,7 @@ Deno.test(
     assert.deepEqual(run.heads, { steps: 100, episodes: 2, events: 0, metrics: 0 });
     const { steps } = await (await get(`/api/runs/${runId}/steps?since=30&limit=5`)).json();
     assert.deepEqual(steps.map((s: { seq: number }) => s.seq), [31, 32, 33, 34, 35]);
-    assert.equal(steps[0].has_frame, true);
+    assert.equal(steps[0].episode_index, 0);
     assert.equal("render_payload" in steps[0], false);
     assert.deepEqual((await (await get(`/api/runs/${runId}/steps/31`)).json()).render_payload, { rgb: [[[1, 2, 3]]] });
     assert.equal((await get(`/api/runs/${runId}/steps/101`)).status, 404);

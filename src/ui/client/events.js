@@ -20,7 +20,9 @@ function told(data) {
 export class Events {
   #body = h("tbody");
   #seen = 0;
-  #loaded = false;
+  #wanted = false;
+  #busy = false;
+  #again = false;
 
   /** @param {string} runId */
   constructor(runId) {
@@ -38,24 +40,36 @@ export class Events {
     );
   }
 
-  /** Reads what is not shown yet: newest on top. */
+  /** Shows what there is, and from now on what comes. */
   load() {
-    if (this.#loaded) return;
-    this.#loaded = true;
-    attempt(async () => {
-      for (;;) {
-        const { events } = await get(
-          `/api/events?run=${encodeURIComponent(this.runId)}&since=${this.#seen}&limit=${PAGE}`,
-        );
-        for (const event of events) this.add(event);
-        if (events.length < PAGE) return;
+    this.#wanted = true;
+    this.changed();
+  }
+
+  /** There is a new event: everything after the last shown is read, so that none is left out. */
+  changed() {
+    if (!this.#wanted) return;
+    this.#again = true;
+    if (!this.#busy) attempt(() => this.#read());
+  }
+
+  async #read() {
+    this.#busy = true;
+    try {
+      while (this.#again) {
+        this.#again = false;
+        const run = encodeURIComponent(this.runId);
+        const { events } = await get(`/api/events?run=${run}&since=${this.#seen}&limit=${PAGE}`);
+        for (const event of events) this.#add(event);
+        if (events.length === PAGE) this.#again = true;
       }
-    });
+    } finally {
+      this.#busy = false;
+    }
   }
 
   /** @param {EventLine} event */
-  add(event) {
-    if (!this.#loaded || event.seq <= this.#seen) return;
+  #add(event) {
     this.#seen = event.seq;
     this.#body.prepend(h(
       "tr",

@@ -260,7 +260,7 @@ function show(root, first) {
       run = data;
       drawAll();
     },
-    event: (data) => events.add(data),
+    event: () => events.changed(),
     gone: () => {
       notice("This run was deleted.");
       dispatchEvent(new CustomEvent("mosaic-go", { detail: "/" }));
