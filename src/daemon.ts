@@ -70,10 +70,15 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
     });
     engine.recover();
     const manager = serviceManager((name) => Deno.env.get(name), log);
-    const servers = await startServers(engine, { ...options, log, accepting: () => !stop.requested() });
-    const { listen, http } = servers;
+    const servers = await startServers(engine, {
+      ...options,
+      tokensFile: layout.tokensFile,
+      log,
+      accepting: () => !stop.requested(),
+    });
+    const { listen, local, http } = servers;
     const side = await startSideServices({ registry, log, layout, webhook: options.webhook });
-    engine.begin({ listen: dialable(listen), http });
+    engine.begin({ listen: dialable(local), http });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       layout,
@@ -81,7 +86,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       policy: options.retention,
       deleteRun: (runId) => engine.delete(runId),
     });
-    announce(layout, listen, http);
+    announce(layout, { listen, ...(local === listen ? {} : { local }), http });
     log.info({ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length }, "ready");
     await manager.ready(`listening on ${listen}`);
     manager.keepAlive(() => !stop.requested());
@@ -102,9 +107,9 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
 }
 
 /** Tells clients and proxies where the daemon is, once it answers. */
-function announce(layout: Layout, listen: string, http: string): void {
+function announce(layout: Layout, addresses: { listen: string; local?: string; http: string }): void {
   const started = new Date().toISOString();
-  const file = { pid: Deno.pid, version: VERSION, listen, http, started_at: started };
+  const file = { pid: Deno.pid, version: VERSION, ...addresses, started_at: started };
   writeFileAtomic(layout.daemonJson, `${JSON.stringify(file)}\n`, { mode: 0o600 });
 }
 

@@ -43,6 +43,10 @@ export class Layout {
   get daemonJson(): string {
     return `${this.trainer}/daemon.json`;
   }
+  /** The daemon's tokens (mode 0600), where it runs with --auth token. */
+  get tokensFile(): string {
+    return `${this.trainer}/tokens.json`;
+  }
   get telemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }

@@ -15,13 +15,14 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import { type ChannelCredentials, Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
+import { channelCredentials, type TlsFiles } from "../auth/listeners.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { asBuffer, methodPath } from "../rpc/definition.ts";
 import { errorFromStatus } from "../rpc/status.ts";
 import { Inbound } from "./inbound.ts";
-import { notRunning, resolveTarget, type TargetOptions } from "./target.ts";
+import { notRunning, resolveEntrance, type TargetOptions } from "./target.ts";
 
 const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;
@@ -29,14 +30,19 @@ const DEADLINE_MS = 10_000;
 /** Sent again after an answer that may have been lost, these would do their work twice. */
 const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 
-export interface ClientOptions extends TargetOptions {
+export interface ClientOptions {
   /** Sent as `authorization: Bearer …`. */
   token?: string;
+  /** Connections are plain without it. */
+  tls?: Partial<TlsFiles>;
+  /** Instead of `tls`, made already. */
   credentials?: ChannelCredentials;
   /** The name in the server's certificate, where the target is an IP address. */
   serverName?: string;
   /** For unary calls; 10 s by default. */
   deadlineMs?: number;
+  /** Only for the hint of how to start a daemon. */
+  stateDir?: string;
 }
 
 export interface UnaryOptions {
@@ -67,8 +73,9 @@ export interface Upload<I extends DescMessage, O extends DescMessage> {
 }
 
 /** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
-export function connect(options: ClientOptions = {}): MosaicClient {
-  return new MosaicClient(resolveTarget(options), options);
+export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
+  const { target, ...entrance } = resolveEntrance(options);
+  return new MosaicClient(target, { ...entrance, deadlineMs: options.deadlineMs, stateDir: options.stateDir });
 }
 
 export class MosaicClient {
@@ -218,7 +225,7 @@ export class MosaicClient {
   #client(): Client {
     return this.#channel ??= new Client(
       this.target,
-      this.#options.credentials ?? credentials.createInsecure(),
+      this.#options.credentials ?? channelCredentials(this.#options.tls),
       {
         "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
         "grpc.max_send_message_length": MAX_MESSAGE_BYTES,

@@ -1,6 +1,7 @@
 /** The options of `mosaic daemon`. */
 import { Command, CommanderError, Option } from "commander";
 import { parseBytes, parseDuration } from "../cli/format.ts";
+import type { TlsFiles } from "../auth/listeners.ts";
 import { messageOf } from "../errors.ts";
 import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
 import { cpuCount } from "../host/resources.ts";
@@ -26,6 +27,10 @@ export interface DaemonOptions {
   /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
   maxBacklogBytes: number;
   webhook: string | undefined;
+  /** Calls and the page need a token of the state directory's tokens.json. */
+  auth: "none" | "token";
+  /** PEM files; without them connections are plain. */
+  tls: TlsFiles | undefined;
   logLevel: LogLevel;
   logFormat: LogFormat;
   replace: boolean;
@@ -66,6 +71,13 @@ function seconds(least: number): (text: string) => number {
 function url(text: string): string {
   if (!/^https?:$/.test(new URL(text).protocol)) throw new Error("it must be an http or https URL");
   return text;
+}
+
+function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }): TlsFiles | undefined {
+  const { tlsCert: cert, tlsKey: key, tlsCa: ca } = given;
+  if (cert !== undefined && key !== undefined) return { cert, key, ca };
+  if (cert === undefined && key === undefined && ca === undefined) return undefined;
+  throw new StartFailure(DAEMON_EXIT.usage, "--tls-cert and --tls-key belong together, and --tls-ca needs both");
 }
 
 /** An option whose value is checked as it is read. */
@@ -115,6 +127,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
     .addOption(checked("--max-disk <size>", "delete the oldest runs beyond this size of all files", bytes))
     .addOption(checked("--webhook <url>", "gets the events of all runs", url))
+    .addOption(
+      new Option("--auth <how>", "token: calls and the page need one (see mosaic token)").choices(["none", "token"])
+        .default("none"),
+    )
+    .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; other hosts are let in with it only")
+    .option("--tls-key <file>", "its private key (PEM)")
+    .option("--tls-ca <file>", "gRPC clients must have a certificate of this authority (PEM)")
     .addOption(new Option("--log-level <level>").choices(LOG_LEVELS).default("info"))
     .addOption(new Option("--log-format <format>").choices(["json", "text"]).default("json"))
     .option("--replace", "stop the daemon that has the state directory and take its place", false)
@@ -149,6 +168,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     durability: given.durability,
     maxBacklogBytes: given.maxBacklog ?? 0,
     webhook: given.webhook,
+    auth: given.auth,
+    tls: tlsFiles(given),
     logLevel: given.logLevel,
     logFormat: given.logFormat,
     replace: given.replace,

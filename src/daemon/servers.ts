@@ -1,8 +1,11 @@
 /** The daemon's two servers, started together or not at all. */
+import { gatekeeper } from "../auth/gatekeeper.ts";
+import { checkListener, pagePair, type TlsFiles } from "../auth/listeners.ts";
+import { pageLogin } from "../auth/page_login.ts";
+import { TokenFile } from "../auth/tokens.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { isLoopback, parseListen } from "../rpc/listen.ts";
 import { startRpc } from "../rpc/server.ts";
 import { parseAddress, startPage } from "../ui/server.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -10,22 +13,48 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 export interface Servers {
   /** Addresses as clients dial them; `http` is "" when the page is off. */
   listen: string;
+  /** The same for this machine, without TLS: mosaic's own proxies and verbs use it. */
+  local: string;
   http: string;
   stop(): Promise<void>;
+}
+
+export interface ServerOptions {
+  listen: string;
+  http: string;
+  auth: "none" | "token";
+  tls: TlsFiles | undefined;
+  /** Where the tokens are, or will be. */
+  tokensFile: string;
+  log: Logger;
+  accepting: () => boolean;
 }
 
 /** @throws StartFailure (usage, addressTaken) */
 export async function startServers(
   core: Core,
-  options: { listen: string; http: string; log: Logger; accepting: () => boolean },
+  options: ServerOptions,
 ): Promise<Servers> {
   try {
-    requireLoopback(options);
-    const rpc = await startRpc(core, { listen: options.listen, log: options.log });
+    checkPage(options);
+    const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
+    const rpc = await startRpc(core, {
+      listen: options.listen,
+      log: options.log,
+      tls: options.tls,
+      gatekeeper: tokens && gatekeeper(core.registry, tokens),
+    });
     try {
-      const page = options.http === "off" ? undefined : await startPage(core, options);
+      const page = options.http === "off" ? undefined : await startPage(core, {
+        log: options.log,
+        http: options.http,
+        accepting: options.accepting,
+        tls: options.tls && pagePair(options.tls),
+        login: tokens && pageLogin(tokens, { secure: options.tls !== undefined }),
+      });
       return {
         listen: rpc.address,
+        local: rpc.localAddress,
         http: page?.address ?? "",
         async stop() {
           await Promise.all([rpc.stop(), page?.stop()]);
@@ -37,21 +66,16 @@ export async function startServers(
     }
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    const code = error.code === "invalid_argument" ? DAEMON_EXIT.usage : DAEMON_EXIT.addressTaken;
+    const isUsage = error.code === "invalid_argument" || error.code === "failed_precondition";
+    const code = isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.addressTaken;
     throw new StartFailure(code, error.message, error.hint);
   }
 }
 
-/** Whoever reaches the daemon may run programs as its user. */
-function requireLoopback({ listen, http }: { listen: string; http: string }): void {
-  const open: string[] = [];
-  if (!isLoopback(parseListen(listen))) open.push(`--listen ${listen}`);
-  if (http !== "off") {
-    const { hostname, port } = parseAddress(http);
-    if (!isLoopback({ type: "tcp", host: hostname, port })) open.push(`--http ${http}`);
-  }
-  if (open.length === 0) return;
-  throw new MosaicError("invalid_argument", `${open.join(" and ")}: others than this machine could reach it`, {
-    hint: "Listen on 127.0.0.1 or a Unix socket, and let others in by SSH (ssh -L 8055:127.0.0.1:8055 HOST).",
-  });
+/** Whoever reaches the page may run programs as the daemon's user. A browser has no client certificate: it needs a token. */
+function checkPage({ http, auth, tls }: ServerOptions): void {
+  if (http === "off") return;
+  const { hostname, port } = parseAddress(http);
+  const listen = `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+  checkListener({ listen, auth, tls: tls && { cert: tls.cert, key: tls.key } }, "--http");
 }

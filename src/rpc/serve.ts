@@ -23,6 +23,7 @@ import type {
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
 import { messageOf, MosaicError } from "../errors.ts";
+import type { Gatekeeper, Principal } from "../auth/gatekeeper.ts";
 import type { Logger } from "../log.ts";
 import { asBuffer, methodPath } from "./definition.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
@@ -34,6 +35,7 @@ export interface Caller {
   path: string;
   metadata: Metadata;
   peer: string;
+  principal: Principal;
   /** Aborted when the client went away, its deadline passed, or the server stops. */
   signal: AbortSignal;
 }
@@ -77,8 +79,8 @@ export interface ServeContext {
   stopping: AbortSignal;
   /** Most streams open at one time over all connections. */
   maxStreams: number;
-  /** Decides whether the call may go on. @throws MosaicError `unauthenticated`, `permission_denied`. */
-  authorize?: (caller: Caller) => void;
+  /** Decides who may call; without one, whoever can connect. */
+  gatekeeper?: Gatekeeper;
 }
 
 type AnyCall =
@@ -112,14 +114,20 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
   switch (method.methodKind) {
     case "unary":
       return (call: ServerUnaryCall<Buffer, Buffer>, answer: AnswerCallback) =>
-        answerOnce(context, method, call, answer, (caller) => handler(decode(method.input, call.request), caller));
+        answerOnce(
+          context,
+          method,
+          call,
+          answer,
+          (caller) => handler(request(context, method, call.request, caller), caller),
+        );
     case "client_streaming":
       return (call: ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
         counted(context, answer, (done) => {
           void answerOnce(context, method, call, (error, value) => {
             done();
             answer(error, value);
-          }, (caller) => handler(new BoundedIncoming(call, method.input, caller.signal), caller));
+          }, (caller) => handler(incoming(context, method, call, caller), caller));
         });
     case "server_streaming":
       return (call: ServerWritableStream<Buffer, Buffer>) =>
@@ -135,7 +143,7 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
             method,
             call,
             done,
-            (out, caller) => handler(new BoundedIncoming(call, method.input, caller.signal), out, caller),
+            (out, caller) => handler(incoming(context, method, call, caller), out, caller),
           );
         });
   }
@@ -165,8 +173,40 @@ function callerOf(context: ServeContext, method: DescMethod, call: AnyCall): { c
   context.stopping.addEventListener("abort", abort, { once: true });
   (call as EventEmitter).on("cancelled", abort);
   if (call.cancelled || context.stopping.aborted) abort();
-  const caller = { path: methodPath(method), metadata: call.metadata, peer: call.getPeer(), signal: gone.signal };
+  const caller: Caller = {
+    path: methodPath(method),
+    metadata: call.metadata,
+    peer: call.getPeer(),
+    principal: NOBODY,
+    signal: gone.signal,
+  };
   return { caller, free: () => context.stopping.removeEventListener("abort", abort) };
+}
+
+/** The one message of a call, which its sender may send. */
+function request(context: ServeContext, method: DescMethod, bytes: Buffer, caller: Caller): MessageShape<DescMessage> {
+  const message = decode(method.input, bytes);
+  context.gatekeeper?.admit(caller.principal, caller.path, message);
+  return message;
+}
+
+function incoming(
+  context: ServeContext,
+  method: DescMethod,
+  call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
+  caller: Caller,
+): Incoming<MessageShape<DescMessage>> {
+  return new BoundedIncoming(call, (bytes) => request(context, method, bytes, caller), caller.signal);
+}
+
+const NOBODY: Principal = { type: "anybody" };
+
+/** @throws MosaicError when the caller may not make this call at all. */
+function enter(context: ServeContext, caller: Caller): void {
+  if (context.gatekeeper === undefined) return;
+  const header = caller.metadata.get("authorization")[0]?.toString() ?? "";
+  const token = /^Bearer (\S+)$/i.exec(header)?.[1] ?? "";
+  caller.principal = context.gatekeeper.enter(caller.path, token);
 }
 
 function decode<I extends DescMessage>(schema: I, bytes: Buffer): MessageShape<I> {
@@ -189,7 +229,7 @@ async function answerOnce(
   const { caller, free } = callerOf(context, method, call);
   let bytes: Buffer;
   try {
-    context.authorize?.(caller);
+    enter(context, caller);
     bytes = asBuffer(
       toBinary(method.output, create(method.output, await handle(caller) as MessageInitShape<DescMessage>)),
     );
@@ -215,7 +255,7 @@ async function streamOut(
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
   try {
-    context.authorize?.(caller);
+    enter(context, caller);
     await handle(out, caller);
     if (context.stopping.aborted) throw stopped();
     if (!caller.signal.aborted) call.end();
@@ -323,9 +363,9 @@ function sentBytes(session: NonNullable<Http2Side["session"]>): number | undefin
 const HELD_MESSAGES = 256;
 const HELD_BYTES = 1 << 20;
 
-class BoundedIncoming<I extends DescMessage> implements Incoming<MessageShape<I>> {
+class BoundedIncoming<T> implements Incoming<T> {
   readonly #call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
-  readonly #schema: I;
+  readonly #decode: (bytes: Buffer) => T;
   #held: Buffer[] = [];
   #heldBytes = 0;
   #ended = false;
@@ -337,11 +377,11 @@ class BoundedIncoming<I extends DescMessage> implements Incoming<MessageShape<I>
   /** @param signal aborted when the client has gone or the server stops: who waits for messages is woken. */
   constructor(
     call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
-    schema: I,
+    decode: (bytes: Buffer) => T,
     signal: AbortSignal,
   ) {
     this.#call = call;
-    this.#schema = schema;
+    this.#decode = decode;
     call.on("data", (bytes: Buffer) => {
       this.#held.push(bytes);
       this.#heldBytes += bytes.length;
@@ -364,7 +404,7 @@ class BoundedIncoming<I extends DescMessage> implements Incoming<MessageShape<I>
     else signal.addEventListener("abort", gone, { once: true });
   }
 
-  async take(): Promise<MessageShape<I>[]> {
+  async take(): Promise<T[]> {
     for (;;) {
       if (this.#interrupted !== undefined) throw this.#interrupted;
       // What arrived before the client went still counts.
@@ -380,7 +420,7 @@ class BoundedIncoming<I extends DescMessage> implements Incoming<MessageShape<I>
       this.#paused = false;
       this.#call.resume();
     }
-    return taken.map((bytes) => decode(this.#schema, bytes));
+    return taken.map(this.#decode);
   }
 
   interrupt(error: MosaicError): void {

@@ -1,7 +1,10 @@
 /** The daemon's gRPC server: the original's contract, mosaic's own, health and reflection, on one address. */
 import type { DescService } from "@bufbuild/protobuf";
-import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { Server } from "@grpc/grpc-js";
+import type { Gatekeeper } from "../auth/gatekeeper.ts";
+import { checkListener, serverCredentials, type TlsFiles } from "../auth/listeners.ts";
 import type { Core } from "../core/core.ts";
+import { MosaicError } from "../errors.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -11,10 +14,10 @@ import { rawService } from "./definition.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
 import { healthHandlers } from "./health_service.ts";
 import { ingestHandlers } from "./ingest_service.ts";
-import { bind, parseListen } from "./listen.ts";
+import { bind, isLoopback, type ListenAddress, parseListen } from "./listen.ts";
 import { mosaicHandlers } from "./mosaic_service.ts";
 import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
-import { type Caller, serve, type ServeContext } from "./serve.ts";
+import { serve, type ServeContext } from "./serve.ts";
 import { trainerHandlers } from "./trainer_service.ts";
 import { pause } from "./waiting.ts";
 
@@ -29,38 +32,47 @@ export interface RpcOptions {
   gate?: Partial<GateLimits>;
   /** Most streams open at one time; more are refused with `resource_exhausted`. */
   maxStreams?: number;
-  credentials?: ServerCredentials;
-  /** Whether a call may go on. @throws MosaicError `unauthenticated`, `permission_denied`. */
-  authorize?: (caller: Caller) => void;
+  /** TLS for `listen`; without it connections are plain. */
+  tls?: TlsFiles;
+  /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
+  localListen?: string;
+  /** Who may call what; without one, whoever can connect may do everything. */
+  gatekeeper?: Gatekeeper;
 }
 
 export interface RpcServer {
   /** As clients dial it: `HOST:PORT` or `unix:PATH`. */
   address: string;
+  /** The same without TLS, for this machine only; `address` where that has none. */
+  localAddress: string;
   /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
  * @throws MosaicError `invalid_argument` for a listen address that is none, `unavailable` when it is taken,
- * `permission_denied` when the runtime refuses it.
+ * `permission_denied` when the runtime refuses it, `failed_precondition` when it would be open to other machines.
  */
 export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServer> {
-  const listen = parseListen(options.listen);
+  const { listen: listenText, tls } = options;
+  checkListener({ listen: listenText, tls, auth: options.gatekeeper === undefined ? "none" : "token" });
+  const listen = parseListen(listenText);
+  const credentials = serverCredentials(tls);
   const stopping = new AbortController();
   const context: ServeContext = {
     log: options.log,
     gates: new SendGates(options.gate),
     stopping: stopping.signal,
     maxStreams: options.maxStreams ?? MAX_STREAMS,
-    authorize: options.authorize,
+    gatekeeper: options.gatekeeper,
   };
   const server = new Server({
     "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
     "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
   });
 
-  let address = options.listen;
+  let address = listenText;
+  let localAddress: string;
   const own: readonly DescService[] = [TrainerService, Mosaic, Ingest];
   const healthy = () => !stopping.signal.aborted && core.telemetry.writable();
   const descriptors = new Descriptors([...own, Health, ServerReflection]);
@@ -73,7 +85,10 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   server.addService(asAlpha(rawService(ServerReflection)), reflection);
 
   try {
-    address = await bind(server, listen, options.credentials ?? ServerCredentials.createInsecure());
+    address = await bind(server, listen, credentials);
+    localAddress = tls === undefined
+      ? address
+      : await bind(server, localListener(options), serverCredentials(undefined));
   } catch (error) {
     server.forceShutdown();
     throw error;
@@ -82,6 +97,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   let stopped: Promise<void> | undefined;
   return {
     address,
+    localAddress,
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {
         stopping.abort();
@@ -93,6 +109,14 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
       })();
     },
   };
+}
+
+/** @throws MosaicError `invalid_argument` when other machines could reach it. */
+function localListener(options: RpcOptions): ListenAddress {
+  const text = options.localListen ?? "127.0.0.1:0";
+  const local = parseListen(text);
+  if (isLoopback(local)) return local;
+  throw new MosaicError("invalid_argument", `the local listener ${text} is not local: it has no TLS`);
 }
 
 /** Older tools ask for the same service under its former name. */

@@ -1,4 +1,5 @@
 /** The status page's server: the Hono application on a socket. */
+import type { PageLogin } from "../auth/page_login.ts";
 import type { Core } from "../core/core.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { type AppOptions, createApp } from "./app.ts";
@@ -8,6 +9,8 @@ export interface PageServerOptions extends Omit<AppOptions, "bound"> {
   http: string;
   /** Certificate and key in PEM: the page then speaks HTTPS. */
   tls?: { cert: string; key: string };
+  /** The page behind a token; without it everybody who reaches the page is its owner. */
+  login?: PageLogin;
 }
 
 export interface PageServer {
@@ -37,7 +40,12 @@ export function parseAddress(text: string): { hostname: string; port: number } {
  */
 export function startPage(core: Core, options: PageServerOptions): Promise<PageServer> {
   const { hostname, port } = parseAddress(options.http);
-  const app = createApp(core, { ...options, bound: hostname });
+  const { login } = options;
+  const app = createApp(core, {
+    ...options,
+    bound: hostname,
+    ...(login === undefined ? {} : { authenticate: login.authenticate }),
+  });
   const abort = new AbortController();
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
@@ -53,7 +61,7 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
         },
         ...(options.tls ?? {}),
       },
-      (request: Request) => app.fetch(request),
+      async (request: Request) => await login?.handle(request) ?? app.fetch(request),
     );
   } catch (error) {
     app.stop();

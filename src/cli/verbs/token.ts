@@ -1,0 +1,40 @@
+/** `mosaic token`: the credentials of a state directory. They are read and written as files, so no daemon is needed. */
+import { type Command, Option } from "commander";
+import type { Role } from "../../auth/access.ts";
+import { ensureTokens, ROLES, rotateTokens, type Tokens } from "../../auth/tokens.ts";
+import { Layout, resolveStateDir } from "../../layout.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+
+export function define(command: Command, context: Context): void {
+  command
+    .description("Shows or replaces the tokens that a daemon with --auth token asks for.")
+    .argument("<what>", "show or rotate", (text: string) => {
+      if (text !== "show" && text !== "rotate") throw new TypeError(`it is "${text}": show or rotate`);
+      return text;
+    })
+    .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
+    .addOption(new Option("--role <role>", "whose token (default: show admin, rotate all)").choices([...ROLES]))
+    .addHelpText(
+      "after",
+      manual({
+        details: "The admin token may do everything; the read token may look, and change nothing. " +
+          "After a rotation the old ones are worth nothing at once, on a running daemon too.",
+        examples: [
+          ["mosaic token show", "print the admin token"],
+          ["export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)", "look at another host's runs"],
+          ["mosaic token rotate", "replace both"],
+        ],
+        exits: "0 done\n1 the file cannot be used or written",
+      }),
+    )
+    .action((what: "show" | "rotate", flags: { stateDir?: string; role?: Role }) => {
+      const path = new Layout(resolveStateDir(flags.stateDir, context.env)).tokensFile;
+      if (what === "show") {
+        context.out.write(`${ensureTokens(path)[flags.role ?? "admin"]}\n`);
+        return;
+      }
+      const tokens: Tokens = rotateTokens(path, flags.role === undefined ? ROLES : [flags.role]);
+      context.out.write(`${tokens[flags.role ?? "admin"]}\n`);
+    });
+}

@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { gatekeeper } from "../../src/auth/gatekeeper.ts";
+import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../src/auth/tokens.ts";
+import { MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { type RpcOptions, startRpc } from "../../src/rpc/server.ts";
+import { hasCode } from "../registry/fixture.ts";
+import { executing, FakeCore } from "../rpc/fixture.ts";
+
+const { method } = TrainerService;
+
+/** A server that asks for tokens, in a directory of its own. */
+async function withGuarded(
+  work: (f: { core: FakeCore; address: string; local: string; directory: string; path: string }) => Promise<void>,
+  optionsOf: (directory: string) => Partial<RpcOptions> = () => ({}),
+): Promise<void> {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-auth-" });
+  const core = new FakeCore(directory);
+  const path = `${directory}/tokens.json`;
+  try {
+    const server = await startRpc(core, {
+      listen: "127.0.0.1:0",
+      log: core.log,
+      gatekeeper: gatekeeper(core.registry, new TokenFile(path)),
+      ...optionsOf(directory),
+    });
+    try {
+      await work({ core, address: server.address, local: server.localAddress, directory, path });
+    } finally {
+      await server.stop(1000);
+    }
+  } finally {
+    core.registry.close();
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+async function using<T>(client: MosaicClient, work: (client: MosaicClient) => Promise<T>): Promise<T> {
+  try {
+    return await work(client);
+  } finally {
+    client.close();
+  }
+}
+
+Deno.test("token: calls of every kind are refused without it, and probes are not", async () => {
+  await withGuarded(async ({ core, address, path }) => {
+    const runId = executing(core);
+    for (const token of [undefined, "guess"]) {
+      await using(new MosaicClient(address, { token }), async (client) => {
+        await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
+        await assert.rejects(client.stream(method.streamRunSteps, { runId }).next(), hasCode("unauthenticated"));
+        const upload = client.upload(method.publishRunSteps);
+        upload.answer.catch(() => {});
+        await upload.send({ runId });
+        upload.end();
+        await assert.rejects(upload.answer, hasCode("unauthenticated"));
+        const control = client.duplex(method.controlStream);
+        control.send({ runId, event: { case: "pause", value: true } });
+        await assert.rejects(control[Symbol.asyncIterator]().next(), hasCode("unauthenticated"));
+        await client.unary(Health.method.check, {});
+      });
+    }
+    assert.equal(core.telemetry.head(runId, "steps"), 0);
+    assert.deepEqual(core.calls, []);
+    const { admin, read } = ensureTokens(path);
+    assert.ok(!core.logLines.some((line) => line.includes(admin) || line.includes(read) || line.includes("guess")));
+  });
+});
+
+Deno.test("token: the reader looks, the admin acts, a rotation shuts both out", async () => {
+  await withGuarded(async ({ core, address, path }) => {
+    executing(core);
+    const { admin, read } = ensureTokens(path);
+    await using(new MosaicClient(address, { token: read }), async (client) => {
+      assert.equal((await client.unary(method.listRuns, {})).runs.length, 1);
+      await assert.rejects(client.unary(Mosaic.method.pauseRun, { run: "@last" }), hasCode("permission_denied"));
+      await using(new MosaicClient(address, { token: admin }), async (boss) => {
+        assert.equal((await boss.unary(Mosaic.method.pauseRun, { run: "@last" })).state, "PAUSED");
+        rotateTokens(path, ROLES);
+        await assert.rejects(boss.unary(method.listRuns, {}), hasCode("unauthenticated"));
+      });
+      await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
+    });
+  });
+});
+
+Deno.test("session token: publishes for its run, for no other, and does nothing else", async () => {
+  await withGuarded(async ({ core, address }) => {
+    const [own, other] = [executing(core, 1), executing(core, 2)];
+    core.registry.update(own, { sessionToken: "own-secret" });
+    core.registry.update(other, { sessionToken: "other-secret" });
+    await using(new MosaicClient(address, { token: "own-secret" }), async (client) => {
+      await client.unary(method.heartbeat, { runId: own });
+      const publish = async (...runs: string[]) => {
+        const upload = client.upload(method.publishRunSteps);
+        upload.answer.catch(() => {});
+        for (const runId of runs) await upload.send({ runId });
+        upload.end();
+        return await upload.answer;
+      };
+      assert.equal((await publish(own, own)).accepted, 2n);
+      await assert.rejects(publish(other), hasCode("unauthenticated"));
+      await assert.rejects(client.unary(method.heartbeat, { runId: other }), hasCode("unauthenticated"));
+      await assert.rejects(client.unary(method.cancelRun, { runId: own }), hasCode("unauthenticated"));
+      await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
+      assert.equal(core.telemetry.head(other, "steps"), 0);
+    });
+  });
+});
+
+function openssl(...args: string[]): void {
+  const { success, stderr } = new Deno.Command("openssl", { args }).outputSync();
+  assert.ok(success, new TextDecoder().decode(stderr));
+}
+
+/** An authority, and certificates of it for `localhost` and for a client. */
+function certificates(directory: string) {
+  const at = (name: string) => `${directory}/${name}.pem`;
+  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+  openssl("req", "-x509", ...key, "-subj", "/CN=test authority", "-keyout", at("ca-key"), "-out", at("ca"));
+  for (const name of ["server", "client"]) {
+    const extensions = `${directory}/${name}.ext`;
+    Deno.writeTextFileSync(extensions, "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
+    openssl(
+      "req",
+      ...key.slice(0, -2),
+      "-subj",
+      `/CN=${name}`,
+      "-keyout",
+      at(`${name}-key`),
+      "-out",
+      at(`${name}-csr`),
+    );
+    openssl(
+      ...["x509", "-req", "-in", at(`${name}-csr`), "-CA", at("ca"), "-CAkey", at("ca-key"), "-CAcreateserial"],
+      ...["-days", "2", "-extfile", extensions, "-out", at(name)],
+    );
+  }
+  return {
+    ca: at("ca"),
+    server: { cert: at("server"), key: at("server-key") },
+    client: { cert: at("client"), key: at("client-key") },
+  };
+}
+
+Deno.test("TLS: clients that know the authority get in, plain ones do not; this machine has its own way in", async () => {
+  await withGuarded(async ({ address, local, directory, path }) => {
+    const { admin } = ensureTokens(path);
+    const ca = `${directory}/ca.pem`;
+    await using(new MosaicClient(address, { token: admin, tls: { ca }, serverName: "localhost" }), async (client) => {
+      assert.equal((await client.unary(method.getHealth, {})).healthy, true);
+    });
+    for (const options of [{ token: admin }, { token: admin, tls: {}, serverName: "localhost" }]) {
+      await using(new MosaicClient(address, { ...options, deadlineMs: 20_000 }), async (client) => {
+        await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable"));
+      });
+    }
+    assert.match(local, /^127\.0\.0\.1:/);
+    await using(new MosaicClient(local, { token: admin }), (client) => client.unary(method.getHealth, {}));
+    await using(new MosaicClient(local), async (client) => {
+      await assert.rejects(client.unary(method.getHealth, {}), hasCode("unauthenticated"));
+    });
+  }, (directory) => ({ listen: "0.0.0.0:0", tls: certificates(directory).server }));
+});
+
+Deno.test("TLS: with an authority for clients, one without a certificate of it is not let in", async () => {
+  let files!: ReturnType<typeof certificates>;
+  await withGuarded(async ({ address }) => {
+    const { ca, client: own } = files;
+    const target = address.replace("0.0.0.0", "127.0.0.1");
+    await using(new MosaicClient(target, { tls: { ca, ...own }, serverName: "localhost" }), async (client) => {
+      assert.equal((await client.unary(method.getHealth, {})).healthy, true);
+    });
+    await using(
+      new MosaicClient(target, { tls: { ca }, serverName: "localhost", deadlineMs: 20_000 }),
+      async (client) => {
+        await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable"));
+      },
+    );
+  }, (directory) => {
+    files = certificates(directory);
+    return { listen: "0.0.0.0:0", tls: { ...files.server, ca: files.ca }, gatekeeper: undefined };
+  });
+});
+
+Deno.test("listening on all addresses without TLS and a credential is refused", async () => {
+  const refused = hasCode("failed_precondition", /other machines/);
+  await assert.rejects(
+    withGuarded(() => Promise.resolve(), () => ({ listen: "0.0.0.0:0", gatekeeper: undefined })),
+    refused,
+  );
+  await assert.rejects(withGuarded(() => Promise.resolve(), () => ({ listen: "[::]:0" })), refused);
+});
+
+Deno.test("TLS: files that are none are named", async () => {
+  await assert.rejects(
+    withGuarded(() => Promise.resolve(), () => ({ tls: { cert: "/no/cert.pem", key: "/no/key.pem" } })),
+    hasCode("failed_precondition", /--tls-cert \/no\/cert\.pem/),
+  );
+});
