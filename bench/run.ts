@@ -16,6 +16,21 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   store: { what: "batches into SQLite", load: async () => (await import("./parts/store.ts")).store },
   replay: { what: "a run read back from SQLite", load: async () => (await import("./parts/history.ts")).replay },
   series: { what: "chart series of a long run", load: async () => (await import("./parts/history.ts")).series },
+  single: { what: "one fast worker, end to end", load: async () => (await import("./parts/end_to_end.ts")).single },
+  eight: { what: "eight workers at once", load: async () => (await import("./parts/end_to_end.ts")).eight },
+  hundred: { what: "a hundred small runs at once", load: async () => (await import("./parts/end_to_end.ts")).hundred },
+  subscribers: {
+    what: "readers beside a fast worker, one stalled",
+    load: async () => (await import("./parts/end_to_end.ts")).subscribers,
+  },
+  sizes: { what: "records of 1 KB and 100 KB", load: async () => (await import("./parts/end_to_end.ts")).sizes },
+  memory: { what: "long runs, one after the other", load: async () => (await import("./parts/end_to_end.ts")).memory },
+  health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
+  submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
+  startup: {
+    what: "starting the program and the daemon",
+    load: async () => (await import("./parts/latency.ts")).startup,
+  },
 };
 
 async function main(args: string[]): Promise<number> {

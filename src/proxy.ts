@@ -1,4 +1,47 @@
-/** Placeholder until its owner lands it. */
-export function runProxy(_args: string[]): Promise<number> {
-  return Promise.resolve(70);
+/** `mosaic proxy`: arguments, log and exit status of a sidecar. What it does is in src/sidecar. */
+import { messageOf, MosaicError } from "./errors.ts";
+import { createLogger, stderrSink } from "./log.ts";
+import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./sidecar/arguments.ts";
+import { PROXY_EXIT } from "./sidecar/exit_codes.ts";
+import { boundedFileSink } from "./sidecar/proxy_log.ts";
+import { runSidecar } from "./sidecar/sidecar.ts";
+import { planStart } from "./sidecar/start_plan.ts";
+
+/** @returns The exit status (src/sidecar/exit_codes.ts), the worker's own where it has one. */
+export async function runProxy(args: string[]): Promise<number> {
+  const end = args.indexOf("--");
+  const own = end < 0 ? args : args.slice(0, end);
+  if (own.includes("--help") || own.includes("-h")) {
+    Deno.stdout.writeSync(new TextEncoder().encode(PROXY_USAGE));
+    return 0;
+  }
+  let parsed: ProxyArguments;
+  try {
+    parsed = parseProxyArguments(args);
+  } catch (error) {
+    return complain(error, PROXY_EXIT.usage);
+  }
+  try {
+    const plan = planStart(parsed);
+    const log = createLogger({
+      format: "text",
+      sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],
+      fields: { run: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
+    });
+    try {
+      return await runSidecar(parsed, plan, log);
+    } catch (error) {
+      // The worker and its journal do not need this process: another proxy takes over.
+      log.fatal({ error: messageOf(error), stack: (error as Error).stack }, "proxy failed");
+      return PROXY_EXIT.refused;
+    }
+  } catch (error) {
+    return complain(error, PROXY_EXIT.refused);
+  }
+}
+
+function complain(error: unknown, code: number): number {
+  const hint = error instanceof MosaicError && error.hint !== undefined ? `\n  ${error.hint}` : "";
+  stderrSink(`mosaic proxy: ${messageOf(error)}${hint}\n`);
+  return code;
 }

@@ -74,6 +74,18 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/delete.ts"),
   },
   {
+    name: "prune",
+    group: "Runs",
+    summary: "delete ended runs by number, age or size",
+    load: () => import("./verbs/prune.ts"),
+  },
+  {
+    name: "compare",
+    group: "Runs",
+    summary: "compare runs: figures, metrics, configs, curves",
+    load: () => import("./verbs/compare.ts"),
+  },
+  {
     name: "steps",
     group: "Telemetry",
     summary: "print a run's steps",
@@ -102,6 +114,18 @@ export const VERBS: readonly Verb[] = [
     group: "Telemetry",
     summary: "print what a run's worker wrote",
     load: () => import("./verbs/logs.ts"),
+  },
+  {
+    name: "plot",
+    group: "Telemetry",
+    summary: "draw a run's reward or metric in the terminal",
+    load: () => import("./verbs/plot.ts"),
+  },
+  {
+    name: "export",
+    group: "Telemetry",
+    summary: "write a run's telemetry to JSON Lines, CSV, Parquet or TensorBoard files",
+    load: () => import("./verbs/export.ts"),
   },
   {
     name: "cancel",
@@ -145,6 +169,12 @@ export const VERBS: readonly Verb[] = [
     group: "Host",
     summary: "show the daemon, its host and its GPU slots",
     load: () => import("./verbs/status.ts"),
+  },
+  {
+    name: "completions",
+    group: "Host",
+    summary: "print a shell's completion script",
+    load: () => import("./verbs/completions.ts"),
   },
   {
     name: "doctor",

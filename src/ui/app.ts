@@ -18,12 +18,13 @@ import { framesOf } from "./frames.ts";
 import { guard, type PageEnv } from "./guard.ts";
 import { readiness } from "./health.ts";
 import type { Authenticate } from "./identity.ts";
-import { allRunsLive, eventsLive, recordLines, recordsLive, runLive, Ticker } from "./live.ts";
+import { allRunsLive, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
 import { createMetrics, type ExtraFigures } from "./prometheus.ts";
+import { recordAt, recordsAfter } from "./records.ts";
 import { listRuns } from "./runs_list.ts";
 import { presentConfig } from "./secrets.ts";
-import { episodeLine, eventLine, heads, hostLine, parsed, runLine, runPage, stepLine } from "./shapes.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
 
 export interface AppOptions {
   log: Logger;
@@ -51,6 +52,7 @@ const RECORD_KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "
 const RECORDS_LIMIT = 1000;
 const SERIES_LIMIT = 24;
 const BUCKETS_LIMIT = 4000;
+const JSON_TYPE = { "content-type": "application/json" };
 
 export function createApp(core: Core, options: AppOptions): PageApp {
   const token = crypto.randomUUID();
@@ -62,7 +64,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const app = new Hono<PageEnv>();
   type Ctx = Context<PageEnv>;
 
-  const runOf = (c: Ctx): RunRow => core.registry.require(c.req.param("id") ?? "");
+  /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
+  const runOf = (c: Ctx): RunRow => core.registry.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
     if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
@@ -186,19 +189,13 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
     ));
   });
-  app.get("/api/runs/:id/steps/:seq{[0-9]+}", (c) => {
+  app.get("/api/runs/:id/:kind/:seq{[0-9]+}", (c) => {
     const { runId } = runOf(c);
+    const kind = kindOf(c);
     const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
-    const step = core.telemetry.read(runId, "steps", seq - 1, 1)[0];
-    if (step?.seq !== seq) throw new MosaicError("not_found", `the run has no step with seq ${seq}`);
-    return c.json({ ...stepLine(step), render_payload: parsed(step.renderPayloadJson) });
-  });
-  app.get("/api/runs/:id/episodes/:seq{[0-9]+}", (c) => {
-    const { runId } = runOf(c);
-    const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
-    const episode = core.telemetry.read(runId, "episodes", seq - 1, 1)[0];
-    if (episode?.seq !== seq) throw new MosaicError("not_found", `the run has no episode with seq ${seq}`);
-    return c.json(episodeLine(episode));
+    const json = recordAt(core.telemetry, runId, kind, seq);
+    if (json === undefined) throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
+    return c.body(json, 200, JSON_TYPE);
   });
   app.get("/api/runs/:id/logs/:stream", async (c) => {
     const row = runOf(c);
@@ -227,7 +224,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
   );
   app.post("/api/runs/:id/:action", async (c) => {
-    const row = runOf(c);
+    const row = core.registry.require(c.req.param("id"));
     return c.json(await applyToRun(core, row.runId, c.req.param("action"), await c.req.text(), options.log));
   });
   app.get("/api/runs/:id/:kind", (c) => {
@@ -235,7 +232,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const kind = kindOf(c);
     const since = wholeNumber("since", c.req.query("since"), 0);
     const limit = wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT);
-    return c.json({ [kind]: recordLines(core, runId, kind, since, limit), heads: heads(core, runId) });
+    const { json } = recordsAfter(core.telemetry, runId, kind, since, limit);
+    return c.body(`{"${kind}":${json},"heads":${JSON.stringify(heads(core, runId))}}`, 200, JSON_TYPE);
   });
   app.get("/api/runs/:id/:kind/live", (c) => {
     const { runId } = runOf(c);

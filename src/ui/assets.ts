@@ -13,6 +13,7 @@ import chartsJs from "./client/charts.js" with { type: "text" };
 import compareJs from "./client/compare.js" with { type: "text" };
 import dialogJs from "./client/dialog.js" with { type: "text" };
 import domJs from "./client/dom.js" with { type: "text" };
+import eventsJs from "./client/events.js" with { type: "text" };
 import explorerJs from "./client/explorer.js" with { type: "text" };
 import formatJs from "./client/format.js" with { type: "text" };
 import framesJs from "./client/frames.js" with { type: "text" };
@@ -58,6 +59,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "compare.js": made(JAVASCRIPT, compareJs),
   "dialog.js": made(JAVASCRIPT, dialogJs),
   "dom.js": made(JAVASCRIPT, domJs),
+  "events.js": made(JAVASCRIPT, eventsJs),
   "explorer.js": made(JAVASCRIPT, explorerJs),
   "format.js": made(JAVASCRIPT, formatJs),
   "frames.js": made(JAVASCRIPT, framesJs),

@@ -1,4 +1,5 @@
 /** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
+import { MosaicError } from "../errors.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { finiteOrText } from "./shapes.ts";
 
@@ -10,7 +11,7 @@ export function columns(
   to: number,
   buckets: number,
 ) {
-  const rows = telemetry.series(runId, name, from, to, buckets);
+  const rows = pointsOrNone(telemetry, runId, name, from, to, buckets);
   return {
     name,
     first_x: rows.map((r) => r.firstX),
@@ -21,4 +22,17 @@ export function columns(
     count: rows.map((r) => r.count),
     at: rows.map((r) => r.atMs),
   };
+}
+
+/** Runs that are compared do not have all the same series: one that is missing is empty. */
+function pointsOrNone(
+  telemetry: TelemetryLog,
+  ...[runId, name, from, to, buckets]: Parameters<TelemetryLog["series"]>
+) {
+  try {
+    return telemetry.series(runId, name, from, to, buckets);
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "not_found") return [];
+    throw error;
+  }
 }

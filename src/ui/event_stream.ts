@@ -6,7 +6,9 @@ import { MosaicError } from "../errors.ts";
 
 export interface ServerEvent {
   event: string;
-  data: unknown;
+  data?: unknown;
+  /** Instead of `data`: JSON that is text already, on one line. */
+  json?: string;
   /** What the browser gives back as Last-Event-ID; events without one do not move it. */
   id?: string | number;
 }
@@ -14,11 +16,11 @@ export interface ServerEvent {
 const encoder = new TextEncoder();
 
 /** One event in the framing of the HTML standard. JSON has no line breaks, so one data line always suffices. */
-export function encodeEvent({ event, data, id }: ServerEvent): string {
+export function encodeEvent({ event, data, json, id }: ServerEvent): string {
   if (/[\r\n]/.test(event) || (id !== undefined && /[\r\n\0]/.test(String(id)))) {
     throw new MosaicError("internal", "a line break in the name or id of a server-sent event");
   }
-  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+  return `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${json ?? JSON.stringify(data)}\n\n`;
 }
 
 export class EventStreams {

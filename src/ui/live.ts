@@ -4,7 +4,8 @@ import { RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { logSizes } from "./log_file.ts";
-import { episodeLine, eventLine, heads, hostLine, runLine, runPage, stepLine } from "./shapes.ts";
+import { recordsAfter } from "./records.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;
@@ -126,25 +127,14 @@ export async function* recordsLive(
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
   while (!signal.aborted && core.registry.get(runId) !== undefined) {
-    const rows = recordLines(core, runId, kind, cursor, RECORDS_PER_EVENT);
-    if (rows.length > 0) {
-      cursor = rows.at(-1)!.seq;
-      yield { event: kind, id: cursor, data: rows };
+    const { json, last } = recordsAfter(core.telemetry, runId, kind, cursor, RECORDS_PER_EVENT);
+    if (last !== undefined) {
+      cursor = last;
+      yield { event: kind, id: cursor, json };
       continue;
     }
     yield { event: "idle", data: { at: Date.now() } };
     await waitFor(15_000, signal, (s) => core.telemetry.waitBeyond(runId, kind, cursor, s));
-  }
-}
-
-export function recordLines(core: Core, runId: string, kind: TelemetryKind, since: number, limit: number) {
-  switch (kind) {
-    case "steps":
-      return core.telemetry.read(runId, "steps", since, limit).map(stepLine);
-    case "episodes":
-      return core.telemetry.read(runId, "episodes", since, limit).map(episodeLine);
-    default:
-      return core.telemetry.read(runId, kind, since, limit);
   }
 }
 

@@ -1,27 +1,28 @@
 /** The list of runs: filters of the core, order and pages by offset of our own. */
-import type { Core, RunDetail } from "../core/core.ts";
-import type { RunFilter } from "../registry/types.ts";
+import type { Core } from "../core/core.ts";
+import type { RunFilter, RunRow } from "../registry/types.ts";
+import type { RunTelemetry } from "../telemetry/types.ts";
 import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import { MosaicError } from "../errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";
-import { type RunLine, runLine } from "./shapes.ts";
+import { runLine } from "./shapes.ts";
 
 export const PAGE_LIMIT = 1000;
-/** How many runs an order other than "created" looks at: the newest ones. */
-export const SORTED_LIMIT = 20_000;
+/** How many runs an order other than "created" looks at: the newest ones. Bounded, because it is done in one go. */
+export const SORTED_LIMIT = 5000;
 
-const SORT_KEYS = {
-  created: (r: RunLine) => r.created_at,
-  started: (r: RunLine) => r.started_at ?? 0,
-  finished: (r: RunLine) => r.finished_at ?? 0,
-  name: (r: RunLine) => r.name,
-  state: (r: RunLine) => RUN_STATES.indexOf(r.state),
-  steps: (r: RunLine) => r.steps,
-  episodes: (r: RunLine) => r.episodes,
-  reward: (r: RunLine) => r.mean_reward_100 ?? -Infinity,
-  rate: (r: RunLine) => r.steps_per_second,
-} as const;
-export type SortKey = keyof typeof SORT_KEYS;
+type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;
+
+const SORT_KEYS: Record<string, Key> = {
+  created: (r) => r.createdAt,
+  started: (r) => r.startedAt ?? 0,
+  finished: (r) => r.finishedAt ?? 0,
+  name: (r) => r.name,
+  state: (r) => RUN_STATES.indexOf(r.state),
+  steps: (_, t) => t().steps,
+  episodes: (_, t) => t().episodes,
+  reward: (_, t) => t().meanReward100 ?? -Infinity,
+};
 
 export function filterOf(query: Record<string, string | undefined>): RunFilter {
   const states = listOf(query.state).map((s) => s.toUpperCase());
@@ -57,25 +58,28 @@ export function listRuns(core: Core, query: Record<string, string | undefined>) 
     return { runs: page.runs.map(runLine), total: page.total, next_token: page.nextToken ?? null };
   }
   const offset = wholeNumber("offset", query.offset, 0);
-  const all = allRuns(core, filter);
-  const key = SORT_KEYS[sort as SortKey];
+  const key = SORT_KEYS[sort]!;
   const sign = direction === "asc" ? 1 : -1;
-  all.lines.sort((a, b) => {
-    const x = key(a), y = key(b);
-    return x < y ? -sign : x > y ? sign : a.run_id < b.run_id ? -sign : sign;
-  });
-  return { runs: all.lines.slice(offset, offset + limit), total: all.total, next_token: null };
+  const keyed = newestRows(core, filter).map((row) => ({
+    row,
+    key: key(row, () => core.telemetry.summary(row.runId)),
+  }));
+  keyed.sort((a, b) => a.key < b.key ? -sign : a.key > b.key ? sign : a.row.runId < b.row.runId ? -sign : sign);
+  const page = keyed.slice(offset, offset + limit);
+  return {
+    runs: page.map(({ row }) => runLine(core.detail(row))),
+    total: core.registry.count(filter),
+    next_token: null,
+  };
 }
 
-function allRuns(core: Core, filter: RunFilter): { lines: RunLine[]; total: number } {
-  const details: RunDetail[] = [];
+function newestRows(core: Core, filter: RunFilter): RunRow[] {
+  const rows: RunRow[] = [];
   let token: string | undefined;
-  let total = 0;
   do {
-    const page = core.list(filter, { limit: PAGE_LIMIT, ...(token === undefined ? {} : { token }) });
-    details.push(...page.runs);
-    total = page.total;
+    const page = core.registry.list(filter, { limit: PAGE_LIMIT, ...(token === undefined ? {} : { token }) });
+    rows.push(...page.runs);
     token = page.nextToken;
-  } while (token !== undefined && details.length < SORTED_LIMIT);
-  return { lines: details.map(runLine), total };
+  } while (token !== undefined && rows.length < SORTED_LIMIT);
+  return rows;
 }

@@ -1,7 +1,7 @@
 /** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
 import type { Core, HostInfo, RunDetail } from "../core/core.ts";
 import type { EventRow, TransitionRow } from "../registry/types.ts";
-import type { StoredEpisode, StoredStep } from "../telemetry/types.ts";
+import { rawJson } from "../telemetry/json.ts";
 
 /** What the table of runs shows, and what a live run repeats every second. */
 export function runLine(detail: RunDetail) {
@@ -105,60 +105,14 @@ export function eventLine(row: EventRow) {
   };
 }
 
-/** A step without its picture, which may be larger than everything else together; `has_frame` tells of it. */
-export function stepLine(step: StoredStep) {
-  return {
-    seq: step.seq,
-    attempt: step.attempt,
-    episode: step.episode,
-    step: step.step,
-    reward: finiteOrText(step.reward),
-    terminated: step.terminated,
-    truncated: step.truncated,
-    ts_ns: step.tsNs,
-    agent_id: step.agentId,
-    worker_id: step.workerId,
-    policy_label: step.policyLabel,
-    backend: step.backend,
-    action: parsed(step.actionJson),
-    observation: parsed(step.observationJson),
-    render_hint: parsed(step.renderHintJson),
-    frame_ref: step.frameRef,
-    episode_seed: step.episodeSeed,
-    info: parsed(step.infoJson),
-    has_frame: step.renderPayloadJson.length > 2,
-  };
-}
-
-export function episodeLine(episode: StoredEpisode) {
-  return {
-    seq: episode.seq,
-    attempt: episode.attempt,
-    episode: episode.episode,
-    total_reward: finiteOrText(episode.totalReward),
-    steps: episode.steps,
-    terminated: episode.terminated,
-    truncated: episode.truncated,
-    ts_ns: episode.tsNs,
-    agent_id: episode.agentId,
-    worker_id: episode.workerId,
-    metadata: parsed(episode.metadataJson),
-  };
-}
-
 /** JSON has no NaN and no infinities: they travel as their names. */
 export function finiteOrText(value: number): number | string {
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** The value of a JSON text of a worker; what is not JSON stays a text. */
+/** The value of a JSON text of a worker; what is not JSON stays a text, bare NaN and infinities become null. */
 export function parsed(json: string): unknown {
-  if (json === "") return null;
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
+  return json === "" ? null : JSON.parse(rawJson(json));
 }
 
 export function hostLine(host: HostInfo) {

@@ -104,7 +104,7 @@ Deno.test(
     assert.deepEqual(run.heads, { steps: 100, episodes: 2, events: 0, metrics: 0 });
     const { steps } = await (await get(`/api/runs/${runId}/steps?since=30&limit=5`)).json();
     assert.deepEqual(steps.map((s: { seq: number }) => s.seq), [31, 32, 33, 34, 35]);
-    assert.equal(steps[0].has_frame, true);
+    assert.equal(steps[0].episode_index, 0);
     assert.equal("render_payload" in steps[0], false);
     assert.deepEqual((await (await get(`/api/runs/${runId}/steps/31`)).json()).render_payload, { rgb: [[[1, 2, 3]]] });
     assert.equal((await get(`/api/runs/${runId}/steps/101`)).status, 404);
@@ -113,7 +113,10 @@ Deno.test(
     assert.equal(next, 21);
     const { series } = await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`)).json();
     assert.deepEqual(series[0].mean, [40, 60]);
+    const missing = await (await get(`/api/runs/${runId}/series?name=loss`)).json();
+    assert.deepEqual(missing.series[0].mean, []);
     assert.equal(series[1].last_x.length, 4);
+    assert.equal((await (await get("/api/runs/one")).json()).run_id, runId);
     assert.equal((await get("/api/runs/nobody")).status, 404);
     assert.equal((await get(`/api/runs/${runId}/colours`)).status, 404);
   }),

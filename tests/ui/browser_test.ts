@@ -139,7 +139,7 @@ if (executable === undefined) {
           await page.goto(`${base}/runs/${hostile.runId}`);
           const tabs = "dark" in look || "width" in look
             ? ["Overview", "Logs"]
-            : ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Artifacts"];
+            : ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"];
           for (const tab of tabs) {
             await page.getByRole("tab", { name: tab }).click();
             await page.locator(`#panel-${tab.toLowerCase()} > *`).first().waitFor({ state: "attached" });

@@ -90,6 +90,9 @@ class MemoryTelemetry implements TelemetryLog {
     ];
   }
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
+    if (!["reward", "episode_reward", "episode_length"].includes(name)) {
+      throw new MosaicError("not_found", `run ${runId} has no series "${name}"`);
+    }
     const { steps, episodes } = this.of(runId);
     const points = name === "reward"
       ? steps.map((s) => ({ x: s.seq, y: s.reward, ts: s.tsNs }))

@@ -33,6 +33,20 @@ export const ACTIONS = [
   },
   { id: "retry", label: "Retry", can: isEnded },
   {
+    id: "reset",
+    label: "Reset",
+    can: (r) => lives(r) && r.state !== "INIT",
+    ask: (what) => ({
+      title: "Start anew?",
+      text:
+        `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from its seed.`,
+      confirm: "Start anew",
+      danger: true,
+      field: { label: "Checkpoint (path, may be empty)", value: "" },
+    }),
+    body: (text) => ({ from_checkpoint: text }),
+  },
+  {
     id: "cancel",
     label: "Cancel",
     class: "danger",

@@ -1,6 +1,6 @@
 // @ts-check
 /** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
-import { get, runPath } from "./api.js";
+import { get, heardTime, live, now, runPath } from "./api.js";
 import { Charts } from "./charts.js";
 import { attempt } from "./dialog.js";
 import { fill, h } from "./dom.js";
@@ -9,7 +9,8 @@ import { chip, isEnded } from "./states.js";
 /** @typedef {ReturnType<typeof import("../shapes.ts").runPage>} RunPage */
 
 const MOST = 12;
-const REFRESH_MS = 3000;
+/** Every so many ticks the figures and charts are read again. */
+const TICKS = 3;
 
 /** Leaves of a JSON value by their path. @param {unknown} value @param {string} path @param {Map<string, string>} into */
 function flatten(value, path, into) {
@@ -34,49 +35,58 @@ export function mountCompare(root) {
     0,
     MOST,
   );
-  /** @type {Charts | undefined} */
-  let charts;
-  /** @type {ReturnType<typeof setInterval> | undefined} */
-  let timer;
+  /** @type {(() => void)[]} */
+  const closers = [];
   let mounted = true;
   const picker = h("div", {});
-  const content = h("div", {});
+  const content = h("div", { class: "compare" });
   fill(root, h("h1", {}, "Compare"), picker, content);
   attempt(async () => {
-    const { runs } = await get("/api/runs?limit=200");
-    drawPicker(picker, runs, ids);
-    if (ids.length === 0) {
-      return fill(content, h("p", { class: "empty" }, "Choose runs to lay their charts over each other."));
-    }
-    const chosen = labelled(await Promise.all(ids.map((id) => get(runPath(id)))));
-    const configs = await Promise.all(
-      ids.map(async (id) => flatten(JSON.parse((await get(runPath(id, "/config"))).text), "", new Map())),
-    );
+    const { runs, head } = await get("/api/runs?limit=200");
     if (!mounted) return;
-    charts = new Charts(chosen);
-    const table = h("div", { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Figures" });
-    fill(content, table, charts.element, h("h2", {}, "Where the configs differ"), differences(chosen, configs));
-    drawFigures(table, chosen);
-    charts.refresh();
-    timer = setInterval(async () => {
-      if (document.hidden || chosen.every(isEnded)) return;
-      try {
-        const { runs } = await get(`/api/runs?ids=${ids.join(",")}`);
-        for (const run of runs) {
-          const mine = chosen.find((c) => c.run_id === run.run_id);
-          if (mine) Object.assign(mine, { ...run, name: mine.name });
-        }
-        drawFigures(table, chosen);
-        charts?.refresh();
-      } catch {
-        // Read again at the next turn.
-      }
-    }, REFRESH_MS);
+    drawPicker(picker, runs, ids);
+    if (ids.length === 0) fill(content, h("p", { class: "empty" }, "Choose runs to lay their charts over each other."));
+    const refresh = ids.length === 0 ? async () => {} : await drawComparison(content, ids, closers);
+    let ticks = 0;
+    const close = live("/api/live", head, {
+      tick: (data) => {
+        heardTime(data.at);
+        if (++ticks % TICKS === 0) refresh().catch(() => {});
+      },
+    });
+    closers.push(close);
+    if (!mounted) close();
   });
   return () => {
     mounted = false;
-    clearInterval(timer);
-    charts?.destroy();
+    for (const close of closers) close();
+  };
+}
+
+/**
+ * @param {HTMLElement} content @param {string[]} ids @param {(() => void)[]} closers
+ * @returns {Promise<() => Promise<void>>} reads the figures and charts again
+ */
+async function drawComparison(content, ids, closers) {
+  const chosen = labelled(await Promise.all(ids.map((id) => get(runPath(id)))));
+  const configs = await Promise.all(
+    ids.map(async (id) => flatten(JSON.parse((await get(runPath(id, "/config"))).text), "", new Map())),
+  );
+  const charts = new Charts(chosen);
+  closers.push(() => charts.destroy());
+  const table = h("div", { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Figures" });
+  fill(content, table, charts.element, h("h2", {}, "Where the configs differ"), differences(chosen, configs));
+  drawFigures(table, chosen);
+  charts.refresh();
+  return async () => {
+    if (chosen.every(isEnded)) return;
+    const { runs } = await get(`/api/runs?ids=${ids.join(",")}`);
+    for (const run of runs) {
+      const mine = chosen.find((c) => c.run_id === run.run_id);
+      if (mine) Object.assign(mine, { ...run, name: mine.name });
+    }
+    drawFigures(table, chosen);
+    charts.refresh();
   };
 }
 
@@ -119,7 +129,7 @@ function drawPicker(root, runs, ids) {
 
 /** @param {HTMLElement} root @param {RunPage[]} runs */
 function drawFigures(root, runs) {
-  const at = Date.now();
+  const at = now();
   fill(
     root,
     h(

@@ -18,21 +18,21 @@ function brief(value) {
 /** @type {Record<string, [string, string, (r: Row) => string][]>} */
 const COLUMNS = {
   steps: [
-    ["Episode", "num", (r) => whole(r.episode)],
-    ["Step", "num", (r) => whole(r.step)],
-    ["Reward", "num", (r) => figure(r.reward)],
+    ["Episode", "num", (r) => whole(r.episode_index)],
+    ["Step", "num", (r) => whole(r.step_index)],
+    ["Reward", "num", (r) => figure(r.reward ?? r.reward_text)],
     ["Action", "mono", (r) => brief(r.action)],
     ["Observation", "mono wide c1", (r) => brief(r.observation)],
     ["End", "", (r) => r.terminated ? "terminated" : r.truncated ? "truncated" : ""],
-    ["Agent", "c2", (r) => r.agent_id],
+    ["Agent", "c2", (r) => r.agent_id ?? ""],
     ["Time", "c2", (r) => clock(Number(BigInt(r.ts_ns || "0") / 1000000n))],
   ],
   episodes: [
-    ["Episode", "num", (r) => whole(r.episode)],
-    ["Reward", "num", (r) => figure(r.total_reward)],
+    ["Episode", "num", (r) => whole(r.episode_index)],
+    ["Reward", "num", (r) => figure(r.total_reward ?? r.total_reward_text)],
     ["Length", "num", (r) => whole(r.steps)],
     ["End", "", (r) => r.terminated ? "terminated" : r.truncated ? "truncated" : ""],
-    ["Agent", "c2", (r) => r.agent_id],
+    ["Agent", "c2", (r) => r.agent_id ?? ""],
     ["Metadata", "mono wide c1", (r) => brief(r.metadata)],
     ["Time", "c2", (r) => clock(Number(BigInt(r.ts_ns || "0") / 1000000n))],
   ],

@@ -39,12 +39,12 @@ export function drawLifecycle(root, run, now) {
           { "data-state": t.to },
           h("time", { title: moment(t.at) }, clock(t.at)),
           chip(t.to),
+          h("span", { class: "took" }, last && isEnded(run) ? "" : duration(until(i) - t.at)),
           h(
             "span",
             { class: "why" },
             [newAttempt ? `attempt ${t.attempt}` : "", t.reason ?? ""].filter((x) => x !== "").join(": "),
           ),
-          h("span", { class: "took" }, last && isEnded(run) ? "" : duration(until(i) - t.at)),
         );
       }),
     ),

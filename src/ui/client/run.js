@@ -5,6 +5,7 @@ import { get, heardTime, live, now, readOnly, Refused, runPath } from "./api.js"
 import { Charts } from "./charts.js";
 import { attempt, notice } from "./dialog.js";
 import { fill, h, icon, iconButton, setText } from "./dom.js";
+import { Events } from "./events.js";
 import { Explorer } from "./explorer.js";
 import { age, bytes, duration, elapsed, moment, rate, score, whole, words } from "./format.js";
 import { Frames } from "./frames.js";
@@ -109,6 +110,7 @@ function show(root, first) {
   const steps = new Explorer(runId, "steps");
   const episodes = new Explorer(runId, "episodes");
   const frames = new Frames(runId);
+  const events = new Events(runId);
   /** @type {Logs | undefined} */
   let logs;
   const logPane = h("div", {});
@@ -152,6 +154,7 @@ function show(root, first) {
         configShown = true;
       },
     },
+    { id: "events", label: "Events", content: events.element, shown: () => events.load() },
     { id: "artifacts", label: "Artifacts", content: artifacts },
   ]);
   fill(
@@ -257,7 +260,7 @@ function show(root, first) {
       run = data;
       drawAll();
     },
-    event: () => {},
+    event: () => events.changed(),
     gone: () => {
       notice("This run was deleted.");
       dispatchEvent(new CustomEvent("mosaic-go", { detail: "/" }));

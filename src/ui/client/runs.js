@@ -10,7 +10,7 @@ import { RunsModel } from "./runs_model.js";
 import { RunsTable } from "./runs_table.js";
 import { STATES } from "./states.js";
 
-const PAGE = 1000;
+const PAGE = 500;
 /** More runs than this are not held by the page; the oldest are left out. */
 const MOST_RUNS = 20_000;
 const MANY_ACTIONS = ["cancel", "retry", "delete"];

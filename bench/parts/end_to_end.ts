@@ -1,0 +1,85 @@
+/** Workers, proxies and a daemon as in real use; every figure counts only when no step is missing. */
+import { DaemonUnderTest, deliveryDetail, type Load } from "../daemon_under_test.ts";
+import type { Figure } from "../report.ts";
+import type { BenchOptions } from "../run.ts";
+import { yardsticks } from "../yardsticks.ts";
+
+async function deliver(part: string, name: string, runs: number, load: Load): Promise<Figure> {
+  const machine = await yardsticks(load);
+  await using bench = await DaemonUnderTest.start(["--max-runs", String(Math.max(runs, 8))]);
+  const ids: string[] = [];
+  for (let i = 0; i < runs; i++) ids.push(await bench.submit(load));
+  const delivery = await bench.delivered(ids, load);
+  return {
+    ...{ part, name, value: delivery.stepsPerSecond, unit: "steps/s", yardsticks: machine },
+    detail: deliveryDetail(delivery),
+  };
+}
+
+const scaled = (options: BenchOptions, steps: number) => options.quick ? Math.ceil(steps / 10) : steps;
+
+export async function single(options: BenchOptions): Promise<Figure[]> {
+  return [await deliver("single", "1 fast worker", 1, { steps: scaled(options, 1_000_000), observationBytes: 0 })];
+}
+
+export async function eight(options: BenchOptions): Promise<Figure[]> {
+  return [await deliver("eight", "8 workers", 8, { steps: scaled(options, 200_000), observationBytes: 0 })];
+}
+
+export async function hundred(options: BenchOptions): Promise<Figure[]> {
+  return [await deliver("hundred", "100 workers", 100, { steps: scaled(options, 20_000), observationBytes: 0 })];
+}
+
+export async function sizes(options: BenchOptions): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const [name, observationBytes, steps] of [["1 KB", 1000, 200_000], ["100 KB", 100_000, 3000]] as const) {
+    figures.push(
+      await deliver("sizes", `observations of ${name}`, 1, { steps: scaled(options, steps), observationBytes }),
+    );
+  }
+  return figures;
+}
+
+/** Ingest rate and memory of the first and the last part of a long run. */
+export async function memory(options: BenchOptions): Promise<Figure[]> {
+  const load = { steps: scaled(options, 1_000_000), observationBytes: 0 };
+  await using bench = await DaemonUnderTest.start();
+  const figures: Figure[] = [];
+  for (let round = 1; round <= 3; round++) {
+    const delivery = await bench.delivered([await bench.submit(load)], load);
+    const { rssBytes } = bench.figures();
+    figures.push({
+      ...{ part: "memory", name: `daemon after run ${round}`, value: rssBytes / 1024 / 1024, unit: "MiB" },
+      detail: { "steps/s": delivery.stepsPerSecond, ...deliveryDetail(delivery) },
+    });
+  }
+  return figures;
+}
+
+/** Readers beside one fast worker, one of them stalled. */
+export async function subscribers(options: BenchOptions): Promise<Figure[]> {
+  const load = { steps: scaled(options, 500_000), observationBytes: 0 };
+  const figures: Figure[] = [];
+  for (const [reading, stalled] of [[0, 0], [1, 0], [1, 1], [19, 1]] as const) {
+    await using bench = await DaemonUnderTest.start();
+    const id = await bench.submit(load);
+    const readers = new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.address, id, String(reading), String(stalled)],
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const delivery = await bench.delivered([id], load);
+    const { stdout, success } = await readers.output();
+    const { seen } = success ? JSON.parse(new TextDecoder().decode(stdout)) as { seen: number[] } : { seen: [] };
+    if (seen.length !== reading || seen.some((steps) => steps !== load.steps)) {
+      throw new Error(`subscribers saw ${seen.join(", ")} of ${load.steps} steps`);
+    }
+    figures.push({
+      ...{ part: "subscribers", name: `${reading + stalled}, ${stalled} of them stalled` },
+      ...{ value: delivery.stepsPerSecond, unit: "steps/s", detail: deliveryDetail(delivery) },
+    });
+  }
+  return figures;
+}
+
+const SUBSCRIBER = new URL("../subscriber.ts", import.meta.url).pathname;

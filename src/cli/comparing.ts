@@ -1,0 +1,56 @@
+/** What differs between runs: their figures, and their configs. */
+import { compact, count, duration, number, rate } from "./format.ts";
+import type { RunDetailJson } from "./json.ts";
+import { elapsedMs } from "./runs_table.ts";
+
+export interface ComparisonRow {
+  name: string;
+  /** One per run. */
+  values: string[];
+}
+
+/** Figures of each run that a person compares. */
+export function figureRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
+  const row = (name: string, value: (run: RunDetailJson) => string): ComparisonRow => ({
+    name,
+    values: runs.map(value),
+  });
+  const elapsed = (run: RunDetailJson) => elapsedMs(run, now);
+  return [
+    row("state", (r) => r.state),
+    row("attempt", (r) => String(r.attempt)),
+    row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
+    row("episodes", (r) => count(r.telemetry.episodes)),
+    row("steps", (r) => compact(r.telemetry.steps)),
+    row("mean rate", (r) => elapsed(r) ? rate(r.telemetry.steps / (elapsed(r)! / 1000)) : "-"),
+    row("mean reward", (r) => r.telemetry.mean_reward_100 === null ? "-" : number(r.telemetry.mean_reward_100)),
+  ];
+}
+
+/** Injected into every config, and so different in each without meaning anything. */
+const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/];
+
+/** Paths at which the configs differ, with each one's value ("" where it has none). The run's own id counts as equal. */
+export function configDifferences(runs: readonly { run_id: string; config: unknown }[]): ComparisonRow[] {
+  const flat = runs.map((run) => {
+    const values = new Map<string, string>();
+    flatten(run.config, "", (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")));
+    return values;
+  });
+  const paths = [...new Set(flat.flatMap((values) => [...values.keys()]))].sort();
+  return paths
+    .filter((path) => !MEANINGLESS.some((pattern) => pattern.test(path)))
+    .map((path) => ({ name: path, values: flat.map((values) => values.get(path) ?? "") }))
+    .filter(({ values }) => values.some((v) => v !== values[0]));
+}
+
+function flatten(value: unknown, path: string, put: (path: string, value: string) => void): void {
+  if (Array.isArray(value)) {
+    // Arguments are compared as a whole: one inserted would otherwise make all after it differ.
+    put(path, JSON.stringify(value));
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, put);
+  } else {
+    put(path, typeof value === "string" ? value : JSON.stringify(value ?? null));
+  }
+}

@@ -1,0 +1,125 @@
+/** Completion scripts, written from what the verbs say of themselves. Runs are completed by asking the daemon. */
+
+export interface CompletedVerb {
+  name: string;
+  summary: string;
+  options: { long: string | undefined; short: string | undefined; description: string; choices: readonly string[] }[];
+  /** It takes runs as arguments. */
+  takesRuns: boolean;
+}
+
+export const SHELLS = ["bash", "zsh", "fish"] as const;
+export type Shell = typeof SHELLS[number];
+
+export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]): string {
+  return { bash, zsh, fish }[shell](verbs);
+}
+
+/** Ids and names of the newest runs. A daemon that is away completes nothing, and says nothing. */
+const RUNS = "mosaic list -o csv -c run,name -l 50 2>/dev/null | tail -n +2 | tr ',' '\\n'";
+
+function flags(verb: CompletedVerb): string[] {
+  return verb.options.flatMap((o) => [o.long, o.short].filter((f) => f !== undefined));
+}
+
+function bash(verbs: readonly CompletedVerb[]): string {
+  const choices = new Map<string, readonly string[]>();
+  for (const o of verbs.flatMap((v) => v.options)) {
+    if (o.long !== undefined && o.choices.length > 0) {
+      choices.set(o.long, [...new Set([...choices.get(o.long) ?? [], ...o.choices])]);
+    }
+  }
+  return `# bash completion of mosaic: source <(mosaic completions bash)
+_mosaic() {
+  local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} verb=\${COMP_WORDS[1]}
+  local words=""
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    words="${verbs.map((v) => v.name).join(" ")} help --help --version"
+  else
+    case "$before" in
+${
+    [...choices].map(([long, values]) =>
+      `      ${long}) COMPREPLY=($(compgen -W "${values.join(" ")}" -- "$word")); return ;;`
+    ).join("\n")
+  }
+    esac
+    case "$word" in
+    -*)
+      case "$verb" in
+${verbs.map((v) => `        ${v.name}) words="${flags(v).join(" ")}" ;;`).join("\n")}
+      esac ;;
+    *)
+      case "$verb" in
+        ${verbs.filter((v) => v.takesRuns).map((v) => v.name).join("|")})
+          words="@last $(${RUNS})" ;;
+      esac ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}
+complete -o default -F _mosaic mosaic
+`;
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function zsh(verbs: readonly CompletedVerb[]): string {
+  const bracketed = (text: string) => text.replaceAll("[", "(").replaceAll("]", ")").replaceAll(":", "\\:");
+  return `#compdef mosaic
+# zsh completion of mosaic: mosaic completions zsh > "\${fpath[1]}/_mosaic"
+_mosaic_runs() {
+  local -a runs
+  runs=('@last' \${(f)"$(${RUNS})"})
+  compadd -a runs
+}
+_mosaic() {
+  local -a verbs
+  verbs=(
+${verbs.map((v) => `    ${quoted(`${v.name}:${v.summary}`)}`).join("\n")}
+  )
+  if (( CURRENT == 2 )); then
+    _describe command verbs
+    return
+  fi
+  shift words; (( CURRENT-- ))
+  case "$words[1]" in
+${
+    verbs.map((v) => {
+      const options = v.options.filter((o) => o.long !== undefined).map((o) => {
+        const value = o.choices.length > 0 ? `:value:(${o.choices.join(" ")})` : "";
+        return `      ${quoted(`${o.long}[${bracketed(o.description)}]${value}`)}`;
+      });
+      return `  ${v.name})\n    _arguments \\\n${
+        [...options, `      ${quoted(`*:${v.takesRuns ? "run:_mosaic_runs" : "file:_files"}`)}`].join(" \\\n")
+      } ;;`;
+    }).join("\n")
+  }
+  esac
+}
+if [ "$funcstack[1]" = "_mosaic" ]; then _mosaic "$@"; else compdef _mosaic mosaic; fi
+`;
+}
+
+function fish(verbs: readonly CompletedVerb[]): string {
+  const lines = [
+    "# fish completion of mosaic: mosaic completions fish > ~/.config/fish/completions/mosaic.fish",
+    "complete -c mosaic -f",
+  ];
+  for (const v of verbs) {
+    const inVerb = `-n "__fish_seen_subcommand_from ${v.name}"`;
+    lines.push(`complete -c mosaic -n __fish_use_subcommand -a ${v.name} -d ${quoted(v.summary)}`);
+    if (v.takesRuns) lines.push(`complete -c mosaic ${inVerb} -a "@last (${RUNS})"`);
+    else lines.push(`complete -c mosaic ${inVerb} -F`);
+    for (const o of v.options) {
+      const names = [
+        o.long === undefined ? "" : `-l ${o.long.slice(2)}`,
+        o.short === undefined ? "" : `-s ${o.short.slice(1)}`,
+      ].filter((n) => n !== "").join(" ");
+      const values = o.choices.length === 0 ? "" : ` -x -a ${quoted(o.choices.join(" "))}`;
+      lines.push(`complete -c mosaic ${inVerb} ${names} -d ${quoted(o.description)}${values}`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}

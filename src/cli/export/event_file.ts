@@ -1,0 +1,62 @@
+/**
+ * TensorBoard's event file: TFRecord frames (length, its masked CRC-32C, data, its masked CRC-32C) that each hold a
+ * `tensorflow.Event`. Only what scalars need is written, by hand: the messages are four fields.
+ */
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { maskedCrc32c } from "./crc32c.ts";
+
+export interface Scalar {
+  tag: string;
+  value: number;
+  /** The x axis. */
+  step: number;
+  /** Unix seconds. */
+  wallTime: number;
+}
+
+/** The name by which TensorBoard finds an event file. */
+export function eventFileName(unixSeconds: number, host: string): string {
+  return `events.out.tfevents.${Math.floor(unixSeconds)}.${host}`;
+}
+
+/** The frame that begins every event file. */
+export function versionFrame(wallTime: number): Uint8Array {
+  const event = new BinaryWriter();
+  event.tag(1, WireType.Bit64).double(wallTime);
+  event.tag(3, WireType.LengthDelimited).string("brain.Event:2");
+  return frame(event.finish());
+}
+
+export function scalarFrame({ tag, value, step, wallTime }: Scalar): Uint8Array {
+  const event = new BinaryWriter();
+  event.tag(1, WireType.Bit64).double(wallTime);
+  event.tag(2, WireType.Varint).int64(step);
+  event.tag(5, WireType.LengthDelimited).fork(); // summary
+  event.tag(1, WireType.LengthDelimited).fork(); // value
+  event.tag(1, WireType.LengthDelimited).string(tag);
+  event.tag(2, WireType.Bit32).float(Math.fround(value));
+  event.join().join();
+  return frame(event.finish());
+}
+
+function frame(data: Uint8Array): Uint8Array {
+  const out = new Uint8Array(16 + data.length);
+  const view = new DataView(out.buffer);
+  view.setBigUint64(0, BigInt(data.length), true);
+  view.setUint32(8, maskedCrc32c(out.subarray(0, 8)), true);
+  out.set(data, 12);
+  view.setUint32(12 + data.length, maskedCrc32c(data), true);
+  return out;
+}
+
+/** The scalars of an episode or metric record; a value that is no finite number is left out. */
+export function scalarsOf(kind: "episodes" | "metrics", record: Record<string, unknown>): Scalar[] {
+  const wallTime = Date.parse(String(record["timestamp"])) / 1000;
+  const step = Number(kind === "metrics" ? record["step"] : record["seq"]);
+  const values: [string, unknown][] = kind === "metrics"
+    ? [[String(record["name"]), record["value"]]]
+    : [["episode/reward", record["total_reward"]], ["episode/length", record["steps"]]];
+  return values.flatMap(([tag, value]) =>
+    typeof value === "number" && Number.isFinite(value) ? [{ tag, value, step, wallTime }] : []
+  );
+}

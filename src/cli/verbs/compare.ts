@@ -1,0 +1,100 @@
+/** `mosaic compare` */
+import type { Command } from "commander";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { plot, type Series } from "../chart.ts";
+import { manual } from "../command.ts";
+import { type ComparisonRow, configDifferences, figureRows } from "../comparing.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
+import { number } from "../format.ts";
+import { type RunDetailJson, runDetailJson } from "../json.ts";
+import { Link } from "../link.ts";
+import { table } from "../table.ts";
+import { paint } from "../text.ts";
+import { DEFAULT_SERIES, fetchSeries } from "./plot.ts";
+
+export function define(command: Command, context: Context): void {
+  command
+    .description(
+      "Compares runs: their figures, the last value of every metric, what differs in their configs, and one series of all " +
+        "drawn over each other.",
+    )
+    .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
+    .option("-m, --metric <name>", "the series to draw", DEFAULT_SERIES)
+    .option("--no-plot", "draw nothing");
+  connectionOptions(outputOption(command, ["table", "json"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic compare cart-lr-3e-3 cart-lr-1e-2", "two runs by their names"],
+          ["mosaic compare $(mosaic list -q -t sweep) -m policy_loss", "all of a sweep"],
+        ],
+      }),
+    )
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
+      using link = await Link.open(context, connectionFlags(flags));
+      const runs: RunDetailJson[] = [];
+      for (const run of refs) runs.push(runDetailJson(await link.unary(Mosaic.method.getRun, { run })));
+      const metrics = await lastMetrics(link, runs);
+      const differences = configDifferences(runs);
+      if (flags["output"] === "json") {
+        const byName = (rows: ComparisonRow[]) => Object.fromEntries(rows.map((r) => [r.name, r.values]));
+        const metricsJson = Object.fromEntries(metrics.map(({ name, last }) => [name, last]));
+        context.out.write(
+          `${JSON.stringify({ runs, metrics: metricsJson, config: byName(differences) }, null, 2)}\n`,
+        );
+        return;
+      }
+      const { color, width, height, isTty } = context.terminal;
+      const print = (title: string, rows: ComparisonRow[]) => {
+        if (rows.length === 0) return;
+        context.out.write(`${paint(title, "bold", color)}\n`);
+        context.out.write(table<ComparisonRow>(
+          [
+            { name: " ", shrinkTo: 12, text: (r) => r.name },
+            ...runs.map((run, i) => ({ name: run.name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
+          ],
+          rows,
+          { width: isTty ? width : undefined, color },
+        ));
+        context.out.write("\n");
+      };
+      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...figureRows(runs, context.now())]);
+      print(
+        "Last value of each metric",
+        metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),
+      );
+      print("Config", differences);
+      if (flags["plot"] === false) return;
+      const name = String(flags["metric"]);
+      const series: Series[] = [];
+      for (const run of runs) {
+        const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });
+        series.push({ name: run.name, points: buckets.map((b) => ({ x: Number(b.lastX), y: b.mean })) });
+      }
+      context.out.write(plot(series, {
+        width: Math.min(width, 160),
+        height: Math.max(10, Math.floor(height / 2)),
+        color,
+        title: name,
+        xLabel: name.startsWith("episode_") ? "episode" : "point",
+      }));
+    });
+}
+
+/** Each metric's last value in each run; null where a run has none. */
+async function lastMetrics(
+  link: Link,
+  runs: readonly RunDetailJson[],
+): Promise<{ name: string; last: (number | null)[] }[]> {
+  const found = new Map<string, (number | null)[]>();
+  for (const [i, run] of runs.entries()) {
+    const { series } = await link.unary(Mosaic.method.listSeries, { run: run.run_id });
+    for (const { name, last } of series) {
+      if (!found.has(name)) found.set(name, runs.map(() => null));
+      found.get(name)![i] = last ?? null;
+    }
+  }
+  return [...found].map(([name, last]) => ({ name, last })).sort((a, b) => a.name.localeCompare(b.name));
+}

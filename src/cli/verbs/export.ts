@@ -1,0 +1,155 @@
+/** `mosaic export` */
+import { type Command, Option } from "commander";
+import { Mosaic, type TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { MosaicError } from "../../errors.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+import { eventFileName, scalarFrame, scalarsOf, versionFrame } from "../export/event_file.ts";
+import { writeParquet } from "../export/parquet_file.ts";
+import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
+import { count } from "../format.ts";
+import { interruptible } from "../interrupt.ts";
+import { runDetailJson } from "../json.ts";
+import { Link } from "../link.ts";
+import { didYouMean } from "../nearest.ts";
+import { fileOutput, type Output } from "../output.ts";
+import { FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
+import { csv, csvLine } from "../table.ts";
+
+const FORMATS = ["jsonl", "csv", "parquet", "tensorboard"] as const;
+type ExportFormat = typeof FORMATS[number];
+const PATIENCE_MS = 120_000;
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Writes a run's telemetry to files, one per kind of record, besides run.json (all that is known of the run). " +
+        "Exporting a live run gives what is stored by now.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .addOption(new Option("--format <format>", "what to write").choices([...FORMATS]).makeOptionMandatory())
+    .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
+    .option("--out <dir>", "where (default: a directory named by the run's id); - prints one kind of jsonl or csv");
+  connectionOptions(command)
+    .addHelpText(
+      "after",
+      manual({
+        details: `
+tensorboard writes one event file: episode/reward and episode/length by the number of the episode, and every metric by its
+own step. parquet columns are typed; what the worker gave as JSON (action, observation, …) is a JSON column.`,
+        examples: [
+          ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
+          ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "look at the episodes"],
+          ["mosaic export @last --format tensorboard --out tb/last && tensorboard --logdir tb", "in TensorBoard"],
+        ],
+      }),
+    )
+    .action(async (ref: string, flags: Record<string, unknown>) => {
+      const format = flags["format"] as ExportFormat;
+      const kinds = kindsOf(flags["kind"], format);
+      result.code = await interruptible(context, "", async (signal) => {
+        using link = await Link.open(context, connectionFlags(flags), { patienceMs: PATIENCE_MS });
+        const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+        const batches = (kind: Kind) => batchesOf(link, run.runId, kind, signal);
+        const records = (kind: Kind) => recordsOf(batches(kind));
+        if (flags["out"] === "-") {
+          if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
+            throw new MosaicError("invalid_argument", "--out - takes one kind, as jsonl or csv", {
+              hint: "Say which with --kind, such as --kind episodes.",
+            });
+          }
+          await writeText(context.out, format, kinds[0]!, batches(kinds[0]!));
+          return EXIT.ok;
+        }
+        const dir = String(flags["out"] ?? run.runId);
+        Deno.mkdirSync(dir, { recursive: true });
+        Deno.writeTextFileSync(`${dir}/run.json`, `${JSON.stringify(runDetailJson(run), null, 2)}\n`);
+        const told = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
+        if (format === "tensorboard") {
+          const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);
+          const path = `${dir}/${eventFileName(started, "mosaic")}`;
+          told(path, await writeEvents(path, started, kinds, records));
+          return EXIT.ok;
+        }
+        for (const kind of kinds) {
+          const path = `${dir}/${kind}.${format}`;
+          told(
+            path,
+            format === "parquet"
+              ? await writeParquet(path, kind, records(kind))
+              : await toFile(path, (out) => writeText(out, format, kind, batches(kind))),
+          );
+        }
+        return EXIT.ok;
+      });
+    });
+}
+
+function kindsOf(given: unknown, format: ExportFormat): Kind[] {
+  const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : KINDS;
+  if (typeof given !== "string") return [...possible];
+  return commaSeparated(given).map((word) => {
+    const kind = possible.find((k) => k === word);
+    if (kind !== undefined) return kind;
+    throw new MosaicError("invalid_argument", `--kind has "${word}".${didYouMean(word, possible)}`, {
+      hint: `${format} can hold: ${possible.join(", ")}.`,
+    });
+  });
+}
+
+function batchesOf(link: Link, run: string, kind: Kind, signal: AbortSignal): AsyncGenerator<TelemetryBatch> {
+  return link.resumed(
+    Mosaic.method.streamTelemetry,
+    (sinceSeq) => ({ run, kind, sinceSeq }),
+    (batch) => batch.lastSeq,
+    0n,
+    signal,
+  );
+}
+
+async function* recordsOf(batches: AsyncIterable<TelemetryBatch>): AsyncGenerator<TelemetryRecord> {
+  for await (const { jsonl } of batches) yield* parseLines(jsonl);
+}
+
+/** Gives the number of records. JSON Lines are the daemon's own, byte for byte. */
+async function writeText(
+  out: Output,
+  format: "jsonl" | "csv",
+  kind: Kind,
+  batches: AsyncIterable<TelemetryBatch>,
+): Promise<number> {
+  const fields = FIELDS[kind];
+  let rows = 0;
+  if (format === "csv") out.write(csv(fields, []));
+  for await (const { jsonl, firstSeq, lastSeq } of batches) {
+    rows += Number(lastSeq - firstSeq) + 1;
+    if (format === "jsonl") out.writeBytes(jsonl);
+    else out.write(parseLines(jsonl).map((record) => csvLine(fields.map((f) => record[f]))).join(""));
+  }
+  return rows;
+}
+
+async function writeEvents(
+  path: string,
+  started: number,
+  kinds: readonly Kind[],
+  records: (kind: Kind) => AsyncIterable<TelemetryRecord>,
+): Promise<number> {
+  return await toFile(path, async (out) => {
+    out.writeBytes(versionFrame(started));
+    let rows = 0;
+    for (const kind of kinds as readonly ("episodes" | "metrics")[]) {
+      for await (const record of records(kind)) {
+        rows++;
+        for (const scalar of scalarsOf(kind, record)) out.writeBytes(scalarFrame(scalar));
+      }
+    }
+    return rows;
+  });
+}
+
+async function toFile(path: string, body: (out: Output) => Promise<number>): Promise<number> {
+  using file = Deno.openSync(path, { write: true, create: true, truncate: true });
+  return await body(fileOutput(file));
+}

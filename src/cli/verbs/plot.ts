@@ -1,0 +1,144 @@
+/** `mosaic plot` */
+import type { Command } from "commander";
+import { MosaicError } from "../../errors.ts";
+import { Mosaic, type SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { plot } from "../chart.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
+import { hasEnded } from "../following.ts";
+import { interruptible } from "../interrupt.ts";
+import { Link, pause } from "../link.ts";
+import { didYouMean } from "../nearest.ts";
+import { csv } from "../table.ts";
+
+export const DEFAULT_SERIES = "episode_reward";
+const WATCH_PAUSE_MS = 2000;
+
+export interface BucketJson {
+  first_x: number;
+  last_x: number;
+  min: number;
+  max: number;
+  mean: number;
+  last: number;
+  count: number;
+  at: string;
+}
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Draws a run's series: episode_reward, episode_length, reward, or any metric (mosaic metrics RUN lists them). Each " +
+        "point is the mean of a stretch, so that any length fits.",
+    )
+    .argument("<run>", RUN_ARGUMENT)
+    .argument("[metric]", "the series", DEFAULT_SERIES)
+    .option("--width <columns>", "width (default: the terminal's)", wholeNumber(20))
+    .option("--height <rows>", "height (default: two thirds of the terminal's)", wholeNumber(6))
+    .option("--log", "logarithmic scale")
+    .option("--time", "wall time, in seconds since the first point, instead of the number of the point")
+    .option("--from <x>", "from this point", wholeNumber())
+    .option("--to <x>", "to this point", wholeNumber())
+    .option("-w, --watch", "draw again every two seconds until the run has ended");
+  connectionOptions(outputOption(command, ["table", "json", "csv"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic plot @last", "the reward of its episodes"],
+          ["mosaic plot @last policy_loss --log --watch", "a metric, live"],
+          ["mosaic plot @last -o csv", "what would be drawn, as numbers"],
+        ],
+      }),
+    )
+    .action(async (ref: string, name: string, flags: Record<string, unknown>) => {
+      const watch = flags["watch"] === true;
+      result.code = await interruptible(context, "", async (signal) => {
+        using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+        for (;;) {
+          const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+          const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
+          const buckets = await fetchSeries(link, run.runId, name, {
+            buckets: width * 2,
+            fromX: Number(flags["from"] ?? 0),
+            toX: Number(flags["to"] ?? 0),
+          });
+          const text = render(buckets, flags, context, { width, name, title: `${run.name}  ${name}` });
+          context.out.write(watch && context.terminal.isTty ? `\x1b[H\x1b[J${text}` : text);
+          if (!watch || hasEnded(run, 0)) return EXIT.ok;
+          await pause(WATCH_PAUSE_MS, signal);
+          if (signal.aborted) return EXIT.ok;
+        }
+      });
+    });
+}
+
+function render(
+  buckets: SeriesBucket[],
+  flags: Record<string, unknown>,
+  { terminal }: Context,
+  { width, name, title }: { width: number; name: string; title: string },
+): string {
+  const rows = buckets.map(bucketJson);
+  const format = flags["output"] as Format;
+  if (format === "json") return `${JSON.stringify(rows, null, 2)}\n`;
+  if (format === "csv") {
+    const fields = ["first_x", "last_x", "min", "max", "mean", "last", "count", "at"] as const;
+    return csv(fields, rows.map((row) => fields.map((f) => row[f])));
+  }
+  const start = buckets[0]?.atMs ?? 0;
+  const time = flags["time"] === true;
+  const points = buckets.map((b) => ({ x: time ? (b.atMs - start) / 1000 : Number(b.lastX), y: b.mean }));
+  return plot([{ name, points }], {
+    width,
+    height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
+    color: terminal.color,
+    title,
+    xLabel: time ? "seconds" : xLabel(name),
+    log: flags["log"] === true,
+  });
+}
+
+function xLabel(series: string): string {
+  return series === "reward" ? "step" : series.startsWith("episode_") ? "episode" : "point";
+}
+
+function bucketJson(b: SeriesBucket): BucketJson {
+  return {
+    first_x: Number(b.firstX),
+    last_x: Number(b.lastX),
+    min: b.min,
+    max: b.max,
+    mean: b.mean,
+    last: b.last,
+    count: Number(b.count),
+    at: new Date(b.atMs).toISOString(),
+  };
+}
+
+/** A run's series. @throws {MosaicError} `not_found` with what was meant when it has none of that name. */
+export async function fetchSeries(
+  link: Link,
+  run: string,
+  name: string,
+  { buckets, fromX = 0, toX = 0 }: { buckets: number; fromX?: number; toX?: number },
+): Promise<SeriesBucket[]> {
+  const { series } = await link.unary(Mosaic.method.listSeries, { run });
+  const known = series.map((s) => s.name);
+  // The three that every run may have are empty before the first episode; any other name must be known.
+  if (!known.includes(name) && !["reward", DEFAULT_SERIES, "episode_length"].includes(name)) {
+    throw new MosaicError("not_found", `the run has no series "${name}".${didYouMean(name, known)}`, {
+      hint: `It has: ${known.join(", ") || "none yet"}.`,
+    });
+  }
+  const answer = await link.unary(Mosaic.method.getSeries, {
+    run,
+    name,
+    buckets,
+    fromX: BigInt(fromX),
+    toX: BigInt(toX),
+  });
+  return answer.buckets;
+}

@@ -1,0 +1,138 @@
+/** `mosaic prune` */
+import type { Command } from "commander";
+import { messageOf, MosaicError } from "../../errors.ts";
+import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
+import { bytesAt } from "../../retention/files.ts";
+import { chooseRunsToPrune, type Chosen, type PrunableRun, type RetentionPolicy } from "../../retention/retention.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { exitOfError } from "../exit.ts";
+import {
+  bytesValue,
+  connectionFlags,
+  connectionOptions,
+  durationValue,
+  outputOption,
+  repeated,
+  wholeNumber,
+} from "../flags.ts";
+import { ago, bytes } from "../format.ts";
+import { timeMs } from "../json.ts";
+import { Link } from "../link.ts";
+import { table } from "../table.ts";
+import { stateStyle } from "../text.ts";
+
+interface Candidate extends PrunableRun {
+  name: string;
+}
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Deletes ended runs, with all their files and telemetry, by number, age or size. Live runs are never touched. At " +
+        "least one of the three limits must be given; --dry-run shows what would go.",
+    )
+    .option("--keep-last <n>", "keep the newest so many ended runs, whatever else is said", wholeNumber())
+    .option("--older-than <duration>", "delete what ended longer ago, as in 30d", durationValue)
+    .option("--max-size <size>", "delete the oldest until the files of the rest take no more, as in 200G", bytesValue)
+    .option("-t, --tag <tag>", "only among runs with this tag, may be repeated", repeated)
+    .option("-n, --name <text>", "only among runs whose names contain this")
+    .option("--dry-run", "delete nothing");
+  connectionOptions(outputOption(command, ["table", "json"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic prune --older-than 30d --dry-run", "what a month's limit would delete"],
+          ["mosaic prune --keep-last 100", "the newest 100 ended runs stay"],
+          ["mosaic prune --max-size 500G --tag sweep", "bound the space that a sweep takes"],
+        ],
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      const policy: RetentionPolicy = {
+        ...(flags["keepLast"] === undefined ? {} : { keepLast: Number(flags["keepLast"]) }),
+        ...(flags["olderThan"] === undefined ? {} : { olderThanMs: Number(flags["olderThan"]) }),
+        ...(flags["maxSize"] === undefined ? {} : { maxBytes: Number(flags["maxSize"]) }),
+      };
+      using link = await Link.open(context, connectionFlags(flags));
+      const chosen = chooseRunsToPrune(await candidates(link, flags), policy, context.now());
+      const dryRun = flags["dryRun"] === true;
+      let freed = 0;
+      const done: Chosen<Candidate>[] = [];
+      for (const choice of chosen) {
+        try {
+          if (!dryRun) {
+            freed += Number((await link.unary(Mosaic.method.deleteRun, { run: choice.run.runId })).freedBytes);
+          }
+          done.push(choice);
+        } catch (error) {
+          // It may have been retried or deleted by somebody else meanwhile.
+          if (!(error instanceof MosaicError)) throw error;
+          context.err.write(`mosaic: ${choice.run.runId}: ${messageOf(error)}\n`);
+          result.code ||= exitOfError(error);
+        }
+      }
+      context.out.write(
+        flags["output"] === "json"
+          ? `${JSON.stringify(pruneJson(done, dryRun, freed), null, 2)}\n`
+          : pruneText(done, dryRun, freed, context),
+      );
+    });
+}
+
+async function candidates(link: Link, flags: Record<string, unknown>): Promise<Candidate[]> {
+  const runs: Run[] = [];
+  for (let pageToken = "";;) {
+    const page = await link.unary(Mosaic.method.listRuns, {
+      states: [...ENDED_STATES],
+      tags: (flags["tag"] as string[] | undefined) ?? [],
+      nameContains: String(flags["name"] ?? ""),
+      limit: 1000,
+      pageToken,
+    });
+    runs.push(...page.runs);
+    pageToken = page.nextPageToken;
+    if (pageToken === "") break;
+  }
+  const found: Candidate[] = [];
+  for (const run of runs) {
+    found.push({
+      runId: run.runId,
+      name: run.name,
+      state: run.state as RunState,
+      createdAt: timeMs(run.submittedAt) ?? 0,
+      finishedAt: timeMs(run.finishedAt),
+      // Sizes cost a walk through the run's directory: only where they matter.
+      bytes: flags["maxSize"] === undefined ? 0 : await bytesAt(run.directory),
+    });
+  }
+  return found;
+}
+
+function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number) {
+  return {
+    dry_run: dryRun,
+    freed_bytes: freed,
+    runs: done.map(({ run, because }) => ({ run_id: run.runId, name: run.name, state: run.state, because })),
+  };
+}
+
+function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, context: Context): string {
+  if (done.length === 0) return "Nothing to delete.\n";
+  const { terminal } = context;
+  const rows = table<Chosen<Candidate>>(
+    [
+      { name: "run", text: ({ run }) => run.runId },
+      { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
+      { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
+      { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
+      { name: "because of", text: ({ because }) => because },
+    ],
+    done,
+    { width: terminal.isTty ? terminal.width : undefined, color: terminal.color },
+  );
+  const runs = done.length === 1 ? "run" : "runs";
+  return `${rows}\n${done.length} ${runs} ${dryRun ? "would be deleted" : `deleted, ${bytes(freed)} freed`}\n`;
+}

@@ -1,0 +1,130 @@
+/** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
+import { parseArgs } from "node:util";
+import { messageOf, MosaicError } from "../errors.ts";
+
+export interface ProxyArguments {
+  /** `HOST:PORT` or `unix:PATH`. */
+  target: string;
+  runId: string;
+  agentId: string;
+  workerId: string;
+  attempt: number;
+  /** undefined: stand-alone, without a start file of the daemon. */
+  runDir: string | undefined;
+  /** Take over a worker that was started before; never start one. */
+  attach: boolean;
+  heartbeatIntervalS: number | undefined;
+  maxBacklogBytes: number | undefined;
+  tokenFile: string | undefined;
+  /** Certificates of the daemon's issuer (PEM); makes the connection TLS. */
+  tlsCaFile: string | undefined;
+  /** The name in the daemon's certificate, where the target is an address. */
+  tlsServerName: string | undefined;
+  /** Copy the worker's output to the proxy's own. */
+  mirror: boolean;
+  command: string[];
+}
+
+export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAND [ARGUMENT...]
+
+Starts COMMAND as the worker of a run, keeps its output in the run's directory and delivers its telemetry.
+
+  --target HOST:PORT|unix:PATH   the daemon (default 127.0.0.1:50055)
+  --run-id RUN                   the run's id
+  --agent-id NAME                for records that name no agent (default agent_1)
+  --worker-id NAME               wins over what records say
+  --attempt N                    which attempt of the run this is (default 1)
+  --run-dir DIR                  the run's directory, with the daemon's start file in it
+  --attach                       take over the attempt's worker instead of starting one
+  --heartbeat-interval SECONDS   (default 60)
+  --max-backlog BYTES            hold the worker at so much undelivered output; 10GiB, 500M and the like
+                                 (default 10 GiB or 5 % of the free disk, whichever is less)
+  --token-file FILE              sent as authorization
+  --tls-ca FILE                  connect by TLS to a daemon whose certificate this issuer signed
+  --tls-server-name NAME         the name in its certificate
+  --mirror                       copy the worker's output to the proxy's own
+
+Exit status: the worker's (128 + n after signal n); 2 wrong arguments; 3 another proxy serves the attempt;
+70 the run is over or the proxy failed; 71 the worker was lost; 126/127 COMMAND cannot be executed/found.
+`;
+
+const OPTIONS = {
+  "target": { type: "string" },
+  "run-id": { type: "string" },
+  "agent-id": { type: "string" },
+  "worker-id": { type: "string" },
+  "attempt": { type: "string" },
+  "run-dir": { type: "string" },
+  "attach": { type: "boolean" },
+  "heartbeat-interval": { type: "string" },
+  "max-backlog": { type: "string" },
+  "token-file": { type: "string" },
+  "tls-ca": { type: "string" },
+  "tls-server-name": { type: "string" },
+  "mirror": { type: "boolean" },
+} as const;
+
+function invalid(message: string): MosaicError {
+  return new MosaicError("invalid_argument", message, { hint: 'See "mosaic proxy --help".' });
+}
+
+/** @throws MosaicError `invalid_argument` naming the option, its value and what is allowed. */
+export function parseProxyArguments(args: string[]): ProxyArguments {
+  const split = args.indexOf("--");
+  const command = split < 0 ? [] : args.slice(split + 1);
+  let values;
+  try {
+    ({ values } = parseArgs({ args: split < 0 ? args : args.slice(0, split), options: OPTIONS, strict: true }));
+  } catch (error) {
+    throw invalid(messageOf(error));
+  }
+  const attach = values.attach ?? false;
+  if (!attach && command.length === 0) throw invalid("there is no command after --: what is the worker?");
+  if (!values["run-id"]) throw invalid("--run-id is missing: a proxy belongs to one run");
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(values["run-id"])) {
+    throw invalid(`--run-id ${values["run-id"]} is no run id`);
+  }
+  const attempt = values.attempt === undefined ? 1 : Number(values.attempt);
+  if (!Number.isSafeInteger(attempt) || attempt < 1) {
+    throw invalid(`--attempt ${values.attempt}: a whole number from 1 is needed`);
+  }
+  return {
+    target: values.target || "127.0.0.1:50055",
+    runId: values["run-id"],
+    agentId: values["agent-id"] || "agent_1",
+    workerId: values["worker-id"] ?? "",
+    attempt,
+    runDir: values["run-dir"] ? absolute(values["run-dir"]) : undefined,
+    attach,
+    heartbeatIntervalS: positive("--heartbeat-interval", values["heartbeat-interval"]),
+    maxBacklogBytes: bytesOf("--max-backlog", values["max-backlog"]),
+    tokenFile: values["token-file"],
+    tlsCaFile: values["tls-ca"],
+    tlsServerName: values["tls-server-name"],
+    mirror: values.mirror ?? false,
+    command,
+  };
+}
+
+function absolute(path: string): string {
+  return (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(/(.)\/+$/, "$1");
+}
+
+function positive(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!(value > 0) || !Number.isFinite(value)) {
+    throw invalid(`${option} ${text}: a number of seconds above 0 is needed`);
+  }
+  return value;
+}
+
+const UNITS: Record<string, number> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
+
+function bytesOf(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const m = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/i.exec(text.trim());
+  const value = m === null ? NaN : Math.round(Number(m[1]) * UNITS[m[2]!.toLowerCase()]!);
+  if (!(value > 0)) throw invalid(`${option} ${text}: bytes above 0 are needed, such as 10GiB or 500M`);
+  return value;
+}

@@ -1,0 +1,21 @@
+/** How much undelivered output a run may pile up on the disk before its worker is held. */
+import { statfsSync } from "node:fs";
+
+const DEFAULT_BYTES = 10 * 2 ** 30;
+const SHARE_OF_FREE_DISK = 0.05;
+
+/** @param asked 0 or undefined: 10 GiB, or 5 % of what is free where the journal lies, whichever is less. */
+export function backlogLimit(asked: number | undefined, directory: string): number {
+  if (asked !== undefined && asked > 0) return asked;
+  try {
+    const disk = statfsSync(directory);
+    return Math.min(DEFAULT_BYTES, Math.max(1 << 20, disk.bavail * disk.bsize * SHARE_OF_FREE_DISK));
+  } catch {
+    return DEFAULT_BYTES;
+  }
+}
+
+/** Held from the limit on, until the backlog is below half of it. */
+export function isOverBacklog(held: boolean, backlog: number, limit: number): boolean {
+  return held ? backlog >= limit / 2 : backlog > limit;
+}

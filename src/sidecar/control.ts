@@ -1,0 +1,178 @@
+/**
+ * Holds the worker to what is wanted of it: paused, no faster than so many steps a second, not further ahead of the
+ * daemon than the backlog allows.
+ *
+ * Its group is stopped (SIGSTOP) while any of three reasons says so: a pause by signal, the backlog, the "off" part of
+ * the throttle's duty cycle. A worker that reads its standard input is asked to pause first; one that does not
+ * answer in time is stopped all the same.
+ */
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { signalGroup } from "../process/signals.ts";
+import type { ProcessRef } from "../registry/types.ts";
+import { DutyCycle } from "./duty_cycle.ts";
+
+export interface Wish {
+  paused: boolean;
+  /** Steps a second; 0 is unlimited. */
+  maxRateHz: number;
+}
+
+/** What is in force. */
+export interface Applied extends Wish {
+  /** "backlog" while the proxy holds the worker of its own accord. */
+  selfPaused: string;
+}
+
+export interface ControlOptions {
+  leader: ProcessRef | undefined;
+  /** The worker's standard input, where it reads control messages. */
+  fifo: string | undefined;
+  log: Logger;
+  changed: (applied: Applied) => void;
+  /** How long a worker may take to answer a control message before signals are used. */
+  answerMs?: number;
+}
+
+const ANSWER_MS = 10_000;
+
+export class WorkerControl {
+  readonly #options: ControlOptions;
+  #wish: Wish = { paused: false, maxRateHz: 0 };
+  /** Of a worker that is asked by message: whether it has answered with "paused". */
+  #answeredPaused = false;
+  #pausedBySignal = false;
+  #backlog = false;
+  #throttledOff = false;
+  /** undefined: not known, an earlier proxy may have left it either way. */
+  #stopped: boolean | undefined = false;
+  #over = false;
+  #answerTimer: ReturnType<typeof setTimeout> | undefined;
+  #fifo: Deno.FsFile | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  readonly #duty: DutyCycle;
+  #told = "";
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+    this.#duty = new DutyCycle((run) => {
+      this.#throttledOff = !run;
+      this.#enforce();
+    });
+  }
+
+  get wish(): Wish {
+    return this.#wish;
+  }
+
+  get applied(): Applied {
+    return {
+      paused: this.#pausedBySignal || this.#answeredPaused,
+      maxRateHz: this.#wish.maxRateHz,
+      selfPaused: this.#backlog ? "backlog" : "",
+    };
+  }
+
+  /** A worker that an earlier proxy may have left stopped goes on, unless the wish says otherwise. */
+  takeOver(wish: Wish): void {
+    this.#stopped = undefined;
+    this.want(wish);
+    this.#enforce();
+  }
+
+  want(wish: Wish): void {
+    if (this.#over) return;
+    const before = this.#wish;
+    this.#wish = { paused: wish.paused, maxRateHz: wish.maxRateHz };
+    if (wish.maxRateHz !== before.maxRateHz) this.#duty.limit(wish.maxRateHz);
+    if (wish.paused && !before.paused) this.#pause();
+    if (!wish.paused && before.paused) this.#resume();
+    this.#tell();
+  }
+
+  /** Steps read from a journal that is read up to its end; without the end in sight nothing is known of the rate. */
+  stepsSeen(steps: number): void {
+    this.#duty.stepsSeen(steps);
+  }
+
+  backlog(over: boolean): void {
+    if (this.#over || this.#backlog === over) return;
+    this.#backlog = over;
+    this.#enforce();
+    this.#tell();
+  }
+
+  /** A lifecycle record of the worker: `paused` and `resumed` answer control messages. */
+  heard(kind: string): void {
+    if (kind !== "paused" && kind !== "resumed") return;
+    clearTimeout(this.#answerTimer);
+    this.#answeredPaused = kind === "paused" && this.#wish.paused;
+    this.#tell();
+  }
+
+  /** The worker is to end or has ended: whatever held it is lifted, and nothing will again. */
+  end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#answerTimer);
+    this.#duty.limit(0);
+    this.#pausedBySignal = this.#backlog = this.#throttledOff = false;
+    this.#enforce();
+    try {
+      this.#fifo?.close();
+    } catch {
+      // A write is still waiting; it ends with the process.
+    }
+  }
+
+  #pause(): void {
+    if (this.#options.fifo === undefined) {
+      this.#pausedBySignal = true;
+      return this.#enforce();
+    }
+    this.#send("pause");
+    this.#answerTimer = setTimeout(() => {
+      this.#options.log.warn("the worker does not answer the pause and is stopped");
+      this.#pausedBySignal = true;
+      this.#enforce();
+      this.#tell();
+    }, this.#options.answerMs ?? ANSWER_MS);
+  }
+
+  #resume(): void {
+    clearTimeout(this.#answerTimer);
+    this.#pausedBySignal = this.#answeredPaused = false;
+    this.#enforce();
+    if (this.#options.fifo !== undefined) this.#send("resume");
+  }
+
+  /** One message after the other: a worker that does not read lets the pipe fill up, and then they wait here. */
+  #send(control: "pause" | "resume"): void {
+    const bytes = new TextEncoder().encode(JSON.stringify({ control }) + "\n");
+    this.#writing = this.#writing.then(async () => {
+      this.#fifo ??= await Deno.open(this.#options.fifo!, { read: true, write: true });
+      await this.#fifo.write(bytes);
+    }).catch((error) => {
+      this.#options.log.warn({ error: messageOf(error) }, "the worker's standard input cannot be written");
+    });
+  }
+
+  #enforce(): void {
+    const stop = this.#pausedBySignal || this.#backlog || this.#throttledOff;
+    const { leader, log } = this.#options;
+    if (stop === this.#stopped || leader === undefined) return;
+    this.#stopped = stop;
+    try {
+      signalGroup(leader, stop ? "SIGSTOP" : "SIGCONT");
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "the worker's group cannot be signalled");
+    }
+  }
+
+  #tell(): void {
+    const text = JSON.stringify(this.applied);
+    if (text === this.#told) return;
+    this.#told = text;
+    this.#options.changed(this.applied);
+  }
+}

@@ -1,0 +1,43 @@
+/** Where the daemon is to be reached: a restarted one may listen elsewhere, and says so in its daemon.json. */
+import { readTextIfThere } from "../process/files.ts";
+
+export class DaemonAddress {
+  readonly #given: string;
+  readonly #daemonJson: string;
+  #current: string;
+
+  constructor(given: string, daemonJson: string) {
+    this.#given = given;
+    this.#daemonJson = daemonJson;
+    this.#current = given;
+  }
+
+  get current(): string {
+    return this.#current;
+  }
+
+  /** To be called when the current address did not answer. */
+  lookAgain(): void {
+    this.#current = this.#announced() ?? this.#given;
+  }
+
+  /**
+   * Whether the one who answers here is the run's own daemon. Another daemon may have got the port of one that is gone;
+   * that it does not know the run must not end the run. Without a daemon.json there is nobody to ask.
+   */
+  isOurs(): boolean {
+    return this.#daemonJson === "" || this.#announced() === this.#current;
+  }
+
+  #announced(): string | undefined {
+    if (this.#daemonJson === "") return undefined;
+    try {
+      const { listen } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as { listen?: unknown };
+      if (typeof listen !== "string" || listen === "") return undefined;
+      // A daemon that listens on every address is reached by loopback.
+      return listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:");
+    } catch {
+      return undefined;
+    }
+  }
+}

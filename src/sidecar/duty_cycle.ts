@@ -1,0 +1,93 @@
+/**
+ * Throttling by a duty cycle: of every period the worker runs a share and is stopped for the rest. The share follows the
+ * rate that is measured, so a worker slower than its limit is never stopped.
+ */
+
+/** Short, so that neither the worker's own timeouts nor a viewer notice. */
+const PERIOD_MS = 100;
+/** Below, a stop and a continuation cost more than the worker gets done. */
+const MIN_RUN_MS = 1;
+/** Where even the shortest run does too much, the stop is made longer, up to this. */
+const MAX_PERIOD_MS = 1000;
+const MEASURE_MS = 500;
+const MIN_SHARE = MIN_RUN_MS / MAX_PERIOD_MS;
+
+/** The next share of time. @param measured steps a second over the last measure; at 0 nothing is known yet. */
+export function nextShare(share: number, measured: number, limit: number): number {
+  // A worker that writes in blocks shows no steps for a while and then many: both are answered half-heartedly.
+  const factor = measured === 0 ? 1.5 : Math.min(2, Math.max(0.5, limit / measured));
+  const next = Math.min(1, Math.max(MIN_SHARE, share * factor));
+  return next > 0.98 ? 1 : next;
+}
+
+/** How a share of time is laid out. */
+export function slices(share: number): { runMs: number; stopMs: number } {
+  const period = Math.min(MAX_PERIOD_MS, Math.max(PERIOD_MS, MIN_RUN_MS / share));
+  const runMs = Math.max(MIN_RUN_MS, share * period);
+  return { runMs, stopMs: Math.max(0, period - runMs) };
+}
+
+export class DutyCycle {
+  readonly #switch: (run: boolean) => void;
+  #limit = 0;
+  #share = 1;
+  #steps = 0;
+  #measuredAt = 0;
+  #running = true;
+  #slice: ReturnType<typeof setTimeout> | undefined;
+  #measure: ReturnType<typeof setInterval> | undefined;
+
+  /** @param run Called with false when the worker is to stop and with true when it may go on. */
+  constructor(run: (run: boolean) => void) {
+    this.#switch = run;
+  }
+
+  /** @param hz Steps a second; 0 lifts the limit. */
+  limit(hz: number): void {
+    if (hz === this.#limit) return;
+    this.#limit = hz;
+    clearTimeout(this.#slice);
+    clearInterval(this.#measure);
+    if (hz === 0) {
+      this.#share = 1;
+      this.#set(true);
+      return;
+    }
+    this.#steps = 0;
+    this.#measuredAt = performance.now();
+    this.#measure = setInterval(() => this.#adjust(), MEASURE_MS);
+    this.#run();
+  }
+
+  stepsSeen(steps: number): void {
+    this.#steps += steps;
+  }
+
+  #adjust(): void {
+    const now = performance.now();
+    const measured = this.#steps / (now - this.#measuredAt) * 1000;
+    this.#steps = 0;
+    this.#measuredAt = now;
+    const before = this.#share;
+    this.#share = nextShare(before, measured, this.#limit);
+    if (before === 1 && this.#share < 1) this.#run();
+  }
+
+  #run(): void {
+    clearTimeout(this.#slice);
+    this.#set(true);
+    // While the worker is within its limit there is nothing to switch.
+    if (this.#share < 1) this.#slice = setTimeout(() => this.#stop(), slices(this.#share).runMs);
+  }
+
+  #stop(): void {
+    this.#set(false);
+    this.#slice = setTimeout(() => this.#run(), slices(this.#share).stopMs);
+  }
+
+  #set(run: boolean): void {
+    if (run === this.#running) return;
+    this.#running = run;
+    this.#switch(run);
+  }
+}

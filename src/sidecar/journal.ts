@@ -1,0 +1,174 @@
+/**
+ * Reads a worker's standard output, which is a file: the journal. Any position in it can be read again at any time, so
+ * nothing is kept in memory but the piece that is just being looked at.
+ */
+
+/** Whole lines of the journal between two byte positions. */
+export interface JournalPiece {
+  from: number;
+  to: number;
+  lines: string[];
+  /** Lines that are longer than any message may be, and were passed over. */
+  overlong: number;
+}
+
+export interface JournalBounds {
+  /** A piece ends after so many lines or bytes, whichever comes first; a longer line is a piece of its own. */
+  lines: number;
+  bytes: number;
+  /** A longer line is passed over. */
+  lineBytes: number;
+}
+
+export const JOURNAL_BOUNDS: JournalBounds = { lines: 1024, bytes: 1 << 20, lineBytes: 64 << 20 };
+
+const NEWLINE = 10;
+/** What is read at once while an overlong line is passed over. */
+const SKIM_BYTES = 1 << 20;
+
+export class Journal {
+  readonly #path: string;
+  readonly #bounds: JournalBounds;
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  #file: Deno.FsFile | undefined;
+  /** File position of `#bytes[#start]`: where the next piece begins. */
+  #position = 0;
+  #bytes = new Uint8Array(0);
+  #start = 0;
+  #end = 0;
+  /** While an overlong line is passed over: up to where no newline was found. */
+  #skimmed: number | undefined;
+  #limit = Infinity;
+
+  constructor(path: string, bounds = JOURNAL_BOUNDS) {
+    this.#path = path;
+    this.#bounds = bounds;
+  }
+
+  /** Where the next piece begins. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Bytes that the worker has written; 0 while there is no file. A file that was removed is still read. */
+  size(): number {
+    const size = this.#open()?.statSync().size ?? 0;
+    return Math.min(size, this.#limit);
+  }
+
+  /** The journal ends here, whatever others may still append (a grandchild that holds the file open). */
+  endAt(position: number): void {
+    this.#limit = position;
+  }
+
+  seek(position: number): void {
+    this.#position = position;
+    this.#start = this.#end = 0;
+    this.#skimmed = undefined;
+  }
+
+  /** The next whole lines; undefined when there are none yet. @param final Text after the last newline is a line too. */
+  next(final: boolean): JournalPiece | undefined {
+    const file = this.#open();
+    if (file === undefined) return undefined;
+    if (this.#skimmed !== undefined) return this.#skim(file, final);
+    let want = Math.max(this.#bounds.bytes, this.#bytes.length);
+    for (;;) {
+      const piece = this.#cut();
+      if (piece !== undefined) return piece;
+      const held = this.#end - this.#start;
+      if (held > this.#bounds.lineBytes) {
+        this.#skimmed = this.#position + held;
+        this.#start = this.#end = 0;
+        this.#bytes = new Uint8Array(0);
+        return this.#skim(file, final);
+      }
+      if (held >= want) want = Math.min(want * 2, this.#bounds.lineBytes + 1);
+      if (!this.#fill(file, want)) return final && held > 0 ? this.#take(held) : undefined;
+    }
+  }
+
+  #open(): Deno.FsFile | undefined {
+    if (this.#file !== undefined) return this.#file;
+    try {
+      return this.#file = Deno.openSync(this.#path, { read: true });
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return undefined;
+      throw error;
+    }
+  }
+
+  /** Reads more behind what is held, into room for `want` bytes; false at the end. */
+  #fill(file: Deno.FsFile, want: number): boolean {
+    const held = this.#end - this.#start;
+    if (this.#bytes.length < want) {
+      const larger = new Uint8Array(want);
+      larger.set(this.#bytes.subarray(this.#start, this.#end));
+      this.#bytes = larger;
+    } else if (this.#start > 0) {
+      this.#bytes.copyWithin(0, this.#start, this.#end);
+    }
+    this.#start = 0;
+    this.#end = held;
+    const at = this.#position + held;
+    const room = Math.min(this.#bytes.length - held, this.#limit - at);
+    if (room <= 0) return false;
+    file.seekSync(at, Deno.SeekMode.Start);
+    const read = file.readSync(this.#bytes.subarray(held, held + room)) ?? 0;
+    this.#end += read;
+    return read > 0;
+  }
+
+  /** A piece from what is held, if a whole line is. */
+  #cut(): JournalPiece | undefined {
+    const { lines, bytes } = this.#bounds;
+    const held = this.#bytes.subarray(this.#start, this.#end);
+    let length = 0;
+    for (let count = 0; count < lines && length < bytes; count++) {
+      const newline = held.indexOf(NEWLINE, length);
+      if (newline < 0) break;
+      // A long line goes by itself, so that a message is either of many short ones or of one.
+      if (newline - length > bytes && length > 0) break;
+      length = newline + 1;
+    }
+    return length === 0 ? undefined : this.#take(length);
+  }
+
+  #take(length: number): JournalPiece {
+    const text = this.#decoder.decode(this.#bytes.subarray(this.#start, this.#start + length));
+    const from = this.#position;
+    this.#position += length;
+    this.#start += length;
+    // Room for a huge line is given back.
+    if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) this.#bytes = new Uint8Array(0);
+    if (this.#start === this.#end) this.#start = this.#end = 0;
+    const lines = text.split("\n");
+    if (text.endsWith("\n")) lines.pop();
+    return { from, to: this.#position, lines, overlong: 0 };
+  }
+
+  /** Looks for the end of an overlong line without keeping it. */
+  #skim(file: Deno.FsFile, final: boolean): JournalPiece | undefined {
+    const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
+    for (;;) {
+      const at = this.#skimmed!;
+      const room = Math.min(buffer.length, this.#limit - at);
+      file.seekSync(at, Deno.SeekMode.Start);
+      const read = room <= 0 ? 0 : file.readSync(buffer.subarray(0, room)) ?? 0;
+      const newline = buffer.subarray(0, read).indexOf(NEWLINE);
+      if (newline < 0 && read > 0) {
+        this.#skimmed = at + read;
+        continue;
+      }
+      if (newline < 0 && !final) return undefined;
+      const from = this.#position;
+      this.seek(newline < 0 ? at : at + newline + 1);
+      return { from, to: this.#position, lines: [], overlong: 1 };
+    }
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#file = undefined;
+  }
+}

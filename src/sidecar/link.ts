@@ -1,0 +1,93 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Duplex } from "../client/client.ts";
+import type { DaemonMessage, DaemonMessageSchema, ProxyMessageSchema, Welcome } from "../gen/mosaic/v1/mosaic_pb.ts";
+
+export type ProxyInit = NonNullable<
+  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
+>;
+type Stream = Duplex<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
+
+/** One connection: what came, what may be sent, and whether it still lives. */
+export class Link {
+  readonly #duplex: Stream;
+  readonly #deadmanMs: number;
+  #received: DaemonMessage["message"][] = [];
+  #heardAt = performance.now();
+  /** Since when something is under way that is not answered. */
+  #waitingSince: number | undefined;
+  #error: unknown;
+  #closed = false;
+  readonly #wake: () => void;
+
+  constructor(
+    duplex: Stream,
+    deadmanMs: number,
+    wake: () => void,
+  ) {
+    this.#duplex = duplex;
+    this.#deadmanMs = deadmanMs;
+    this.#wake = wake;
+    this.#receive();
+  }
+
+  async #receive(): Promise<void> {
+    try {
+      for await (const { message } of this.#duplex) {
+        this.#heardAt = performance.now();
+        this.#waitingSince = undefined;
+        this.#received.push(message);
+        this.#wake();
+      }
+      this.#error ??= new Error("the daemon has ended the stream");
+    } catch (error) {
+      this.#error ??= error;
+    }
+    this.#wake();
+  }
+
+  send(message: ProxyInit): void {
+    if (this.#closed) return;
+    try {
+      this.#duplex.send({ message });
+    } catch (error) {
+      this.#error ??= error;
+      this.#wake();
+    }
+  }
+
+  /** @throws what ended the connection, or that nothing came. */
+  async welcome(timeoutMs: number): Promise<Welcome> {
+    const deadline = performance.now() + timeoutMs;
+    for (;;) {
+      const first = this.#received.shift();
+      if (first?.case === "welcome") return first.value;
+      if (first !== undefined) throw new Error(`the daemon begins with "${first.case}" instead of a welcome`);
+      if (this.#error !== undefined) throw this.#error;
+      if (performance.now() > deadline) throw new Error(`no welcome within ${timeoutMs / 1000} s`);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+
+  take(): DaemonMessage["message"][] {
+    if (this.#received.length === 0) return this.#received;
+    const taken = this.#received;
+    this.#received = [];
+    return taken;
+  }
+
+  /** @throws what ended the connection, or that it does not deliver any more. */
+  check(underWay: boolean): void {
+    if (this.#error !== undefined && this.#received.length === 0) throw this.#error;
+    const now = performance.now();
+    if (!underWay) this.#waitingSince = undefined;
+    else this.#waitingSince ??= now;
+    if (this.#waitingSince !== undefined && now - Math.max(this.#waitingSince, this.#heardAt) > this.#deadmanMs) {
+      throw new Error(`no answer for ${this.#deadmanMs / 1000} s`);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#duplex.cancel();
+  }
+}

@@ -1,0 +1,51 @@
+/** Copies a worker's output file to a stream of the proxy's own, for `docker logs` and the like. */
+
+const CHUNK_BYTES = 64 << 10;
+
+export class Mirror {
+  readonly #path: string;
+  readonly #to: { write(bytes: Uint8Array): Promise<number> };
+  #file: Deno.FsFile | undefined;
+  #broken = false;
+  #running: Promise<void> | undefined;
+
+  constructor(path: string, to: { write(bytes: Uint8Array): Promise<number> }) {
+    this.#path = path;
+    this.#to = to;
+  }
+
+  /** Copies what is new. One copy runs at a time; a reader that is slow is waited for, here and by nobody else. */
+  copy(): Promise<void> {
+    return this.#running ??= this.#copy().finally(() => this.#running = undefined);
+  }
+
+  /** Copies up to the end as it is by now. */
+  async finish(): Promise<void> {
+    await this.#running;
+    await this.copy();
+  }
+
+  /** What was there before is not repeated. */
+  skip(): void {
+    try {
+      this.#file ??= Deno.openSync(this.#path, { read: true });
+      this.#file.seekSync(0, Deno.SeekMode.End);
+    } catch {
+      // Not there yet: nothing to skip.
+    }
+  }
+
+  async #copy(): Promise<void> {
+    if (this.#broken) return;
+    try {
+      this.#file ??= Deno.openSync(this.#path, { read: true });
+      const buffer = new Uint8Array(CHUNK_BYTES);
+      for (let read: number | null; (read = this.#file.readSync(buffer)) !== null && read > 0;) {
+        for (let done = 0; done < read;) done += await this.#to.write(buffer.subarray(done, read));
+      }
+    } catch (error) {
+      // Nobody reads any more; or the file does not exist yet.
+      this.#broken = !(error instanceof Deno.errors.NotFound);
+    }
+  }
+}

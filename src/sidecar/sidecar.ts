@@ -1,0 +1,320 @@
+/**
+ * One attempt of one run, from its start (or takeover) to the acknowledged exit: wires worker, journal, control and
+ * delivery together.
+ *
+ * Who owns what: the wrapper shell is the worker's parent and writes the exit record; the run's files hold everything
+ * that must outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed
+ * at any moment and replaced by another with `--attach`.
+ */
+import { credentials } from "@grpc/grpc-js";
+import { Buffer } from "node:buffer";
+import { MosaicClient } from "../client/client.ts";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
+import { identityOf } from "../process/identity.ts";
+import { telemetryValidator } from "../telemetry/schemas/validator.ts";
+import { VERSION } from "../version.ts";
+import type { ProxyArguments } from "./arguments.ts";
+import { backlogLimit, isOverBacklog } from "./backlog.ts";
+import { type Wish, WorkerControl } from "./control.ts";
+import { DaemonAddress } from "./daemon_address.ts";
+import { Delivery } from "./delivery.ts";
+import { PROXY_EXIT } from "./exit_codes.ts";
+import { statusOf } from "./exit_record.ts";
+import { GrowthWatch } from "./growth.ts";
+import { Journal } from "./journal.ts";
+import { Mirror } from "./mirror.ts";
+import type { StartPlan } from "./start_plan.ts";
+import { GroupEnd } from "./stop.ts";
+import { lastLines } from "./tail.ts";
+import { Wake } from "./wake.ts";
+import { attachWorker, type Ending, startWorker, wasStarted, type Worker } from "./worker.ts";
+
+const STDERR_LINES = 20;
+const BACKLOG_LOOK_MS = 1000;
+/** A daemon that only asks whether the lock is held has it for a moment. */
+const LOCK_TRIES = 20;
+const GRACE_S = 5;
+/** After SIGTERM the proxy leaves what it cannot deliver in this time to another. */
+const LEAVE_MS = 10_000;
+const DEADMAN_MS = 15_000;
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+async function lock(path: string): Promise<Deno.FsFile | undefined> {
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+    const held = tryLock(path);
+    if (held !== undefined) return held;
+    await sleep(50);
+  }
+  return undefined;
+}
+
+/** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
+export async function runSidecar(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
+  const held = await lock(plan.files.proxyLock(args.attempt));
+  if (held === undefined) {
+    log.warn("another proxy serves this attempt");
+    return PROXY_EXIT.alreadyServed;
+  }
+  try {
+    return await new Sidecar(args, plan, log).run();
+  } finally {
+    held.close();
+  }
+}
+
+class Sidecar {
+  readonly #args: ProxyArguments;
+  readonly #plan: StartPlan;
+  readonly #log: Logger;
+  readonly #wake = new Wake();
+  readonly #journal: Journal;
+  #worker!: Worker;
+  #control!: WorkerControl;
+  #delivery!: Delivery;
+  #ending: Ending | undefined;
+  #groupEnd: GroupEnd | undefined;
+  #acknowledged = 0;
+  #leaving = false;
+
+  constructor(args: ProxyArguments, plan: StartPlan, log: Logger) {
+    this.#args = args;
+    this.#plan = plan;
+    this.#log = log;
+    this.#journal = new Journal(plan.files.stdout(args.attempt));
+  }
+
+  async run(): Promise<number> {
+    const { files, start } = this.#plan;
+    const { attempt, attach, mirror } = this.#args;
+    const takeOver = attach || wasStarted(files, attempt);
+    const mirrors = mirror
+      ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
+      : [];
+    if (takeOver) mirrors.forEach((one) => one.skip());
+    this.#log.info({ version: VERSION, take_over: takeOver }, "proxy started");
+    this.#worker = takeOver ? await attachWorker(files, attempt) : await startWorker(files, attempt, {
+      argv: this.#args.command,
+      env: start.env,
+      cwd: start.cwd,
+      controlled: start.supportsPause,
+    }, this.#log);
+
+    this.#control = new WorkerControl({
+      leader: this.#worker.leader,
+      fifo: start.supportsPause && this.#worker.leader !== undefined ? files.stdinFifo(attempt) : undefined,
+      log: this.#log,
+      changed: (applied) => this.#delivery?.report(applied),
+    });
+    if (takeOver) this.#control.takeOver(this.#savedWish());
+    this.#worker.ended.then((ending) => this.#hasEnded(ending));
+    this.#delivery = this.#newDelivery();
+
+    const watch = new GrowthWatch(files.logs, () => this.#changed(mirrors));
+    this.#beforeWait = () => watch.ask();
+    const looks = setInterval(() => this.#lookAtBacklog(), BACKLOG_LOOK_MS);
+    const signals = this.#listenToSignals();
+    try {
+      const result = await this.#delivery.run();
+      const code = result.type === "refused" ? await this.#refused(result.reason) : this.#status();
+      await Promise.all(mirrors.map((one) => one.finish()));
+      this.#log.info({ result: result.type, code }, "proxy leaves");
+      return code;
+    } finally {
+      clearInterval(looks);
+      watch.close();
+      signals();
+      this.#journal.close();
+    }
+  }
+
+  #beforeWait = () => {};
+
+  #changed(mirrors: Mirror[]): void {
+    mirrors.forEach((one) => one.copy());
+    this.#wake.notify();
+  }
+
+  #newDelivery(): Delivery {
+    const { start } = this.#plan;
+    const args = this.#args;
+    const validator = telemetryValidator(start.schema);
+    for (const note of validator?.notes ?? []) this.#log.warn(note);
+    const address = new DaemonAddress(args.target, start.daemonJson);
+    return new Delivery({
+      journal: this.#journal,
+      address,
+      connect: (target) => this.#connect(target),
+      hello: () => ({
+        runId: args.runId,
+        attempt: args.attempt,
+        workerId: args.workerId,
+        agentId: args.agentId,
+        proxyPid: BigInt(Deno.pid),
+        proxyIdentity: identityOf(Deno.pid) ?? "",
+        workerPid: BigInt(this.#worker.leader?.pid ?? 0),
+        workerIdentity: this.#worker.leader?.identity ?? "",
+        version: VERSION,
+      }),
+      context: { agentId: args.agentId, workerId: args.workerId },
+      check: validator?.check,
+      log: this.#log,
+      wake: this.#wake,
+      beforeWait: () => this.#beforeWait(),
+      applied: () => this.#control.applied,
+      onWish: (wish) => this.#want(wish),
+      onStop: (graceSeconds) => this.#stop(graceSeconds, "the daemon"),
+      onSteps: (steps) => this.#control.stepsSeen(steps),
+      onEvent: (kind) => this.#control.heard(kind),
+      onAcknowledged: (position) => this.#acknowledged = position,
+      exit: () => this.#exit(),
+      heartbeatMs: (args.heartbeatIntervalS ?? start.heartbeatIntervalS) * 1000,
+      deadmanMs: DEADMAN_MS,
+    });
+  }
+
+  #connect(target: string): MosaicClient {
+    const { tokenFile, tlsCaFile, tlsServerName } = this.#args;
+    // Read each time: tokens are rotated.
+    const token = tokenFile === undefined ? this.#plan.start.sessionToken : Deno.readTextFileSync(tokenFile).trim();
+    return new MosaicClient(target, {
+      ...(token === "" ? {} : { token }),
+      ...(tlsCaFile === undefined
+        ? {}
+        : { credentials: credentials.createSsl(Buffer.from(Deno.readFileSync(tlsCaFile))) }),
+      ...(tlsServerName === undefined ? {} : { serverName: tlsServerName }),
+    });
+  }
+
+  // ------------------------------------------------------------------------------------------------- control
+
+  get #wishFile(): string {
+    return `${this.#plan.files.control}/wish-${this.#args.attempt}.json`;
+  }
+
+  /** What was wanted of the worker when the last proxy heard of it: holds while the daemon is away. */
+  #savedWish(): Wish {
+    try {
+      const { paused, maxRateHz } = JSON.parse(readTextIfThere(this.#wishFile) ?? "") as Partial<Wish>;
+      return { paused: paused === true, maxRateHz: typeof maxRateHz === "number" ? maxRateHz : 0 };
+    } catch {
+      return { paused: false, maxRateHz: 0 };
+    }
+  }
+
+  #want(wish: Wish): void {
+    const before = this.#control.wish;
+    if (before.paused === wish.paused && before.maxRateHz === wish.maxRateHz) return;
+    this.#log.info({ paused: wish.paused, max_rate_hz: wish.maxRateHz }, "control");
+    try {
+      if (!wish.paused && wish.maxRateHz === 0) removeIfThere(this.#wishFile);
+      else writeFileAtomic(this.#wishFile, JSON.stringify({ paused: wish.paused, maxRateHz: wish.maxRateHz }));
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "the wish cannot be kept for another proxy");
+    }
+    this.#control.want(wish);
+  }
+
+  #backlogHeld = false;
+  #limit: number | undefined;
+
+  #lookAtBacklog(): void {
+    if (this.#ending !== undefined || this.#groupEnd !== undefined) return;
+    const { start, files } = this.#plan;
+    this.#limit ??= backlogLimit(this.#args.maxBacklogBytes ?? start.maxBacklogBytes, files.logs);
+    const backlog = this.#journal.size() - this.#acknowledged;
+    const over = isOverBacklog(this.#backlogHeld, backlog, this.#limit);
+    if (over === this.#backlogHeld) return;
+    this.#backlogHeld = over;
+    this.#log.warn({ backlog, limit: this.#limit }, over ? "worker held: too much undelivered" : "worker goes on");
+    this.#control.backlog(over);
+  }
+
+  /** Ends the worker's group. A second request may only shorten the grace period. */
+  #stop(graceSeconds: number, who: string): void {
+    this.#control.end();
+    if (this.#groupEnd !== undefined) return this.#groupEnd.shorten(graceSeconds);
+    if (this.#worker.leader === undefined) return;
+    this.#log.info({ grace_s: graceSeconds, by: who }, "worker is stopped");
+    this.#groupEnd = new GroupEnd(this.#worker.leader, graceSeconds);
+    this.#groupEnd.done.then(() => {
+      this.#groupEnded = true;
+      this.#wake.notify();
+    });
+  }
+
+  #listenToSignals(): () => void {
+    const stop = () => {
+      this.#stop(GRACE_S, "a signal");
+      this.#leave();
+    };
+    // The terminal that went away is not the run's.
+    const ignore = () => {};
+    Deno.addSignalListener("SIGTERM", stop);
+    Deno.addSignalListener("SIGINT", stop);
+    Deno.addSignalListener("SIGHUP", ignore);
+    return () => {
+      Deno.removeSignalListener("SIGTERM", stop);
+      Deno.removeSignalListener("SIGINT", stop);
+      Deno.removeSignalListener("SIGHUP", ignore);
+    };
+  }
+
+  /** Goes when the worker has, with what could be delivered by then. */
+  async #leave(): Promise<void> {
+    if (this.#leaving) return;
+    this.#leaving = true;
+    await this.#worker.ended;
+    await this.#groupEnd?.done;
+    await sleep(LEAVE_MS);
+    this.#delivery.giveUp();
+  }
+
+  // ------------------------------------------------------------------------------------------------- the end
+
+  #groupEnded = false;
+  #stderrTail: string[] = [];
+
+  #hasEnded(ending: Ending): void {
+    // What grandchildren still write is not the worker's.
+    this.#journal.endAt(this.#journal.size());
+    this.#stderrTail = lastLines(this.#plan.files.stderr(this.#args.attempt), STDERR_LINES);
+    this.#ending = ending;
+    this.#control.end();
+    const { exit } = ending;
+    this.#log.info({ code: exit?.code, signal: exit?.signal, lost: exit === undefined }, "worker has ended");
+    this.#wake.notify();
+  }
+
+  /** The exit to report; undefined while the worker lives, or the rest of a group that is being stopped. */
+  #exit() {
+    if (this.#ending === undefined || (this.#groupEnd !== undefined && !this.#groupEnded)) return undefined;
+    const { exit } = this.#ending;
+    return {
+      ...(exit === undefined || exit.code === null ? {} : { code: exit.code }),
+      signal: exit?.signal ?? "",
+      lost: exit === undefined,
+      stderrTail: this.#stderrTail,
+      spawnError: exit?.spawnError ?? "",
+    };
+  }
+
+  #status(): number {
+    const exit = this.#ending?.exit;
+    return exit === undefined ? PROXY_EXIT.lost : statusOf(exit);
+  }
+
+  /** The daemon takes nothing more. If the worker has ended, its exit is simply known already. */
+  async #refused(reason: string): Promise<number> {
+    if (this.#ending !== undefined) {
+      this.#log.info({ reason }, "the daemon has settled the attempt already");
+      return this.#status();
+    }
+    this.#log.error({ reason }, "the run is over; its worker is stopped");
+    this.#stop(GRACE_S, "the run's end");
+    await Promise.race([this.#groupEnd?.done, this.#worker.ended.then(() => this.#groupEnd?.done)]);
+    return PROXY_EXIT.refused;
+  }
+}

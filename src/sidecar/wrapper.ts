@@ -1,0 +1,85 @@
+/**
+ * The shell between the proxy and the worker. It is why training survives the proxy's death: it leads a session and a
+ * process group of its own, has files for output, and writes down how the worker ended. Nothing of it is on the way of
+ * the worker's data.
+ */
+import type { RunFiles } from "../layout.ts";
+
+/** The wrapper found the attempt's worker file there: somebody else has started the worker. */
+export const ALREADY_STARTED = 199;
+
+/**
+ * - `trap :` and not `trap ''`: the wrapper must outlive a signal to its group, and a handler, unlike ignoring, is not
+ *   inherited by the worker.
+ * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker.
+ * - The pid's start time is the 20th field after the command's name, as src/process/identity.ts has it.
+ * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
+ * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
+ * - It ends with the worker's status, for a parent that finds no record (a full disk).
+ * - Variables have a prefix because a name that is in the worker's environment would be changed there.
+ */
+const SCRIPT = `
+trap : HUP INT QUIT TERM USR1 USR2
+_mosaic_worker=$1 _mosaic_exit=$2 _mosaic_out=$3 _mosaic_err=$4 _mosaic_in=$5 _mosaic_at=$6
+shift 6
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+_mosaic_boot=boot _mosaic_stat= _mosaic_ticks=
+read -r _mosaic_boot </proc/sys/kernel/random/boot_id
+read -r _mosaic_stat </proc/$$/stat
+_mosaic_field() { _mosaic_ticks=\${20}; }
+_mosaic_field \${_mosaic_stat##*) }
+set -C
+printf '{"pid":%d,"identity":"%s/%s","started_at":"%s"}\\n' \\
+  $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" >"$_mosaic_worker" || exit ${ALREADY_STARTED}
+set +C
+"$@" 0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
+_mosaic_raw=$?
+_mosaic_code=$_mosaic_raw _mosaic_signal=
+if [ $_mosaic_code -gt 128 ]; then
+  _mosaic_signal=$(kill -l $((_mosaic_code - 128)) 2>/dev/null) && _mosaic_code=null
+  [ -n "$_mosaic_signal" ] && _mosaic_signal=SIG$_mosaic_signal
+fi
+_mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+_mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
+  "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")
+printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit.tmp"
+command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" ||
+  command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
+exit $_mosaic_raw
+`;
+
+export interface WrappedCommand {
+  /** An absolute path, so that the shell takes none of its builtins for it. */
+  program: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** A FIFO where the worker is given control messages. */
+  stdin: string | undefined;
+}
+
+/** @throws when no process can be created. */
+export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedCommand): Deno.ChildProcess {
+  return new Deno.Command("/bin/sh", {
+    args: [
+      "-c",
+      SCRIPT,
+      "mosaic-worker",
+      files.workerFile(attempt),
+      files.exitFile(attempt),
+      files.stdout(attempt),
+      files.stderr(attempt),
+      command.stdin ?? "/dev/null",
+      new Date().toISOString(),
+      command.program,
+      ...command.args,
+    ],
+    cwd: command.cwd,
+    env: command.env,
+    clearEnv: true,
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+}

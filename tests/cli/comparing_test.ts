@@ -1,0 +1,123 @@
+import { strict as assert } from "node:assert";
+import { runCli } from "../../src/cli/cli.ts";
+import { configDifferences } from "../../src/cli/comparing.ts";
+import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
+import { describeVerbs } from "../../src/cli/verbs/completions.ts";
+import { type Answers, fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
+
+Deno.test("compare: configs differ only where it means something", () => {
+  const config = (id: string, lr: number, extra: Record<string, unknown> = {}) => ({
+    run_id: id,
+    config: {
+      run_name: "a",
+      environment: { OUT: `/runs/${id}/out` },
+      arguments: ["--lr", String(lr)],
+      metadata: {
+        submission: { nonce: id },
+        artifacts: { path: id },
+        worker: { config: { lr, run_id: id, ...extra } },
+      },
+    },
+  });
+  assert.deepEqual(configDifferences([config(ID_A, 1), config(ID_B, 2, { seed: null })]), [
+    { name: "arguments", values: ['["--lr","1"]', '["--lr","2"]'] },
+    { name: "metadata.worker.config.lr", values: ["1", "2"] },
+    { name: "metadata.worker.config.seed", values: ["", "null"] },
+  ]);
+  assert.deepEqual(configDifferences([config(ID_A, 1), config(ID_B, 1)]), []);
+});
+
+const DAEMON: Answers = {
+  GetRun: ({ run }) =>
+    run === "a"
+      ? fakeRun({ configJson: `{"run_name":"a"}` })
+      : fakeRun({ runId: ID_B, name: "cart-2", configJson: `{"run_name":"b"}` }),
+  ListSeries: ({ run }) => ({
+    series: [{ name: "episode_reward", points: 2n, last: 5 }, ...(run === ID_A ? [{ name: "loss", last: 0.5 }] : [])],
+  }),
+  GetSeries: () => ({
+    buckets: [{ lastX: 1n, mean: 1, min: 0, max: 2, count: 1n }, { lastX: 50n, mean: 9, count: 1n }],
+  }),
+};
+
+async function run(args: string[], answers = DAEMON) {
+  const world = fakeWorld(answers);
+  return { code: await runCli(args, world), out: world.stdout(), err: world.stderr() };
+}
+
+Deno.test("compare: figures, metrics, configs and curves side by side", async () => {
+  const { out } = await run(["compare", "a", "b"]);
+  for (
+    const line of [
+      /^-? *CART-1 +CART-2$/m,
+      new RegExp(`^run +${ID_A} +${ID_B}$`, "m"),
+      /^loss +0\.5 +-$/m,
+      /^run_name +a +b$/m,
+      /── cart-1 {3}── cart-2/,
+    ]
+  ) assert.match(out, line);
+  const json = JSON.parse((await run(["compare", "a", "b", "-o", "json"])).out);
+  assert.deepEqual(Object.keys(json), ["runs", "metrics", "config"]);
+  assert.deepEqual(json.metrics, { episode_reward: [5, 5], loss: [0.5, null] });
+  assert.deepEqual(json.config, { run_name: ["a", "b"] });
+});
+
+Deno.test("plot: draws a series, or gives its numbers, or says what there is", async () => {
+  const drawn = (await run(["plot", "a", "--width", "40", "--height", "8"])).out;
+  assert.match(drawn, /^cart-1 {2}episode_reward\n/);
+  assert.match(drawn, /9 ┤.*[⠁-⣿]/);
+  assert.match(drawn, /1 episode +50/);
+  const csv = (await run(["plot", "a", "loss", "-o", "csv"])).out.split("\n");
+  assert.equal(csv[0], "first_x,last_x,min,max,mean,last,count,at");
+  const wrong = await run(["plot", "a", "lss"]);
+  assert.equal(wrong.code, 4);
+  assert.match(wrong.err, /no series "lss"\. Did you mean loss/);
+});
+
+Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
+  const deleted: string[] = [];
+  const ended = (runId: string, minutes: number) =>
+    fakeRun({
+      runId,
+      state: "TERMINATED",
+      outcome: "succeeded",
+      finishedAt: { seconds: BigInt(Date.parse("2025-11-22T14:00:00Z") / 1000 - minutes * 60) },
+      submittedAt: { seconds: BigInt(Date.parse("2025-11-22T14:00:00Z") / 1000 - minutes * 60 - 10) },
+    });
+  const answers: Answers = {
+    ListRuns: () => ({ runs: [ended(ID_B, 5), ended(ID_A, 90)] }),
+    DeleteRun: ({ run }) => {
+      deleted.push(run);
+      return { freedBytes: 1024n };
+    },
+  };
+  const dry = await run(["prune", "--older-than", "1h", "--dry-run"], answers);
+  assert.match(dry.out, new RegExp(`${ID_A} .* age\n\n1 run would be deleted\n$`));
+  assert.deepEqual(deleted, []);
+  assert.match((await run(["prune", "--keep-last", "1"], answers)).out, /1 run deleted, 1\.0 KiB freed\n$/);
+  assert.deepEqual(deleted, [ID_A]);
+  const none = await run(["prune"], answers);
+  assert.equal(none.code, 2);
+});
+
+Deno.test("completions: every verb and option is there, and each shell reads its script", async () => {
+  const verbs = await describeVerbs(fakeWorld());
+  assert.ok(verbs.find((v) => v.name === "show")!.takesRuns);
+  assert.ok(!verbs.find((v) => v.name === "submit")!.takesRuns);
+  for (const shell of SHELLS) {
+    const script = completionScript(shell, verbs);
+    for (const v of verbs) assert.ok(script.includes(v.name), `${shell}: ${v.name}`);
+    assert.ok(script.includes("columns"));
+    const file = await Deno.makeTempFile();
+    try {
+      await Deno.writeTextFile(file, script);
+      // A shell that is not installed cannot be asked.
+      const read = await new Deno.Command(shell, { args: ["-n", file], stderr: "piped" }).output().catch(() =>
+        undefined
+      );
+      if (read !== undefined) assert.ok(read.success, new TextDecoder().decode(read.stderr));
+    } finally {
+      await Deno.remove(file);
+    }
+  }
+});
