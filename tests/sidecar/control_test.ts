@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { nextShare, slices } from "../../src/sidecar/duty_cycle.ts";
+import { isOverBacklog } from "../../src/sidecar/backlog.ts";
+import { inScene, type Scene, until } from "./scene.ts";
+
+/** The state letters of the worker's group; T is stopped. */
+function states(scene: Scene): string[] {
+  return scene.group().flatMap((pid) => {
+    try {
+      const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+      return [stat.slice(stat.lastIndexOf(")") + 2)[0]!];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const stopped = (scene: Scene) => states(scene).length > 1 && states(scene).every((state) => state === "T");
+
+const TICKER = `trap 'exit 0' TERM; i=0
+  while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); sleep 0.02; done`;
+
+Deno.test("control: a pause stops the worker's group, a resume continues it, both are reported", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const proxy = scene.shell(TICKER);
+    await until("steps", () => daemon.steps.length > 5);
+    daemon.control({ paused: true, maxRateHz: 0 });
+    await until("the pause in force", () => daemon.applied.at(-1)?.paused && stopped(scene));
+    daemon.control({ paused: false, maxRateHz: 0 });
+    await until("the resume in force", () => daemon.applied.at(-1)?.paused === false && !stopped(scene));
+    const before = daemon.steps.length;
+    await until("more steps", () => daemon.steps.length > before + 5);
+    daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
+    assert.equal(await proxy.code(), 0);
+  }));
+
+Deno.test("control: a pause outlives the proxy, and a stop reaches a paused worker", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const first = scene.shell(TICKER);
+    await until("steps", () => daemon.steps.length > 2);
+    daemon.control({ paused: true, maxRateHz: 0 });
+    await until("the pause", () => stopped(scene));
+    await first.kill();
+    await daemon.stop();
+    const second = scene.proxy([], { args: ["--attach"] });
+    await until("the second proxy", () => Deno.readTextFileSync(scene.files.proxyLog).includes("no delivery just now"));
+    assert(stopped(scene), "the daemon is away, and the worker stays paused");
+    await daemon.start();
+    scene.announce();
+    await until("the pause is reported", () => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused);
+    daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
+    assert.equal(await second.code(), 0);
+  }));
+
+Deno.test("control: a worker that reads its input is asked to pause, and its answer counts", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const proxy = scene.shell(
+      `while read -r line; do echo "$line" >>said; case $line in
+        *pause*) echo '{"event":"paused","payload":{}}';;
+        *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
+      { start: { supportsPause: true } },
+    );
+    await until("the proxy", () => daemon.applied.length > 0);
+    assert.equal(daemon.applied.at(-1)!.paused, false);
+    daemon.control({ paused: true, maxRateHz: 0 });
+    await until("the answer", () => daemon.applied.at(-1)!.paused);
+    assert(!stopped(scene));
+    daemon.control({ paused: false, maxRateHz: 0 });
+    assert.equal(await proxy.code(), 0);
+    const said = Deno.readTextFileSync(`${scene.directory}/said`);
+    assert.equal(said, '{"control":"pause"}\n{"control":"resume"}\n');
+    assert.deepEqual(daemon.events.map((e) => e.kind), ["paused", "resumed"]);
+  }));
+
+Deno.test("control: too much undelivered output holds the worker until it is delivered", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    daemon.silent = true;
+    const proxy = scene.shell(
+      `trap 'exit 0' TERM; while [ ! -e enough ]; do head -c 20000 /dev/zero | tr '\\0' x; echo; sleep 0.02; done`,
+      { args: ["--max-backlog", "64k"] },
+    );
+    await until("the worker is held", () => daemon.applied.at(-1)?.selfPaused === "backlog" && stopped(scene));
+    Deno.writeTextFileSync(`${scene.directory}/enough`, "");
+    daemon.silent = false;
+    daemon.cut();
+    assert.equal(await proxy.code(), 0);
+    await until("it says that it goes on", () => daemon.applied.some((a, i) => i > 1 && a.selfPaused === ""));
+    assert.equal(daemon.position, scene.journal().length);
+  }));
+
+Deno.test("control: a rate limit slows the worker down and is lifted again", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const busy = `trap 'exit 0' TERM; i=0
+      while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); done`;
+    const proxy = scene.shell(busy);
+    await until("steps", () => daemon.steps.length > 1000);
+    daemon.control({ paused: false, maxRateHz: 50 });
+    await until("the limit in force", () => daemon.applied.at(-1)?.maxRateHz === 50);
+    // Under the limit the group is found stopped more often than not.
+    let seen = 0;
+    await until("the worker to be held back", () => stopped(scene) && ++seen > 4);
+    daemon.control({ paused: false, maxRateHz: 0 });
+    await until("the limit lifted", () => daemon.applied.at(-1)?.maxRateHz === 0);
+    const before = daemon.steps.length;
+    await until("many steps again", () => daemon.steps.length > before + 2000);
+    daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
+    assert.equal(await proxy.code(), 0);
+  }));
+
+Deno.test("duty cycle: the share follows the measured rate, within bounds", () => {
+  assert.equal(nextShare(1, 50, 100), 1, "slower than its limit: never stopped");
+  assert.equal(nextShare(1, 400, 200), 0.5);
+  assert.equal(nextShare(0.5, 100, 150), 0.75);
+  assert.equal(nextShare(0.5, 1e6, 1), 0.25, "at most halved at once");
+  assert.equal(nextShare(0.001, 1e6, 1), 0.001, "never nothing");
+  assert.ok(nextShare(0.1, 0, 100) > 0.1, "without steps it is let run longer");
+});
+
+Deno.test("duty cycle: a period has at most 100 ms, unless that would be too short a run", () => {
+  assert.deepEqual(slices(0.5), { runMs: 50, stopMs: 50 });
+  assert.deepEqual(slices(0.01), { runMs: 1, stopMs: 99 });
+  assert.deepEqual(slices(0.002), { runMs: 1, stopMs: 499 });
+});
+
+Deno.test("backlog: held from the limit on, until below half of it", () => {
+  assert.deepEqual([0, 100, 101].map((bytes) => isOverBacklog(false, bytes, 100)), [false, false, true]);
+  assert.deepEqual([101, 50, 49].map((bytes) => isOverBacklog(true, bytes, 100)), [true, true, false]);
+});
