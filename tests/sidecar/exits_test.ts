@@ -61,7 +61,8 @@ Deno.test("proxy: the worker has the given environment and nothing else, a group
     assert.equal(read("fds.txt").split("\n").length, 4);
     assert.equal(read("pwd.txt"), Deno.realPathSync(scene.directory));
     assert.equal(Number(read("group.txt")), scene.leader()!.pid);
-    assert.match(read("signals.txt"), /SigIgn:\s*0+$/);
+    // The classic signals; others may be ignored by whoever runs the tests.
+    assert.match(read("signals.txt"), /SigIgn:\s*[0-9a-f]*0000$/);
   }));
 
 Deno.test("proxy: a grandchild that holds the output open does not delay the exit", () =>
