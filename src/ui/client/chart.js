@@ -111,7 +111,7 @@ export class Chart {
         xOf(set, style.x),
         keep(numbers(set.columns.min)),
         keep(numbers(set.columns.max)),
-        style.smoothing > 0 ? mean : mean.map(() => null),
+        style.smoothing > 0 && sets.length === 1 ? mean : mean.map(() => null),
         smooth(mean, style.smoothing),
       ]);
     });

@@ -3,6 +3,7 @@
 import { get, runPath } from "./api.js";
 import { Chart } from "./chart.js";
 import { fill, h } from "./dom.js";
+import { figure } from "./format.js";
 /** @typedef {import("./chart.js").DataSet} DataSet */
 /** @typedef {import("./chart.js").Columns} Columns */
 /** @typedef {{run_id: string, name: string, started_at: number | null}} ChartRun */
@@ -35,14 +36,25 @@ function byImportance(a, b) {
   return a < b ? -1 : 1;
 }
 
+/** As a person last chose it. @returns {import("./chart.js").ChartStyle} */
+function savedStyle() {
+  const usual = /** @type {import("./chart.js").ChartStyle} */ ({ x: "index", smoothing: 0.6, log: false });
+  try {
+    return { ...usual, ...JSON.parse(localStorage.getItem("mosaic-charts") ?? "{}") };
+  } catch {
+    return usual;
+  }
+}
+
 export class Charts {
   /** @type {Map<string, Chart>} */
   #charts = new Map();
   /** @type {Set<string>} */
   #inSight = new Set();
   /** @type {import("./chart.js").ChartStyle} */
-  #style = { x: "index", smoothing: 0, log: false };
+  #style = savedStyle();
   #grid = h("div", { class: "charts" });
+  #single = h("dl", { class: "single" });
   #none = h("p", { class: "empty" }, "No episodes and no metrics yet.");
   #observer;
   #busy = false;
@@ -57,7 +69,7 @@ export class Charts {
       min: "0",
       max: "0.99",
       step: "0.01",
-      value: "0",
+      value: String(this.#style.smoothing),
       oninput: () => this.#restyled({ smoothing: Number(weight.value) }),
     });
     const mode = h(
@@ -67,7 +79,12 @@ export class Charts {
       h("option", { value: "relative" }, "Time since start"),
       h("option", { value: "wall" }, "Time of day"),
     );
-    const log = h("input", { type: "checkbox", onchange: () => this.#restyled({ log: log.checked }) });
+    mode.value = this.#style.x;
+    const log = h("input", {
+      type: "checkbox",
+      checked: this.#style.log,
+      onchange: () => this.#restyled({ log: log.checked }),
+    });
     this.element = h(
       "div",
       {},
@@ -81,6 +98,7 @@ export class Charts {
       ),
       this.#grid,
       this.#none,
+      this.#single,
     );
     this.#observer = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
@@ -100,6 +118,7 @@ export class Charts {
   /** @param {Partial<import("./chart.js").ChartStyle>} change */
   #restyled(change) {
     this.#style = { ...this.#style, ...change };
+    localStorage.setItem("mosaic-charts", JSON.stringify(this.#style));
     for (const [name, chart] of this.#charts) chart.show(this.#sets.get(name) ?? [], this.#style);
   }
 
@@ -128,10 +147,17 @@ export class Charts {
   async #read() {
     const { signal } = this.#gone;
     const names = new Set();
-    await Promise.all(this.runs.map(async (run) => {
+    /** @type {Map<string, (number | null)[]>} */
+    const single = new Map();
+    await Promise.all(this.runs.map(async (run, r) => {
       const { series } = await get(runPath(run.run_id, "/series"), signal);
-      for (const s of series) if (s.points > 0) names.add(s.name);
+      for (const { name, points, last } of series) {
+        if (points > 1 || FIRST.includes(name)) names.add(name);
+        else if (points === 1) single.set(name, Object.assign(single.get(name) ?? [], { [r]: last }));
+      }
     }));
+    for (const name of names) single.delete(name);
+    this.#drawSingle(single);
     this.#arrange(/** @type {string[]} */ ([...names]).sort(byImportance));
     const wanted = [...this.#charts].filter(([name]) => this.#inSight.has(name));
     const whole = wanted.filter(([, c]) => c.range === undefined).map(([name]) => name);
@@ -163,6 +189,19 @@ export class Charts {
       this.#sets.set(name, sets);
       this.#charts.get(name)?.show(sets, this.#style);
     });
+  }
+
+  /** What was said once is a value, not a line. @param {Map<string, (number | null)[]>} single by run */
+  #drawSingle(single) {
+    const text = JSON.stringify([...single]);
+    if (this.#single.dataset.text === text) return;
+    this.#single.dataset.text = text;
+    fill(
+      this.#single,
+      [...single].sort(([a], [b]) => a < b ? -1 : 1).map(([name, values]) =>
+        h("div", {}, h("dt", {}, name), h("dd", {}, this.runs.map((_, r) => figure(values[r])).join(" · ")))
+      ),
+    );
   }
 
   /** @param {string[]} names */

@@ -25,8 +25,8 @@ export function score(n) {
 
 /** @param {number} n */
 export function rate(n) {
-  if (n >= 1000) return `${(n / 1000).toFixed(n >= 10_000 ? 0 : 1)}k`;
-  return n >= 10 ? n.toFixed(0) : n > 0 ? n.toFixed(1) : "0";
+  if (n >= 999.5) return `${(n / 1000).toFixed(n >= 9950 ? 0 : 1)}k`;
+  return n >= 9.95 ? n.toFixed(0) : n > 0 ? n.toFixed(1) : "0";
 }
 
 /** @param {number} n */
@@ -55,9 +55,13 @@ function pad(n) {
   return String(n).padStart(2, "0");
 }
 
-/** @param {number | null} at @param {number} now */
+/** In one unit: how old something is matters less the older it is. @param {number | null} at @param {number} now */
 export function age(at, now) {
-  return at === null ? NONE : `${duration(Math.max(0, now - at))} ago`;
+  if (at === null) return NONE;
+  const s = Math.max(0, Math.floor((now - at) / 1000));
+  if (s < 60) return `${s} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} m ago`;
+  return s < 86_400 ? `${Math.floor(s / 3600)} h ago` : `${Math.floor(s / 86_400)} d ago`;
 }
 
 /** @param {number | null} at Unix milliseconds */

@@ -35,6 +35,7 @@ export class Logs {
   #plain = h("input", { type: "checkbox", checked: true, onchange: () => this.#restart() });
   #earlier = h("button", { type: "button", onclick: () => attempt(() => this.#loadEarlier()) }, "Earlier lines");
   #search = h("input", { type: "search", placeholder: "Search the whole log", "aria-label": "Search the whole log" });
+  #empty = h("p", { class: "empty", hidden: true });
   #found = h("div", { class: "found", hidden: true });
 
   /** @param {string} runId */
@@ -77,6 +78,7 @@ export class Logs {
         h("button", { type: "submit" }, "Search"),
       ),
       this.#found,
+      this.#empty,
       this.#lines,
     );
     this.#lines.addEventListener("scroll", () => {
@@ -159,6 +161,14 @@ export class Logs {
   #describe(size) {
     this.#earlier.hidden = this.#from === 0;
     const hidden = this.#hidden > 0 ? `, ${whole(this.#hidden)} telemetry lines hidden` : "";
+    const none = this.#lines.childElementCount === 0;
+    this.#empty.hidden = !none;
+    this.#lines.hidden = none;
+    const where = this.#from > 0 ? "in the last lines" : "in this log";
+    setText(
+      this.#empty,
+      size === 0 ? `Nothing on ${this.#stream} so far.` : `There is only telemetry ${where}; it has views of its own.`,
+    );
     setText(this.#state, size === 0 ? "empty so far" : `${bytes(size)}${hidden}`);
   }
 

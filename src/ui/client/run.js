@@ -35,7 +35,15 @@ const FACTS = [
   ],
   ["Last record", (r, at) => age(r.last_record_at, at)],
   ["Backlog", (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "none"],
-  ["GPUs", (r) => r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 ? `wants ${r.gpus_requested}` : "none"],
+  [
+    "GPUs",
+    (r) =>
+      r.gpus.length > 0
+        ? r.gpus.join(", ")
+        : r.gpus_requested > 0
+        ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
+        : "none",
+  ],
   ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
   ["Queue", (r) => r.queue_position > 0 ? `#${r.queue_position}` : ""],
 ];

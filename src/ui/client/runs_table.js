@@ -34,7 +34,8 @@ const COLUMNS = [
     id: "gpus",
     label: "GPUs",
     class: "c3",
-    text: (r) => r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 ? `wants ${r.gpus_requested}` : "",
+    text: (r) =>
+      r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 && !isEnded(r) ? `wants ${r.gpus_requested}` : "",
   },
   { id: "elapsed", label: "Elapsed", class: "num c2", text: (r, now) => duration(elapsed(r, now)) },
   {
