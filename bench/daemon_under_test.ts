@@ -79,7 +79,8 @@ export class DaemonUnderTest implements AsyncDisposable {
       for (const run of ours) {
         const pid = Number(run.proxyPid);
         const found = pid > 0 ? processFigures(pid) : undefined;
-        if (found !== undefined) proxies.set(pid, found);
+        // A process that is ending has no memory any more.
+        if (found !== undefined && found.rssBytes > 0) proxies.set(pid, found);
       }
       const failed = ours.find((run) => run.state === "FAULTED" || run.state === "CANCELLED");
       if (failed !== undefined) throw new Error(`run ${failed.runId} is ${failed.state}: ${failed.reason}`);

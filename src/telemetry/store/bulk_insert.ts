@@ -1,40 +1,74 @@
-/** Rows of one table collected and inserted several to a statement: a call costs as much as a row. */
+/**
+ * Rows of one table, several to a statement: a call costs as much as a row. Parameters are anonymous, because the runtime
+ * looks numbered ones up by name, which is quadratic.
+ */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 
-const ROWS_PER_CALL = 16;
+/** Rows of a call, largest first; what is left of a batch goes through the smaller ones. */
+const TIERS = [32, 4, 1] as const;
 
 export class BulkInsert {
-  readonly #width: number;
-  readonly #many: StatementSync;
-  readonly #one: StatementSync;
+  readonly #db: DatabaseSync;
+  readonly #sql: string;
+  readonly #row: string;
+  readonly #statements = new Map<number, StatementSync>();
+  readonly width: number;
   #values: SQLInputValue[] = [];
 
   constructor(db: DatabaseSync, table: string, columns: readonly string[]) {
-    this.#width = columns.length;
-    const row = `(${columns.map(() => "?").join(",")})`;
-    const prepare = (rows: number) =>
-      db.prepare(`INSERT INTO ${table} (${columns.join(",")}) VALUES ${new Array(rows).fill(row).join(",")}`);
-    this.#many = prepare(ROWS_PER_CALL);
-    this.#one = prepare(1);
+    this.#db = db;
+    this.#sql = `INSERT INTO ${table} (${columns.join(",")}) VALUES `;
+    this.#row = `(${columns.map(() => "?").join(",")})`;
+    this.width = columns.length;
   }
 
+  /** Keeps a row until `flush` or until there are enough for a call. */
   add(...values: SQLInputValue[]): void {
     this.#values.push(...values);
-    if (this.#values.length < this.#width * ROWS_PER_CALL) return;
+    if (this.#values.length < this.width * TIERS[0]) return;
     const full = this.#values;
     this.#values = [];
-    this.#many.run(...full);
+    this.#statement(TIERS[0]).run(...full);
   }
 
   /** Inserts what is left; to be called before the commit. */
   flush(): void {
+    if (this.#values.length === 0) return;
     const rest = this.#values;
     this.#values = [];
-    for (let o = 0; o < rest.length; o += this.#width) this.#one.run(...rest.slice(o, o + this.#width));
+    let o = 0;
+    this.fill(rest.length / this.width, (args, at) => {
+      for (let c = 0; c < this.width; c++) args[at++] = rest[o++]!;
+      return at;
+    });
   }
 
   /** Forgets what is left, after a failed transaction. */
   clear(): void {
     this.#values = [];
+  }
+
+  /** Inserts `n` rows at once. @param bind writes row `i` into `args` from `at` on and gives where the next begins */
+  fill(n: number, bind: (args: SQLInputValue[], at: number, i: number) => number): void {
+    let i = 0;
+    for (const rows of TIERS) {
+      if (n - i < rows) continue;
+      const statement = this.#statement(rows);
+      const args: SQLInputValue[] = new Array(rows * this.width);
+      for (; n - i >= rows; i += rows) {
+        let at = 0;
+        for (let j = i; j < i + rows; j++) at = bind(args, at, j);
+        statement.run(...args);
+      }
+    }
+  }
+
+  #statement(rows: number): StatementSync {
+    let statement = this.#statements.get(rows);
+    if (statement === undefined) {
+      statement = this.#db.prepare(this.#sql + new Array(rows).fill(this.#row).join(","));
+      this.#statements.set(rows, statement);
+    }
+    return statement;
   }
 }

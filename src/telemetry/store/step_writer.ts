@@ -1,12 +1,11 @@
 /**
- * The hot path: columns into the steps table. Calling a statement costs as much as storing a row, so sixteen rows go into
- * one call; columns that have only defaults in a batch are not bound at all, by a statement for that set of columns.
- * (Parameters are anonymous: the runtime looks numbered ones up by name, which is quadratic.)
+ * The hot path: columns into the steps table. Nearly all its time is SQLite's, so what counts is to bind little: columns
+ * that have only defaults in a batch are left out, by a statement for that set of columns.
  */
-import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import { BulkInsert } from "./bulk_insert.ts";
 import type { CleanSteps } from "./columns.ts";
 
-const ROWS_PER_CALL = 16;
 /** Sets of columns whose statements are kept; a worker has one or two. */
 const MAX_STATEMENTS = 24;
 
@@ -26,13 +25,8 @@ const OPTIONAL = [
   ["episodeSeed", "episode_seed"],
 ] as const satisfies readonly (readonly [keyof CleanSteps, string])[];
 
-interface Statements {
-  many: StatementSync;
-  one: StatementSync;
-}
-
 export class StepWriter {
-  #statements = new Map<number, Statements>();
+  #inserts = new Map<number, BulkInsert>();
 
   constructor(private readonly db: DatabaseSync) {}
 
@@ -47,47 +41,35 @@ export class StepWriter {
       mask |= 1 << c;
       columns.push(key === "reward" && steps.hasNaN ? withoutNaN(steps.reward!) : column);
     }
-    const { many, one } = this.#for(mask);
-    const { tsNs, n } = steps;
+    const { tsNs } = steps;
     const width = columns.length;
-    const bind = (args: SQLInputValue[], o: number, i: number): number => {
-      args[o++] = runKey;
-      args[o++] = first + i;
-      args[o++] = attempt;
-      args[o++] = tsNs[i]!;
-      args[o++] = typeof sources === "number" ? sources : sources[i]!;
+    // Bound as a number: text would be converted in every row. Often all rows of a batch have one time.
+    let timeText = "";
+    let time = 0n;
+    this.#for(mask).fill(steps.n, (args, at, i) => {
+      if (tsNs[i] !== timeText) time = BigInt(timeText = tsNs[i]!);
+      args[at++] = runKey;
+      args[at++] = first + i;
+      args[at++] = attempt;
+      args[at++] = time;
+      args[at++] = typeof sources === "number" ? sources : sources[i]!;
       for (let c = 0; c < width; c++) {
         const value = columns[c]![i]!;
-        args[o++] = value === "" ? null : value;
+        args[at++] = value === "" ? null : value;
       }
-      return o;
-    };
-    let i = 0;
-    const args: SQLInputValue[] = new Array(ROWS_PER_CALL * (5 + width));
-    for (; i + ROWS_PER_CALL <= n; i += ROWS_PER_CALL) {
-      let o = 0;
-      for (let j = i; j < i + ROWS_PER_CALL; j++) o = bind(args, o, j);
-      many.run(...args);
-    }
-    const rest: SQLInputValue[] = new Array(5 + width);
-    for (; i < n; i++) {
-      bind(rest, 0, i);
-      one.run(...rest);
-    }
+      return at;
+    });
   }
 
-  #for(mask: number): Statements {
-    const known = this.#statements.get(mask);
-    if (known !== undefined) return known;
-    const names = ["run_key", "seq", "attempt", "ts_ns", "source"];
-    for (let c = 0; c < OPTIONAL.length; c++) if (mask & (1 << c)) names.push(OPTIONAL[c]![1]);
-    const row = `(${names.map(() => "?").join(",")})`;
-    const prepare = (rows: number) =>
-      this.db.prepare(`INSERT INTO steps (${names.join(",")}) VALUES ${new Array(rows).fill(row).join(",")}`);
-    const made = { many: prepare(ROWS_PER_CALL), one: prepare(1) };
-    if (this.#statements.size >= MAX_STATEMENTS) this.#statements.delete(this.#statements.keys().next().value!);
-    this.#statements.set(mask, made);
-    return made;
+  #for(mask: number): BulkInsert {
+    let insert = this.#inserts.get(mask);
+    if (insert === undefined) {
+      const names = OPTIONAL.filter((_, c) => mask & (1 << c)).map(([, name]) => name);
+      insert = new BulkInsert(this.db, "steps", ["run_key", "seq", "attempt", "ts_ns", "source", ...names]);
+      if (this.#inserts.size >= MAX_STATEMENTS) this.#inserts.delete(this.#inserts.keys().next().value!);
+      this.#inserts.set(mask, insert);
+    }
+    return insert;
   }
 }
 
