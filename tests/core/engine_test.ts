@@ -255,3 +255,68 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   assert.equal(f.telemetry.head(runId, "steps"), 0);
   assert.deepEqual(filesIn(f.layout.configs), []);
 });
+
+Deno.test("limits: a proxy that never registers ends the run with its reason", async () => {
+  await using f = EngineFixture.start({ handshakeTimeoutSeconds: 0.1 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const row = await f.state(runId, "FAULTED");
+  assert.equal(row.reason, "handshake_timeout");
+  assert.match(row.hint!, /proxy\.log/);
+});
+
+Deno.test("limits: a run that gives no sign of life is stopped", async () => {
+  await using f = EngineFixture.start({ heartbeatTimeoutSeconds: 0.1 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(1);
+  await until(() => proxy.stops.length > 0, { what: "the proxy to be told to stop" });
+  proxy.exit({ code: null, signal: "SIGKILL" });
+  assert.equal((await f.state(runId, "FAULTED")).reason, "heartbeat_timeout");
+});
+
+Deno.test("strict telemetry: a record that breaks the schema faults the run", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command, metadata: { telemetry: { strict: true } } }));
+  const proxy = await f.connect(runId);
+  proxy.batch({ steps: { n: 1 }, violations: { "step: reward must be number": 1 } });
+  assert.equal(proxy.stops.length, 1);
+  proxy.exit({ code: null, signal: "SIGTERM" });
+  assert.equal((await f.state(runId, "FAULTED")).reason, "telemetry_schema: step: reward must be number");
+});
+
+Deno.test("a restarted daemon: what an earlier one stored and did not note is noted, once", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.event("checkpoint_saved", { path: "/c/1" });
+  // What a crash between the two commits leaves: stored telemetry without its event.
+  f.telemetry.ingest(runId, 1, {
+    from: proxy.position,
+    to: proxy.position + 1,
+    steps: { n: 0 },
+    episodes: [],
+    events: [{ kind: "checkpoint_saved", dataJson: '{"path":"/c/2"}', tsNs: "" }],
+    otherLines: 0,
+    malformedLines: 0,
+    violations: {},
+  });
+  await f.engine.close();
+  await using next = f.successor();
+  const later = await next.connect(runId);
+  assert.equal(later.position, 101);
+  assert.deepEqual(next.eventKinds(runId), ["queued", "started", "checkpoint_saved", "checkpoint_saved"]);
+});
+
+Deno.test("a restarted daemon: cancellations and faults that were asked for are carried on", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const first = await f.connect(runId);
+  first.steps(1);
+  f.engine.cancel(runId);
+  await f.engine.close();
+  await using next = f.successor();
+  const proxy = await next.connect(runId);
+  await until(() => proxy.stops.length === 1, { what: "the proxy to be told to stop" });
+  proxy.exit({ code: null, signal: "SIGTERM" });
+  await next.state(runId, "CANCELLED");
+});

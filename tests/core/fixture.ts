@@ -90,14 +90,17 @@ export class EngineFixture implements AsyncDisposable {
   readonly layout: Layout;
   readonly registry: Registry;
   readonly telemetry: TelemetryStore;
-  readonly proxies = new StandIns();
+  readonly proxies: StandIns;
   readonly engine: Engine;
+  readonly #before: EngineFixture | undefined;
 
-  private constructor(options: Partial<EngineOptions>, gpus: number) {
-    this.layout = new Layout(Deno.makeTempDirSync({ prefix: "mosaic-engine-" }));
+  private constructor(options: Partial<EngineOptions>, gpus: number, before?: EngineFixture) {
+    this.#before = before;
+    this.layout = before?.layout ?? new Layout(Deno.makeTempDirSync({ prefix: "mosaic-engine-" }));
     for (const directory of this.layout.directories()) Deno.mkdirSync(directory, { recursive: true });
-    this.registry = Registry.open(this.layout.registryDb);
-    this.telemetry = TelemetryStore.open(this.layout.telemetryDb);
+    this.registry = before?.registry ?? Registry.open(this.layout.registryDb);
+    this.telemetry = before?.telemetry ?? TelemetryStore.open(this.layout.telemetryDb);
+    this.proxies = before?.proxies ?? new StandIns();
     this.engine = new Engine({
       registry: this.registry,
       telemetry: this.telemetry,
@@ -123,6 +126,11 @@ export class EngineFixture implements AsyncDisposable {
   static start(options: Partial<EngineOptions> & { gpuCount?: number } = {}): EngineFixture {
     const { gpuCount = 0, ...rest } = options;
     return new EngineFixture(rest, gpuCount);
+  }
+
+  /** The engine of the next daemon, on the same databases; this one must be closed. */
+  successor(): EngineFixture {
+    return new EngineFixture({}, 0, this);
   }
 
   row(runId: string): RunRow {
@@ -161,6 +169,7 @@ export class EngineFixture implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.engine.close();
+    if (this.#before !== undefined) return;
     await this.proxies.end();
     this.telemetry.close();
     this.registry.close();
