@@ -30,7 +30,12 @@ export class GroupStop {
     this.#told = undefined;
   }
 
-  /** Milliseconds since the group was found gone; undefined while any of it lives. */
+  /** Another proxy has connected: its time to report begins now. */
+  proxyConnected(): void {
+    this.#goneAt = undefined;
+  }
+
+  /** Milliseconds since the group was found gone (and its proxy had connected); undefined while any of it lives. */
   goneFor(now: number): number | undefined {
     return this.#goneAt === undefined ? undefined : now - this.#goneAt;
   }

@@ -25,7 +25,7 @@ import { type Verdict, verdictOf } from "./verdict.ts";
 import { failureText, isNoted, notedData, saidFailed } from "./worker_events.ts";
 
 /** How long a connected proxy may take to report the exit of a group that is gone. */
-const REPORT_MS = 10_000;
+const REPORT_MS = 30_000;
 /** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
 const SAMPLE_INTERVAL_MS = 10_000;
 
@@ -131,6 +131,7 @@ export class SupervisedRun {
     this.#link = link;
     this.#session = new Session(this, this.#supervision);
     this.keeper.connected(hello.proxy);
+    this.#stop?.proxyConnected();
     this.clock.signOfLife(performance.now());
     log.info(
       { run_id: this.runId, attempt: this.attempt, proxy: hello.proxy.pid, worker: worker?.pid },

@@ -6,5 +6,7 @@ export function selfCommand(): string[] {
   const portable = Deno.env.get("MOSAIC_EXECUTABLE");
   if (portable !== undefined && portable !== "") return [portable];
   if (Deno.build.standalone) return [Deno.execPath()];
-  return [Deno.execPath(), "run", "-A", "--no-prompt", Deno.mainModule];
+  // The packages are there, since this process uses them: looking after them again (under a lock that all share) is half of
+  // the start-up time.
+  return [Deno.execPath(), "run", "-A", "--no-prompt", "--node-modules-dir=manual", Deno.mainModule];
 }

@@ -2,6 +2,7 @@
 import { processRef } from "../../src/process/identity.ts";
 import { readTextIfThere } from "../../src/process/files.ts";
 import { signalProcess } from "../../src/process/signals.ts";
+import { MosaicClient } from "../../src/client/client.ts";
 import { Layout } from "../../src/layout.ts";
 import type { ProcessRef } from "../../src/registry/types.ts";
 import { killProcessesOf } from "./processes.ts";
@@ -31,6 +32,9 @@ export class TestDaemon implements AsyncDisposable {
   #process: ProcessRef | undefined;
   #address = "";
   #http = "";
+  #client: MosaicClient | undefined;
+  #ending = false;
+  #died: Deno.CommandStatus | undefined;
 
   private constructor(options: TestDaemonOptions) {
     this.#options = options;
@@ -59,8 +63,16 @@ export class TestDaemon implements AsyncDisposable {
   get http(): string {
     return this.#http;
   }
+  /** A client of this daemon; a new one after each start. */
+  get client(): MosaicClient {
+    return this.#client ??= new MosaicClient(this.#address);
+  }
   get pid(): number {
     return this.#process!.pid;
+  }
+  /** How it ended, when nobody here ended it; undefined while it lives. */
+  get died(): Deno.CommandStatus | undefined {
+    return this.#died;
   }
   /** What the daemon printed, for messages. */
   output(): string {
@@ -69,6 +81,8 @@ export class TestDaemon implements AsyncDisposable {
 
   /** Ends it as a crash does. */
   async kill9(): Promise<void> {
+    this.#closeClient();
+    this.#ending = true;
     if (this.#child === undefined) return;
     if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
     await this.#child.status;
@@ -77,6 +91,8 @@ export class TestDaemon implements AsyncDisposable {
 
   /** Ends it in order (SIGTERM), runs living on. @returns its exit code */
   async stop(): Promise<number> {
+    this.#closeClient();
+    this.#ending = true;
     if (this.#child === undefined) return 0;
     const child = this.#child;
     if (this.#process !== undefined) signalProcess(this.#process, "SIGTERM");
@@ -101,6 +117,7 @@ export class TestDaemon implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const given = this.#options.args ?? [];
+    this.#ending = false;
     const fixed = this.#address !== "";
     // Fixed ports below the ephemeral range, so that a restart finds them free again.
     for (let attempt = 0;; attempt++) {
@@ -122,15 +139,27 @@ export class TestDaemon implements AsyncDisposable {
       }).spawn();
       this.#process = processRef(this.#child.pid);
       const ended = await this.#answersOrEnds(this.#child);
-      if (ended === undefined) return;
+      if (ended === undefined) {
+        const child = this.#child;
+        child.status.then((status) => {
+          if (this.#child === child && !this.#ending) this.#died = status;
+        });
+        return;
+      }
       this.#child = undefined;
       if (ended === ADDRESS_TAKEN && !fixed && attempt < 10) continue;
       throw new Error(`the daemon exited with ${ended}:\n${this.output()}`);
     }
   }
 
+  #closeClient(): void {
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
   #program(): string[] {
-    return this.#options.program ?? [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", MAIN];
+    return this.#options.program ??
+      [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
   }
 
   /** Undefined once daemon.json of this very process is there; the exit code if it ends before. */

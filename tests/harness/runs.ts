@@ -1,0 +1,54 @@
+/** What tests ask a daemon about runs. */
+import { MosaicError } from "../../src/errors.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import type { TestDaemon } from "./daemon.ts";
+import { until } from "./wait.ts";
+
+export async function submit(daemon: TestDaemon, configJson: string): Promise<string> {
+  return (await daemon.client.unary(TrainerService.method.submitRun, { configJson })).runId;
+}
+
+export function getRun(daemon: TestDaemon, run: string): Promise<Run> {
+  return daemon.client.unary(Mosaic.method.getRun, { run });
+}
+
+/** Waits until the run is in one of the states. A daemon that is just being restarted is waited for too. */
+export async function untilState(daemon: TestDaemon, run: string, ...states: string[]): Promise<Run> {
+  let last: Run | undefined;
+  return await until(async () => {
+    try {
+      last = await getRun(daemon, run);
+    } catch (error) {
+      if (daemon.died !== undefined) {
+        throw new Error(`the daemon died: ${JSON.stringify(daemon.died)}\n${daemon.output()}`);
+      }
+      if (error instanceof MosaicError && error.code === "unavailable") return undefined;
+      throw error;
+    }
+    if (states.includes(last.state)) return last;
+    // An ended run becomes nothing else by itself.
+    if (last.outcome !== "") throw new Error(`${run} is ${last.state} (${last.reason}), not ${states.join(" or ")}`);
+    return undefined;
+  }, {
+    what: `${run} to be ${states.join(" or ")}`,
+    state: () => ({ state: last?.state, reason: last?.reason, daemon: daemon.output().slice(-3000) }),
+  });
+}
+
+export interface StepLine {
+  seq: number;
+  step_index: number;
+  episode_index: number;
+  attempt: number;
+}
+
+/** All steps stored so far, as `mosaic steps -o jsonl` prints them. */
+export async function steps(daemon: TestDaemon, run: string): Promise<StepLine[]> {
+  const lines: StepLine[] = [];
+  const stream = daemon.client.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" });
+  for await (const { jsonl } of stream) {
+    for (const line of new TextDecoder().decode(jsonl).split("\n")) if (line !== "") lines.push(JSON.parse(line));
+  }
+  return lines;
+}
