@@ -189,6 +189,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/token.ts"),
   },
   {
+    name: "demo",
+    group: "Host",
+    summary: "see it work: a daemon and two runs that learn, in 20 seconds",
+    load: () => import("./verbs/demo.ts"),
+  },
+  {
     name: "demo-worker",
     group: "Parts",
     summary: "the demo's worker: learns CartPole and prints telemetry",

@@ -114,7 +114,8 @@ export class Training {
         observation = result.state;
         ended = terminated || truncated;
         if (!ended) continue;
-        const rate = learningRate * (1 - (1 - FINAL_RATE) * (this.#episode / episodes));
+        const progress = Math.max(this.#episode / episodes, maxSteps === 0 ? 0 : this.#totalSteps / maxSteps);
+        const rate = learningRate * (1 - (1 - FINAL_RATE) * progress);
         const stats = this.#agent.learn(truncated ? observation : undefined, rate);
         this.#recentRewards.push(totalReward);
         if (this.#recentRewards.length > 100) this.#recentRewards.shift();

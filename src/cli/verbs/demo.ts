@@ -1,0 +1,39 @@
+/** `mosaic demo` */
+import type { Command } from "commander";
+import { runDemo } from "../../demo/demo.ts";
+import { DEMO_DEFAULTS } from "../../demo/demo_runs.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { decimal, wholeNumber } from "../flags.ts";
+import { interruptible } from "../interrupt.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Shows mosaic at work: starts a daemon on free ports with a state directory of its own, trains two agents on " +
+        "CartPole under it, and shows their progress. Takes about 20 seconds and leaves nothing running.",
+    )
+    .option("--keep", "leave the daemon up, and say how to stop it")
+    .option("--steps <n>", `steps of each run (default: ${DEMO_DEFAULTS.steps})`, wholeNumber(1))
+    .option("--step-delay-ms <ms>", `least time per step (default: ${DEMO_DEFAULTS.stepDelayMs})`, decimal(0))
+    .option("--state-dir <dir>", "its state directory (default: a temporary one)")
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic demo", "see it work"],
+          ["mosaic demo --keep", "and look around afterwards: status page, mosaic list, mosaic plot …"],
+        ],
+        exits: "0 both runs succeeded\n1 something failed\n130 interrupted; nothing is left running",
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      result.code = await interruptible(context, "the demo is taken down", (signal) =>
+        runDemo(context, {
+          keep: flags["keep"] === true,
+          steps: Number(flags["steps"] ?? DEMO_DEFAULTS.steps),
+          stepDelayMs: Number(flags["stepDelayMs"] ?? DEMO_DEFAULTS.stepDelayMs),
+          stateDir: flags["stateDir"] as string | undefined,
+        }, signal));
+    });
+}
