@@ -13,7 +13,7 @@ export const DEMO_RUNS: readonly DemoRunSpec[] = [
 ];
 
 /** Together with the start about 20 s. */
-export const DEMO_DEFAULTS = { steps: 60_000, stepDelayMs: 0.25 };
+export const DEMO_DEFAULTS = { steps: 50_000, stepDelayMs: 0.25 };
 
 /** A config as anybody would write it: the worker's own settings are its `config`, which mosaic hands on as a file. */
 export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelayMs: number }): Record<string, unknown> {

@@ -8,7 +8,7 @@ import { controlArguments, forEachRun } from "./control.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command.description(
     "Holds runs. A worker that supports it is asked on its standard input and acknowledges; any other is stopped as a " +
-      "process group (SIGSTOP). A held run keeps its GPUs; the time does not count towards heartbeat and stall limits.",
+      "process group (SIGSTOP). A held run keeps its GPUs; the time does not count towards heartbeat and stall limits. Answers at once; a run is PAUSED when its worker is held.",
   );
   controlArguments(command)
     .addHelpText("after", manual({ examples: [["mosaic pause @last", "hold the newest run"]] }))
@@ -18,7 +18,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         refs,
         flags,
         (link, run) => link.unary(Mosaic.method.pauseRun, { run }),
-        (run) => run.state,
+        (run) => run.outcome !== "" || run.state === "PAUSED" ? run.state : "is being paused",
       );
     });
 }

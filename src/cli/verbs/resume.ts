@@ -23,7 +23,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         refs,
         flags,
         (link, run) => link.unary(Mosaic.method.resumeRun, { run }),
-        (run) => run.state,
+        (run) => run.state === "PAUSED" ? "is being resumed" : run.state,
       );
     });
 }

@@ -1,0 +1,176 @@
+/** The verbs against a real daemon, its proxies and workers. One daemon for the whole file. */
+import { strict as assert } from "node:assert";
+import { runCli } from "../../src/cli/cli.ts";
+import { connect } from "../../src/client/client.ts";
+import { processRef } from "../../src/process/identity.ts";
+import { signalProcess } from "../../src/process/signals.ts";
+import { configOf, countingWorker } from "../harness/configs.ts";
+import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+import { fakeWorld } from "./fakes.ts";
+
+let daemon: TestDaemon;
+Deno.test.beforeAll(async () => void (daemon = await TestDaemon.start()));
+Deno.test.afterAll(() => daemon[Symbol.asyncDispose]());
+
+async function mosaic(args: string[], input = "") {
+  const world = fakeWorld({}, {
+    connect: () => Promise.resolve(connect({ target: daemon.address })),
+    readInput: () => Promise.resolve(input),
+    now: () => Date.now(),
+    env: (name) => Deno.env.get(name),
+  });
+  const code = await runCli(args, world);
+  return { code, out: world.stdout(), err: world.stderr() };
+}
+
+/** As `mosaic`, and it must succeed. */
+async function ok(args: string[], input = ""): Promise<string> {
+  const { code, out, err } = await mosaic(args, input);
+  assert.equal(code, 0, `mosaic ${args.join(" ")}: ${err}`);
+  return out;
+}
+
+async function submitted(config: Parameters<typeof configOf>[0]): Promise<string> {
+  const out = await ok(["submit", "-"], configOf(config));
+  assert.match(out, /^[0-9A-HJKMNP-TV-Z]{26}\n$/);
+  return out.trim();
+}
+
+/** A worker that says one step and then nothing, until it is ended. */
+const SILENT = ["/bin/sh", "-c", `echo '{"event_type":"step","episode":0,"step_index":0,"reward":1}'; exec sleep 600`];
+
+async function state(run: string): Promise<string> {
+  return JSON.parse(await ok(["show", run, "-o", "json"])).state;
+}
+
+Deno.test("a run from submit to delete, by every verb that looks at it", async () => {
+  const run = await submitted({ name: "whole", command: countingWorker({ steps: 30 }) });
+  assert.equal(await ok(["wait", run]), `${run}  TERMINATED\n`);
+
+  const shown = JSON.parse(await ok(["show", "whole", "-o", "json"]));
+  assert.deepEqual([shown.run_id, shown.outcome, shown.exit_code], [run, "succeeded", 0]);
+  assert.equal(shown.telemetry.steps, 30);
+  assert.deepEqual(shown.transitions.map((t: { to: string }) => t.to), [
+    "INIT",
+    "HANDSHAKE",
+    "READY",
+    "EXECUTING",
+    "TERMINATED",
+  ]);
+  assert.match(await ok(["show", "@last"]), /^whole {2}TERMINATED\n/);
+  assert.equal(JSON.parse(await ok(["show", run, "--config"])).run_name, "whole");
+
+  const listed = JSON.parse(await ok(["list", "-n", "whole", "-o", "json"]));
+  assert.deepEqual(listed.map((r: { run_id: string }) => r.run_id), [run]);
+  assert.match(await ok(["list", "--state", "ended"]), new RegExp(`^${run.slice(0, 10)}`, "m"));
+
+  const steps = (await ok(["steps", run, "-o", "jsonl"])).trimEnd().split("\n").map((l) => JSON.parse(l));
+  assert.deepEqual(steps.map((s) => s.seq), Array.from({ length: 30 }, (_, i) => i + 1));
+  assert.equal((await ok(["steps", run, "-o", "jsonl", "--since", "28"])).trimEnd().split("\n").length, 2);
+  assert.equal((await ok(["steps", run, "-f", "-o", "jsonl"])).trimEnd().split("\n").length, 30);
+  assert.match(await ok(["steps", run]), /^SEQ +EPISODE +STEP/);
+  assert.equal(JSON.parse(await ok(["episodes", run, "-o", "json"])).length, 1);
+  assert.match(await ok(["logs", run, "--tail", "1"]), /^\{.*\}\n$/);
+  assert.equal(await ok(["logs", run, "--stderr"]), "");
+  assert.match(await ok(["events", run]), /READY → EXECUTING/);
+  assert.match(await ok(["watch", run]), /EXECUTING → TERMINATED/);
+  assert.match(await ok(["metrics", run]), /^episode_reward /m);
+  assert.match(await ok(["plot", run, "reward"]), /^whole {2}reward\n/);
+
+  const dir = await Deno.makeTempDir();
+  try {
+    await ok(["export", run, "--format", "parquet", "--out", dir]);
+    assert.equal(JSON.parse(Deno.readTextFileSync(`${dir}/run.json`)).run_id, run);
+    assert.equal(
+      await ok(["export", run, "--format", "jsonl", "-k", "steps", "--out", "-"]),
+      await ok(["steps", run, "-o", "jsonl"]),
+    );
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+
+  const again = await submitted({ name: "whole-2", command: countingWorker({ steps: 3 }) });
+  await ok(["wait", again]);
+  assert.match(await ok(["compare", run, again]), /^run_name +whole +whole-2$/m);
+  assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}deleted, .* freed\n${again} {2}deleted`));
+  assert.equal((await mosaic(["show", run])).code, 4);
+});
+
+Deno.test("run --follow: events until the end, and the exit code of the outcome", async () => {
+  const good = await mosaic(["run", "--follow", "--name", "good", "--", ...countingWorker({ steps: 2 })]);
+  assert.equal(good.code, 0, good.err);
+  assert.match(good.out, /^[0-9A-Z]{26}\n[^]*EXECUTING → TERMINATED/);
+  const bad = await mosaic(["run", "--follow", "--", "sh", "-c", "echo broken >&2; exit 7"]);
+  assert.equal(bad.code, 1, bad.err);
+  assert.match(bad.out, /FAULTED: exit_code_7/);
+  assert.match(await ok(["show", "@last"]), /broken/);
+  assert.equal((await mosaic(["wait", "@last"])).code, 1);
+});
+
+Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
+  const run = await submitted({ command: SILENT });
+  await until(async () => await state(run) === "EXECUTING", { what: "the run to be EXECUTING" });
+  assert.match(await ok(["pause", run]), new RegExp(`^${run} {2}(PAUSED|is being paused)\n$`));
+  await until(async () => await state(run) === "PAUSED", { what: "the run to be PAUSED" });
+  assert.equal((await mosaic(["delete", run])).code, 6);
+  await ok(["resume", run]);
+  await until(async () => await state(run) === "EXECUTING", { what: "the run to go on" });
+  assert.equal(await ok(["throttle", run, "--hz", "50"]), `${run}  is held to 50 steps/s\n`);
+  assert.equal(JSON.parse(await ok(["show", run, "-o", "json"])).max_rate_hz, 50);
+  await ok(["reset", run]);
+  await until(async () => JSON.parse(await ok(["show", run, "-o", "json"])).attempt === 2, { what: "attempt 2" });
+  await until(async () => await state(run) === "EXECUTING", { what: "the second attempt to be EXECUTING" });
+  await ok(["cancel", run, "--wait"]);
+  assert.equal(await state(run), "CANCELLED");
+  assert.equal((await mosaic(["wait", run])).code, 5);
+  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}INIT, attempt 3\n$`));
+  await ok(["cancel", run, "--wait"]);
+});
+
+Deno.test("a wrong config, an unknown run and an unreachable daemon have exit codes of their own", async () => {
+  const wrong = await mosaic(["submit", "-"], `{"run_name":""}`);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.err, /run_name must be/);
+  const unknown = await mosaic(["show", "no-such-run"]);
+  assert.equal(unknown.code, 4);
+  assert.match(await ok(["status"]), new RegExp(`^listens on +${daemon.address}$`, "m"));
+  assert.equal(JSON.parse(await ok(["status", "-o", "json"])).pid, daemon.pid);
+});
+
+const PROGRAM = [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", MAIN];
+
+Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves the run alone", async () => {
+  const run = await submitted({ command: countingWorker({ steps: 3000 }) });
+  await ok(["wait", run]);
+  // 3000 records are more than a pipe holds: the program is still writing when head has gone.
+  const piped = await new Deno.Command("/bin/sh", {
+    args: [
+      ...["-c", '{ "$@"; echo "exit $?" >&2; } | head -1', "sh"],
+      ...[...PROGRAM, "steps", run, "-o", "jsonl", "--target", daemon.address],
+    ],
+  }).output();
+  assert.equal(new TextDecoder().decode(piped.stderr), "exit 0\n");
+  assert.match(new TextDecoder().decode(piped.stdout), /^\{"seq":1,.*\}\n$/);
+
+  const live = await submitted({ command: SILENT });
+  await using _ended = { [Symbol.asyncDispose]: () => ok(["cancel", live, "--wait"]).then(() => {}) };
+  const follower = new Deno.Command(PROGRAM[0]!, {
+    args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.address],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const reader = follower.stdout.getReader();
+  const decoder = new TextDecoder();
+  for (let said = ""; !said.includes("EXECUTING");) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, "the follower ended before the run was EXECUTING");
+    said += decoder.decode(value, { stream: true });
+  }
+  signalProcess(processRef(follower.pid)!, "SIGINT");
+  assert.equal((await follower.status).code, 130);
+  await reader.cancel();
+  await follower.stderr.cancel();
+  assert.equal(await state(live), "EXECUTING");
+});
