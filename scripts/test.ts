@@ -13,7 +13,7 @@
  * MOSAIC_TEST_JOBS=N sets how many files run at once.
  */
 const root = new URL("..", import.meta.url).pathname;
-const FILE_TIMEOUT_MS = 300_000;
+const FILE_TIMEOUT_MS = 600_000;
 const jobs = Number(Deno.env.get("MOSAIC_TEST_JOBS") ?? "2");
 
 interface Result {
