@@ -9,7 +9,7 @@ import { runLine } from "./shapes.ts";
 
 export const PAGE_LIMIT = 1000;
 /** How many runs an order other than "created" looks at: the newest ones. Bounded, because it is done in one go. */
-export const SORTED_LIMIT = 5000;
+export const SORTED_LIMIT = 2000;
 
 type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
 import { FakeCore } from "./fake_core.ts";
+import { events, type Received } from "./received.ts";
 
 const BASE = "http://127.0.0.1:8055";
 
@@ -34,39 +35,6 @@ function change(path: string, token: string, body: unknown = {}, headers: Record
     headers: { "content-type": "application/json", "x-mosaic-token": token, origin: BASE, ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
-}
-
-interface Received {
-  event: string;
-  id: string | undefined;
-  // deno-lint-ignore no-explicit-any
-  data: any;
-}
-
-/** Reads server-sent events until one satisfies `done`, and closes the stream. */
-async function events(response: Response, done: (e: Received) => boolean): Promise<Received[]> {
-  assert.equal(response.headers.get("content-type"), "text/event-stream");
-  const received: Received[] = [];
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  try {
-    while (true) {
-      const { value, done: ended } = await reader.read();
-      if (ended) return received;
-      text += value;
-      for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
-        const lines = new Map(
-          text.slice(0, end).split("\n").map((l) => [l.slice(0, l.indexOf(":")), l.slice(l.indexOf(":") + 2)]),
-        );
-        text = text.slice(end + 2);
-        const event = { event: lines.get("event")!, id: lines.get("id"), data: JSON.parse(lines.get("data")!) };
-        received.push(event);
-        if (done(event)) return received;
-      }
-    }
-  } finally {
-    await reader.cancel();
-  }
 }
 
 Deno.test(

@@ -1,0 +1,58 @@
+/** The page of a real daemon with a real worker: what it shows, across the daemon's death, and what it changes. */
+import assert from "node:assert/strict";
+import { MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { configOf, countingWorker } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+import { events } from "./received.ts";
+
+const STEPS = 300;
+
+Deno.test("page of a daemon: records go on without a gap after the daemon died, and actions reach the run", async () => {
+  await using daemon = await TestDaemon.start();
+  const page = async (path: string, init?: RequestInit) => await fetch(`http://${daemon.http}${path}`, init);
+  const json = async (path: string) => await (await page(path)).json();
+  const submit = async (name: string, everySeconds: number) => {
+    const configJson = configOf({ name, command: countingWorker({ steps: STEPS, everySeconds }) });
+    const client = new MosaicClient(daemon.address);
+    try {
+      return (await client.unary(TrainerService.method.submitRun, { configJson }, { deadlineMs: 60_000 })).runId;
+    } finally {
+      client.close();
+    }
+  };
+  const runId = await submit("counts", 0.02);
+  const stream = `/api/runs/${runId}/steps/live`;
+  const first = (await events(await page(stream), (e) => Number(e.id ?? 0) >= 20)).filter((e) => e.event === "steps");
+  const oldToken = (await json("/api/session")).token;
+  await daemon.restart();
+  const rest = await events(
+    await page(stream, { headers: { "last-event-id": first.at(-1)!.id! } }),
+    (e) => Number(e.id ?? 0) >= STEPS,
+  );
+  const seqs = [...first, ...rest.filter((e) => e.event === "steps")].flatMap((e) =>
+    e.data.map((s: { seq: number }) => s.seq)
+  );
+  assert.deepEqual(seqs, Array.from({ length: STEPS }, (_, i) => i + 1));
+  await until(async () => (await json(`/api/runs/${runId}`)).state === "TERMINATED", { what: "the run to end" });
+  const { series } = await json(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=10`);
+  assert.deepEqual(series[0].mean, [STEPS]);
+  assert.equal(series[1].count.reduce((a: number, b: number) => a + b, 0), STEPS);
+  assert.match((await json(`/api/runs/${runId}/logs/stdout?from=0`)).text, /"step_index":0,/);
+
+  const slow = await submit("slow", 30);
+  const cancel = (token: string) =>
+    page(`/api/runs/${slow}/cancel`, { method: "POST", headers: { "x-mosaic-token": token } });
+  const refused = await cancel(oldToken);
+  assert.equal(refused.status, 403);
+  await refused.body?.cancel();
+  const done = await cancel((await json("/api/session")).token);
+  assert.equal(done.status, 200);
+  await done.body?.cancel();
+  await until(async () => (await json(`/api/runs/${slow}`)).state === "CANCELLED", {
+    what: "the run to be cancelled",
+  });
+  const listed = await json("/api/runs?state=cancelled");
+  assert.deepEqual(listed.runs.map((r: { run_id: string }) => r.run_id), [slow]);
+});
