@@ -1,6 +1,7 @@
 /** Opens the daemon's two databases, and says in words why one cannot be used. */
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Layout } from "../layout.ts";
+import type { Logger } from "../log.ts";
 import { Registry } from "../registry/registry.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -9,10 +10,12 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 export function openStores(
   layout: Layout,
   durability: "normal" | "full",
+  log: Logger,
 ): { registry: Registry; telemetry: TelemetryStore } {
   const registry = opened(() => Registry.open(layout.registryDb, { durability }));
   try {
-    return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, { durability })) };
+    const checkpoints = { warn: (message: string) => log.warn(message) };
+    return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, { durability, checkpoints })) };
   } catch (error) {
     registry.close();
     throw error;

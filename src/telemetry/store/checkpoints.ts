@@ -1,6 +1,6 @@
 /**
  * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with a connection of its
- * own: first PASSIVE (copies nearly everything while the daemon goes on writing), then TRUNCATE (the small rest, holding
+ * own: first PASSIVE, again until little is left (the daemon goes on writing meanwhile), then TRUNCATE (the rest, holding
  * the write lock for that moment). Where no thread can be had, checkpoints run inline.
  */
 import type { DatabaseSync } from "node:sqlite";
@@ -33,7 +33,13 @@ async function checkpointWorker(): Promise<void> {
         // Short: while it waits for readers it holds the write lock.
         db.exec("PRAGMA busy_timeout = 100; PRAGMA synchronous = NORMAL");
       }
-      db.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      // Passes without a lock, until little is left to do with it held.
+      const passive = db.prepare("PRAGMA wal_checkpoint(PASSIVE)");
+      for (let pass = 0, before = 0; pass < 4; pass++) {
+        const { log } = passive.get() as { log: number };
+        if (log - before < 100) break;
+        before = log;
+      }
       const { busy } = db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
       scope.postMessage({ busy });
     } catch (error) {
