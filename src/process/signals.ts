@@ -1,4 +1,5 @@
 /** The one way in which mosaic signals a process or a group. */
+import { kill } from "node:process";
 import type { ProcessRef } from "../registry/types.ts";
 import { groupMembers, isAlive } from "./identity.ts";
 
@@ -27,7 +28,19 @@ export function signalGroup(leader: ProcessRef, signal: Signal): boolean {
 
 /** Whether any member of the leader's group still lives; zombies do not count. */
 export function groupAlive(leader: ProcessRef): boolean {
-  return groupIsOurs(leader) && groupMembers(leader.pid).length > 0;
+  if (isAlive(leader)) return true;
+  if (!groupExists(leader.pid)) return false;
+  const members = groupMembers(leader.pid);
+  return members.length > 0 && !members.includes(leader.pid);
+}
+
+/** Cheap, and sure only when it says no: zombies that nobody has reaped count here. */
+function groupExists(groupId: number): boolean {
+  try {
+    return kill(-checked(groupId), 0);
+  } catch (error) {
+    return (error as { code?: string }).code !== "ESRCH";
+  }
 }
 
 function groupIsOurs(leader: ProcessRef): boolean {
