@@ -8,6 +8,7 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { type RpcOptions, startRpc } from "../../src/rpc/server.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, FakeCore } from "../rpc/fixture.ts";
+import { certificates } from "./certificates.ts";
 
 const { method } = TrainerService;
 
@@ -110,41 +111,6 @@ Deno.test("session token: publishes for its run, for no other, and does nothing 
     });
   });
 });
-
-function openssl(...args: string[]): void {
-  const { success, stderr } = new Deno.Command("openssl", { args }).outputSync();
-  assert.ok(success, new TextDecoder().decode(stderr));
-}
-
-/** An authority, and certificates of it for `localhost` and for a client. */
-function certificates(directory: string) {
-  const at = (name: string) => `${directory}/${name}.pem`;
-  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
-  openssl("req", "-x509", ...key, "-subj", "/CN=test authority", "-keyout", at("ca-key"), "-out", at("ca"));
-  for (const name of ["server", "client"]) {
-    const extensions = `${directory}/${name}.ext`;
-    Deno.writeTextFileSync(extensions, "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
-    openssl(
-      "req",
-      ...key.slice(0, -2),
-      "-subj",
-      `/CN=${name}`,
-      "-keyout",
-      at(`${name}-key`),
-      "-out",
-      at(`${name}-csr`),
-    );
-    openssl(
-      ...["x509", "-req", "-in", at(`${name}-csr`), "-CA", at("ca"), "-CAkey", at("ca-key"), "-CAcreateserial"],
-      ...["-days", "2", "-extfile", extensions, "-out", at(name)],
-    );
-  }
-  return {
-    ca: at("ca"),
-    server: { cert: at("server"), key: at("server-key") },
-    client: { cert: at("client"), key: at("client-key") },
-  };
-}
 
 Deno.test("TLS: clients that know the authority get in, plain ones do not; this machine has its own way in", async () => {
   await withGuarded(async ({ address, local, directory, path }) => {
