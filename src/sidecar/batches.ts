@@ -25,7 +25,12 @@ function jsonBytes(value: unknown): Uint8Array {
   return encoder.encode(JSON.stringify(value));
 }
 
-export function buildBatch(piece: JournalPiece, context: LineContext, check: RecordCheck | undefined): BuiltBatch {
+export function buildBatch(
+  piece: JournalPiece,
+  context: LineContext,
+  check: RecordCheck | undefined,
+  maxRecordBytes = MAX_RECORD_BYTES,
+): BuiltBatch {
   const columns = new StepColumnsBuilder();
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
@@ -73,7 +78,7 @@ export function buildBatch(piece: JournalPiece, context: LineContext, check: Rec
   let episodesJson = episodes.length === 0 ? NOTHING : jsonBytes(episodes);
   let eventsJson = events.length === 0 ? NOTHING : jsonBytes(events);
   const bytes = stepsJson.length + episodesJson.length + eventsJson.length;
-  if (bytes > MAX_RECORD_BYTES) {
+  if (bytes > maxRecordBytes) {
     // Only a single huge line gets here: many short ones make a piece of a megabyte.
     malformedLines += steps + episodes.length + events.length;
     malformedSamples.push(`a record of ${bytes} bytes is too large for a message and left out`);

@@ -30,6 +30,8 @@ export interface ControlOptions {
   fifo: string | undefined;
   log: Logger;
   changed: (applied: Applied) => void;
+  /** Bytes that the worker has written. */
+  written: () => number;
   /** How long a worker may take to answer a control message before signals are used. */
   answerMs?: number;
 }
@@ -55,9 +57,12 @@ export class WorkerControl {
 
   constructor(options: ControlOptions) {
     this.#options = options;
-    this.#duty = new DutyCycle((run) => {
-      this.#throttledOff = !run;
-      this.#enforce();
+    this.#duty = new DutyCycle({
+      run: (run) => {
+        this.#throttledOff = !run;
+        this.#enforce();
+      },
+      written: () => this.#pausedBySignal || this.#answeredPaused || this.#backlog ? undefined : options.written(),
     });
   }
 
@@ -90,9 +95,9 @@ export class WorkerControl {
     this.#tell();
   }
 
-  /** Steps read from a journal that is read up to its end; without the end in sight nothing is known of the rate. */
-  stepsSeen(steps: number): void {
-    this.#duty.stepsSeen(steps);
+  /** So many steps stood in so many bytes of the journal. */
+  stepsSeen(steps: number, bytes: number): void {
+    this.#duty.seen(steps, bytes);
   }
 
   backlog(over: boolean): void {

@@ -44,7 +44,8 @@ export interface DeliveryOptions {
   applied: () => Applied;
   onWish: (wish: Wish) => void;
   onStop: (graceSeconds: number) => void;
-  onSteps: (steps: number) => void;
+  /** So many steps stood in so many bytes. */
+  onSteps: (steps: number, bytes: number) => void;
   onEvent: (kind: string) => void;
   /** Bytes stored by the daemon. */
   onAcknowledged: (position: number) => void;
@@ -190,7 +191,7 @@ export class Delivery {
           sent = piece.to;
           if (piece.to > this.#counted) {
             this.#counted = piece.to;
-            this.#options.onSteps(batch.steps);
+            this.#options.onSteps(batch.steps, piece.to - piece.from);
             batch.eventKinds.forEach(this.#options.onEvent);
           }
           if (piece.lines.length < 1024 && piece.to - piece.from < 1 << 19) gatherUntil = performance.now() + GATHER_MS;

@@ -8,8 +8,9 @@ const PERIOD_MS = 100;
 /** Below, a stop and a continuation cost more than the worker gets done. */
 const MIN_RUN_MS = 1;
 /** Where even the shortest run does too much, the stop is made longer, up to this. */
-const MAX_PERIOD_MS = 1000;
+const MAX_PERIOD_MS = 5000;
 const MEASURE_MS = 500;
+const MEMORY_BYTES = 1 << 20;
 const MIN_SHARE = MIN_RUN_MS / MAX_PERIOD_MS;
 
 /** The next share of time. @param measured steps a second over the last measure; at 0 nothing is known yet. */
@@ -27,19 +28,28 @@ export function slices(share: number): { runMs: number; stopMs: number } {
   return { runMs, stopMs: Math.max(0, period - runMs) };
 }
 
+export interface DutyCycleOptions {
+  /** Called with false when the worker is to stop and with true when it may go on. */
+  run: (run: boolean) => void;
+  /** Bytes that the worker has written; undefined while something else holds it, and nothing can be measured. */
+  written: () => number | undefined;
+}
+
 export class DutyCycle {
-  readonly #switch: (run: boolean) => void;
+  readonly #options: DutyCycleOptions;
   #limit = 0;
   #share = 1;
-  #steps = 0;
+  /** Of what was read of late. The worker may be far ahead of the reader, so its rate is told from its bytes. */
+  #readSteps = 0;
+  #readBytes = 0;
   #measuredAt = 0;
+  #measuredSize: number | undefined;
   #running = true;
   #slice: ReturnType<typeof setTimeout> | undefined;
   #measure: ReturnType<typeof setInterval> | undefined;
 
-  /** @param run Called with false when the worker is to stop and with true when it may go on. */
-  constructor(run: (run: boolean) => void) {
-    this.#switch = run;
+  constructor(options: DutyCycleOptions) {
+    this.#options = options;
   }
 
   /** @param hz Steps a second; 0 lifts the limit. */
@@ -53,24 +63,33 @@ export class DutyCycle {
       this.#set(true);
       return;
     }
-    this.#steps = 0;
-    this.#measuredAt = performance.now();
+    this.#measuredSize = undefined;
     this.#measure = setInterval(() => this.#adjust(), MEASURE_MS);
     this.#run();
   }
 
-  stepsSeen(steps: number): void {
-    this.#steps += steps;
+  /** So many steps stood in so many bytes. */
+  seen(steps: number, bytes: number): void {
+    if (this.#readBytes > MEMORY_BYTES) {
+      this.#readSteps /= 2;
+      this.#readBytes /= 2;
+    }
+    this.#readSteps += steps;
+    this.#readBytes += bytes;
   }
 
   #adjust(): void {
     const now = performance.now();
-    const measured = this.#steps / (now - this.#measuredAt) * 1000;
-    this.#steps = 0;
+    const size = this.#options.written();
+    const before = this.#measuredSize;
+    const seconds = (now - this.#measuredAt) / 1000;
+    this.#measuredSize = size;
     this.#measuredAt = now;
-    const before = this.#share;
-    this.#share = nextShare(before, measured, this.#limit);
-    if (before === 1 && this.#share < 1) this.#run();
+    if (size === undefined || before === undefined || this.#readBytes === 0) return;
+    const measured = (size - before) / seconds * this.#readSteps / this.#readBytes;
+    const ran = this.#share;
+    this.#share = nextShare(ran, measured, this.#limit);
+    if (ran === 1 && this.#share < 1) this.#run();
   }
 
   #run(): void {
@@ -88,6 +107,6 @@ export class DutyCycle {
   #set(run: boolean): void {
     if (run === this.#running) return;
     this.#running = run;
-    this.#switch(run);
+    this.#options.run(run);
   }
 }

@@ -76,8 +76,13 @@ class Sidecar {
   #delivery!: Delivery;
   #ending: Ending | undefined;
   #groupEnd: GroupEnd | undefined;
+  #groupEnded = false;
+  #stderrTail: string[] = [];
   #acknowledged = 0;
+  #backlogHeld = false;
+  #backlogLimit: number | undefined;
   #leaving = false;
+  #beforeWait = () => {};
 
   constructor(args: ProxyArguments, plan: StartPlan, log: Logger) {
     this.#args = args;
@@ -107,6 +112,7 @@ class Sidecar {
       fifo: start.supportsPause && this.#worker.leader !== undefined ? files.stdinFifo(attempt) : undefined,
       log: this.#log,
       changed: (applied) => this.#delivery?.report(applied),
+      written: () => this.#journal.size(),
     });
     if (takeOver) this.#control.takeOver(this.#savedWish());
     this.#worker.ended.then((ending) => this.#hasEnded(ending));
@@ -129,8 +135,6 @@ class Sidecar {
       this.#journal.close();
     }
   }
-
-  #beforeWait = () => {};
 
   #changed(mirrors: Mirror[]): void {
     mirrors.forEach((one) => one.copy());
@@ -166,7 +170,7 @@ class Sidecar {
       applied: () => this.#control.applied,
       onWish: (wish) => this.#want(wish),
       onStop: (graceSeconds) => this.#stop(graceSeconds, "the daemon"),
-      onSteps: (steps) => this.#control.stepsSeen(steps),
+      onSteps: (steps, bytes) => this.#control.stepsSeen(steps, bytes),
       onEvent: (kind) => this.#control.heard(kind),
       onAcknowledged: (position) => this.#acknowledged = position,
       exit: () => this.#exit(),
@@ -217,18 +221,18 @@ class Sidecar {
     this.#control.want(wish);
   }
 
-  #backlogHeld = false;
-  #limit: number | undefined;
-
   #lookAtBacklog(): void {
     if (this.#ending !== undefined || this.#groupEnd !== undefined) return;
     const { start, files } = this.#plan;
-    this.#limit ??= backlogLimit(this.#args.maxBacklogBytes ?? start.maxBacklogBytes, files.logs);
+    this.#backlogLimit ??= backlogLimit(this.#args.maxBacklogBytes ?? start.maxBacklogBytes, files.logs);
     const backlog = this.#journal.size() - this.#acknowledged;
-    const over = isOverBacklog(this.#backlogHeld, backlog, this.#limit);
+    const over = isOverBacklog(this.#backlogHeld, backlog, this.#backlogLimit);
     if (over === this.#backlogHeld) return;
     this.#backlogHeld = over;
-    this.#log.warn({ backlog, limit: this.#limit }, over ? "worker held: too much undelivered" : "worker goes on");
+    this.#log.warn(
+      { backlog, limit: this.#backlogLimit },
+      over ? "worker held: too much undelivered" : "worker goes on",
+    );
     this.#control.backlog(over);
   }
 
@@ -273,9 +277,6 @@ class Sidecar {
   }
 
   // ------------------------------------------------------------------------------------------------- the end
-
-  #groupEnded = false;
-  #stderrTail: string[] = [];
 
   #hasEnded(ending: Ending): void {
     // What grandchildren still write is not the worker's.

@@ -1,0 +1,110 @@
+import assert from "node:assert/strict";
+import { MosaicClient } from "../../src/client/client.ts";
+import { createLogger } from "../../src/log.ts";
+import { buildBatch } from "../../src/sidecar/batches.ts";
+import { DaemonAddress } from "../../src/sidecar/daemon_address.ts";
+import { Delivery } from "../../src/sidecar/delivery.ts";
+import { Journal } from "../../src/sidecar/journal.ts";
+import { Wake } from "../../src/sidecar/wake.ts";
+import { FakeDaemon } from "./fake_daemon.ts";
+import { RUN, until } from "./scene.ts";
+
+const CONTEXT = { agentId: "a", workerId: "" };
+
+Deno.test("batch: counts and samples what is no record", () => {
+  const torn = '{"type":"step","reward":"high","note":"' + "x".repeat(300) + '"}';
+  const piece = {
+    from: 10,
+    to: 90,
+    lines: ["plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'],
+    overlong: 0,
+  };
+  const { message, steps, eventKinds } = buildBatch(piece, CONTEXT, undefined);
+  assert.equal(steps, 0);
+  assert.deepEqual(eventKinds, ["paused"]);
+  assert.deepEqual([message.fromPosition, message.toPosition], [10n, 90n]);
+  assert.deepEqual([message.otherLines, message.malformedLines], [1n, 4n]);
+  assert.equal(message.malformedSamples!.length, 3);
+  assert.equal(message.malformedSamples![0]!.length, 200);
+  assert.equal(message.stepsJson!.length, 0);
+});
+
+Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
+  const skipped = buildBatch({ from: 0, to: 99, lines: [], overlong: 1 }, CONTEXT, undefined);
+  assert.equal(skipped.message.malformedLines, 1n);
+  assert.match(skipped.message.malformedSamples![0]!, /99 bytes is too long/);
+  const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
+  const large = buildBatch({ from: 0, to: line.length, lines: [line], overlong: 0 }, CONTEXT, undefined, 1000);
+  assert.equal(large.message.malformedLines, 1n);
+  assert.equal(large.message.stepsJson!.length, 0);
+});
+
+Deno.test("wake: a notification between two waits is not missed", async () => {
+  const wake = new Wake();
+  wake.notify();
+  await wake.wait(1e9);
+  const waiting = wake.wait(1e9);
+  wake.notify();
+  await waiting;
+  await wake.wait(1);
+});
+
+Deno.test("daemon address: a restarted daemon announces itself; only the announced one may refuse", () => {
+  const path = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7" }));
+    const address = new DaemonAddress("127.0.0.1:5", path);
+    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:5", false]);
+    address.lookAgain();
+    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:7", true]);
+    Deno.writeTextFileSync(path, "torn");
+    assert.equal(address.isOurs(), false);
+    address.lookAgain();
+    assert.equal(address.current, "127.0.0.1:5");
+    assert.equal(new DaemonAddress("x:1", "").isOurs(), true);
+  } finally {
+    Deno.removeSync(path);
+  }
+});
+
+Deno.test("delivery: a connection that answers nothing is given up for a new one", async () => {
+  const daemon = new FakeDaemon();
+  await daemon.start();
+  const path = Deno.makeTempFileSync();
+  Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
+  daemon.silent = true;
+  const journal = new Journal(path);
+  const delivery = new Delivery({
+    journal,
+    address: new DaemonAddress(daemon.target, ""),
+    connect: (target) => new MosaicClient(target),
+    hello: () => ({ runId: RUN, attempt: 1 }),
+    context: CONTEXT,
+    check: undefined,
+    log: createLogger({ sinks: [] }),
+    wake: new Wake(),
+    beforeWait: () => {},
+    applied: () => ({ paused: false, maxRateHz: 0, selfPaused: "" }),
+    onWish: () => {},
+    onStop: () => {},
+    onSteps: () => {},
+    onEvent: () => {},
+    onAcknowledged: () => {},
+    exit: () => ({ code: 0 }),
+    heartbeatMs: 60_000,
+    deadmanMs: 200,
+  });
+  try {
+    const delivered = delivery.run();
+    await until("a second connection", () => daemon.hellos.length > 1);
+    daemon.silent = false;
+    assert.deepEqual(await delivered, { type: "done" });
+    assert.deepEqual(daemon.steps.map((s) => s.step), [0, 1]);
+    assert.equal(daemon.exit?.code, 0);
+  } finally {
+    delivery.giveUp();
+    journal.close();
+    await daemon.stop();
+    Deno.removeSync(path);
+  }
+});
