@@ -1,5 +1,5 @@
 /** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
-import { dialable } from "./client/target.ts";
+import { dialable } from "./client/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
@@ -13,6 +13,7 @@ import { messageOf, MosaicError } from "./errors.ts";
 import { gpusOf } from "./host/gpus.ts";
 import { Layout } from "./layout.ts";
 import { createLogger, type Logger, stderrSink } from "./log.ts";
+import { notifyFrom } from "./permissions/daemon_plan.ts";
 import { writeFileAtomic } from "./process/files.ts";
 import { serviceManager } from "./process/service_manager.ts";
 import { VERSION } from "./version.ts";
@@ -69,7 +70,8 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       onShutdown: stop.request,
     });
     engine.recover();
-    const manager = serviceManager((name) => Deno.env.get(name), log);
+    const env = (name: string) => Deno.env.get(name);
+    const manager = serviceManager(env, log, notifyFrom(layout.stateDir, env));
     const servers = await startServers(engine, {
       ...options,
       tokensFile: layout.tokensFile,

@@ -177,6 +177,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/completions.ts"),
   },
   {
+    name: "permissions",
+    group: "Host",
+    summary: "print the runtime permissions that a command needs",
+    load: () => import("./verbs/permissions.ts"),
+  },
+  {
     name: "doctor",
     group: "Host",
     summary: "examine a state directory, and mend it",

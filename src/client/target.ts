@@ -5,6 +5,7 @@ import { MosaicError } from "../errors.ts";
 import { Layout, resolveStateDir } from "../layout.ts";
 import { readTextIfThere } from "../process/files.ts";
 import { isLoopback, parseListen } from "../rpc/listen.ts";
+import { dialable } from "./dialable.ts";
 
 export interface TargetOptions {
   /** `HOST:PORT` or `unix:PATH`. */
@@ -104,11 +105,6 @@ function checked(entrance: Entrance): Entrance {
   throw new MosaicError("failed_precondition", `the token would travel to ${entrance.target} unencrypted`, {
     hint: "Name the authority of the daemon's certificate with --tls-ca or $MOSAIC_TLS_CA.",
   });
-}
-
-/** A daemon that listens on every address is reached on this machine by loopback. */
-export function dialable(listen: string): string {
-  return listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:");
 }
 
 export function notRunning(what: string, stateDir?: string, cause?: unknown): MosaicError {

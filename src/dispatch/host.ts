@@ -1,5 +1,7 @@
 /** What the building of a worker's command asks of the host; tests give it a host of their own. */
+import { firstExecutable, kindOf } from "../process/looking.ts";
 import { selfCommand } from "../process/self.ts";
+import { askShell } from "../process/shell.ts";
 
 export interface CommandHost {
   /** The daemon's environment. */
@@ -19,31 +21,18 @@ export function localHost(): CommandHost {
   return {
     env: Deno.env.toObject(),
     cwd: Deno.cwd(),
-    isFile: (path) => modeOf(path) !== undefined,
+    isFile: (path) => ["file", "executable"].includes(kindOf(path) ?? ""),
     findProgram: (name, path) =>
-      path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`)
-        .find((file) => ((modeOf(file) ?? 0) & 0o111) !== 0),
+      firstExecutable(
+        path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`),
+      ),
     gpuDevices,
-    self: selfCommand,
+    self: () => selfCommand().argv,
   };
 }
 
-/** NVIDIA's, AMD's and the shared rendering nodes. */
+/** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only for who may do everything. */
 function gpuDevices(): string[] {
-  try {
-    return [...Deno.readDirSync("/dev")].map((entry) => entry.name)
-      .filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
-  } catch {
-    return [];
-  }
-}
-
-/** Permission bits of a file; undefined when there is none, or none that may be looked at. */
-function modeOf(path: string): number | undefined {
-  try {
-    const info = Deno.statSync(path);
-    return info.isFile ? info.mode ?? 0 : undefined;
-  } catch {
-    return undefined;
-  }
+  const names = (askShell("ls /dev") ?? "").split("\n");
+  return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
 }

@@ -1,5 +1,9 @@
 /** Starts proxies: detached, in a session of their own, so that they outlive the daemon. */
+import { flagsOf } from "../permissions/permissions.ts";
+import { proxyPlan } from "../permissions/proxy_plan.ts";
+import { realWorld } from "../permissions/world.ts";
 import { selfCommand } from "../process/self.ts";
+import { splitEnvironment } from "../process/shell.ts";
 import { processRef } from "../process/identity.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
@@ -41,8 +45,14 @@ export function proxyArguments(proxy: ProxyArguments): string[] {
 /** Real processes. The runtime cannot hand a file to a child as its output; a shell that turns into the proxy can. */
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
+    const words = ["proxy", ...proxyArguments(proxy)];
+    const self = selfCommand(flagsOf(proxyPlan(words.slice(1), realWorld())));
+    // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
+    const { env } = splitEnvironment({ ...Deno.env.toObject(), ...self.env });
     const child = new Deno.Command("/bin/sh", {
-      args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...selfCommand(), "proxy", ...proxyArguments(proxy)],
+      args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...self.argv, ...words],
+      env,
+      clearEnv: true,
       cwd: "/",
       stdin: "null",
       stdout: "null",

@@ -1,6 +1,7 @@
 /** Whether a run's interpreter can import modules, asked of that interpreter itself within a bound of time. */
 import { processRef } from "../process/identity.ts";
 import { signalGroup } from "../process/signals.ts";
+import { underShell } from "../process/shell.ts";
 import { messageOf } from "../errors.ts";
 import type { WorkerCommand } from "./command.ts";
 
@@ -33,15 +34,13 @@ export async function checkModules(
   timeoutMs: number,
 ): Promise<string[]> {
   if (checks.length === 0) return [];
-  const [program, ...rest] = command.python as [string, ...string[]];
   const interpreter = command.python.join(" ");
   let child: Deno.ChildProcess;
   try {
-    child = new Deno.Command(program, {
-      args: [...rest, "-c", SCRIPT, ...checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`)],
+    const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
+    child = new Deno.Command("/bin/sh", {
+      ...underShell([...command.python, "-c", SCRIPT, ...questions], command.env),
       cwd: command.cwd,
-      env: command.env,
-      clearEnv: true,
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
@@ -63,6 +62,11 @@ export async function checkModules(
     return [
       `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
     ];
+  }
+  // A shell's answer for a program that is not there, or cannot be executed.
+  if (output.code === 127 || output.code === 126) {
+    const why = output.code === 127 ? "there is no such program" : "it is not executable";
+    return [`the interpreter ${interpreter} cannot be started (${why}); set metadata.worker.python`];
   }
   const failed = answerOf(output.stdout);
   if (failed === undefined) {

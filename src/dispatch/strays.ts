@@ -9,6 +9,7 @@ import type { Layout } from "../layout.ts";
 import type { Logger } from "../log.ts";
 import { groupAlive, signalGroup } from "../process/signals.ts";
 import { readTextIfThere } from "../process/files.ts";
+import { askShell } from "../process/shell.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
 /** A process that says of itself which attempt of which run it belongs to. */
@@ -18,14 +19,14 @@ export interface Claim {
   attempt: number;
 }
 
-/** Processes whose environment names a run below the state directory; none where the runtime may not look. */
+/** Processes whose environment names a run below the state directory. */
 function claims(layout: Layout): Claim[] {
   const found: Claim[] = [];
   let entries: Deno.DirEntry[];
   try {
     entries = [...Deno.readDirSync("/proc")];
   } catch {
-    return [];
+    return claimsByShell(layout.trainer);
   }
   for (const { name } of entries) {
     const pid = Number(name);
@@ -40,6 +41,22 @@ function claims(layout: Layout): Claim[] {
     if (claim !== undefined) found.push({ pid, ...claim });
   }
   return found;
+}
+
+/** The same where the runtime lists no processes: a shell does. */
+function claimsByShell(trainer: string): Claim[] {
+  const listed = askShell(
+    `for f in $(grep -lsF "MOSAIC_RUN_DIR=$0/" /proc/[0-9]*/environ); do
+      pid=\${f#/proc/}
+      printf '%s\\0' "\${pid%/*}" && grep -azs -e '^MOSAIC_RUN_DIR=' -e '^MOSAIC_ATTEMPT=' "$f"
+      printf '\\n'
+    done; :`,
+    trainer,
+  ) ?? "";
+  return listed.split("\n").flatMap((line) => {
+    const claim = claimIn(line, trainer);
+    return claim === undefined ? [] : [{ pid: Number(line.slice(0, line.indexOf("\0"))), ...claim }];
+  });
 }
 
 /** What an environment (NAME=value, NUL between) says about a run below `trainer`. */

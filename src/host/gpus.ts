@@ -1,5 +1,6 @@
 /** Which GPUs this host has: asked of nvidia-smi, or told by `--gpus`. */
 import { messageOf, MosaicError } from "../errors.ts";
+import { underShell } from "../process/shell.ts";
 
 export interface Gpu {
   /** The number that CUDA_VISIBLE_DEVICES takes. */
@@ -14,6 +15,7 @@ export type GpuOption =
   | { type: "slots"; slots: number[] };
 
 const MOST_SLOTS = 64;
+const NO_SUCH_PROGRAM = 127;
 
 /**
  * Reads `--gpus auto|N|i,j,…`. A single number is a count (slots 0 … N-1); a list has a comma, so that `2,` is device 2 alone.
@@ -54,11 +56,13 @@ export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: st
 
 /** Runs the real nvidia-smi; one that hangs (a wedged driver) is given up after 10 s. @throws `Deno.errors.NotFound` where there is none. */
 export const nvidiaSmi: NvidiaSmi = async () => {
-  const out = await new Deno.Command("nvidia-smi", {
-    args: ["--query-gpu=index,name", "--format=csv,noheader"],
+  const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
+  const out = await new Deno.Command("/bin/sh", {
+    ...underShell(query, Deno.env.toObject()),
     stdin: "null",
     signal: AbortSignal.timeout(10_000),
   }).output();
+  if (out.code === NO_SUCH_PROGRAM) throw new Deno.errors.NotFound("nvidia-smi is not in PATH");
   const decoder = new TextDecoder();
   return { code: out.code, stdout: decoder.decode(out.stdout), stderr: decoder.decode(out.stderr) };
 };

@@ -2,6 +2,7 @@
  * Who a pid really is. A pid alone is never trusted: a process is known by its pid, the kernel's start time of that
  * pid and the boot it belongs to.
  */
+import { askShell } from "./shell.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
 /** What of /proc/PID/stat mosaic needs. */
@@ -23,14 +24,7 @@ function readText(path: string): string | undefined {
 
 /** Under a permission set the runtime refuses most of /proc; a shell that may be run can still read it. */
 function readByShell(path: string): string | undefined {
-  const out = new Deno.Command("/bin/sh", {
-    args: ["-c", 'read -r line <"$0" && printf %s "$line"', path],
-    stdin: "null",
-    stderr: "null",
-    env: {},
-    clearEnv: true,
-  }).outputSync();
-  return out.success ? new TextDecoder().decode(out.stdout) : undefined;
+  return askShell('read -r line <"$0" && printf %s "$line"', path);
 }
 
 function statOf(pid: number): ProcStat | undefined {
@@ -94,14 +88,10 @@ function allStats(): [number, ProcStat][] {
       // Refused: one shell reads them all.
     }
   }
-  const out = new Deno.Command("/bin/sh", {
-    args: ["-c", 'for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :'],
-    stdin: "null",
-    stderr: "null",
-    env: {},
-    clearEnv: true,
-  }).outputSync();
-  return new TextDecoder().decode(out.stdout).split("\n").filter((l) => l !== "").map((line) => {
+  const lines = askShell(
+    'for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :',
+  );
+  return (lines ?? "").split("\n").filter((l) => l !== "").map((line) => {
     const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
     return [Number.parseInt(line), { state: fields[0]!, processGroup: Number(fields[2]), startTicks: fields[19]! }];
   });

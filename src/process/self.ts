@@ -1,12 +1,32 @@
 /** How mosaic starts itself again (daemon → proxy) in each of its forms: from source, compiled, portable. */
 
-/** argv prefix that runs this very mosaic; a subcommand and its arguments follow. */
-export function selfCommand(): string[] {
+export interface SelfCommand {
+  /** argv prefix that runs this very mosaic; a subcommand and its arguments follow. */
+  argv: string[];
+  /** Variables that go with it. */
+  env: Record<string, string>;
+}
+
+/** Where the portable executable takes its flags from, one a line, instead of planning them. */
+export const PLANNED_VARIABLE = "MOSAIC_PLANNED";
+
+/** Set to `all`, nothing is held to a plan: for finding out whether a plan is at fault. */
+export const PROFILE_VARIABLE = "MOSAIC_PERMISSIONS";
+
+/**
+ * @param flags permissions to start with. Without them the portable executable plans its own and source code runs with all.
+ * A compiled executable has what was baked into it, whatever is said here.
+ */
+export function selfCommand(flags?: readonly string[]): SelfCommand {
   // The portable executable is a shell stub around Deno; the stub hands its own path on.
   const portable = Deno.env.get("MOSAIC_EXECUTABLE");
-  if (portable !== undefined && portable !== "") return [portable];
-  if (Deno.build.standalone) return [Deno.execPath()];
+  if (portable !== undefined && portable !== "") {
+    return { argv: [portable], env: flags === undefined ? {} : { [PLANNED_VARIABLE]: flags.join("\n") } };
+  }
+  if (Deno.build.standalone) return { argv: [Deno.execPath()], env: {} };
+  const all = flags === undefined || Deno.env.get(PROFILE_VARIABLE) === "all";
   // The packages are there, since this process uses them: looking after them again (under a lock that all share) is half of
   // the start-up time.
-  return [Deno.execPath(), "run", "-A", "--no-prompt", "--node-modules-dir=manual", Deno.mainModule];
+  const runtime = [Deno.execPath(), "run", "--no-prompt", "--node-modules-dir=manual"];
+  return { argv: [...runtime, ...(all ? ["-A"] : flags), Deno.mainModule], env: {} };
 }

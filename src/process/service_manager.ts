@@ -3,6 +3,7 @@
  * sd_notify(3): datagrams to the Unix socket that $NOTIFY_SOCKET names.
  */
 import { messageOf } from "../errors.ts";
+import { removeIfThere } from "./files.ts";
 import type { Logger } from "../log.ts";
 
 export interface ServiceManager {
@@ -13,17 +14,24 @@ export interface ServiceManager {
   close(): void;
 }
 
-/** Without $NOTIFY_SOCKET nothing is sent. @param env reads one variable. */
-export function serviceManager(env: (name: string) => string | undefined, log: Logger): ServiceManager {
+/**
+ * Without $NOTIFY_SOCKET nothing is sent.
+ *
+ * @param env reads one variable
+ * @param ownPath where this end of the socket may be
+ */
+export function serviceManager(
+  env: (name: string) => string | undefined,
+  log: Logger,
+  ownPath: string,
+): ServiceManager {
   const address = env("NOTIFY_SOCKET");
   let socket: Deno.DatagramConn | undefined;
-  let own: string | undefined;
   let timer: ReturnType<typeof setInterval> | undefined;
   if (address !== undefined && address !== "") {
     try {
-      own = Deno.makeTempFileSync({ prefix: "mosaic-notify-" });
-      Deno.removeSync(own);
-      socket = Deno.listenDatagram({ transport: "unixpacket", path: own });
+      removeIfThere(ownPath);
+      socket = Deno.listenDatagram({ transport: "unixpacket", path: ownPath });
     } catch (error) {
       log.warn({ error: messageOf(error) }, "the service manager cannot be told of the daemon's state");
     }
@@ -51,12 +59,7 @@ export function serviceManager(env: (name: string) => string | undefined, log: L
     close() {
       clearInterval(timer);
       socket?.close();
-      if (own === undefined) return;
-      try {
-        Deno.removeSync(own);
-      } catch {
-        // The socket's file is gone already.
-      }
+      if (socket !== undefined) removeIfThere(ownPath);
     },
   };
 }

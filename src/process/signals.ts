@@ -2,6 +2,7 @@
 import { kill } from "node:process";
 import type { ProcessRef } from "../registry/types.ts";
 import { groupMembers, isAlive } from "./identity.ts";
+import { askShell } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
 
@@ -64,12 +65,5 @@ function send(target: number, signal: Signal): boolean {
 }
 
 function sendByShell(target: number, signal: Signal): boolean {
-  return new Deno.Command("/bin/sh", {
-    args: ["-c", 'kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)],
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-    env: {},
-    clearEnv: true,
-  }).outputSync().success;
+  return askShell('kill -s "$0" -- "$1"', signal.slice("SIG".length), String(target)) !== undefined;
 }

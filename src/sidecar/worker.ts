@@ -10,6 +10,8 @@ import type { Logger } from "../log.ts";
 import { readTextIfThere } from "../process/files.ts";
 import { isAlive } from "../process/identity.ts";
 import { groupAlive } from "../process/signals.ts";
+import { kindOf } from "../process/looking.ts";
+import { askShell } from "../process/shell.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { readExit, readUnfinishedExit, signalOf, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
@@ -101,7 +103,7 @@ export async function startWorker(files: RunFiles, attempt: number, start: Worke
     log.error({ error: spawnError }, "worker cannot be started");
     return { leader: undefined, ended: Promise.resolve({ exit }) };
   };
-  if (!isDirectory(start.cwd)) return cannot(126, `the working directory ${start.cwd} is no directory`);
+  if (kindOf(start.cwd) !== "directory") return cannot(126, `the working directory ${start.cwd} is no directory`);
   if ("error" in program) return cannot(program.code, program.error);
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
@@ -160,20 +162,11 @@ async function endOf(
   return { exit: record };
 }
 
-function isDirectory(path: string): boolean {
-  try {
-    return Deno.statSync(path).isDirectory;
-  } catch {
-    return false;
-  }
-}
-
 function makeFifo(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
     // Not there yet.
   }
-  const made = new Deno.Command("mkfifo", { args: ["-m", "600", path], stdin: "null" }).outputSync();
-  if (!made.success) throw new Error(`mkfifo ${path}: ${new TextDecoder().decode(made.stderr).trim()}`);
+  if (askShell('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
 }

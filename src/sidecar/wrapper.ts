@@ -4,6 +4,7 @@
  * the worker's data.
  */
 import type { RunFiles } from "../layout.ts";
+import { splitEnvironment } from "../process/shell.ts";
 
 /** The wrapper found the attempt's worker file there: somebody else has started the worker. */
 export const ALREADY_STARTED = 199;
@@ -16,6 +17,7 @@ export const ALREADY_STARTED = 199;
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
  * - It ends with the worker's status, for a parent that finds no record (a full disk).
+ * - What comes before `--` are variables that the runtime hands to nobody (src/process/shell.ts).
  * - Variables have a prefix because a name that is in the worker's environment would be changed there.
  */
 const SCRIPT = `
@@ -32,7 +34,8 @@ set -C
 printf '{"pid":%d,"identity":"%s/%s","started_at":"%s"}\\n' \\
   $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" >"$_mosaic_worker" || exit ${ALREADY_STARTED}
 set +C
-"$@" 0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
+( while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" ) \\
+  0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
 _mosaic_raw=$?
 _mosaic_code=$_mosaic_raw _mosaic_signal=
 if [ $_mosaic_code -gt 128 ]; then
@@ -60,6 +63,7 @@ export interface WrappedCommand {
 
 /** @throws when no process can be created. */
 export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedCommand): Deno.ChildProcess {
+  const { env, exports } = splitEnvironment(command.env);
   return new Deno.Command("/bin/sh", {
     args: [
       "-c",
@@ -71,11 +75,13 @@ export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedC
       files.stderr(attempt),
       command.stdin ?? "/dev/null",
       new Date().toISOString(),
+      ...exports,
+      "--",
       command.program,
       ...command.args,
     ],
     cwd: command.cwd,
-    env: command.env,
+    env,
     clearEnv: true,
     stdin: "null",
     stdout: "null",

@@ -7,7 +7,7 @@ Deno.test("service manager: ready, signs of life while alive, and stopping reach
   const socket = Deno.listenDatagram({ transport: "unixpacket", path });
   const receive = async () => new TextDecoder().decode((await socket.receive())[0]);
   const environment: Record<string, string> = { NOTIFY_SOCKET: path, WATCHDOG_USEC: "20000" };
-  const manager = serviceManager((name) => environment[name], createLogger());
+  const manager = serviceManager((name) => environment[name], createLogger(), `${path}.own`);
   try {
     await manager.ready("listening");
     assert.deepEqual((await receive()).split("\n"), ["READY=1", `MAINPID=${Deno.pid}`, "STATUS=listening"]);
@@ -27,13 +27,14 @@ Deno.test("service manager: ready, signs of life while alive, and stopping reach
 });
 
 Deno.test("service manager: without one, or with one that is gone, the daemon goes on", async () => {
-  const none = serviceManager(() => undefined, createLogger());
+  const none = serviceManager(() => undefined, createLogger(), "/nowhere");
   await none.ready("listening");
   none.close();
   const lines: string[] = [];
   const gone = serviceManager(
     (name) => name === "NOTIFY_SOCKET" ? `${Deno.makeTempDirSync()}/nobody` : undefined,
     createLogger({ sinks: [(line) => lines.push(line)] }),
+    `${Deno.makeTempDirSync()}/own`,
   );
   await gone.ready("listening");
   gone.close();

@@ -1,0 +1,69 @@
+/** Addresses as net permissions name them. */
+import { MosaicError } from "../errors.ts";
+import { absolutePath } from "./arguments.ts";
+import type { Permissions } from "./permissions.ts";
+
+/** A Unix socket is named to the network check and, being a file, to those of files. */
+export interface AddressGrant {
+  net: string[];
+  socket: string | undefined;
+}
+
+/** @param text `HOST:PORT` or `unix:PATH`. @throws MosaicError `invalid_argument` naming `option`. */
+export function addressGrant(text: string, option: string, cwd: string): AddressGrant {
+  if (text.startsWith("unix:")) {
+    const socket = absolutePath(text.slice("unix:".length), cwd);
+    return { net: [`unix:${socket}`], socket };
+  }
+  const local = /^localhost:(\d{1,5})$/.exec(text);
+  if (local !== null) {
+    return { net: ["localhost", `127.0.0.1:${local[1]}`, `[::1]:${local[1]}`], socket: undefined };
+  }
+  if (!/^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):\d{1,5}$/.test(text)) {
+    throw new MosaicError("invalid_argument", `${option} "${text}" is neither HOST:PORT nor unix:PATH`);
+  }
+  return { net: [text], socket: undefined };
+}
+
+/** Of an http or https URL. @throws MosaicError `invalid_argument` naming `option`. */
+export function urlGrant(text: string, option: string): string {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new MosaicError("invalid_argument", `${option} "${text}" is no URL`);
+  }
+  return `${url.hostname}:${url.port || (url.protocol === "https:" ? "443" : "80")}`;
+}
+
+export function hostOf(address: string): string {
+  return address.slice(0, address.lastIndexOf(":"));
+}
+
+function isName(entry: string): boolean {
+  return !entry.startsWith("unix:") && !entry.startsWith("[") && !/^\d+(\.\d+){3}(:|$)/.test(entry);
+}
+
+/**
+ * A name is looked up before it is connected to: that takes the name itself (the runtime checks look-ups without a port)
+ * and each of its addresses.
+ *
+ * @param resolve the addresses of a name; none where it is unknown
+ */
+export async function withAddresses(
+  granted: Permissions,
+  resolve: (name: string) => Promise<string[]>,
+): Promise<Permissions> {
+  if (granted.net === "all") return granted;
+  const net: string[] = [];
+  for (const entry of granted.net) {
+    net.push(entry);
+    if (!isName(entry) || !entry.includes(":")) continue;
+    const [name, port] = [hostOf(entry), entry.slice(entry.lastIndexOf(":") + 1)];
+    net.push(name);
+    for (const address of await resolve(name)) {
+      net.push(address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`);
+    }
+  }
+  return { ...granted, net: [...new Set(net)].sort() };
+}

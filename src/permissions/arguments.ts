@@ -1,0 +1,55 @@
+/** Looks for a few options in a command line that another parser will check: this one must only never miss them. */
+import { MosaicError } from "../errors.ts";
+
+export interface CommandLine {
+  /** Everything before `--`. */
+  own: readonly string[];
+  /** Everything after it. */
+  rest: readonly string[];
+}
+
+export function splitCommand(args: readonly string[]): CommandLine {
+  const at = args.indexOf("--");
+  return at < 0 ? { own: args, rest: [] } : { own: args.slice(0, at), rest: args.slice(at + 1) };
+}
+
+/**
+ * Value of `--name VALUE` or `--name=VALUE`, the last one given.
+ * @throws MosaicError `invalid_argument` when nothing follows the name.
+ */
+export function optionValue(line: CommandLine, ...names: string[]): string | undefined {
+  let value: string | undefined;
+  line.own.forEach((word, at) => {
+    for (const name of names) {
+      if (word.startsWith(`${name}=`)) value = word.slice(name.length + 1);
+      if (word !== name) continue;
+      value = line.own[at + 1];
+      if (value === undefined) throw new MosaicError("invalid_argument", `${name} has no value`);
+    }
+  });
+  return value;
+}
+
+export function hasFlag(line: CommandLine, ...names: string[]): boolean {
+  return line.own.some((word) => names.includes(word));
+}
+
+/** Words that are neither options nor values of the options named. */
+export function positionals(line: CommandLine, withValue: readonly string[]): string[] {
+  const words: string[] = [];
+  for (let at = 0; at < line.own.length; at++) {
+    const word = line.own[at]!;
+    if (withValue.includes(word)) at++;
+    else if (!word.startsWith("-") || word === "-") words.push(word);
+  }
+  return words;
+}
+
+export function absolutePath(path: string, cwd: string): string {
+  const parts: string[] = [];
+  for (const part of (path.startsWith("/") ? path : `${cwd}/${path}`).split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  return `/${parts.join("/")}`;
+}

@@ -1,0 +1,77 @@
+/** What `mosaic daemon ARGS` needs. */
+import { Layout, resolveStateDir } from "../layout.ts";
+import { addressGrant, urlGrant } from "./addresses.ts";
+import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
+import { daemonVariables } from "./environment.ts";
+import { type Permissions, permissions } from "./permissions.ts";
+import type { World } from "./world.ts";
+
+/** Endpoints of OpenTelemetry, by the standard's variables. */
+const OTLP = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+/** Options that name a file to be read. */
+const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
+
+export function daemonPlan(args: readonly string[], world: World): Permissions {
+  const line = splitCommand(args);
+  const stateDir = stateDirectory(optionValue(line, "--state-dir"), world);
+  const net: string[] = [];
+  // The runtime's own null device stands in for descriptors that must be kept free.
+  const read = [stateDir, "/dev/null"];
+  const write = [stateDir];
+  const listeners = [
+    ["--listen", optionValue(line, "--listen") ?? "127.0.0.1:50055"],
+    ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
+  ] as const;
+  for (const [option, address] of listeners) {
+    if (address === "off") continue;
+    const grant = addressGrant(address, option, world.cwd);
+    net.push(...grant.net);
+    if (grant.socket === undefined) continue;
+    read.push(grant.socket);
+    write.push(grant.socket);
+  }
+  // Beside a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
+  if (optionValue(line, "--tls-cert") !== undefined) net.push("127.0.0.1:0");
+  const webhook = optionValue(line, "--webhook");
+  if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
+  for (const name of OTLP) {
+    const endpoint = world.env(name);
+    if (endpoint) net.push(urlGrant(endpoint, name));
+  }
+  for (const option of FILES) {
+    const file = optionValue(line, option);
+    if (file !== undefined) read.push(absolutePath(file, world.cwd));
+  }
+  const notify = world.env("NOTIFY_SOCKET");
+  if (notify) {
+    const own = notifyFrom(stateDir, (name) => world.env(name));
+    net.push(`unix:${own}`, `unix:${notify}`);
+    read.push(own);
+    write.push(own);
+    if (notify.startsWith("/")) {
+      read.push(notify);
+      write.push(notify);
+    }
+  }
+  return permissions({
+    read,
+    write,
+    net,
+    run: ["/bin/sh"],
+    env: daemonVariables(world),
+    sys: ["hostname", "loadavg", "systemMemoryInfo", "statfs"],
+  });
+}
+
+/** Where the daemon's own end of the service manager's socket is. */
+export function notifyFrom(stateDir: string, env: (name: string) => string | undefined): string {
+  // Systemd names several with colons between.
+  const runtime = env("RUNTIME_DIRECTORY")?.split(":")[0];
+  return `${runtime || stateDir}/notify.sock`;
+}
+
+export function stateDirectory(option: string | undefined, world: World): string {
+  const given = resolveStateDir(option, (name) => world.env(name));
+  return absolutePath(new Layout(given).stateDir, world.cwd);
+}

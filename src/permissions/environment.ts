@@ -1,0 +1,24 @@
+/** Variables that mosaic reads; a trailing `*` stands for any text. */
+import { PASS_VARIABLE, PASSED_ON } from "../dispatch/worker_environment.ts";
+import type { World } from "./world.ts";
+
+/** Where mosaic's own things are, and how it is to speak. */
+const OWN = ["MOSAIC_*", "HOME", "XDG_STATE_HOME", "NO_COLOR", "TERM", "COLUMNS", "LINES", "TMPDIR"];
+
+export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL", "LANG", "LC_*", "TZ"];
+
+export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH", "DENO_DIR"];
+
+const DAEMON_VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY", "OTEL_*"];
+
+/** The daemon also reads what it passes on to workers. */
+export function daemonVariables(world: World): string[] {
+  const further = (world.env(PASS_VARIABLE) ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const names = [...OWN, ...DAEMON_VARIABLES];
+  for (const pattern of [...PASSED_ON, ...further]) {
+    // The runtime knows no patterns that begin with a star: the names that are set now stand for those.
+    if (!pattern.startsWith("*")) names.push(pattern);
+    else names.push(...world.envNames().filter((name) => name.endsWith(pattern.slice(1))));
+  }
+  return names;
+}

@@ -1,0 +1,117 @@
+/** What a process may do, by the runtime's permissions, and how that is written as its flags. */
+import { MosaicError } from "../errors.ts";
+
+export const KINDS = ["read", "write", "net", "run", "env", "sys"] as const;
+export type Kind = typeof KINDS[number];
+
+/** Per kind what is granted: a list, or all of it. There is none for native libraries (FFI): nothing of mosaic needs it. */
+export type Permissions = Record<Kind, readonly string[] | "all">;
+
+export function permissions(some: Partial<Permissions> = {}): Permissions {
+  return { read: [], write: [], net: [], run: [], env: [], sys: [], ...some };
+}
+
+/** Both together, each entry once, nothing that another entry covers. */
+export function together(a: Permissions, b: Permissions): Permissions {
+  const sum = permissions();
+  for (const kind of KINDS) {
+    const [one, other] = [a[kind], b[kind]];
+    sum[kind] = one === "all" || other === "all" ? "all" : tidy(kind, [...one, ...other]);
+  }
+  return sum;
+}
+
+/** `of` without what `by` grants as well. */
+export function without(of: Permissions, by: Permissions): Permissions {
+  const rest = permissions();
+  for (const kind of KINDS) {
+    const [all, taken] = [of[kind], by[kind]];
+    if (taken === "all") rest[kind] = [];
+    else if (all === "all") rest[kind] = "all";
+    else rest[kind] = all.filter((entry) => !taken.some((other) => covers(kind, other, entry)));
+  }
+  return rest;
+}
+
+function tidy(kind: Kind, entries: readonly string[]): string[] {
+  const once = [...new Set(entries)];
+  return once.filter((entry) => !once.some((other) => other !== entry && covers(kind, other, entry))).sort();
+}
+
+/** Whether granting `granted` grants `entry`. */
+function covers(kind: Kind, granted: string, entry: string): boolean {
+  if (granted === entry) return true;
+  if (kind === "read" || kind === "write") return entry.startsWith(granted === "/" ? "/" : `${granted}/`);
+  // A host without a port stands for all of its ports.
+  if (kind === "net") return entry.startsWith(`${granted}:`) && !/^\[?[0-9a-f:]*$/i.test(granted);
+  if (kind === "env") return granted.endsWith("*") && entry.startsWith(granted.slice(0, -1));
+  return false;
+}
+
+/**
+ * The flags of `deno run`. With a list of variables goes `--ignore-env`: others then look unset instead of throwing,
+ * because libraries ask for many.
+ *
+ * @throws MosaicError `invalid_argument` for a path that no flag can carry.
+ */
+export function flagsOf(granted: Permissions): string[] {
+  const flags: string[] = [];
+  for (const kind of KINDS) {
+    const entries = granted[kind];
+    if (entries === "all") flags.push(`--allow-${kind}`);
+    else if (entries.length > 0) flags.push(`--allow-${kind}=${entries.map(escaped).join(",")}`);
+  }
+  if (granted.env !== "all") flags.push("--ignore-env");
+  return flags;
+}
+
+/** A comma within an entry is written twice. */
+function escaped(entry: string): string {
+  if (/[\n\0]/.test(entry)) {
+    throw new MosaicError(
+      "invalid_argument",
+      `${JSON.stringify(entry)} has a line break, which no permission can name`,
+    );
+  }
+  return entry.replaceAll(",", ",,");
+}
+
+const FLAG = /^--allow-(read|write|net|run|env|sys)(?:=(.+))?$/;
+
+/** Reads flags back; undefined for `-A`. Flags of other kinds are passed over. */
+export function permissionsOfFlags(flags: readonly string[]): Permissions | undefined {
+  let granted = permissions();
+  for (const flag of flags) {
+    if (flag === "-A" || flag === "--allow-all") return undefined;
+    const match = FLAG.exec(flag);
+    if (match === null) continue;
+    const kind = match[1] as Kind;
+    granted = together(granted, permissions({ [kind]: match[2] === undefined ? "all" : entriesOf(match[2]) }));
+  }
+  return granted;
+}
+
+function entriesOf(text: string): string[] {
+  return text.replaceAll(",,", "\0").split(",").filter((e) => e !== "").map((e) => e.replaceAll("\0", ","));
+}
+
+export const EXTRA_VARIABLE = "MOSAIC_ALLOW";
+
+/**
+ * What an operator grants beyond the plan: `$MOSAIC_ALLOW`, flags with blanks between.
+ * @throws MosaicError `invalid_argument` for anything else, `-A` and `--allow-ffi` too.
+ */
+export function extraPermissions(text: string | undefined): Permissions {
+  const flags = (text ?? "").split(/\s+/).filter((flag) => flag !== "");
+  for (const flag of flags) {
+    if (FLAG.test(flag)) continue;
+    throw new MosaicError(
+      "invalid_argument",
+      `${EXTRA_VARIABLE} has "${flag}", which grants nothing that can be added`,
+      {
+        hint: "Give flags such as --allow-net=hooks.example.com:443 or --allow-read=/data, with blanks between.",
+      },
+    );
+  }
+  return permissionsOfFlags(flags)!;
+}

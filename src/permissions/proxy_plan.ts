@@ -1,0 +1,68 @@
+/** What `mosaic proxy ARGS` needs. */
+import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
+import { addressGrant, hostOf } from "./addresses.ts";
+import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
+import { PROXY_VARIABLES } from "./environment.ts";
+import { type Permissions, permissions } from "./permissions.ts";
+import type { World } from "./world.ts";
+
+/** Options that name a file to be read. */
+const FILES = ["--token-file", "--tls-ca"];
+
+export function proxyPlan(args: readonly string[], world: World): Permissions {
+  const line = splitCommand(args);
+  const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:50055", "--target", world.cwd);
+  const given = optionValue(line, "--run-dir");
+  const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
+  const daemonJson = runDir === undefined ? undefined : daemonJsonOf(runDir, line, world);
+  const net = [...target.net];
+  const read = ["/dev/null"];
+  const write: string[] = [];
+  if (target.socket !== undefined) {
+    read.push(target.socket);
+    write.push(target.socket);
+  } else if (daemonJson !== undefined) {
+    // A daemon that is started again may listen on another port of its host.
+    net.push(...target.net.filter((entry) => entry.includes(":")).map(hostOf));
+  }
+  for (const option of FILES) {
+    const file = optionValue(line, option);
+    if (file !== undefined) read.push(absolutePath(file, world.cwd));
+  }
+  if (daemonJson !== undefined) read.push(daemonJson);
+  const directories = runDir === undefined ? standAlone(line, world, read) : [runDir];
+  return permissions({
+    read: [...read, ...directories],
+    write: [...write, ...directories],
+    net,
+    run: ["/bin/sh"],
+    // Stand-alone it hands its whole environment to the worker; a daemon's start file holds the worker's.
+    env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES],
+    sys: ["hostname", "statfs"],
+  });
+}
+
+/** The daemon's start file says where the daemon says where it is. Undefined: nobody's, the proxy stands alone. */
+function daemonJsonOf(runDir: string, line: CommandLine, world: World): string | undefined {
+  const attempt = Number(optionValue(line, "--attempt") ?? 1);
+  const files = new RunFiles(runDir, optionValue(line, "--worker-id") ?? "");
+  try {
+    const { daemonJson } = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "") as { daemonJson?: unknown };
+    return typeof daemonJson === "string" && daemonJson.startsWith("/") ? daemonJson : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The run's directory below the state directory; a temporary one where that cannot be made. */
+function standAlone(line: CommandLine, world: World, read: string[]): string[] {
+  const runId = optionValue(line, "--run-id") ?? "";
+  const temporary = absolutePath(world.env("TMPDIR") || "/tmp", world.cwd);
+  try {
+    const layout = new Layout(resolveStateDir(undefined, (name) => world.env(name)));
+    read.push(layout.daemonJson);
+    return [layout.runDir("runs", runId), temporary];
+  } catch {
+    return [temporary];
+  }
+}

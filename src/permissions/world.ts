@@ -1,0 +1,36 @@
+/** What a plan depends on besides the command line. */
+import { lookup } from "node:dns/promises";
+
+export interface World {
+  /** Absolute. */
+  cwd: string;
+  env(name: string): string | undefined;
+  /** Names of all variables that are set. */
+  envNames(): string[];
+  /** A file's text; undefined when it cannot be read. */
+  readText(path: string): string | undefined;
+  /** Addresses of a host's name; none when it has none. */
+  resolve(name: string): Promise<string[]>;
+}
+
+export function realWorld(): World {
+  return {
+    cwd: Deno.cwd(),
+    env: (name) => Deno.env.get(name),
+    envNames: () => Object.keys(Deno.env.toObject()),
+    readText(path) {
+      try {
+        return Deno.readTextFileSync(path);
+      } catch {
+        return undefined;
+      }
+    },
+    async resolve(name) {
+      try {
+        return (await lookup(name, { all: true })).map(({ address }) => address);
+      } catch {
+        return [];
+      }
+    },
+  };
+}

@@ -1,0 +1,46 @@
+/** What is at a path: looked up by the runtime, and by a shell where the permissions do not name the path. */
+import { askShell } from "./shell.ts";
+
+export type Kind = "directory" | "file" | "executable" | "other";
+
+const LOOK = `for path in "$0" "$@"; do
+  if [ -d "$path" ]; then echo directory; elif [ -f "$path" ]; then
+    if [ -x "$path" ]; then echo executable; else echo file; fi
+  elif [ -e "$path" ]; then echo other; else echo; fi
+done`;
+
+/** Undefined where there is nothing, or nothing that this user may look at. Links are followed. */
+export function kindsOf(paths: readonly string[]): (Kind | undefined)[] {
+  try {
+    return paths.map(look);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotCapable)) throw error;
+  }
+  const lines = askShell(LOOK, ...paths)?.split("\n") ?? [];
+  return paths.map((_, at) => (lines[at] || undefined) as Kind | undefined);
+}
+
+export function kindOf(path: string): Kind | undefined {
+  return kindsOf([path])[0];
+}
+
+/** The first of `paths` that is a file to execute. */
+export function firstExecutable(paths: readonly string[]): string | undefined {
+  if (paths.length === 0) return undefined;
+  const at = kindsOf(paths).indexOf("executable");
+  return at < 0 ? undefined : paths[at];
+}
+
+/** @throws NotCapable */
+function look(path: string): Kind | undefined {
+  let info: Deno.FileInfo;
+  try {
+    info = Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    return undefined;
+  }
+  if (info.isDirectory) return "directory";
+  if (!info.isFile) return "other";
+  return ((info.mode ?? 0) & 0o111) !== 0 ? "executable" : "file";
+}

@@ -1,0 +1,44 @@
+/**
+ * What the runtime does not do under a permission set, a shell that may be run does: start any program, hand it any
+ * environment, look at any path. The permission to run /bin/sh is all it takes.
+ */
+
+/** Sets the variables before `--`, then becomes the command behind it. */
+const BECOME = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"';
+
+/** Names the runtime hands to no child unless it may run everything: they make the loader run other code. */
+function isLoaderVariable(name: string): boolean {
+  return name.startsWith("LD_") || name.startsWith("DYLD_");
+}
+
+/** `env` in two: what can be handed over, and `NAME=value` words for a shell to export. */
+export function splitEnvironment(env: Record<string, string>): { env: Record<string, string>; exports: string[] } {
+  const plain: Record<string, string> = {};
+  const exports: string[] = [];
+  for (const [name, value] of Object.entries(env)) {
+    if (isLoaderVariable(name)) exports.push(`${name}=${value}`);
+    else plain[name] = value;
+  }
+  return { env: plain, exports };
+}
+
+/** Options for `Deno.Command("/bin/sh", …)` that run `argv` with exactly `env`; a missing program is exit 127. */
+export function underShell(
+  argv: readonly string[],
+  environment: Record<string, string>,
+): { args: string[]; env: Record<string, string>; clearEnv: true } {
+  const { env, exports } = splitEnvironment(environment);
+  return { args: ["-c", BECOME, "sh", ...exports, "--", ...argv], env, clearEnv: true };
+}
+
+/** Standard output of a short script; undefined when it fails. `$0`, `$1` … are `words`. */
+export function askShell(script: string, ...words: string[]): string | undefined {
+  const out = new Deno.Command("/bin/sh", {
+    args: ["-c", script, ...words],
+    stdin: "null",
+    stderr: "null",
+    env: {},
+    clearEnv: true,
+  }).outputSync();
+  return out.success ? new TextDecoder().decode(out.stdout) : undefined;
+}
