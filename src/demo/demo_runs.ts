@@ -17,13 +17,12 @@ export const DEMO_DEFAULTS = { steps: 50_000, stepDelayMs: 0.25 };
 
 /** A config as anybody would write it: the worker's own settings are its `config`, which mosaic hands on as a file. */
 export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelayMs: number }): Record<string, unknown> {
-  const [program, ...args] = [...selfCommand(), "demo-worker", "--control"];
-  const executable = Deno.env.get("MOSAIC_EXECUTABLE");
+  const [program, ...args] = [...selfCommand().argv, "demo-worker", "--control"];
   return {
     run_name: spec.name,
     entry_point: program,
     arguments: args,
-    environment: executable ? { MOSAIC_EXECUTABLE: executable } : {},
+    environment: {},
     resources: { cpus: 1, memory_mb: 256, gpus: { requested: 0 } },
     artifacts: {},
     metadata: {

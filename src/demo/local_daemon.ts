@@ -2,8 +2,12 @@
 import { messageOf, MosaicError } from "../errors.ts";
 import { Layout } from "../layout.ts";
 import { readTextIfThere } from "../process/files.ts";
+import { daemonPlan } from "../permissions/daemon_plan.ts";
+import { flagsOf } from "../permissions/permissions.ts";
+import { realWorld } from "../permissions/world.ts";
 import { processRef } from "../process/identity.ts";
 import { selfCommand } from "../process/self.ts";
+import { underShell } from "../process/shell.ts";
 import { signalProcess } from "../process/signals.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
@@ -31,11 +35,13 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
   const layout = new Layout(stateDir);
   const output = `${stateDir}/daemon-output.txt`;
   // Its output is a file: as a pipe it would break when a kept daemon outlives the demo.
+  const words = ["--state-dir", stateDir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"];
+  const self = selfCommand(flagsOf(daemonPlan(words, realWorld())));
   const child = new Deno.Command("/bin/sh", {
-    args: [
-      ...["-c", 'exec "$@" >>"$0" 2>&1', output, ...selfCommand(), "daemon", "--state-dir", stateDir],
-      ...["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"],
-    ],
+    ...underShell(
+      ["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', output, ...self.argv, "daemon", ...words],
+      { ...Deno.env.toObject(), ...self.env },
+    ),
     stdin: "null",
     stdout: "null",
     stderr: "null",

@@ -8,7 +8,7 @@ import { traceparent } from "../observability/trace_context.ts";
 /** Names passed on from the daemon's environment; a `*` at either end stands for any text. */
 export const PASSED_ON: readonly string[] = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_*", "TZ"],
-  ...["LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHONPATH", "PYENV_*", "UV_*", "DENO_DIR"],
+  ...["LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHONPATH", "PYENV_*", "UV_*", "DENO_DIR", "MOSAIC_CACHE_DIR"],
   ...[
     "CUDA_*",
     "NVIDIA_*",

@@ -4,7 +4,7 @@ import { dialable } from "../client/dialable.ts";
 import { addressGrant } from "./addresses.ts";
 import { absolutePath, type CommandLine, hasFlag, optionValue, positionals, splitCommand } from "./arguments.ts";
 import { stateDirectory } from "./daemon_plan.ts";
-import { CLIENT_VARIABLES } from "./environment.ts";
+import { CLIENT_VARIABLES, daemonVariables } from "./environment.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
 
@@ -104,6 +104,20 @@ const token: Plan = (line, world) => {
 /** A plan of another's permissions depends on the environment and on what says where the daemon is. */
 const planner: Plan = () => permissions({ read: "all", env: "all" });
 
+/** A daemon and a client of it in one. */
+const demo: Plan = (line, world) => {
+  const stateDir = optionValue(line, "--state-dir");
+  const place = absolutePath(stateDir ?? (world.env("TMPDIR") || "/tmp"), world.cwd);
+  return permissions({
+    read: [place],
+    write: [place],
+    // Ports are free ones, known when the daemon listens.
+    net: ["127.0.0.1"],
+    run: ["/bin/sh"],
+    env: daemonVariables(world),
+  });
+};
+
 const demoWorker: Plan = (line, world) => {
   const directory = world.env("MOSAIC_CHECKPOINT_DIR") ||
     (world.env("MOSAIC_RUN_DIR") ? `${world.env("MOSAIC_RUN_DIR")}/checkpoints` : undefined);
@@ -128,6 +142,7 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   token: [token],
   doctor: [doctor],
   permissions: [planner],
+  demo: [demo],
   "demo-worker": [demoWorker],
 };
 
