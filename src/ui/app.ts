@@ -242,7 +242,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     return streams.respond((signal) => recordsLive(core, runId, kind, since, signal));
   });
 
-  app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.header("if-none-match")));
+  app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.raw.headers));
   for (const path of ["/", "/runs/:id", "/compare"]) {
     app.get(path, (c) => c.html(shell(token, c.get("identity"), core.version), 200, { "cache-control": "no-store" }));
   }

@@ -1,5 +1,6 @@
 /** The page's files, carried inside the program as texts. */
 import { createHash } from "node:crypto";
+import { gzipSync } from "node:zlib";
 import { MosaicError } from "../errors.ts";
 import type { Identity } from "./identity.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
@@ -79,19 +80,33 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "icon.svg": made(SVG, ICON),
 }));
 
-/** Bytes of everything the page loads. */
+/** Compressed once, when first asked for. */
+const packed = new Map<string, Uint8Array<ArrayBuffer>>();
+
+function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
+  let bytes = packed.get(name);
+  if (bytes === undefined) packed.set(name, bytes = new Uint8Array(gzipSync(text)));
+  return bytes;
+}
+
+/** Bytes of everything the page loads, as they are sent to a browser. */
 export function shippedBytes(): number {
-  const bytes = (text: string) => new TextEncoder().encode(text).length;
-  return bytes(indexHtml) + [...ASSETS.values()].reduce((n, a) => n + bytes(a.text), 0);
+  return [...ASSETS].reduce((n, [name, a]) => n + packedAsset(name, a.text).length, indexHtml.length);
 }
 
 /** @throws `not_found`. */
-export function asset(name: string, ifNoneMatch: string | undefined): Response {
+export function asset(name: string, request: Headers): Response {
   const found = ASSETS.get(name);
   if (found === undefined) throw new MosaicError("not_found", `there is no asset "${name}"`);
-  const headers = { "content-type": found.type, etag: found.etag, "cache-control": "no-cache" };
-  if (ifNoneMatch === found.etag) return new Response(null, { status: 304, headers });
-  return new Response(found.text, { headers });
+  const headers = {
+    "content-type": found.type,
+    etag: found.etag,
+    "cache-control": "no-cache",
+    vary: "accept-encoding",
+  };
+  if (request.get("if-none-match") === found.etag) return new Response(null, { status: 304, headers });
+  if (!/\bgzip\b/.test(request.get("accept-encoding") ?? "")) return new Response(found.text, { headers });
+  return new Response(packedAsset(name, found.text), { headers: { ...headers, "content-encoding": "gzip" } });
 }
 
 function escaped(text: string): string {

@@ -254,7 +254,7 @@ Deno.test(
 );
 
 Deno.test(
-  "page: strict headers, escaped values, one token per process, less than 200 kB",
+  "page: strict headers, escaped values, one token per process, less than 100 kB to load",
   withApp(async ({ get }) => {
     const page = await get("/runs/anything");
     const csp = page.headers.get("content-security-policy")!;
@@ -268,7 +268,7 @@ Deno.test(
     assert.match(script.headers.get("content-type")!, /javascript/);
     assert.equal((await get("/assets/nothing.js")).status, 404);
     assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
-    assert.ok(shippedBytes() < 200_000, `${shippedBytes()} bytes`);
+    assert.ok(shippedBytes() < 100_000, `${shippedBytes()} bytes`);
   }, { authenticate: () => ({ name: '<b>"', readOnly: false }) }),
 );
 

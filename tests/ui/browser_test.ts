@@ -177,6 +177,17 @@ if (executable === undefined) {
         assert.ok(await page.locator("table.runs tbody tr").count() < 120);
         await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-9999");
         await page.getByRole("link", { name: "many-9999", exact: true }).waitFor();
+        await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-999");
+        await page.getByText(/^11 of 10,0\d\d runs$/).waitFor();
+        await page.getByRole("checkbox", { name: "Select all shown runs" }).check();
+        await page.getByText("11 selected").waitFor();
+        await page.locator(".selection button[data-action=cancel]").click();
+        await page.getByRole("button", { name: "Cancel it" }).click();
+        await page.getByText("Cancel: 11 runs.").waitFor();
+        assert.equal(
+          core.registry.list({ states: ["CANCELLED"], nameContains: "many-999" }, { limit: 100 }).runs.length,
+          11,
+        );
         await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-");
         await page.getByRole("button", { name: "Name", exact: true }).click();
         await page.getByRole("link", { name: "many-0", exact: true }).waitFor();
