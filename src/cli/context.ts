@@ -11,10 +11,23 @@ export interface Terminal {
   color: boolean;
 }
 
+/** The keyboard of a terminal in raw mode. */
+export interface Keyboard {
+  /** Names of keys (src/cli/top/keys.ts); ends when it is released or the terminal is gone. */
+  keys: AsyncIterable<string>;
+  /** Back to lines. */
+  release(): void;
+}
+
 export interface Context {
   out: Output;
   err: Output;
-  terminal: Terminal;
+  /** As it is at the moment: a window may be resized. */
+  readonly terminal: Terminal;
+  /** Takes the keyboard. */
+  keyboard(): Keyboard;
+  /** Calls `handler` when the window was resized until the returned function is called. */
+  onResize(handler: () => void): () => void;
   /** Standard error is a terminal: a live line may be drawn there. */
   errIsTty: boolean;
   /** @throws MosaicError `unavailable` when no daemon is found or answers. */
@@ -43,6 +56,22 @@ export function terminalOf(isTty: boolean, env: (name: string) => string | undef
   return { isTty, width: Math.max(width, 20), height: Math.max(height, 5), color };
 }
 
+function keyboard(): Keyboard {
+  Deno.stdin.setRaw(true);
+  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
+  return {
+    keys: (async function* () {
+      const { keysOf } = await import("./top/keys.ts");
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return;
+        yield* keysOf(value);
+      }
+    })(),
+    release: () => Deno.stdin.setRaw(false),
+  };
+}
+
 export function realContext(): Context {
   const env = (name: string) => {
     try {
@@ -55,7 +84,14 @@ export function realContext(): Context {
   return {
     out: fileOutput(Deno.stdout),
     err: fileOutput(Deno.stderr),
-    terminal: terminalOf(Deno.stdout.isTerminal(), env),
+    get terminal() {
+      return terminalOf(Deno.stdout.isTerminal(), env);
+    },
+    keyboard,
+    onResize(handler) {
+      Deno.addSignalListener("SIGWINCH", handler);
+      return () => Deno.removeSignalListener("SIGWINCH", handler);
+    },
     errIsTty: Deno.stderr.isTerminal(),
     connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
     readInput: async () => await new Response(Deno.stdin.readable).text(),

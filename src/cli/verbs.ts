@@ -171,6 +171,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/status.ts"),
   },
   {
+    name: "top",
+    group: "Host",
+    summary: "watch runs, GPUs and the host on the whole screen",
+    load: () => import("./verbs/top.ts"),
+  },
+  {
     name: "completions",
     group: "Host",
     summary: "print a shell's completion script",

@@ -48,6 +48,10 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
     err: { write: (t) => void (stderr += t), writeBytes: (b) => void (stderr += decoder.decode(b)) },
     terminal: { isTty: false, width: 80, height: 24, color: false },
     errIsTty: false,
+    keyboard: () => {
+      throw new Error("the test has no keyboard");
+    },
+    onResize: () => () => {},
     connect: () => {
       world.connections++;
       return Promise.resolve(fakeApi(answers));

@@ -1,0 +1,140 @@
+/** What `mosaic top` knows and does: its state, and what a key makes of it. Pure; src/cli/verbs/top.ts carries it out. */
+import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
+import type { HostJson, RunDetailJson, RunJson } from "../json.ts";
+import { elapsedMs } from "../runs_table.ts";
+
+export const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
+export type Sort = typeof SORTS[number];
+
+export interface TopState {
+  runs: RunJson[];
+  host: HostJson | undefined;
+  /** Episode rewards of the runs that are shown, oldest first. */
+  curves: ReadonlyMap<string, number[]>;
+  /** When what is shown was true (Unix ms); undefined before the first answer. */
+  seenAt: number | undefined;
+  /** Why nothing newer is known; undefined while the daemon answers. */
+  trouble: string | undefined;
+  selected: string | undefined;
+  sort: Sort;
+  /** Ended runs too. */
+  all: boolean;
+  /** The selected run in full, where that is what is shown. */
+  detail: RunDetailJson | "loading" | undefined;
+  /** What is asked before it is done. */
+  asking: { question: string; action: Action } | undefined;
+  message: string;
+}
+
+export type Action =
+  | { type: "quit" }
+  | { type: "cancel" | "pause" | "resume" | "retry"; run: string }
+  | { type: "detail"; run: string };
+
+export const INITIAL: TopState = {
+  runs: [],
+  host: undefined,
+  curves: new Map(),
+  seenAt: undefined,
+  trouble: undefined,
+  selected: undefined,
+  sort: "newest",
+  all: true,
+  detail: undefined,
+  asking: undefined,
+  message: "",
+};
+
+/** The runs in the order of the screen. */
+export function visibleRuns(state: TopState, now: number): RunJson[] {
+  const shown = state.all ? state.runs : state.runs.filter((r) => r.outcome === null);
+  const by: Record<Sort, (a: RunJson, b: RunJson) => number> = {
+    // Live runs first: they are what a person came for.
+    newest: (a, b) => Number(a.outcome !== null) - Number(b.outcome !== null) || (a.run_id < b.run_id ? 1 : -1),
+    name: (a, b) => a.name.localeCompare(b.name),
+    state: (a, b) => a.state.localeCompare(b.state),
+    steps: (a, b) => b.telemetry.steps - a.telemetry.steps,
+    rate: (a, b) => b.telemetry.steps_per_second - a.telemetry.steps_per_second,
+    reward: (a, b) => (b.telemetry.mean_reward_100 ?? -Infinity) - (a.telemetry.mean_reward_100 ?? -Infinity),
+    elapsed: (a, b) => (elapsedMs(b, now) ?? 0) - (elapsedMs(a, now) ?? 0),
+  };
+  return [...shown].sort(by[state.sort]);
+}
+
+/** The selected run; the first one when the selected is gone. */
+export function selectedRun(state: TopState, now: number): RunJson | undefined {
+  const runs = visibleRuns(state, now);
+  return runs.find((r) => r.run_id === state.selected) ?? runs[0];
+}
+
+export function onKey(state: TopState, key: string, now: number, page: number): { state: TopState; action?: Action } {
+  if (key === "ctrl-c") return { state, action: { type: "quit" } };
+  if (state.asking !== undefined) {
+    const { action } = state.asking;
+    const answered = { ...state, asking: undefined };
+    return key === "y" ? { state: answered, action } : { state: { ...answered, message: "left as it is" } };
+  }
+  const quiet = { ...state, message: "" };
+  const run = selectedRun(state, now);
+  const select = (distance: number) => {
+    const runs = visibleRuns(state, now);
+    const at = Math.max(0, runs.findIndex((r) => r.run_id === run?.run_id));
+    const to = runs[Math.min(runs.length - 1, Math.max(0, at + distance))];
+    return { state: { ...quiet, selected: to?.run_id } };
+  };
+  const tell = (message: string) => ({ state: { ...quiet, message } });
+  switch (key) {
+    case "q":
+      return { state: quiet, action: { type: "quit" } };
+    case "escape":
+      return state.detail === undefined
+        ? { state: quiet, action: { type: "quit" } }
+        : { state: { ...quiet, detail: undefined } };
+    case "up":
+    case "k":
+      return select(-1);
+    case "down":
+    case "j":
+      return select(1);
+    case "pageup":
+      return select(-page);
+    case "pagedown":
+      return select(page);
+    case "home":
+    case "g":
+      return select(-Infinity);
+    case "end":
+    case "G":
+      return select(Infinity);
+    case "s": {
+      const sort = SORTS[(SORTS.indexOf(state.sort) + 1) % SORTS.length]!;
+      return { state: { ...quiet, sort, message: `sorted by ${sort}` } };
+    }
+    case "a":
+      return { state: { ...quiet, all: !state.all, message: state.all ? "live runs only" : "all runs" } };
+  }
+  if (run === undefined) return { state: quiet };
+  const ended = ENDED_STATES.includes(run.state as RunState);
+  const chosen = { ...quiet, selected: run.run_id };
+  switch (key) {
+    case "enter":
+      return { state: { ...chosen, detail: "loading" }, action: { type: "detail", run: run.run_id } };
+    case "p":
+      if (ended) return tell(`${run.name} has ended`);
+      return { state: chosen, action: { type: run.state === "PAUSED" ? "resume" : "pause", run: run.run_id } };
+    case "c":
+      if (ended) return tell(`${run.name} has ended`);
+      return {
+        state: {
+          ...chosen,
+          asking: { question: `Cancel ${run.name}?`, action: { type: "cancel", run: run.run_id } },
+        },
+      };
+    case "r":
+      if (!ended) return tell(`${run.name} is alive`);
+      return {
+        state: { ...chosen, asking: { question: `Retry ${run.name}?`, action: { type: "retry", run: run.run_id } } },
+      };
+  }
+  return { state: quiet };
+}

@@ -1,0 +1,129 @@
+/** What `mosaic top` draws: exactly as many lines as the terminal has, none longer than it is wide. */
+import { plot, sparkline } from "../chart.ts";
+import { bytes, duration, shortIds } from "../format.ts";
+import type { HostJson, RunJson } from "../json.ts";
+import { bar } from "../progress.ts";
+import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";
+import { showText } from "../show_text.ts";
+import { RUN_STATES } from "../../lifecycle/lifecycle.ts";
+import { type Column, table } from "../table.ts";
+import { cut, harmless, pad, paint, widthOf } from "../text.ts";
+import { selectedRun, type TopState, visibleRuns } from "./model.ts";
+
+export interface Screen {
+  width: number;
+  height: number;
+  color: boolean;
+}
+
+const CURVE_WIDTH = 16;
+/** Lines above the runs and below them. */
+const HEAD = 4;
+const FOOT = 1;
+/** After so long without news what is shown is called old. */
+const STALE_MS = 5000;
+/** What a narrow screen does without, first things first. */
+const LEAST_WANTED = ["elapsed", "gpus", "curve", "rate", "note", "steps", "reward"];
+const KEYS = "↑↓ select  enter details  p pause/resume  c cancel  r retry  a all/live  s sort  q quit";
+
+/** Runs that fit on the screen. */
+export function runRows({ height }: Pick<Screen, "height">): number {
+  return Math.max(1, height - HEAD - FOOT);
+}
+
+export function draw(state: TopState, now: number, screen: Screen): string[] {
+  const { width, height, color } = screen;
+  const body = state.detail === undefined ? listLines(state, now, screen) : detailLines(state, now, screen);
+  const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
+  while (lines.length < height - FOOT) lines.push("");
+  const foot = state.asking === undefined
+    ? paint(cut(state.message === "" ? KEYS : harmless(state.message), width), "dim", color)
+    : paint(cut(`${harmless(state.asking.question)} y/n`, width), "yellow", color);
+  return [...lines, foot];
+}
+
+/** Runs whose curves the screen shows. */
+export function runsOnScreen(state: TopState, now: number, screen: Pick<Screen, "height">): RunJson[] {
+  const runs = visibleRuns(state, now);
+  const rows = runRows(screen);
+  const at = Math.max(0, runs.findIndex((r) => r.run_id === selectedRun(state, now)?.run_id));
+  const first = Math.max(0, Math.min(at - Math.floor(rows / 2), runs.length - rows));
+  return runs.slice(first, first + rows);
+}
+
+function headLines(state: TopState, now: number, { width, color }: Screen): string[] {
+  const { host } = state;
+  if (host === undefined) return [cut(state.trouble ?? "asking the daemon …", width), "", ""];
+  const states = RUN_STATES.filter((s) => host.runs_by_state[s]).map((s) => `${host.runs_by_state[s]} ${s}`);
+  const up = host.started_at === null ? "" : `up ${duration(now - Date.parse(host.started_at))}`;
+  const title = [`mosaic ${host.version}`, host.listen, up, states.join(", ") || "no runs"].filter((t) => t !== "");
+  const age = now - (state.seenAt ?? now);
+  const trouble = state.trouble === undefined && age < STALE_MS
+    ? ""
+    : `${state.trouble ?? "no answer"}; this is ${duration(age)} old`;
+  return [
+    paint(cut(title.join("   "), width), "bold", color),
+    cut(hostLine(host), width),
+    trouble === "" ? cut(gpuLine(state, host), width) : paint(cut(harmless(trouble), width), "red", color),
+  ];
+}
+
+function hostLine(host: HostJson): string {
+  const gauge = (name: string, available: number, all: number) =>
+    all === 0 ? "" : `${name} ${bar(1 - available / all, 8)}▏${bytes(available)} free`;
+  const load = host.load_average[0];
+  return [
+    load === undefined ? "" : `load ${load.toFixed(1)}/${host.cpus}`,
+    gauge("memory", host.memory_available_bytes, host.memory_bytes),
+    gauge("disk", host.disk_available_bytes, host.disk_bytes),
+  ].filter((p) => p !== "").join("   ");
+}
+
+function gpuLine(state: TopState, host: HostJson): string {
+  if (host.gpus.length === 0) return "no GPU slots";
+  const name = (id: string) => state.runs.find((r) => r.run_id === id)?.name ?? id.slice(0, 10);
+  return `gpus ${
+    host.gpus.map((g) => `${g.slot}:${g.run_id === null ? "free" : harmless(name(g.run_id))}`).join("  ")
+  }`;
+}
+
+function listLines(state: TopState, now: number, screen: Screen): string[] {
+  const shown = runsOnScreen(state, now, screen);
+  if (shown.length === 0) return [state.seenAt === undefined ? "" : state.all ? "No runs." : "No live runs."];
+  const ids = shortIds(shown.map((r) => r.run_id));
+  const all = runColumns({ now, shortId: (id) => ids.get(id)! });
+  const known = chooseColumns(DEFAULT_COLUMNS, all);
+  const note = known.pop()!;
+  const curve = (run: RunJson) => pad(sparkline(state.curves.get(run.run_id) ?? [], CURVE_WIDTH), CURVE_WIDTH);
+  let columns: Column<RunJson>[] = [...known, { name: "curve", text: curve, style: () => "green" }, note];
+  const lined = (color: boolean) => table(columns, shown, { width: screen.width, color }).trimEnd().split("\n");
+  for (const name of LEAST_WANTED) {
+    if (lined(false).every((line) => widthOf(line) <= screen.width)) break;
+    columns = columns.filter((c) => c.name !== name);
+  }
+  const plain = lined(false);
+  const selected = selectedRun(state, now)?.run_id;
+  return lined(screen.color).map((line, i) => {
+    const run = shown[i - 1];
+    if (run === undefined || run.run_id !== selected) return line;
+    const whole = pad(cut(plain[i]!, screen.width), screen.width);
+    return screen.color ? `\x1b[7m${whole}\x1b[27m` : `>${whole.slice(1)}`;
+  });
+}
+
+function detailLines(state: TopState, now: number, { width, height, color }: Screen): string[] {
+  if (state.detail === "loading" || state.detail === undefined) return ["…"];
+  const run = state.detail;
+  const curve = state.curves.get(run.run_id) ?? [];
+  const rows = Math.max(8, Math.floor((height - HEAD) / 2));
+  const drawn = plot([{ name: "", points: curve.map((y, i) => ({ x: i, y })) }], {
+    width,
+    height: rows,
+    color,
+    title: "episode reward",
+    xLabel: "",
+  });
+  // Cut before it is painted: a line cut within an escape sequence would paint the rest of the screen.
+  const text = showText({ ...run, artifacts: [] }, { now, color: false }).split("\n").map((l) => cut(l, width));
+  return [...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)), ...drawn.trimEnd().split("\n")];
+}

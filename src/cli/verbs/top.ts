@@ -1,0 +1,167 @@
+/** `mosaic top` */
+import type { Command } from "commander";
+import { messageOf, MosaicError } from "../../errors.ts";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions } from "../flags.ts";
+import { hostJson, runDetailJson, runJson } from "../json.ts";
+import { isTransient, Link, pause } from "../link.ts";
+import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
+import { draw, runRows, runsOnScreen } from "../top/screen.ts";
+
+const LOOK_MS = 1000;
+const MOST_RUNS = 500;
+const CURVE_POINTS = 64;
+
+const ENTER = "\x1b[?1049h\x1b[?25l";
+const LEAVE = "\x1b[?25h\x1b[?1049l";
+
+export function define(command: Command, context: Context): void {
+  command.description(
+    "Shows runs, their curves, GPUs and the host on the whole screen, live. Keys: ↑ ↓ select, enter shows details, p pauses " +
+      "and resumes, c cancels, r retries, a switches between all and live runs, s sorts by the next column, q leaves.",
+  );
+  connectionOptions(command)
+    .addHelpText(
+      "after",
+      manual({
+        examples: [["mosaic top", "watch this host"]],
+        exits: "0 left by q\n2 there is no terminal (mosaic list --watch needs none)\n3 no daemon answers at the start",
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      if (!context.terminal.isTty) {
+        throw new MosaicError("invalid_argument", "mosaic top needs a terminal", {
+          hint: `"mosaic list --watch" prints to anything.`,
+        });
+      }
+      using link = await Link.open(context, connectionFlags(flags));
+      // Before the screen is taken: a daemon that is not there is told as by any other verb.
+      await link.unary(Mosaic.method.getHost, {});
+      await new Top(link, context).run();
+    });
+}
+
+class Top {
+  readonly #link: Link;
+  readonly #context: Context;
+  readonly #stop = new AbortController();
+  #state: TopState = INITIAL;
+  /** What wakes the looking early: something was done, so that its effect is seen at once. */
+  #wake = new AbortController();
+
+  constructor(link: Link, context: Context) {
+    this.#link = link;
+    this.#context = context;
+  }
+
+  async run(): Promise<void> {
+    const keyboard = this.#context.keyboard();
+    const unresize = this.#context.onResize(() => this.#draw());
+    this.#context.out.write(ENTER);
+    try {
+      const looking = this.#look();
+      for await (const key of keyboard.keys) {
+        const page = runRows(this.#context.terminal);
+        const { state, action } = onKey(this.#state, key, this.#context.now(), page);
+        this.#state = state;
+        this.#draw();
+        if (action?.type === "quit") break;
+        if (action !== undefined) await this.#do(action);
+      }
+      this.#stop.abort();
+      await looking;
+    } finally {
+      this.#stop.abort();
+      unresize();
+      keyboard.release();
+      this.#context.out.write(LEAVE);
+    }
+  }
+
+  #set(change: Partial<TopState>): void {
+    this.#state = { ...this.#state, ...change };
+    this.#draw();
+  }
+
+  #draw(): void {
+    if (this.#stop.signal.aborted) return;
+    const { terminal } = this.#context;
+    const lines = draw(this.#state, this.#context.now(), terminal);
+    // Each line is cleared as it is written: nothing flickers, nothing of the last screen stays.
+    this.#context.out.write(`\x1b[H${lines.map((line) => `${line}\x1b[K`).join("\r\n")}`);
+  }
+
+  async #look(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      try {
+        await this.#refresh();
+      } catch (error) {
+        // A daemon that is being restarted comes back; anything else is told as well, and the screen stays.
+        this.#set({ trouble: isTransient(error) ? `the daemon does not answer` : messageOf(error) });
+      }
+      this.#wake = new AbortController();
+      await pause(LOOK_MS, AbortSignal.any([this.#stop.signal, this.#wake.signal]));
+    }
+  }
+
+  async #refresh(): Promise<void> {
+    const { signal } = this.#stop;
+    const host = hostJson(await this.#link.unary(Mosaic.method.getHost, {}, signal));
+    const { runs } = await this.#link.unary(Mosaic.method.listRuns, { limit: MOST_RUNS }, signal);
+    const state = { ...this.#state, host, runs: runs.map(runJson) };
+    const now = this.#context.now();
+    const curves = new Map<string, number[]>();
+    for (const run of runsOnScreen(state, now, this.#context.terminal)) {
+      const known = this.#state.curves.get(run.run_id);
+      // The curve of an ended run does not change.
+      curves.set(run.run_id, run.outcome !== null && known !== undefined ? known : await this.#curve(run.run_id));
+    }
+    const { detail } = this.#state;
+    if (typeof detail === "object") await this.#detail(detail.run_id);
+    this.#set({ host, runs: state.runs, curves, seenAt: now, trouble: undefined });
+  }
+
+  async #curve(run: string): Promise<number[]> {
+    const { buckets } = await this.#link.unary(
+      Mosaic.method.getSeries,
+      { run, name: "episode_reward", buckets: CURVE_POINTS },
+      this.#stop.signal,
+    );
+    return buckets.map((b) => b.mean);
+  }
+
+  async #detail(run: string): Promise<void> {
+    const detail = runDetailJson(await this.#link.unary(Mosaic.method.getRun, { run }, this.#stop.signal));
+    // Left meanwhile by a key: then it stays left.
+    if (this.#state.detail !== undefined) this.#set({ detail });
+  }
+
+  async #do(action: Exclude<Action, { type: "quit" }>): Promise<void> {
+    const { run } = action;
+    const { signal } = this.#stop;
+    try {
+      switch (action.type) {
+        case "detail":
+          return await this.#detail(run);
+        case "cancel":
+          await this.#link.unary(Mosaic.method.cancelRun, { run }, signal);
+          break;
+        case "pause":
+          await this.#link.unary(Mosaic.method.pauseRun, { run }, signal);
+          break;
+        case "resume":
+          await this.#link.unary(Mosaic.method.resumeRun, { run }, signal);
+          break;
+        case "retry":
+          await this.#link.unary(Mosaic.method.retryRun, { run }, signal);
+          break;
+      }
+      this.#set({ message: `${action.type} asked for` });
+    } catch (error) {
+      this.#set({ message: messageOf(error), detail: action.type === "detail" ? undefined : this.#state.detail });
+    }
+    this.#wake.abort();
+  }
+}
