@@ -150,12 +150,20 @@ class Canvas {
 
   row(r: number, color: boolean): string {
     let out = "";
-    for (let c = 0; c < this.#columns; c++) {
+    // Neighbours of one series are painted together: a screen that is sent every second should be small.
+    let stretch = "";
+    let owner = -1;
+    for (let c = 0; c <= this.#columns; c++) {
       const cell = r * this.#columns + c;
-      const bits = this.#cells[cell]!;
-      const char = bits === 0 ? " " : String.fromCharCode(0x2800 + bits);
-      out += bits === 0 ? char : paint(char, seriesStyle(this.#owner[cell]!), color);
+      const bits = c < this.#columns ? this.#cells[cell]! : 0;
+      const series = bits === 0 ? -1 : this.#owner[cell]!;
+      if (series !== owner) {
+        out += owner < 0 ? stretch : paint(stretch, seriesStyle(owner), color);
+        stretch = "";
+        owner = series;
+      }
+      if (c < this.#columns) stretch += bits === 0 ? " " : String.fromCharCode(0x2800 + bits);
     }
-    return out;
+    return out + stretch;
   }
 }
