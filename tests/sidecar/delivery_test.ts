@@ -90,7 +90,14 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
   inScene(async (scene) => {
     const { daemon } = scene;
     daemon.windowBytes = 64 << 10;
+    daemon.silent = true;
     const proxy = scene.shell(printSteps(0, 20_000));
+    await until("the worker's exit", () => scene.exitRecord());
+    await until("a full window", () => daemon.seen >= daemon.windowBytes);
+    // A batch is sent while there is room for its first byte; one of these lines has less than 40 bytes.
+    assert.ok(daemon.seen < daemon.windowBytes + 1024 * 40, `${daemon.seen} bytes were under way`);
+    daemon.silent = false;
+    daemon.cut();
     assert.equal(await proxy.code(), 0);
     assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 20_000));
   }));

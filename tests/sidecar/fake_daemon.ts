@@ -35,6 +35,8 @@ export class FakeDaemon {
   readonly steps: { step: number; action: string; agent: string; render: string }[] = [];
   readonly episodes: EpisodeRecord[] = [];
   readonly events: WorkerEventRecord[] = [];
+  /** Up to where batches came, stored or not. */
+  seen = 0;
   otherLines = 0;
   malformedLines = 0;
   violations: Record<string, number> = {};
@@ -157,8 +159,9 @@ export class FakeDaemon {
         this.exit = message.value;
         return this.#send(call, { case: "exitAck", value: {} });
       case "batch": {
-        if (this.silent) return;
         const { value } = message;
+        this.seen = Math.max(this.seen, Number(value.toPosition));
+        if (this.silent) return;
         assert.equal(Number(value.fromPosition), this.position, "a gap or a repetition");
         this.position = Number(value.toPosition);
         this.#store(json<StepColumns>(value.stepsJson) ?? { n: 0 });
