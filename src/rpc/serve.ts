@@ -26,6 +26,7 @@ import { messageOf, MosaicError } from "../errors.ts";
 import type { Gatekeeper, Principal } from "../auth/gatekeeper.ts";
 import type { Logger } from "../log.ts";
 import { asBuffer, methodPath } from "./definition.ts";
+import { bearerOf } from "./early_refusal.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
 import { statusOf } from "./status.ts";
 
@@ -204,9 +205,7 @@ const NOBODY: Principal = { type: "anybody" };
 /** @throws MosaicError when the caller may not make this call at all. */
 function enter(context: ServeContext, caller: Caller): void {
   if (context.gatekeeper === undefined) return;
-  const header = caller.metadata.get("authorization")[0]?.toString() ?? "";
-  const token = /^Bearer (\S+)$/i.exec(header)?.[1] ?? "";
-  caller.principal = context.gatekeeper.enter(caller.path, token);
+  caller.principal = context.gatekeeper.enter(caller.path, bearerOf(caller.metadata));
 }
 
 function decode<I extends DescMessage>(schema: I, bytes: Buffer): MessageShape<I> {
@@ -299,6 +298,19 @@ interface Http2Side {
   close(code: number): void;
 }
 
+/** A call within the interceptors around it; the innermost has the stream. */
+interface Layer {
+  stream?: Http2Side;
+  nextCall?: Layer;
+}
+
+/** Not part of grpc-js's public types; there is no other way to the socket's count. */
+function http2SideOf(call: unknown): Http2Side | undefined {
+  let layer = (call as { call?: Layer }).call;
+  while (layer !== undefined && layer.stream === undefined) layer = layer.nextCall;
+  return layer?.stream;
+}
+
 /** RST_STREAM code that clients show as UNAVAILABLE. */
 const REFUSED_STREAM = 7;
 
@@ -318,8 +330,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
     this.#call = call;
     this.#schema = schema;
     this.#signal = signal;
-    // Not part of grpc-js's public types; there is no other way to the socket's count.
-    this.#http2 = (call as unknown as { call?: { stream?: Http2Side } }).call?.stream;
+    this.#http2 = http2SideOf(call);
     const session = this.#http2?.session;
     if (session !== undefined) this.#gate = gates.open(session, () => sentBytes(session));
   }

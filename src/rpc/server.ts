@@ -11,6 +11,7 @@ import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Logger } from "../log.ts";
 import { rawService } from "./definition.ts";
+import { refuseEarly } from "./early_refusal.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
 import { healthHandlers } from "./health_service.ts";
 import { ingestHandlers } from "./ingest_service.ts";
@@ -69,6 +70,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   const server = new Server({
     "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
     "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
+    interceptors: options.gatekeeper === undefined ? [] : [refuseEarly(options.gatekeeper)],
   });
 
   let address = listenText;

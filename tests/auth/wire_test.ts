@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { connect } from "node:http2";
 import { gatekeeper } from "../../src/auth/gatekeeper.ts";
 import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../src/auth/tokens.ts";
 import { MosaicClient } from "../../src/client/client.ts";
@@ -8,6 +9,7 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { type RpcOptions, startRpc } from "../../src/rpc/server.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, FakeCore } from "../rpc/fixture.ts";
+import { A_STEP } from "../rpc/memory_telemetry.ts";
 import { certificates } from "./certificates.ts";
 
 const { method } = TrainerService;
@@ -68,6 +70,44 @@ Deno.test("token: calls of every kind are refused without it, and probes are not
     assert.deepEqual(core.calls, []);
     const { admin, read } = ensureTokens(path);
     assert.ok(!core.logLines.some((line) => line.includes(admin) || line.includes(read) || line.includes("guess")));
+  });
+});
+
+Deno.test("token: a stranger is refused by the headers, before the message is taken", async () => {
+  await withGuarded(async ({ address }) => {
+    const session = connect(`http://${address}`);
+    try {
+      const call = session.request({
+        ":method": "POST",
+        ":path": "/gymgui.trainer.TrainerService/SubmitRun",
+        "content-type": "application/grpc",
+        te: "trailers",
+      });
+      const status = await new Promise((resolve, reject) => {
+        call.once("response", (headers) => headers["grpc-status"] === undefined || resolve(headers["grpc-status"]));
+        call.once("trailers", (headers) => resolve(headers["grpc-status"]));
+        call.once("error", reject);
+      });
+      assert.equal(Number(status), 16);
+      call.close();
+    } finally {
+      await new Promise<void>((resolve) => session.close(resolve));
+    }
+  });
+});
+
+Deno.test("token: long streams keep their bound behind the check", async () => {
+  await withGuarded(async ({ core, address, path }) => {
+    const runId = executing(core);
+    const observationJson = JSON.stringify("x".repeat(10_000));
+    core.telemetry.append(runId, 1, Array.from({ length: 20_000 }, () => ({ ...A_STEP, observationJson })), []);
+    await using(new MosaicClient(address, { token: ensureTokens(path).read }), async (client) => {
+      const stalled = client.stream(method.streamRunSteps, { runId });
+      assert.equal((await stalled.next()).value!.seqId, 1n);
+      for (let i = 0; i < 200; i++) await client.unary(method.getHealth, {});
+      assert.ok(core.telemetry.rowsRead < 5000, `${core.telemetry.rowsRead} rows were read for nobody`);
+      await stalled.return();
+    });
   });
 });
 
