@@ -4,6 +4,7 @@ import { MosaicError } from "../errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../registry/types.ts";
+import { presentConfig } from "../ui/secrets.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
@@ -36,9 +37,11 @@ export function mosaicHandlers(core: Core): Handlers<typeof Mosaic> {
   const detail = (row: RunRow): RunDetail => core.detail(row);
 
   return {
-    getRun(request) {
+    getRun(request, { principal }) {
       const row = resolve(request.run);
-      return fullRunMessage(detail(row), core.transitions(row.runId));
+      const run = fullRunMessage(detail(row), core.transitions(row.runId));
+      const looksOnly = principal.type === "role" && principal.role === "read";
+      return looksOnly ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
     listRuns(request) {
       const filter: RunFilter = {

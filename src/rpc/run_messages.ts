@@ -84,7 +84,7 @@ function transitionMessage(t: TransitionRow): MessageInitShape<typeof Transition
 }
 
 /** With what only GetRun gives. */
-export function fullRunMessage(detail: RunDetail, transitions: TransitionRow[]): RunInit {
+export function fullRunMessage(detail: RunDetail, transitions: TransitionRow[]) {
   return {
     ...runMessage(detail),
     transitions: transitions.map(transitionMessage),

@@ -76,6 +76,32 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
   }
 });
 
+Deno.test("the state directory: what a daemon makes is for its user only", async () => {
+  await using daemon = await TestDaemon.start();
+  const client = new MosaicClient(daemon.address, { deadlineMs: 60_000 });
+  try {
+    const { runId } = await client.unary(TrainerService.method.submitRun, {
+      configJson: configOf({ command: countingWorker({ steps: 1 }) }),
+    });
+    await ended(client, runId);
+  } finally {
+    client.close();
+  }
+  const open: string[] = [];
+  const look = (directory: string) => {
+    for (const { name, isDirectory } of Deno.readDirSync(directory)) {
+      const path = `${directory}/${name}`;
+      if ((Deno.lstatSync(path).mode! & 0o077) !== 0) open.push(path);
+      if (isDirectory) look(path);
+    }
+  };
+  for (const part of ["trainer", "telemetry", "logs"]) {
+    if ((Deno.statSync(`${daemon.stateDir}/${part}`).mode! & 0o077) !== 0) open.push(part);
+    look(`${daemon.stateDir}/${part}`);
+  }
+  assert.deepEqual(open, []);
+});
+
 Deno.test("a daemon that other machines could reach: refused unprotected, and with TLS it works for both sides", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-tls-" });
   try {

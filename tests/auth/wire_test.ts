@@ -113,12 +113,15 @@ Deno.test("token: long streams keep their bound behind the check", async () => {
 
 Deno.test("token: the reader looks, the admin acts, a rotation shuts both out", async () => {
   await withGuarded(async ({ core, address, path }) => {
-    executing(core);
+    core.registry.update(executing(core), { configJson: '{"environment":{"WANDB_API_KEY":"abc"},"lr":1.0}' });
     const { admin, read } = ensureTokens(path);
     await using(new MosaicClient(address, { token: read }), async (client) => {
+      const { configJson } = await client.unary(Mosaic.method.getRun, { run: "@last" });
+      assert.ok(configJson.includes("1.0") && !configJson.includes("abc"), configJson);
       assert.equal((await client.unary(method.listRuns, {})).runs.length, 1);
       await assert.rejects(client.unary(Mosaic.method.pauseRun, { run: "@last" }), hasCode("permission_denied"));
       await using(new MosaicClient(address, { token: admin }), async (boss) => {
+        assert.ok((await boss.unary(Mosaic.method.getRun, { run: "@last" })).configJson.includes("abc"));
         assert.equal((await boss.unary(Mosaic.method.pauseRun, { run: "@last" })).state, "PAUSED");
         rotateTokens(path, ROLES);
         await assert.rejects(boss.unary(method.listRuns, {}), hasCode("unauthenticated"));
