@@ -1,8 +1,7 @@
 /** A real daemon with real proxies and workers, and what is asked of it while it works. */
 import { DatabaseSync } from "node:sqlite";
 import { connect, type MosaicClient } from "../src/client/client.ts";
-import { type Run } from "../src/gen/mosaic/v1/mosaic_pb.ts";
-import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
+import { Mosaic, type Run } from "../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../tests/harness/configs.ts";
 import { TestDaemon } from "../tests/harness/daemon.ts";
@@ -16,6 +15,11 @@ export interface Load {
   steps: number;
   /** 0: four numbers. */
   observationBytes: number;
+}
+
+/** Workers that wait for `file`. */
+export interface Gate {
+  file: string;
 }
 
 /** What a load cost. */
@@ -41,9 +45,29 @@ export class DaemonUnderTest implements AsyncDisposable {
     return new DaemonUnderTest(await TestDaemon.start({ args: ["--log-level", "warn", ...args] }));
   }
 
-  async submit(load: Load): Promise<string> {
-    const command = ["/usr/bin/awk", "-v", `n=${load.steps}`, "-v", `pad=${load.observationBytes}`, "-f", WORKER];
-    return await this.submitCommand(command);
+  async submit(load: Load, gate?: Gate): Promise<string> {
+    const values = [`n=${load.steps}`, `pad=${load.observationBytes}`, `go=${gate?.file ?? ""}`];
+    return await this.submitCommand(["/usr/bin/awk", ...values.flatMap((value) => ["-v", value]), "-f", WORKER]);
+  }
+
+  /** Waits until all runs' workers stand at the gate, and opens it. @returns the seconds that took */
+  async open(gate: Gate, runIds: readonly string[]): Promise<number> {
+    const start = performance.now();
+    for (;;) {
+      const runs = await this.#list(runIds);
+      const failed = runs.find((run) => run.state === "FAULTED");
+      if (failed !== undefined) throw new Error(`run ${failed.runId} is FAULTED: ${failed.reason}`);
+      if (runs.every((run) => run.state === "READY" && run.workerPid > 0n)) break;
+      if (performance.now() - start > DEADLINE_MS) throw new Error("not all runs have started");
+      await pause(100);
+    }
+    Deno.writeTextFileSync(gate.file, "");
+    return (performance.now() - start) / 1000;
+  }
+
+  async #list(runIds: readonly string[]): Promise<Run[]> {
+    const { runs } = await this.client.unary(Mosaic.method.listRuns, { limit: 1000 });
+    return runs.filter((run) => runIds.includes(run.runId));
   }
 
   async submitCommand(command: string[]): Promise<string> {
@@ -71,8 +95,7 @@ export class DaemonUnderTest implements AsyncDisposable {
     let atStart = 0;
     let end = 0;
     for (;;) {
-      const { runs } = await this.client.unary(Mosaic.method.listRuns, { limit: 1000 });
-      const ours = runs.filter((run) => runIds.includes(run.runId));
+      const ours = await this.#list(runIds);
       const stored = ours.reduce((sum, run) => sum + Number(run.telemetry?.steps ?? 0), 0);
       if (start === 0 && stored > 0) [start, atStart] = [performance.now(), stored];
       if (end === 0 && stored === total) end = performance.now();
