@@ -270,6 +270,8 @@ export class TelemetryStore implements TelemetryLog {
     const state = this.#state(runId);
     if (state === undefined) return;
     this.#dropState(runId);
+    // On a full disk this makes the room in the log that deleting needs.
+    await this.#checkpoints.run();
     await this.#guard(() => this.#deletions.run(runId, state.runKey));
     // The file shrinks when the log is moved into it.
     await this.#checkpoints.run();
