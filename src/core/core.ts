@@ -151,6 +151,8 @@ export interface Core {
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
+  /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
+  readerStarved(runId: string, starved: boolean): void;
 
   /** Absolute path of a run's log file (the newest attempt's). */
   logFile(row: RunRow, stream: "stdout" | "stderr"): string;

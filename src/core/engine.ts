@@ -259,8 +259,11 @@ export class Engine implements Core {
   }
 
   throttle(runId: string, maxRateHz: number): RunRow {
-    if (!Number.isFinite(maxRateHz) || maxRateHz < 0) {
-      throw new MosaicError("invalid_argument", `max_rate_hz is ${maxRateHz}; it must be 0 (no limit) or more`);
+    if (!Number.isSafeInteger(maxRateHz) || maxRateHz < 0) {
+      throw new MosaicError(
+        "invalid_argument",
+        `max_rate_hz is ${maxRateHz}; it must be a whole number, 0 for no limit`,
+      );
     }
     const row = this.registry.require(runId);
     if (isEnded(row.state)) throw ended(row, "throttled");
@@ -394,6 +397,10 @@ export class Engine implements Core {
 
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     return this.#supervisor.openProxy(hello, link);
+  }
+
+  readerStarved(runId: string, starved: boolean): void {
+    this.#supervisor.get(runId)?.backpressure.starved(starved);
   }
 
   requestShutdown(reason: string): void {

@@ -17,6 +17,7 @@ import { groupAlive } from "../process/signals.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
+import { Backpressure } from "./backpressure.ts";
 import { GroupStop } from "./group_stop.ts";
 import { RunClock, type RunLimits } from "./limits.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
@@ -45,6 +46,7 @@ export class SupervisedRun {
   readonly clock: RunClock;
   readonly keeper: ProxyKeeper;
   readonly rate = new RateMeter();
+  readonly backpressure: Backpressure;
   /** Bytes of the journal that the worker has written, as far as the proxy has told. */
   journalSize = 0;
   readonly #supervision: Supervision;
@@ -76,6 +78,7 @@ export class SupervisedRun {
     this.plan = options.plan;
     this.files = options.files;
     this.limits = options.limits;
+    this.backpressure = new Backpressure(options.plan.backpressure);
     this.clock = new RunClock(options.now, options.usedMs);
     this.keeper = new ProxyKeeper(options.files, row.attempt, row.proxy ?? undefined, options.now, options.absenceMs);
     this.#state = row.state;
@@ -142,9 +145,12 @@ export class SupervisedRun {
     return this.#session;
   }
 
+  /** What people and the backpressure policy want, whichever is stricter. */
   wish(): ControlWish {
     const row = this.row();
-    return { paused: row.pauseRequested, maxRateHz: row.maxRateHz };
+    const { paused, maxRateHz } = this.backpressure.hold;
+    const rates = [row.maxRateHz, maxRateHz].filter((rate) => rate > 0);
+    return { paused: row.pauseRequested || paused, maxRateHz: rates.length === 0 ? 0 : Math.min(...rates) };
   }
 
   /** Tells the proxy what is wanted of the worker by now. */
@@ -312,7 +318,16 @@ export class SupervisedRun {
       : undefined;
     if (reason !== undefined) this.fault(reason);
     if (this.#stop !== undefined) this.#advanceStop(now);
+    else this.#press(now);
     if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now);
+  }
+
+  #press(now: number): void {
+    const backlog = this.#session === undefined ? 0 : this.journalSize - this.#session.position;
+    const hold = this.backpressure.look(now, this.rate.perSecond(now), backlog);
+    if (hold === undefined) return;
+    this.#supervision.log.info({ run_id: this.runId, ...hold }, "backpressure");
+    this.sendWish();
   }
 
   #advanceStop(now: number): void {
@@ -397,6 +412,11 @@ class Session implements ProxySession {
     this.control = run.wish();
   }
 
+  /** Up to where the journal is stored. */
+  get position(): number {
+    return this.#position;
+  }
+
   batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
     this.#run.requireCurrent(this);
     return this.#position = this.#run.ingest(batch, journalSize, samples);
@@ -410,7 +430,8 @@ class Session implements ProxySession {
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
     this.#run.requireCurrent(this);
     this.#run.alive();
-    const reason = state.selfPaused === "" ? "by request" : state.selfPaused;
+    const byPolicy = this.#run.backpressure.hold.paused ? "backpressure" : "by request";
+    const reason = state.selfPaused === "" ? byPolicy : state.selfPaused;
     this.#supervision.controlApplied(this.#run, state.paused || state.selfPaused !== "", reason);
   }
 

@@ -50,7 +50,12 @@ export class CreditedStream {
       return;
     }
     this.#tell("STARVED");
-    while (this.#account.left <= 0 && !signal.aborted) await this.#granted(signal);
+    this.#core.readerStarved(this.#runId, true);
+    try {
+      while (this.#account.left <= 0 && !signal.aborted) await this.#granted(signal);
+    } finally {
+      this.#core.readerStarved(this.#runId, false);
+    }
     if (signal.aborted) throw new MosaicError("aborted", "the client has gone");
     this.#account.left--;
     this.#tell("RESUMED");

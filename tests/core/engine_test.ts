@@ -320,3 +320,19 @@ Deno.test("a restarted daemon: cancellations and faults that were asked for are 
   proxy.exit({ code: null, signal: "SIGTERM" });
   await next.state(runId, "CANCELLED");
 });
+
+Deno.test("backpressure: a run that wants it is held while a reader has no credits", async () => {
+  await using f = EngineFixture.start();
+  const metadata = { backpressure: { policy: "pause", starved_seconds: 0.001 } };
+  const { runId } = f.engine.submit(configOf({ command, metadata }));
+  const proxy = await f.connect(runId);
+  proxy.steps(1);
+  f.engine.readerStarved(runId, true);
+  await until(() => proxy.wishes.at(-1)?.paused === true, { what: "the proxy to be told to pause" });
+  proxy.session.controlApplied({ paused: true, maxRateHz: 0, selfPaused: "" });
+  assert.deepEqual([f.row(runId).state, f.row(runId).reason], ["PAUSED", "backpressure"]);
+  f.engine.readerStarved(runId, false);
+  await until(() => proxy.wishes.at(-1)?.paused === false, { what: "the proxy to be told to go on" });
+  proxy.session.controlApplied({ paused: false, maxRateHz: 0, selfPaused: "" });
+  assert.equal(f.row(runId).state, "EXECUTING");
+});

@@ -140,6 +140,7 @@ export class FakeCore implements Core {
     this.registry.apply(runId, { type: "active" });
   }
 
+  readerStarved(): void {}
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.registry.require(hello.runId);
     for (const older of this.sessions) older.link.close("a newer connection took its place");

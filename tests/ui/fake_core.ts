@@ -277,6 +277,7 @@ export class FakeCore implements Core {
   heartbeat = unimplemented;
   publish = unimplemented;
   openProxy = unimplemented;
+  readerStarved = unimplemented;
   requestShutdown = unimplemented;
 
   logFile(row: RunRow, stream: "stdout" | "stderr"): string {
