@@ -129,7 +129,6 @@ Deno.test("proxy: a daemon of another protocol, or not the run's own, does not h
     const tries = daemon.hellos.length;
     await until("some more tries", () => daemon.hellos.length > tries + 1);
     daemon.refusal = undefined;
-    scene.announce();
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     assert.equal(await proxy.code(), 0);
     assert.equal(daemon.exit?.code, 0);
