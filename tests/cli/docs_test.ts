@@ -3,15 +3,18 @@ import { strict as assert } from "node:assert";
 import { EXIT } from "../../src/cli/exit.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
 import { FIELDS, KINDS } from "../../src/cli/records.ts";
-import { VERBS } from "../../src/cli/verbs.ts";
+import { findVerb } from "../../src/cli/verbs.ts";
 import { fakeRun } from "./fakes.ts";
 
 const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
 
-Deno.test("docs/cli.md: names every verb, every exit code, every field of a run and of a record", () => {
-  for (const { name } of VERBS.filter((v) => v.name !== "completions")) {
-    assert.match(PAGE, new RegExp(`\`${name}[ \`]`), name);
-  }
+Deno.test("docs/cli.md: names verbs that are there, every exit code, every field of a run and of a record", () => {
+  const commands = PAGE.slice(PAGE.indexOf("## Commands"), PAGE.indexOf("`RUN` is"));
+  const named = [...commands.matchAll(/^\| (`[^|]+)/gm)].flatMap(([, cell]) =>
+    [...cell!.matchAll(/`([a-z-]+)/g)].map((m) => m[1]!)
+  );
+  for (const name of named) assert.ok(findVerb(name), `${name} is no verb`);
+  assert.ok(named.length > 25);
   for (const code of Object.values(EXIT)) assert.match(PAGE, new RegExp(`^\\| ${code} \\|`, "m"));
   const run = runDetailJson(fakeRun());
   for (const field of [...Object.keys(run), ...Object.keys(run.telemetry), ...Object.keys(run.capabilities!)]) {
