@@ -342,8 +342,9 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
     if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
     this.#call.write(asBuffer(bytes));
-    // 5 bytes of gRPC framing and 9 of HTTP/2.
-    this.#gate?.wrote(bytes.length + 14);
+    // With 5 bytes of gRPC framing, and none of HTTP/2's: several messages may share a frame, and an account of more than
+    // is ever sent would never be settled.
+    this.#gate?.wrote(bytes.length + 5);
     return this.#gate?.ready();
   }
 

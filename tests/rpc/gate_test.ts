@@ -125,6 +125,18 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
   });
 });
 
+Deno.test("a reader that keeps reading is never taken for one that stands still, however many messages it gets", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    core.telemetry.append(runId, 1, Array.from({ length: 20_000 }, () => A_STEP), []);
+    let last = 0n;
+    for await (const step of client.stream(TrainerService.method.streamRunSteps, { runId })) {
+      assert.equal(step.seqId, ++last);
+      if (last === 20_000n) break;
+    }
+  }, { gate: { connectionBytes: 10_000 } });
+});
+
 Deno.test("a reader that stands still too long is told to resume", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
