@@ -269,7 +269,7 @@ export class Supervisor implements Supervision {
       { run_id: run.runId, attempt: run.attempt, failures },
       "nothing was started; the attempt begins anew",
     );
-    const notBefore = Date.now() + 1000 * 2 ** failures;
+    const notBefore = Date.now() + 500 * 2 ** failures;
     return this.registry.apply(run.runId, { type: "requeued", reason: "not started" }, { notBefore });
   }
 

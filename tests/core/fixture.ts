@@ -129,8 +129,8 @@ export class EngineFixture implements AsyncDisposable {
   }
 
   /** The engine of the next daemon, on the same databases; this one must be closed. */
-  successor(): EngineFixture {
-    return new EngineFixture({}, 0, this);
+  successor(gpus = 0): EngineFixture {
+    return new EngineFixture({}, gpus, this);
   }
 
   row(runId: string): RunRow {

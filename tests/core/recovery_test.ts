@@ -1,0 +1,99 @@
+/** What the next daemon does, by the point at which the one before it died. */
+import assert from "node:assert/strict";
+import { RunFiles } from "../../src/layout.ts";
+import { configOf } from "../harness/configs.ts";
+import { until } from "../harness/wait.ts";
+import { EngineFixture } from "./fixture.ts";
+
+const command = ["/bin/true"];
+const gpus = { requested: 1, mandatory: true };
+
+/** A daemon that dispatches nothing, so that a test can write what a crash would have left. */
+const idle = () => EngineFixture.start({ gpuCount: 2, maxRuns: 0 });
+
+function filesOf(f: EngineFixture, runId: string): RunFiles {
+  const row = f.row(runId);
+  const files = new RunFiles(f.layout.runDir(row.baseDir, runId), row.workerId);
+  Deno.mkdirSync(files.control, { recursive: true });
+  Deno.mkdirSync(files.logs, { recursive: true });
+  return files;
+}
+
+Deno.test("crash after the GPUs were claimed: the run starts with the slots it holds", async () => {
+  await using f = idle();
+  const { runId } = f.engine.submit(configOf({ command, gpus }));
+  f.registry.claimGpus(runId, [1]);
+  await f.engine.close();
+  await using next = f.successor(2);
+  await next.connect(runId);
+  assert.deepEqual(next.row(runId).gpuSlots, [1]);
+});
+
+Deno.test("crash after the transition and before the proxy: the attempt begins anew", async () => {
+  await using f = idle();
+  const { runId } = f.engine.submit(configOf({ command, gpus }));
+  f.registry.claimGpus(runId, [0]);
+  f.registry.apply(runId, { type: "spawned" });
+  await f.engine.close();
+  await using next = f.successor(2);
+  await next.connect(runId);
+  assert.equal(next.row(runId).attempt, 1);
+  assert.deepEqual(next.engine.transitions(runId).map((t) => t.event), [
+    "submit",
+    "spawned",
+    "requeued",
+    "spawned",
+    "registered",
+  ]);
+  assert.deepEqual(next.row(runId).gpuSlots.length, 1);
+});
+
+Deno.test("crash after the worker was started: a new proxy attaches, and no second worker is started", async () => {
+  await using f = idle();
+  const { runId } = f.engine.submit(configOf({ command }));
+  f.registry.apply(runId, { type: "spawned" }, { proxy: { pid: 999_999_999, identity: "of an earlier boot" } });
+  const worker = JSON.stringify({ pid: 999_999_998, identity: "of an earlier boot" });
+  Deno.writeTextFileSync(filesOf(f, runId).workerFile(1), worker);
+  await f.engine.close();
+  await using next = f.successor(2);
+  const proxy = await next.connect(runId);
+  assert.deepEqual(next.proxies.started.map((s) => s.proxy.attach), [true]);
+  proxy.exit({ code: null, lost: true });
+  assert.equal((await next.state(runId, "FAULTED")).reason, "worker_lost");
+});
+
+Deno.test("crash between a failure and its next attempt: the attempt follows", async () => {
+  await using f = idle();
+  const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
+  const { runId } = f.engine.submit(configOf({ command, metadata }));
+  f.registry.apply(runId, { type: "spawned" });
+  f.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
+  await f.engine.close();
+  await using next = f.successor(2);
+  await next.connect(runId, 2);
+});
+
+Deno.test("crash between a request and its end: a waiting run that was cancelled is not started", async () => {
+  await using f = idle();
+  const { runId } = f.engine.submit(configOf({ command }));
+  f.registry.update(runId, { cancelRequestedAt: Date.now(), cancelReason: "user_cancel" });
+  await f.engine.close();
+  await using next = f.successor(2);
+  assert.equal(next.row(runId).state, "CANCELLED");
+  assert.deepEqual(next.proxies.started, []);
+});
+
+Deno.test("proxies that end before they start anything are tried again a few times only", async () => {
+  const launcher = {
+    start() {
+      const child = new Deno.Command("true", { stdin: "null" }).spawn();
+      return { process: undefined, exited: child.status };
+    },
+  };
+  await using f = EngineFixture.start({ launcher });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const row = await f.state(runId, "FAULTED");
+  assert.match(row.reason!, /^spawn_failed: the proxy ends/);
+  assert.match(row.hint!, /proxy\.log/);
+  await until(() => f.eventKinds(runId).includes("failed"), { what: "the failed event" });
+});
