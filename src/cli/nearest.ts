@@ -1,22 +1,5 @@
 /** "Did you mean …?" */
-
-/** Edit distance in which two neighbouring letters swapped count as one change. */
-export function distance(a: string, b: string): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      let best = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + same);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) best = Math.min(best, before[j - 2]! + 1);
-      row.push(best);
-    }
-    before = last;
-    last = row;
-  }
-  return last[b.length]!;
-}
+import { editDistance } from "../edit_distance.ts";
 
 /** The known words that `word` was probably meant to be, nearest first, at most three. */
 export function nearest(word: string, known: readonly string[]): string[] {
@@ -25,7 +8,7 @@ export function nearest(word: string, known: readonly string[]): string[] {
   return known
     .map((k) => ({
       k,
-      d: lower.length > 1 && k.toLowerCase().startsWith(lower) ? 0 : distance(lower, k.toLowerCase()),
+      d: lower.length > 1 && k.toLowerCase().startsWith(lower) ? 0 : editDistance(lower, k.toLowerCase()),
     }))
     .filter(({ d }) => d <= reach)
     .sort((a, b) => a.d - b.d || a.k.localeCompare(b.k))

@@ -1,4 +1,5 @@
 /** Which run a person means by a name or a part of an id, and what they may have meant by one that is none. */
+import { editDistance } from "../edit_distance.ts";
 import { MosaicError } from "../errors.ts";
 import { NEWEST_FIRST } from "./listing.ts";
 import type { Sql } from "./sqlite.ts";
@@ -36,26 +37,6 @@ export function resolveRunId(sql: Sql, ref: string): string {
   const near = nearNames(ref, names.map((row) => row.name as string));
   const meant = near.length > 0 ? `; did you mean ${near.map((name) => JSON.stringify(name)).join(" or ")}?` : "";
   throw new MosaicError("not_found", `there is no run ${JSON.stringify(ref)}${meant}`);
-}
-
-/** Insertions, deletions, substitutions and swaps of neighbours between two texts. */
-export function editDistance(a: string, b: string): number {
-  let beforeLast: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1];
-      let cost = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1));
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
-        cost = Math.min(cost, beforeLast[j - 2]! + 1);
-      }
-      row.push(cost);
-    }
-    beforeLast = last;
-    last = row;
-  }
-  return last[b.length]!;
 }
 
 /** Up to three of `names` that are a slip of the keyboard away from `wanted`, contain it or begin it; nearest first. */

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { csv, facts, table } from "../../src/cli/table.ts";
 import { cut, harmless, pad, widthOf } from "../../src/cli/text.ts";
-import { didYouMean, distance, nearest } from "../../src/cli/nearest.ts";
+import { didYouMean, nearest } from "../../src/cli/nearest.ts";
 import { terminalOf } from "../../src/cli/context.ts";
 
 Deno.test("text: width counts columns, not characters", () => {
@@ -74,7 +74,6 @@ Deno.test("did you mean: near words are found, far ones are not", () => {
   assert.deepEqual(nearest("frobnicate", verbs), []);
   assert.equal(didYouMean("stat", verbs), " Did you mean status?");
   assert.equal(didYouMean("xyzzy", verbs), "");
-  assert.equal(distance("abcd", "abdc"), 1);
 });
 
 Deno.test("terminal: NO_COLOR, TERM=dumb and pipes switch colours off", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { editDistance, nearNames } from "../../src/registry/naming.ts";
+import { editDistance } from "../../src/edit_distance.ts";
+import { nearNames } from "../../src/registry/naming.ts";
 import type { RunFilter } from "../../src/registry/types.ts";
 import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";
 
