@@ -5,6 +5,8 @@ import { messageOf, MosaicError } from "../errors.ts";
 export interface ProxyArguments {
   /** `HOST:PORT` or `unix:PATH`. */
   target: string;
+  /** Whether that was said, or is the default. */
+  targetGiven: boolean;
   runId: string;
   agentId: string;
   workerId: string;
@@ -90,6 +92,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   }
   return {
     target: values.target || "127.0.0.1:50055",
+    targetGiven: Boolean(values.target),
     runId: values["run-id"],
     agentId: values["agent-id"] || "agent_1",
     workerId: values["worker-id"] ?? "",

@@ -1,4 +1,5 @@
 /** Where the daemon is to be reached: a restarted one may listen elsewhere, and says so in its daemon.json. */
+import { dialable } from "../client/dialable.ts";
 import { readTextIfThere } from "../process/files.ts";
 
 export class DaemonAddress {
@@ -32,10 +33,10 @@ export class DaemonAddress {
   #announced(): string | undefined {
     if (this.#daemonJson === "") return undefined;
     try {
-      const { listen } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as { listen?: unknown };
-      if (typeof listen !== "string" || listen === "") return undefined;
-      // A daemon that listens on every address is reached by loopback.
-      return listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:");
+      const { listen, local } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<string, unknown>;
+      // Where `listen` has TLS, `local` is for this machine.
+      const address = typeof local === "string" && local !== "" ? local : listen;
+      return typeof address === "string" && address !== "" ? dialable(address) : undefined;
     } catch {
       return undefined;
     }

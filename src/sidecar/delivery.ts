@@ -54,6 +54,8 @@ export interface DeliveryOptions {
   heartbeatMs: number;
   /** Without any word from the daemon for so long, with something under way, the connection is taken for dead. */
   deadmanMs: number;
+  /** After so many refusals of its token, and the worker's end, the proxy goes. */
+  turnedAwayTries?: number;
 }
 
 const PROTOCOL = "mosaic-ingest/1.0";
@@ -63,6 +65,7 @@ const GATHER_MS = 10;
 const WELCOME_MS = 15_000;
 const DEFAULT_WINDOW = 8 << 20;
 const IDLE_MS = 1000;
+const TURNED_AWAY_TRIES = 30;
 
 export class Delivery {
   readonly #options: DeliveryOptions;
@@ -71,6 +74,10 @@ export class Delivery {
   /** How far records were counted: what is read again after a reconnection is not counted again. */
   #counted = 0;
   #failures = 0;
+  /** How often in a row the daemon did not accept the token. */
+  #turnedAway = 0;
+  /** Whether the current connection has said hello. */
+  #asked = false;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
@@ -101,7 +108,8 @@ export class Delivery {
         return { type: "done" };
       } catch (error) {
         if (this.#givenUp) return { type: "given_up" };
-        const refusal = this.#refusal(error);
+        // What is wrong before the daemon was asked (a token file, say) is no answer of its.
+        const refusal = this.#asked ? this.#refusal(error) : undefined;
         if (refusal !== undefined) return { type: "refused", reason: refusal };
         this.#failures++;
         // Once when it begins, then now and then: a daemon may be away for hours.
@@ -117,6 +125,12 @@ export class Delivery {
 
   #refusal(error: unknown): string | undefined {
     if (!(error instanceof MosaicError)) return undefined;
+    if (error.code === "unauthenticated" || error.code === "permission_denied") {
+      // A token may be put right while the worker lives; after its end nothing but the report is open, and on disk.
+      this.#turnedAway++;
+      const enough = this.#turnedAway >= (this.#options.turnedAwayTries ?? TURNED_AWAY_TRIES);
+      return enough && this.#options.exit() !== undefined ? error.message : undefined;
+    }
     if (error.code !== "failed_precondition" && error.code !== "not_found") return undefined;
     // Another version of the daemon will come, or the proxy be replaced: the worker is not to suffer from it.
     if (error.message.includes("mosaic-ingest/")) return undefined;
@@ -125,15 +139,17 @@ export class Delivery {
 
   async #deliver(): Promise<void> {
     const { address, connect, wake, log } = this.#options;
+    this.#asked = false;
     const client = connect(address.current);
     const link = new Link(client.duplex(Ingest.method.deliver), this.#options.deadmanMs, () => wake.notify());
     let heartbeat: ReturnType<typeof setInterval> | undefined;
     try {
       link.send({ case: "hello", value: { ...this.#options.hello(), protocol: PROTOCOL } });
+      this.#asked = true;
       const welcome = await link.welcome(WELCOME_MS);
       this.#link = link;
       if (this.#failures > 0) log.info({ target: address.current, tries: this.#failures }, "connected again");
-      this.#failures = 0;
+      this.#failures = this.#turnedAway = 0;
       if (welcome.control !== undefined) this.#options.onWish(welcome.control);
       link.send({ case: "control", value: this.#options.applied() });
       heartbeat = setInterval(

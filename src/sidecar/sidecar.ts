@@ -6,9 +6,8 @@
  * that must outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed
  * at any moment and replaced by another with `--attach`.
  */
-import { credentials } from "@grpc/grpc-js";
-import { Buffer } from "node:buffer";
 import { MosaicClient } from "../client/client.ts";
+import { resolveEntrance } from "../client/target.ts";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
@@ -94,6 +93,8 @@ class Sidecar {
   async run(): Promise<number> {
     const { files, start } = this.#plan;
     const { attempt, attach, mirror } = this.#args;
+    // What is wrong with the arguments is to be seen before anything is started.
+    this.#connect(this.#args.target).close();
     const takeOver = attach || wasStarted(files, attempt);
     const mirrors = mirror
       ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
@@ -179,17 +180,20 @@ class Sidecar {
     });
   }
 
+  /** @throws when a token or certificate cannot be read, or the token would travel unencrypted. */
   #connect(target: string): MosaicClient {
     const { tokenFile, tlsCaFile, tlsServerName } = this.#args;
-    // Read each time: tokens are rotated.
-    const token = tokenFile === undefined ? this.#plan.start.sessionToken : Deno.readTextFileSync(tokenFile).trim();
-    return new MosaicClient(target, {
-      ...(token === "" ? {} : { token }),
-      ...(tlsCaFile === undefined
-        ? {}
-        : { credentials: credentials.createSsl(Buffer.from(Deno.readFileSync(tlsCaFile))) }),
-      ...(tlsServerName === undefined ? {} : { serverName: tlsServerName }),
+    const { start, standAlone } = this.#plan;
+    const { target: checked, ...entrance } = resolveEntrance({
+      target,
+      // Read each time: tokens are rotated.
+      token: tokenFile === undefined ? start.sessionToken : Deno.readTextFileSync(tokenFile).trim(),
+      tls: tlsCaFile === undefined ? undefined : { ca: tlsCaFile },
+      serverName: tlsServerName,
+      // What a daemon was given for its own clients is not for its proxies.
+      env: standAlone ? undefined : () => undefined,
     });
+    return new MosaicClient(checked, entrance);
   }
 
   // ------------------------------------------------------------------------------------------------- control

@@ -49,7 +49,8 @@ export function planStart(args: ProxyArguments): StartPlan {
         env: environment(),
         cwd: Deno.cwd(),
         sessionToken: "",
-        daemonJson: place.daemonJson,
+        // Who names a daemon means that one, wherever another may be.
+        daemonJson: args.targetGiven ? "" : place.daemonJson,
         stateDir: place.stateDir,
         schema: null,
         supportsPause: false,

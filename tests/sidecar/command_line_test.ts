@@ -73,6 +73,18 @@ Deno.test("proxy: stand-alone it needs nothing but the daemon and the run's id, 
     assert.match(stderr, /^trouble$/m);
   }));
 
+Deno.test("proxy: a token does not travel to another machine unencrypted, and nothing is started", () =>
+  inScene(async (scene) => {
+    Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
+    const args = ["--target", "192.0.2.1:5", "--run-id", RUN, "--token-file", `${scene.directory}/token`, "--"];
+    const proxy = scene.bare([...args, "touch", `${scene.directory}/started`], {
+      env: { MOSAIC_STATE_DIR: scene.directory },
+    });
+    assert.equal(await proxy.code(), 70);
+    assert.match((await proxy.output).stderr, /the token would travel to 192\.0\.2\.1:5 unencrypted/);
+    assert.throws(() => Deno.statSync(`${scene.directory}/started`));
+  }));
+
 Deno.test("proxy: where no state directory can be made it works in a temporary one", () =>
   inScene(async (scene) => {
     const temporary = `${scene.directory}/tmp`;

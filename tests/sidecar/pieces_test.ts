@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { status } from "@grpc/grpc-js";
 import { MosaicClient } from "../../src/client/client.ts";
+import { MosaicError } from "../../src/errors.ts";
 import { createLogger } from "../../src/log.ts";
 import { buildBatch } from "../../src/sidecar/batches.ts";
 import { DaemonAddress } from "../../src/sidecar/daemon_address.ts";
-import { Delivery } from "../../src/sidecar/delivery.ts";
+import { Delivery, type DeliveryOptions } from "../../src/sidecar/delivery.ts";
 import { Journal } from "../../src/sidecar/journal.ts";
 import { Wake } from "../../src/sidecar/wake.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
@@ -57,6 +59,9 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
     assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:5", false]);
     address.lookAgain();
     assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:7", true]);
+    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7", local: "127.0.0.1:8" }));
+    address.lookAgain();
+    assert.equal(address.current, "127.0.0.1:8", "beside TLS there is a plain listener for this machine");
     Deno.writeTextFileSync(path, "torn");
     assert.equal(address.isOurs(), false);
     address.lookAgain();
@@ -67,12 +72,15 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
   }
 });
 
-Deno.test("delivery: a connection that answers nothing is given up for a new one", async () => {
+/** A delivery of a journal of two steps, whose worker has ended with 0. */
+async function withDelivery(
+  options: Partial<DeliveryOptions>,
+  test: (daemon: FakeDaemon, run: () => ReturnType<Delivery["run"]>) => Promise<void>,
+): Promise<void> {
   const daemon = new FakeDaemon();
   await daemon.start();
   const path = Deno.makeTempFileSync();
   Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
-  daemon.silent = true;
   const journal = new Journal(path);
   const delivery = new Delivery({
     journal,
@@ -92,19 +100,45 @@ Deno.test("delivery: a connection that answers nothing is given up for a new one
     onAcknowledged: () => {},
     exit: () => ({ code: 0 }),
     heartbeatMs: 60_000,
-    deadmanMs: 200,
+    deadmanMs: 15_000,
+    ...options,
   });
   try {
-    const delivered = delivery.run();
-    await until("a second connection", () => daemon.hellos.length > 1);
-    daemon.silent = false;
-    assert.deepEqual(await delivered, { type: "done" });
-    assert.deepEqual(daemon.steps.map((s) => s.step), [0, 1]);
-    assert.equal(daemon.exit?.code, 0);
+    await test(daemon, () => delivery.run());
   } finally {
     delivery.giveUp();
     journal.close();
     await daemon.stop();
     Deno.removeSync(path);
   }
+}
+
+Deno.test("delivery: a connection that answers nothing is given up for a new one", () =>
+  withDelivery({ deadmanMs: 200 }, async (daemon, run) => {
+    daemon.silent = true;
+    const delivered = run();
+    await until("a second connection", () => daemon.hellos.length > 1);
+    daemon.silent = false;
+    assert.deepEqual(await delivered, { type: "done" });
+    assert.deepEqual(daemon.steps.map((s) => s.step), [0, 1]);
+    assert.equal(daemon.exit?.code, 0);
+  }));
+
+Deno.test("delivery: a token that is refused again and again after the worker's end ends it", () =>
+  withDelivery({ turnedAwayTries: 3 }, async (daemon, run) => {
+    daemon.refusal = { code: status.UNAUTHENTICATED, message: "no such session" };
+    assert.deepEqual(await run(), { type: "refused", reason: "no such session" });
+    assert.equal(daemon.hellos.length, 3);
+  }));
+
+Deno.test("delivery: what is wrong before the daemon was asked is not its answer", async () => {
+  let tries = 0;
+  const connect = (target: string) => {
+    if (tries++ < 2) throw new MosaicError("failed_precondition", "no certificate");
+    return new MosaicClient(target);
+  };
+  await withDelivery({ connect }, async (daemon, run) => {
+    assert.deepEqual(await run(), { type: "done" });
+    assert.equal(daemon.steps.length, 2);
+  });
 });
