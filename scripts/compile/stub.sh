@@ -15,8 +15,8 @@ esac
 
 # Present, whole and ours? Sizes are compared at every start, checksums once, when it is unpacked.
 whole() {
-  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/mosaic.js" ] &&
-    [ "$(($(wc -c <"$1/deno")))" = @DENO_SIZE@ ] && [ "$(($(wc -c <"$1/mosaic.js")))" = @PROGRAM_SIZE@ ]
+  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] && [ "$(($(wc -c <"$1/deno")))" = @DENO_SIZE@ ] &&
+    [ "$(($(cat "$1"/app/*.js | wc -c)))" = @PROGRAM_BYTES@ ]
 }
 
 checked() { # FILE SHA256
@@ -38,13 +38,14 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   tail -c +@DENO_OFFSET@ "$self" | head -c @DENO_PACKED@ | gzip -dc >"$part/deno" &&
-    tail -c +@PROGRAM_OFFSET@ "$self" | head -c @PROGRAM_PACKED@ | gzip -dc >"$part/mosaic.js" ||
+    tail -c +@PROGRAM_OFFSET@ "$self" | head -c @PROGRAM_PACKED@ | gzip -dc >"$part/app.tar" ||
     refuse "cannot unpack into $1: the disk is full, or this file is damaged (then copy it again)"
-  checked "$part/deno" @DENO_SHA256@ && checked "$part/mosaic.js" @PROGRAM_SHA256@ ||
+  checked "$part/deno" @DENO_SHA256@ && checked "$part/app.tar" @PROGRAM_SHA256@ ||
     refuse "what was unpacked does not match its checksum: this file is damaged, copy it again"
-  chmod 700 "$part/deno" && mkdir "$part/cache" || refuse "cannot write to $1"
+  chmod 700 "$part/deno" && mkdir "$part/cache" "$part/app" || refuse "cannot write to $1"
+  tar -xf "$part/app.tar" -C "$part/app" && rm "$part/app.tar" || refuse "cannot unpack into $1: tar failed"
   [ -x "$part/deno" ] || refuse "programs cannot be executed in $1 (mounted noexec)"
-  sync "$part/deno" "$part/mosaic.js"
+  sync "$part/deno" "$part"/app/*.js
   if ! whole "$1/@KEY@"; then
     # A damaged copy goes. Of several first starts at once one rename wins, and all use its result.
     rm -rf "$1/@KEY@"
@@ -60,7 +61,6 @@ candidates() {
 }
 
 home=
-old_ifs=$IFS
 IFS='
 '
 for base in $(candidates); do
@@ -76,9 +76,34 @@ if [ -z "$home" ]; then
   done
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
-IFS=$old_ifs
 
 MOSAIC_EXECUTABLE=$self DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=1
 export MOSAIC_EXECUTABLE DENO_DIR DENO_NO_UPDATE_CHECK
-exec "$home/deno" run --no-config --no-lock --no-remote --no-npm --cached-only --no-prompt --quiet @FLAGS@ "$home/mosaic.js" "$@"
+
+# Lists have one entry a line from here on, and nothing in them is a pattern.
+set -f
+runtime="run
+--no-config
+--no-lock
+--no-remote
+--no-npm
+--cached-only
+--no-prompt
+--quiet
+--unstable-net"
+
+# The permissions: all of them, those that whoever starts this has planned, or what these arguments need.
+case ${MOSAIC_PERMISSIONS:-@PROFILE@} in
+all) flags=-A ;;
+*)
+  flags=${MOSAIC_PLANNED-}
+  unset MOSAIC_PLANNED
+  case $flags${1-} in
+  '' | -h | --help | -V | --version | version) flags=--ignore-env ;;
+  -*) ;;
+  *) flags=$("$home/deno" $runtime --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit ;;
+  esac
+  ;;
+esac
+exec "$home/deno" $runtime $flags "$home/app/main.js" "$@"
 exit 4

@@ -1,5 +1,5 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
-import { PASS_VARIABLE, PASSED_ON } from "../dispatch/worker_environment.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../dispatch/passed_on.ts";
 import type { World } from "./world.ts";
 
 /** Where mosaic's own things are, and how it is to speak. */

@@ -25,16 +25,20 @@ function needed(words: readonly string[], world: World): Permissions {
   const [verb, ...args] = words;
   if (verb === undefined) throw new MosaicError("invalid_argument", "no command is given whose permissions to plan");
   if (hasFlag(splitCommand(args), "--help", "-h")) return helpPlan();
-  if (verb === "daemon") return daemonPlan(args, world);
-  if (verb === "proxy") return proxyPlan(args, world);
-  const plan = clientPlan(verb, args, world);
+  const plan = planOfVerb(verb, args, world);
   if (plan !== undefined) return plan;
   throw new MosaicError("invalid_argument", `unknown command "${verb}"`, {
     hint: `"mosaic --help" lists all commands.`,
   });
 }
 
+function planOfVerb(verb: string, args: readonly string[], world: World): Permissions | undefined {
+  if (verb === "daemon") return daemonPlan(args, world);
+  if (verb === "proxy") return proxyPlan(args, world);
+  return clientPlan(verb, args, world);
+}
+
 /** Of help, and of the message that a command is unknown. */
 export function helpPlan(): Permissions {
-  return permissions({ env: ["COLUMNS", "LINES", "NO_COLOR", "TERM", "MOSAIC_TRACE"] });
+  return permissions({ env: ["COLUMNS", "LINES", "NO_COLOR", "TERM", "MOSAIC_TRACE"], sys: ["hostname"] });
 }

@@ -1,6 +1,4 @@
 /** What a plan depends on besides the command line. */
-import { lookup } from "node:dns/promises";
-
 export interface World {
   /** Absolute. */
   cwd: string;
@@ -27,6 +25,8 @@ export function realWorld(): World {
     },
     async resolve(name) {
       try {
+        // Names are rare, and the library takes longer to load than all the rest of a plan.
+        const { lookup } = await import("node:dns/promises");
         return (await lookup(name, { all: true })).map(({ address }) => address);
       } catch {
         return [];

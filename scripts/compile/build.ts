@@ -1,0 +1,40 @@
+/** What both forms of the executable are made from. */
+import { createHash } from "node:crypto";
+
+export const ROOT = new URL("../..", import.meta.url).pathname;
+
+export function fail(message: string): never {
+  console.error(`compile: ${message}`);
+  Deno.exit(1);
+}
+
+export function run(command: string, args: string[]): { ok: boolean; out: string; err: string } {
+  const result = new Deno.Command(command, { args, cwd: ROOT, stdin: "null" }).outputSync();
+  const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { ok: result.success, out: decode(result.stdout).trim(), err: decode(result.stderr).trim() };
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+/** The commit the tree is at, with "-dirty" when it holds more than that. */
+export function commit(): string {
+  const head = run("git", ["rev-parse", "--short=12", "HEAD"]);
+  if (!head.ok) return "unknown";
+  return run("git", ["status", "--porcelain", "--untracked-files=no"]).out === "" ? head.out : `${head.out}-dirty`;
+}
+
+/** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
+export function bundle(entry: string): Map<string, string> {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const flags = ["--quiet", "--minify", "--platform=deno", "--code-splitting", "--outdir", directory];
+    const made = run(Deno.execPath(), ["bundle", ...flags, entry]);
+    if (!made.ok) fail(`bundling ${entry} failed:\n${made.err}`);
+    const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
+    return new Map(names.map((name) => [name, Deno.readTextFileSync(`${directory}/${name}`)]));
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}

@@ -1,0 +1,59 @@
+/** The portable form: a shell stub, then the Deno that runs this script and the bundled program with its planner, packed. */
+import { gzipSync } from "node:zlib";
+import { VERSION } from "../../src/version.ts";
+import { bundle, commit, fail, sha256 } from "./build.ts";
+import { tarOf } from "./tar.ts";
+import stub from "./stub.sh" with { type: "text" };
+
+export interface PortableOptions {
+  output: string;
+  profile: "least" | "all";
+  /** 1 (fast) to 9 (small). */
+  compression: number;
+}
+
+export function portable({ output, profile, compression }: PortableOptions): void {
+  const encoder = new TextEncoder();
+  const at = commit();
+  const files = [...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]
+    .map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
+  const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
+  const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile };
+  values.PROGRAM_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, 0));
+  const packed = Object.entries(parts).map(([name, bytes]) => {
+    const gz = gzipSync(bytes, { level: compression });
+    values[`${name}_SIZE`] = String(bytes.length);
+    values[`${name}_SHA256`] = sha256(bytes);
+    values[`${name}_PACKED`] = String(gz.length);
+    return { name, gz };
+  });
+  const sums = Object.keys(parts).map((name) => values[`${name}_SHA256`]).join("");
+  values.KEY = sha256(encoder.encode(sums)).slice(0, 16);
+  const fill = (start: number) => {
+    let offset = start;
+    for (const { name, gz } of packed) {
+      // Offsets have a fixed width, so that they do not move what they point at.
+      values[`${name}_OFFSET`] = String(offset + 1).padEnd(12);
+      offset += gz.length;
+    }
+    return stub.replace(
+      /@([A-Z0-9_]+)@/g,
+      (whole, name: string) => values[name] ?? fail(`the stub names ${whole}, which has no value`),
+    );
+  };
+  const head = encoder.encode(fill(encoder.encode(fill(0)).length));
+  // A copy that runs is not written over: it keeps its bytes, and this one gets the name.
+  const temporary = `${output}.new`;
+  const file = Deno.openSync(temporary, { write: true, create: true, truncate: true, mode: 0o755 });
+  for (const bytes of [head, ...packed.map(({ gz }) => gz)]) {
+    for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+  }
+  file.close();
+  Deno.chmodSync(temporary, 0o755);
+  Deno.renameSync(temporary, output);
+}
+
+/** The file that reads the commit (src/version.ts) is told it first. */
+function withCommit(text: string, commit: string): string {
+  return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
+}
