@@ -1,6 +1,6 @@
 /** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
 import { dialable } from "./client/dialable.ts";
-import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
+import { DAEMON_EXIT, startFailureOf } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention.ts";
@@ -9,7 +9,7 @@ import { startSideServices } from "./daemon/side_services.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./core/engine.ts";
-import { messageOf, MosaicError } from "./errors.ts";
+import { messageOf } from "./errors.ts";
 import { gpusOf } from "./host/gpus.ts";
 import { Layout } from "./layout.ts";
 import { createLogger, type Logger, stderrSink } from "./log.ts";
@@ -24,8 +24,8 @@ export async function runDaemon(args: string[]): Promise<number> {
     const options = daemonOptions(args, (name) => Deno.env.get(name));
     return options === undefined ? DAEMON_EXIT.ok : await run(options);
   } catch (error) {
-    if (error instanceof StartFailure) return fail(error.code, error.message, error.hint);
-    if (error instanceof MosaicError) return fail(DAEMON_EXIT.usage, error.message, error.hint);
+    const failure = startFailureOf(error);
+    if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
     return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
   }
 }

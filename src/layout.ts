@@ -100,6 +100,10 @@ export class RunFiles {
   stdout(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stdout.log`;
   }
+  /** Where the journal's positions and the file's differ, because somebody has shortened or removed the file. */
+  journalShift(attempt: number): string {
+    return `${this.control}/journal-${attempt}.json`;
+  }
   stderr(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stderr.log`;
   }

@@ -43,6 +43,8 @@ export interface EngineOptions {
   heartbeatTimeoutSeconds: number;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
+  /** "full": what a submitter was told of survives the loss of power. */
+  durability?: "normal" | "full";
   launcher?: ProxyLauncher;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
@@ -134,6 +136,7 @@ export class Engine implements Core {
       registry: this.registry,
       layout: this.#options.layout,
       totalSlots: this.#options.gpus.length,
+      durable: this.#options.durability === "full",
       queueLength: this.#dispatcher.queueLength,
       maxQueue: this.#options.maxQueue,
     });
@@ -238,8 +241,10 @@ export class Engine implements Core {
 
   #cancelWaiting(row: RunRow): RunRow {
     const reason = row.cancelReason ?? "user_cancel";
-    const ended = this.registry.apply(row.runId, { type: "cancelled", reason });
-    this.registry.appendEvent(row.runId, "cancelled", { reason });
+    const ended = this.registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({
+      kind: "cancelled",
+      data: { reason },
+    }));
     this.#dispatcher.changed(ended);
     return ended;
   }

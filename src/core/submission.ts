@@ -5,6 +5,7 @@ import { newUlid } from "../config/ulid.ts";
 import { MosaicError } from "../errors.ts";
 import type { Layout } from "../layout.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
+import { explainTrouble } from "../process/trouble.ts";
 import { removeIfThere, writeFileAtomic } from "../process/files.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
@@ -17,6 +18,8 @@ export interface SubmissionContext {
   layout: Layout;
   /** GPU slots of the host, free or not. */
   totalSlots: number;
+  /** Files survive the loss of power as soon as the run does. */
+  durable: boolean;
   /** Runs that wait, and how many may. */
   queueLength: number;
   maxQueue: number;
@@ -60,11 +63,21 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const written = [{ path: layout.configFile(runId), text: stored }];
   if (workerConfigFile !== undefined) written.push(workerConfigFile);
   try {
-    for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600 });
+    const { durable } = context;
+    for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
     return { row: registry.insert({ ...run, digest: read.digest, configJson: stored }), fresh: true };
   } catch (error) {
-    for (const { path } of written) removeIfThere(path);
-    throw error;
+    for (const { path } of written) removeQuietly(path);
+    throw explainTrouble(error, `write the run's config below ${layout.configs}`);
+  }
+}
+
+/** What is left over is found by `mosaic doctor`; the error that is under way says more. */
+function removeQuietly(path: string): void {
+  try {
+    removeIfThere(path);
+  } catch {
+    // A read-only file system.
   }
 }
 

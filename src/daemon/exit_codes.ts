@@ -1,4 +1,7 @@
 /** How the daemon leaves (docs/operations.md): a contract for service managers and scripts. */
+import { MosaicError } from "../errors.ts";
+import { explainTrouble } from "../process/trouble.ts";
+
 export const DAEMON_EXIT = {
   ok: 0,
   /** Wrong options, or another daemon has the state directory. */
@@ -9,6 +12,8 @@ export const DAEMON_EXIT = {
   stateUnusable: 4,
   /** A database was written by a newer mosaic. */
   newerDatabase: 5,
+  /** A database is damaged: `mosaic doctor --repair` saves what can be read. */
+  damagedDatabase: 6,
   internal: 70,
 } as const;
 
@@ -22,4 +27,20 @@ export class StartFailure extends Error {
     this.code = code;
     this.hint = hint;
   }
+}
+
+/** SQLite's words for a damaged file and for one that is no database. */
+const DAMAGE = new Set([11, 26]);
+
+/** What an error that ends the start means to programs and people; undefined for a defect. */
+export function startFailureOf(error: unknown): StartFailure | undefined {
+  if (error instanceof StartFailure) return error;
+  const known = explainTrouble(error, "start");
+  if (!(known instanceof MosaicError)) return undefined;
+  const { errcode } = (known.cause ?? {}) as { errcode?: number };
+  if (errcode !== undefined && DAMAGE.has(errcode & 0xff)) {
+    return new StartFailure(DAEMON_EXIT.damagedDatabase, known.message, known.hint);
+  }
+  const isUsage = known.code === "invalid_argument" || known.code === "failed_precondition";
+  return new StartFailure(isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.stateUnusable, known.message, known.hint);
 }

@@ -4,6 +4,7 @@ import type { Layout } from "../layout.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
 import { processRef } from "../process/identity.ts";
 import { signalProcess } from "../process/signals.ts";
+import type { ProcessRef } from "../registry/types.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 /** How long a daemon that is replaced may take to stop. */
@@ -35,13 +36,23 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
       "Stop it, add --replace to take its place, or choose another --state-dir.",
     );
   }
-  // What a daemon that crashed has left would send clients to nobody.
-  removeIfThere(layout.daemonJson);
-  writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 });
+  try {
+    // What a daemon that crashed has left would send clients to nobody.
+    removeIfThere(layout.daemonJson);
+    sign(lock);
+    writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 });
+  } catch (error) {
+    lock.close();
+    throw unusable(layout, error);
+  }
   return {
     release() {
-      removeIfThere(layout.daemonJson);
-      removeIfThere(layout.pidFile);
+      try {
+        removeIfThere(layout.daemonJson);
+        removeIfThere(layout.pidFile);
+      } catch {
+        // A directory that has become unwritable: the lock alone says who has it.
+      }
       lock.close();
     },
   };
@@ -56,13 +67,33 @@ function lockOf(layout: Layout): Deno.FsFile | undefined {
 }
 
 async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
-  const holder = processRef(Number(readTextIfThere(layout.pidFile)));
-  if (holder !== undefined) signalProcess(holder, "SIGTERM");
   const deadline = performance.now() + REPLACE_WAIT_MS;
+  let asked = false;
   for (;;) {
+    // The holder signs a moment after it has taken the lock; until then, what is there may be anybody's pid by now.
+    const holder = asked ? undefined : holderOf(layout);
+    if (holder !== undefined) asked = signalProcess(holder, "SIGTERM");
     const lock = lockOf(layout);
     if (lock !== undefined || performance.now() > deadline) return lock;
     await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** The holder of the lock says in the file who it is: a pid alone may belong to another process by now. */
+function sign(lock: Deno.FsFile): void {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
+  lock.truncateSync(0);
+  lock.seekSync(0, Deno.SeekMode.Start);
+  for (let done = 0; done < bytes.length;) done += lock.writeSync(bytes.subarray(done));
+}
+
+function holderOf(layout: Layout): ProcessRef | undefined {
+  try {
+    const { pid, identity } = JSON.parse(readTextIfThere(layout.lockFile) ?? "") as ProcessRef;
+    const holder = processRef(pid);
+    return holder?.identity === identity ? holder : undefined;
+  } catch {
+    return undefined;
   }
 }
 

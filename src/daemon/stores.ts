@@ -4,9 +4,9 @@ import type { Layout } from "../layout.ts";
 import type { Logger } from "../log.ts";
 import { Registry } from "../registry/registry.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
-import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+import { DAEMON_EXIT, StartFailure, startFailureOf } from "./exit_codes.ts";
 
-/** @throws StartFailure (stateUnusable, newerDatabase) */
+/** @throws StartFailure (stateUnusable, newerDatabase, damagedDatabase) */
 export function openStores(
   layout: Layout,
   durability: "normal" | "full",
@@ -26,8 +26,9 @@ function opened<T>(open: () => T): T {
   try {
     return open();
   } catch (error) {
-    const newer = error instanceof MosaicError && error.code === "failed_precondition";
-    const hint = error instanceof MosaicError ? error.hint : undefined;
-    throw new StartFailure(newer ? DAEMON_EXIT.newerDatabase : DAEMON_EXIT.stateUnusable, messageOf(error), hint);
+    if (error instanceof MosaicError && error.code === "failed_precondition") {
+      throw new StartFailure(DAEMON_EXIT.newerDatabase, error.message, error.hint);
+    }
+    throw startFailureOf(error) ?? new StartFailure(DAEMON_EXIT.stateUnusable, messageOf(error));
   }
 }

@@ -15,7 +15,7 @@ const SAFETY_NET_MS = 2000;
 const MAX_TIMER_MS = 60_000;
 
 /** After trouble that passes, such as a full disk. */
-const TROUBLE_WAIT_MS = 5000;
+const TROUBLE_WAIT_MS = 2000;
 
 export interface DispatcherOptions {
   registry: Registry;
@@ -26,6 +26,15 @@ export interface DispatcherOptions {
   maxStarting: number;
 }
 
+/** Milliseconds of a clock that nobody sets; what is on record is wall-clock time, and survives a restart. */
+const clock = () => performance.now();
+
+/** When the back-off is over. A wall clock that was set back does not make it longer than it was meant to be. */
+function backOffEnd(row: RunRow): number | null {
+  if (row.notBefore === null) return null;
+  return clock() + Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
+}
+
 function waitingOf(row: RunRow): WaitingRun {
   return {
     runId: row.runId,
@@ -34,9 +43,12 @@ function waitingOf(row: RunRow): WaitingRun {
     gpusRequested: row.gpusRequested,
     gpusMandatory: row.gpusMandatory,
     heldSlots: row.gpuSlots,
-    notBefore: row.notBefore,
+    notBefore: backOffEnd(row),
+    waitingFor: row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
   };
 }
+
+const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -44,6 +56,8 @@ export class Dispatcher {
   readonly #waiting = new Map<string, WaitingRun>();
   /** Those between the decision to start them and HANDSHAKE. */
   readonly #starting = new Map<string, Promise<void>>();
+  /** Why runs could not be started when that was last tried. */
+  readonly #troubles = new Map<string, string>();
   #queue = new Map<string, QueueEntry>();
   #pass: "none" | "due" = "none";
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -113,7 +127,7 @@ export class Dispatcher {
       const slots = registry.gpuSlots();
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
       const { start, queue, wakeAt } = schedule(waiting, {
-        now: Date.now(),
+        now: clock(),
         freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
         totalSlots: slots.length,
         running: supervisor.size + this.#starting.size,
@@ -132,7 +146,7 @@ export class Dispatcher {
   #wakeAt(at: number | undefined): void {
     clearTimeout(this.#timer);
     if (at === undefined) return;
-    this.#timer = setTimeout(() => this.#look(), Math.min(MAX_TIMER_MS, Math.max(1, at - Date.now())));
+    this.#timer = setTimeout(() => this.#look(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
   }
 
   #start(runId: string, slots: readonly number[]): void {
@@ -143,14 +157,21 @@ export class Dispatcher {
     const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
     const started = starter.start(claimed, supervisor)
       .then(() => undefined, (error) => {
-        log.error({ run_id: runId, error: messageOf(error) }, "run could not be started for now");
-        return Date.now() + TROUBLE_WAIT_MS;
+        const why = messageOf(error);
+        // Once per run and trouble, whatever its figures are: it may last for hours.
+        if (withoutFigures(this.#troubles.get(runId)) !== withoutFigures(why)) {
+          log.warn({ run_id: runId, error: why }, "run cannot be started for now");
+        }
+        return why;
       })
-      .then((notBefore) => {
+      .then((trouble) => {
         this.#starting.delete(runId);
+        if (trouble === undefined) this.#troubles.delete(runId);
+        else this.#troubles.set(runId, trouble);
         const now = registry.get(runId);
         if (now?.state === "INIT") {
-          this.#waiting.set(runId, { ...waitingOf(now), notBefore: notBefore ?? now.notBefore });
+          const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
+          this.#waiting.set(runId, { ...waitingOf(now), ...waits });
         }
         this.wake();
       });

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { statfs } from "node:fs/promises";
 import { messageOf } from "../errors.ts";
+import { isShortage } from "../process/trouble.ts";
 import type { RunPlan } from "../config/plan.ts";
 import { kindOf } from "../process/looking.ts";
 import { askShell } from "../process/shell.ts";
@@ -23,7 +24,7 @@ export interface PreflightContext {
 const MODULE_TIMEOUT_MS = 120_000;
 const MIB = 1024 * 1024;
 
-/** The failures, in the order files, modules, disk, GPU; empty when the run may start. */
+/** The failures, in the order files, modules, disk, GPU; empty when the run may start. @throws trouble that passes */
 export async function preflight(plan: RunPlan, context: PreflightContext): Promise<string[]> {
   const noDirectory = checkDirectory(context.command.cwd);
   if (noDirectory.length > 0) return noDirectory;
@@ -70,6 +71,7 @@ async function checkFiles(plan: RunPlan, cwd: string): Promise<string[]> {
         failures.push(`${full} has the SHA-256 ${found}, not ${sha256}; fetch the file again or correct the config`);
       }
     } catch (error) {
+      if (isShortage(error)) throw error;
       failures.push(`the file ${full} cannot be read (${messageOf(error)}); correct its permissions`);
     }
   }

@@ -12,6 +12,8 @@ import { type Recovery, recoveryOf } from "./recovery.ts";
 
 /** Between one replacement that failed and the next: 0.5 s, doubled up to this. */
 const MAX_BACKOFF_MS = 30_000;
+/** Between one look and the next while nothing can be started. */
+const SHORTAGE_MS = 2000;
 /** After as many replacements that died without ever connecting, the daemon ends the run itself. */
 const MAX_FAILURES = 6;
 
@@ -55,6 +57,11 @@ export class ProxyKeeper {
     this.#absenceMs = attach ? ABSENCE_MS.attaching : Infinity;
     this.#failures++;
     this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
+  }
+
+  /** None could be started, for want of space, descriptors or processes: that is no proxy's failure. */
+  couldNotStart(now: number): void {
+    this.#nextTry = now + SHORTAGE_MS;
   }
 
   /** A proxy has connected. */

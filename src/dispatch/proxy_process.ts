@@ -22,7 +22,7 @@ export interface ProxyArguments {
 }
 
 export interface ProxyProcess {
-  /** Undefined when it was gone before it could be looked at. */
+  /** Undefined when it was gone before it could be looked at, or no descriptor was left to look. */
   process: ProcessRef | undefined;
   exited: Promise<{ code: number; signal: string | null }>;
 }
@@ -40,6 +40,15 @@ export function proxyArguments(proxy: ProxyArguments): string[] {
     ...(proxy.attach ? ["--attach"] : []),
     ...(proxy.command.length === 0 ? [] : ["--", ...proxy.command]),
   ];
+}
+
+/** Not to be able to look at it does not undo its start. */
+function lookedAt(pid: number): ProcessRef | undefined {
+  try {
+    return processRef(pid);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Real processes. The runtime cannot hand a file to a child as its output; a shell that turns into the proxy can. */
@@ -61,6 +70,6 @@ export const localLauncher: ProxyLauncher = {
     }).spawn();
     // The daemon must be able to leave while its proxies live.
     child.unref();
-    return { process: processRef(child.pid), exited: child.status };
+    return { process: lookedAt(child.pid), exited: child.status };
   },
 };

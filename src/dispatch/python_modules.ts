@@ -2,6 +2,7 @@
 import { processRef } from "../process/identity.ts";
 import { signalGroup } from "../process/signals.ts";
 import { underShell } from "../process/shell.ts";
+import { isShortage } from "../process/trouble.ts";
 import { messageOf } from "../errors.ts";
 import type { WorkerCommand } from "./command.ts";
 
@@ -48,6 +49,7 @@ export async function checkModules(
       detached: true,
     }).spawn();
   } catch (error) {
+    if (isShortage(error)) throw error;
     return [`the interpreter ${interpreter} cannot be started (${messageOf(error)}); set metadata.worker.python`];
   }
   const group = processRef(child.pid);

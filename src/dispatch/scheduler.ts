@@ -15,12 +15,14 @@ export interface WaitingRun {
   gpusMandatory: boolean;
   /** Slots that it holds already, from a start that did not come to its end. */
   heldSlots: readonly number[];
-  /** Unix milliseconds before which it may not start (back-off of the restart policy). */
+  /** Before this time (of the clock that `now` is of) it may not start: back-off of the restart policy, passing trouble. */
   notBefore: number | null;
+  /** What it waits for until then, for people. */
+  waitingFor: string;
 }
 
 export interface Capacity {
-  /** Unix milliseconds. */
+  /** Milliseconds of any clock. */
   now: number;
   freeSlots: readonly number[];
   /** All slots of the host, free or not. */
@@ -50,7 +52,7 @@ export interface QueueEntry {
 export interface Schedule {
   start: Start[];
   queue: QueueEntry[];
-  /** Unix milliseconds at which the next back-off ends. */
+  /** When the next back-off ends. */
   wakeAt: number | undefined;
 }
 
@@ -106,8 +108,6 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     running++;
     starting++;
   }
-  for (const run of backingOff) {
-    wait(run, `its next attempt at ${new Date(run.notBefore!).toISOString()}`);
-  }
+  for (const run of backingOff) wait(run, run.waitingFor);
   return { start, queue, wakeAt: backingOff[0]?.notBefore ?? undefined };
 }

@@ -9,8 +9,11 @@ import type { RunPlan } from "../config/plan.ts";
 import { planOf } from "../config/plan.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { explain } from "../failure/explain.ts";
+import { roomOf, roomText } from "../host/room.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import type { Logger } from "../log.ts";
+import { readTextIfThere } from "../process/files.ts";
+import { isShortage } from "../process/trouble.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import { writeStartFile } from "../sidecar/start_file.ts";
@@ -24,12 +27,6 @@ import type { Supervisor } from "./supervisor.ts";
 /** After a shortage (descriptors, processes, memory) the attempt waits this long. */
 const SHORTAGE_WAIT_MS = 5000;
 const HEARTBEAT_INTERVAL_S = 60;
-
-/** Trouble that passes: no space, descriptors, memory or processes left, or a registry that cannot be written now. */
-function isShortage(error: unknown): boolean {
-  if (error instanceof MosaicError) return error.code === "unavailable";
-  return /\(os error (11|12|23|24|28|30|122)\)/.test(messageOf(error));
-}
 
 export interface StarterOptions {
   registry: Registry;
@@ -51,13 +48,18 @@ export class Starter {
     this.#options = options;
   }
 
-  /** Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is left alone. */
+  /**
+   * Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is left alone.
+   *
+   * @throws what passes (no room, no descriptors, …): the run waits.
+   */
   async start(row: RunRow, supervisor: Supervisor): Promise<void> {
     const { registry, log } = this.#options;
     let reason: string;
     try {
       const plan = planOf(row.configJson);
       const files = this.#files(row);
+      requireRoom(this.#options.layout.baseDir(row.baseDir));
       for (const directory of [files.directory, files.logs, files.control]) {
         Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
       }
@@ -73,14 +75,21 @@ export class Starter {
     }
     const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
     log.warn({ run_id: row.runId, attempt: row.attempt, reason }, "run could not be started");
-    registry.apply(row.runId, { type: "failed", reason }, { hint });
-    registry.appendEvent(row.runId, "failed", { reason, hint });
+    registry.apply(row.runId, { type: "failed", reason }, { hint }, () => ({
+      kind: "failed",
+      data: { reason, hint },
+    }));
   }
 
   /** Starts a proxy that takes over where the one before stopped. */
   attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
-    // Rewritten, because a token or a limit may be the new daemon's.
-    this.#writeStartFile(row, plan, files, this.#command(row, plan, files));
+    try {
+      // Rewritten, because a token or a limit may be the new daemon's.
+      this.#writeStartFile(row, plan, files, this.#command(row, plan, files));
+    } catch (error) {
+      // On a full disk the one from before serves as well.
+      if (!isShortage(error) || readTextIfThere(files.proxyFile(row.attempt)) === undefined) throw error;
+    }
     return this.#launch(row, files, [], true);
   }
 
@@ -114,14 +123,16 @@ export class Starter {
     const sessionToken = row.sessionToken ?? crypto.randomUUID().replaceAll("-", "");
     this.#writeStartFile({ ...row, sessionToken }, plan, files, command);
     const stepsBefore = telemetry.summary(row.runId).steps;
-    registry.appendEvent(row.runId, "started", {
-      digest: row.digest,
-      gpus: row.gpuSlots,
-      attempt: row.attempt,
-      resume_from: row.resumeFrom,
-      steps_before: stepsBefore,
-    });
-    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null });
+    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
+      kind: "started",
+      data: {
+        digest: row.digest,
+        gpus: row.gpuSlots,
+        attempt: row.attempt,
+        resume_from: row.resumeFrom,
+        steps_before: stepsBefore,
+      },
+    }));
     let process: ProcessRef | undefined;
     try {
       process = this.#launch(spawned, files, command.argv, false);
@@ -132,7 +143,12 @@ export class Starter {
       return;
     }
     supervisor.started(spawned, plan, process, stepsBefore);
-    registry.update(row.runId, { proxy: process ?? null });
+    try {
+      registry.update(row.runId, { proxy: process ?? null });
+    } catch (error) {
+      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy is not entered");
+    }
     log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, "run started");
   }
 
@@ -168,4 +184,10 @@ export class Starter {
       heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
     });
   }
+}
+
+/** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */
+function requireRoom(directory: string): void {
+  const room = roomOf(directory);
+  if (!room.enough) throw new MosaicError("unavailable", roomText(directory, room));
 }

@@ -12,6 +12,7 @@ import type { ControlWish, ExitReport, ProxyHello, ProxyLink, ProxySession } fro
 import type { RunPlan } from "../config/plan.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
+import { roomOf } from "../host/room.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import { groupAlive } from "../process/signals.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
@@ -62,6 +63,9 @@ export class SupervisedRun {
   #verdict: Verdict | undefined;
   #ended: Ended | undefined;
   #sampledAt = -SAMPLE_INTERVAL_MS;
+  /** Lifecycle records after this seq are not in the event log yet, for the registry could not be written. */
+  #notEntered: number | undefined;
+  #toldOf = 0;
 
   constructor(supervision: Supervision, row: RunRow, options: {
     plan: RunPlan;
@@ -227,7 +231,7 @@ export class SupervisedRun {
 
   /** Enters lifecycle records into the event log that a daemon stored and did not live to enter. */
   noteMissed(): void {
-    const { registry, telemetry } = this.#supervision;
+    const { registry } = this.#supervision;
     let noted = 0;
     for (let seq = 0;;) {
       const page = registry.eventsSince(seq, { runId: this.runId, limit: 1000 });
@@ -238,25 +242,34 @@ export class SupervisedRun {
       }
       if (page.length < 1000) break;
     }
+    this.#enterSince(noted);
+  }
+
+  #enterSince(noted: number): void {
+    this.#notEntered = undefined;
     for (let seq = noted;;) {
-      const page = telemetry.read(this.runId, "events", seq, 1000);
+      const page = this.#supervision.telemetry.read(this.runId, "events", seq, 1000);
       for (const event of page) {
         seq = event.seq;
         this.#note(event.kind, event.dataJson, event.seq);
       }
-      if (page.length === 0) break;
+      if (page.length === 0 || this.#notEntered !== undefined) return;
     }
   }
 
   #note(kind: string, dataJson: string, seq: number): void {
     if (kind === "run_failed") this.#saidFailed = failureText(dataJson);
     if (kind === "artifact" || kind === "checkpoint_saved") this.#supervision.noted(this.row(), { kind, dataJson });
-    if (!isNoted(kind)) return;
+    // None passes one that waits: the newest that was entered tells a later daemon where to go on.
+    if (!isNoted(kind) || this.#notEntered !== undefined) return;
     try {
       this.#supervision.registry.appendEvent(this.runId, kind, notedData(kind, dataJson, seq));
     } catch (error) {
-      // The record itself is stored; the next daemon enters what is missing.
-      this.#supervision.log.warn({ run_id: this.runId, kind, error: messageOf(error) }, "event not entered");
+      // The record itself is stored; it is entered when the registry can be written again.
+      this.#notEntered = seq - 1;
+      if (seq === this.#toldOf) return;
+      this.#toldOf = seq;
+      this.#supervision.log.warn({ run_id: this.runId, kind, error: messageOf(error) }, "event not entered for now");
     }
   }
 
@@ -300,6 +313,7 @@ export class SupervisedRun {
 
   /** A proxy that is connected reports the exit, everything before it delivered. */
   takeExit(report: ExitReport): void {
+    if (this.#notEntered !== undefined) this.#enterSince(this.#notEntered);
     const failed = this.#saidFailed ?? saidFailed(this.#supervision.telemetry, this.runId, this.attempt);
     this.#verdict = verdictOf(this.row(), report, failed);
     if (report.signal !== "" || report.code !== 0) {
@@ -312,6 +326,7 @@ export class SupervisedRun {
   /** Looks after the run; to be called every fraction of a second. */
   tick(now: number): void {
     if (this.#ended !== undefined) return;
+    if (this.#notEntered !== undefined) this.#enterSince(this.#notEntered);
     if (this.#verdict !== undefined) return this.#finish(now);
     const reason = this.#stop === undefined
       ? this.clock.exceeded(this.#state, this.limits, this.#steps, now)
@@ -360,10 +375,10 @@ export class SupervisedRun {
         }
         return;
       case "attach":
-        log.warn({ run_id: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");
-        this.keeper.started(this.#supervision.attach(this), now, true);
-        return;
+        return this.#replaceProxy(now);
       case "give_up": {
+        // Proxies that die on a full disk will live when there is room again.
+        if (!roomOf(this.files.directory).enough) return this.#replaceProxy(now);
         const exit = exitOf(this.files, this.attempt);
         if (exit === undefined && this.worker() !== undefined && groupAlive(this.worker()!)) {
           this.fault("proxy_lost");
@@ -380,6 +395,14 @@ export class SupervisedRun {
         this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, this.#saidFailed) };
       }
     }
+  }
+
+  #replaceProxy(now: number): void {
+    const { log } = this.#supervision;
+    const started = this.#supervision.attach(this);
+    if (started === undefined) return this.keeper.couldNotStart(now);
+    log.warn({ run_id: this.runId, attempt: this.attempt }, "the proxy is gone; another takes over");
+    this.keeper.started(started.process, now, true);
   }
 
   /** The verdict stands; it is committed when nothing of the group is left. */

@@ -5,12 +5,13 @@
 import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { planOf, type RunPlan } from "../config/plan.ts";
 import { messageOf, MosaicError } from "../errors.ts";
+import { roomOf, roomText } from "../host/room.ts";
 import { RunFiles } from "../layout.ts";
 import type { Layout } from "../layout.ts";
 import { isEnded, type LifecycleEvent } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { ProcessRef, RunRow } from "../registry/types.ts";
+import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { endedEvent } from "./ending.ts";
 import type { RunLimits } from "./limits.ts";
@@ -34,8 +35,8 @@ export interface Supervision {
   readonly graceMs: number;
   /** Applies an event to the run's row and lets the run know. */
   apply(run: SupervisedRun, event: LifecycleEvent): void;
-  /** Starts a proxy that takes over. Undefined when none could be started. */
-  attach(run: SupervisedRun): ProcessRef | undefined;
+  /** Starts a proxy that takes over (its process is undefined when it was gone at once). Undefined when none could be started. */
+  attach(run: SupervisedRun): { process: ProcessRef | undefined } | undefined;
   controlApplied(run: SupervisedRun, paused: boolean, reason: string): void;
   /** Commits the end of a run. */
   settle(run: SupervisedRun): void;
@@ -142,31 +143,35 @@ export class Supervisor implements Supervision {
     return run.open(hello, link);
   }
 
-  apply(run: SupervisedRun, event: LifecycleEvent): void {
-    run.stateIs(this.registry.apply(run.runId, event));
+  apply(run: SupervisedRun, event: LifecycleEvent, tell?: () => { kind: string; data: Record<string, unknown> }): void {
+    run.stateIs(this.registry.apply(run.runId, event, {}, tell));
     if (event.type === "registered") this.#options.onRoom(run.row());
   }
 
-  attach(run: SupervisedRun): ProcessRef | undefined {
+  attach(run: SupervisedRun): { process: ProcessRef | undefined } | undefined {
+    let process: ProcessRef | undefined;
     try {
-      const process = this.#options.attach(run.row(), run.plan, run.files);
-      this.registry.update(run.runId, { proxy: process ?? null });
-      return process;
+      process = this.#options.attach(run.row(), run.plan, run.files);
     } catch (error) {
-      this.log.error({ run_id: run.runId, error: messageOf(error) }, "no proxy could be started");
+      this.log.error({ run_id: run.runId, error: messageOf(error) }, "no proxy could be started; tried again");
       return undefined;
     }
+    try {
+      this.registry.update(run.runId, { proxy: process ?? null });
+    } catch (error) {
+      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      this.log.warn({ run_id: run.runId, error: messageOf(error) }, "the proxy is not entered");
+    }
+    return { process };
   }
 
   /** Enters into the registry what is in force at the proxy. */
   controlApplied(run: SupervisedRun, paused: boolean, reason: string): void {
     const { state } = run.row();
     if (paused && (state === "READY" || state === "EXECUTING")) {
-      this.apply(run, { type: "pause", reason });
-      this.registry.appendEvent(run.runId, "paused", { reason });
+      this.apply(run, { type: "pause", reason }, () => ({ kind: "paused", data: { reason } }));
     } else if (!paused && state === "PAUSED") {
-      this.apply(run, { type: "resume" });
-      this.registry.appendEvent(run.runId, "resumed", {});
+      this.apply(run, { type: "resume" }, () => ({ kind: "resumed", data: {} }));
     }
   }
 
@@ -254,6 +259,11 @@ export class Supervisor implements Supervision {
   }
 
   #startAgain(run: SupervisedRun): RunRow {
+    const room = roomOf(run.files.directory);
+    if (!room.enough) {
+      this.log.warn({ run_id: run.runId, attempt: run.attempt }, "nothing was started: the disk is full");
+      return this.registry.apply(run.runId, { type: "requeued", reason: roomText(run.files.directory, room) });
+    }
     const key = `${run.runId}/${run.attempt}`;
     const failures = (this.#startFailures.get(key) ?? 0) + 1;
     this.#startFailures.set(key, failures);
@@ -278,15 +288,23 @@ export class Supervisor implements Supervision {
     { event, patch }: NonNullable<Extract<SupervisedRun["ended"], { type: "verdict" }>>["verdict"],
   ): RunRow {
     const before = run.row();
-    if (isEnded(before.state)) return before;
-    const row = this.registry.apply(run.runId, event, patch);
+    if (before.attempt !== run.attempt) return before;
+    // Ended already: the next attempt could not be entered when that was last tried.
+    const row = isEnded(before.state) ? before : this.#enterEnd(run, event, patch);
+    const next = this.#nextAttempt(row, run.plan);
+    return next === undefined ? row : this.#again(row, next);
+  }
+
+  /** The end and the event that tells of it are one transaction: whoever follows events misses none. */
+  #enterEnd(run: SupervisedRun, event: LifecycleEvent, patch: RunPatch): RunRow {
+    const row = this.registry.apply(run.runId, event, patch, (ended) => {
+      const told = endedEvent(ended, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
+      return this.#nextAttempt(ended, run.plan) === undefined ? told : { ...told, kind: "faulted" };
+    });
     this.#startFailures.delete(`${run.runId}/${run.attempt}`);
     this.log.info({ run_id: run.runId, attempt: run.attempt, state: row.state, reason: row.reason }, "run has ended");
-    const next = row.state === "FAULTED" ? this.#nextAttempt(row, run.plan) : undefined;
-    const { kind, data } = endedEvent(row, this.telemetry.summary(run.runId), run.clock.used(performance.now()));
-    this.registry.appendEvent(run.runId, next === undefined ? kind : "faulted", data);
     this.#options.onEnded(row, run.plan);
-    return next === undefined ? row : this.#again(row, next);
+    return row;
   }
 
   /** A failed run that an earlier daemon did not live to begin anew. */
@@ -297,6 +315,7 @@ export class Supervisor implements Supervision {
 
   /** Why and when a failed run gets another attempt: by a reset, or by its restart policy. */
   #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
+    if (row.state !== "FAULTED") return undefined;
     if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });

@@ -2,7 +2,7 @@
 import type { TelemetryLog } from "../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
-const NOTED_KINDS = ["checkpoint_saved", "checkpoint_loaded", "run_failed", "run_completed"];
+const NOTED_KINDS = ["checkpoint_saved", "checkpoint_loaded", "run_failed", "run_completed", "journal_lost"];
 const PAGE = 500;
 
 export function isNoted(kind: string): boolean {

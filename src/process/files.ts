@@ -13,9 +13,24 @@ export function writeFileAtomic(path: string, text: string, options: { mode?: nu
       file.close();
     }
     Deno.renameSync(temporary, path);
+    if (options.durable) syncDirectory(path.slice(0, path.lastIndexOf("/")) || "/");
   } catch (error) {
-    removeIfThere(temporary);
+    try {
+      removeIfThere(temporary);
+    } catch {
+      // The error that is under way says more.
+    }
     throw error;
+  }
+}
+
+/** Makes what was created or renamed in a directory survive the loss of power. */
+function syncDirectory(path: string): void {
+  const directory = Deno.openSync(path, { read: true });
+  try {
+    directory.syncSync();
+  } finally {
+    directory.close();
   }
 }
 

@@ -3,6 +3,7 @@
  * pid and the boot it belongs to.
  */
 import { askShell } from "./shell.ts";
+import { isShortage } from "./trouble.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
 /** What of /proc/PID/stat mosaic needs. */
@@ -17,6 +18,8 @@ function readText(path: string): string | undefined {
     return Deno.readTextFileSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) return readByShell(path);
+    // To be unable to look is not to find nobody there: a living process would be taken for dead.
+    if (isShortage(error)) throw error;
     // Gone between two looks, or never there.
     return undefined;
   }
@@ -40,7 +43,7 @@ function boot(): string {
   return bootId ??= (readText("/proc/sys/kernel/random/boot_id") ?? "boot").trim();
 }
 
-/** The identity of a living process; undefined when there is none (a zombie counts as none). */
+/** The identity of a living process; undefined when there is none (a zombie counts as none). @throws when no descriptor is left to look. */
 export function identityOf(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
   const stat = statOf(pid);
@@ -74,7 +77,8 @@ function allStats(): [number, ProcStat][] {
   let pids: number[];
   try {
     pids = [...Deno.readDirSync("/proc")].map((e) => Number(e.name)).filter((n) => Number.isSafeInteger(n) && n > 0);
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     pids = [];
   }
   if (pids.length > 0) {
@@ -84,7 +88,8 @@ function allStats(): [number, ProcStat][] {
         const stat = statOf(pid);
         return stat === undefined ? [] : [[pid, stat] as [number, ProcStat]];
       });
-    } catch {
+    } catch (error) {
+      if (isShortage(error)) throw error;
       // Refused: one shell reads them all.
     }
   }

@@ -101,7 +101,8 @@ export class Registry {
   /** By id, unique id prefix, unique name, or "@last". @throws `not_found` (with near names), `invalid_argument` (ambiguous, naming the matches). */
   resolve(ref: string): RunRow {
     if (ref === "@last") {
-      const row = this.#sql.get(`${SELECT_RUN} ${NEWEST_FIRST} LIMIT 1`);
+      // By the order of insertion: after the clock was set back, times do not tell.
+      const row = this.#sql.get(`${SELECT_RUN} ORDER BY rowid DESC LIMIT 1`);
       if (row === undefined) throw new MosaicError("not_found", "there is no last run: nothing has been submitted yet");
       return this.#runFrom(row);
     }
@@ -156,11 +157,16 @@ export class Registry {
   /**
    * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
    * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
-   * transaction. An idempotent event writes nothing, not even the patch.
+   * transaction. An idempotent event writes nothing, not even the patch. `tell` may add an event that is told of in it.
    *
    * @throws `not_found`; `failed_precondition` when the run's state does not allow the event.
    */
-  apply(runId: string, event: LifecycleEvent, patch: RunPatch = {}): RunRow {
+  apply(
+    runId: string,
+    event: LifecycleEvent,
+    patch: RunPatch = {},
+    tell?: (after: RunRow) => { kind: string; data: Record<string, unknown> },
+  ): RunRow {
     return this.#write(() => {
       const before = this.require(runId);
       const { to, attemptDelta } = { attemptDelta: 0, ...transition(before.state, event) };
@@ -177,6 +183,8 @@ export class Registry {
       this.#addTransition({ runId, from, to, event: event.type, reason, attempt, at: now });
       const after = this.require(runId);
       this.#addEvent(after, "state", { from, to, event: event.type, reason, attempt }, now);
+      const told = tell?.(after);
+      if (told !== undefined) this.#addEvent(after, told.kind, told.data, now);
       return after;
     });
   }

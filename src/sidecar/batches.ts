@@ -41,6 +41,11 @@ export function buildBatch(
   let malformedLines = piece.overlong;
   if (piece.overlong > 0) malformedSamples.push(`a line of ${piece.to - piece.from} bytes is too long and left out`);
 
+  if (piece.lost !== undefined) {
+    const { from, to, lost } = piece;
+    events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes: to - from, reason: lost }), tsNs: "" });
+  }
+
   const violated = (kind: string, rules: readonly string[], line: string) => {
     if (rules.length === 0) return;
     for (const rule of rules) {

@@ -1,8 +1,8 @@
 /**
  * Holds the worker to what is wanted of it: paused, no faster than so many steps a second, not further ahead of the
- * daemon than the backlog allows.
+ * daemon than the backlog allows, not on the last of a disk.
  *
- * Its group is stopped (SIGSTOP) while any of three reasons says so: a pause by signal, the backlog, the "off" part of
+ * Its group is stopped (SIGSTOP) while any of its reasons says so: a pause by signal, the backlog, the disk, the "off" part of
  * the throttle's duty cycle. A worker that reads its standard input is asked to pause first; one that does not
  * answer in time is stopped all the same.
  */
@@ -18,9 +18,12 @@ export interface Wish {
   maxRateHz: number;
 }
 
+/** Why the proxy holds a worker that nobody wants to be paused. */
+export type Hold = "backlog" | "disk";
+
 /** What is in force. */
 export interface Applied extends Wish {
-  /** "backlog" while the proxy holds the worker of its own accord. */
+  /** "backlog" or "disk" while the proxy holds the worker of its own accord. */
   selfPaused: string;
 }
 
@@ -44,7 +47,7 @@ export class WorkerControl {
   /** Of a worker that is asked by message: whether it has answered with "paused". */
   #answeredPaused = false;
   #pausedBySignal = false;
-  #backlog = false;
+  readonly #held = new Set<Hold>();
   #throttledOff = false;
   /** undefined: not known, an earlier proxy may have left it either way. */
   #stopped: boolean | undefined = false;
@@ -62,7 +65,8 @@ export class WorkerControl {
         this.#throttledOff = !run;
         this.#enforce();
       },
-      written: () => this.#pausedBySignal || this.#answeredPaused || this.#backlog ? undefined : options.written(),
+      written: () =>
+        this.#pausedBySignal || this.#answeredPaused || this.#held.size > 0 ? undefined : options.written(),
     });
   }
 
@@ -74,7 +78,7 @@ export class WorkerControl {
     return {
       paused: this.#pausedBySignal || this.#answeredPaused,
       maxRateHz: this.#wish.maxRateHz,
-      selfPaused: this.#backlog ? "backlog" : "",
+      selfPaused: [...this.#held][0] ?? "",
     };
   }
 
@@ -100,9 +104,10 @@ export class WorkerControl {
     this.#duty.seen(steps, bytes);
   }
 
-  backlog(over: boolean): void {
-    if (this.#over || this.#backlog === over) return;
-    this.#backlog = over;
+  hold(why: Hold, on: boolean): void {
+    if (this.#over || this.#held.has(why) === on) return;
+    if (on) this.#held.add(why);
+    else this.#held.delete(why);
     this.#enforce();
     this.#tell();
   }
@@ -121,7 +126,8 @@ export class WorkerControl {
     this.#over = true;
     clearTimeout(this.#answerTimer);
     this.#duty.limit(0);
-    this.#pausedBySignal = this.#backlog = this.#throttledOff = false;
+    this.#pausedBySignal = this.#throttledOff = false;
+    this.#held.clear();
     this.#enforce();
     try {
       this.#fifo?.close();
@@ -163,7 +169,7 @@ export class WorkerControl {
   }
 
   #enforce(): void {
-    const stop = this.#pausedBySignal || this.#backlog || this.#throttledOff;
+    const stop = this.#pausedBySignal || this.#held.size > 0 || this.#throttledOff;
     const { leader, log } = this.#options;
     if (stop === this.#stopped || leader === undefined) return;
     this.#stopped = stop;

@@ -3,6 +3,8 @@
  * nothing is kept in memory but the piece that is just being looked at.
  */
 
+import type { JournalFile } from "./journal_file.ts";
+
 /** Whole lines of the journal between two byte positions. */
 export interface JournalPiece {
   from: number;
@@ -10,6 +12,8 @@ export interface JournalPiece {
   lines: string[];
   /** Lines that are longer than any message may be, and were passed over. */
   overlong: number;
+  /** Why all between the two positions cannot be read any more; undefined for what was read. */
+  lost?: string;
 }
 
 export interface JournalBounds {
@@ -27,10 +31,9 @@ const NEWLINE = 10;
 const SKIM_BYTES = 1 << 20;
 
 export class Journal {
-  readonly #path: string;
+  readonly #file: JournalFile;
   readonly #bounds: JournalBounds;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  #file: Deno.FsFile | undefined;
   /** File position of `#bytes[#start]`: where the next piece begins. */
   #position = 0;
   #bytes = new Uint8Array(0);
@@ -40,8 +43,8 @@ export class Journal {
   #skimmed: number | undefined;
   #limit = Infinity;
 
-  constructor(path: string, bounds = JOURNAL_BOUNDS) {
-    this.#path = path;
+  constructor(file: JournalFile, bounds = JOURNAL_BOUNDS) {
+    this.#file = file;
     this.#bounds = bounds;
   }
 
@@ -50,10 +53,9 @@ export class Journal {
     return this.#position;
   }
 
-  /** Bytes that the worker has written; 0 while there is no file. A file that was removed is still read. */
+  /** The position of the end: bytes that the worker has written; 0 while there is no file. */
   size(): number {
-    const size = this.#open()?.statSync().size ?? 0;
-    return Math.min(size, this.#limit);
+    return Math.min(this.#file.size(), this.#limit);
   }
 
   /** The journal ends here, whatever others may still append (a grandchild that holds the file open). */
@@ -65,13 +67,15 @@ export class Journal {
     this.#position = position;
     this.#start = this.#end = 0;
     this.#skimmed = undefined;
+    this.#file.reached(position);
   }
 
   /** The next whole lines; undefined when there are none yet. @param final Text after the last newline is a line too. */
   next(final: boolean): JournalPiece | undefined {
-    const file = this.#open();
-    if (file === undefined) return undefined;
-    if (this.#skimmed !== undefined) return this.#skim(file, final);
+    // Looks whether others have done something to the file since the last piece.
+    this.#file.size();
+    if (this.#position < this.#file.readableFrom) return this.#passLoss();
+    if (this.#skimmed !== undefined) return this.#skim(final);
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     for (;;) {
       const piece = this.#cut();
@@ -81,25 +85,21 @@ export class Journal {
         this.#skimmed = this.#position + held;
         this.#start = this.#end = 0;
         this.#bytes = new Uint8Array(0);
-        return this.#skim(file, final);
+        return this.#skim(final);
       }
       if (held >= want) want = Math.min(want * 2, this.#bounds.lineBytes + 1);
-      if (!this.#fill(file, want)) return final && held > 0 ? this.#take(held) : undefined;
+      if (!this.#fill(want)) return final && held > 0 ? this.#take(held) : undefined;
     }
   }
 
-  #open(): Deno.FsFile | undefined {
-    if (this.#file !== undefined) return this.#file;
-    try {
-      return this.#file = Deno.openSync(this.#path, { read: true });
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return undefined;
-      throw error;
-    }
+  #passLoss(): JournalPiece {
+    const from = this.#position;
+    this.seek(this.#file.readableFrom);
+    return { from, to: this.#position, lines: [], overlong: 0, lost: this.#file.whyLost };
   }
 
   /** Reads more behind what is held, into room for `want` bytes; false at the end. */
-  #fill(file: Deno.FsFile, want: number): boolean {
+  #fill(want: number): boolean {
     const held = this.#end - this.#start;
     if (this.#bytes.length < want) {
       const larger = new Uint8Array(want);
@@ -113,8 +113,7 @@ export class Journal {
     const at = this.#position + held;
     const room = Math.min(this.#bytes.length - held, this.#limit - at);
     if (room <= 0) return false;
-    file.seekSync(at, Deno.SeekMode.Start);
-    const read = file.readSync(this.#bytes.subarray(held, held + room)) ?? 0;
+    const read = this.#file.read(at, this.#bytes.subarray(held, held + room));
     this.#end += read;
     return read > 0;
   }
@@ -148,13 +147,12 @@ export class Journal {
   }
 
   /** Looks for the end of an overlong line without keeping it. */
-  #skim(file: Deno.FsFile, final: boolean): JournalPiece | undefined {
+  #skim(final: boolean): JournalPiece | undefined {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {
       const at = this.#skimmed!;
       const room = Math.min(buffer.length, this.#limit - at);
-      file.seekSync(at, Deno.SeekMode.Start);
-      const read = room <= 0 ? 0 : file.readSync(buffer.subarray(0, room)) ?? 0;
+      const read = room <= 0 ? 0 : this.#file.read(at, buffer.subarray(0, room));
       const newline = buffer.subarray(0, read).indexOf(NEWLINE);
       if (newline < 0 && read > 0) {
         this.#skimmed = at + read;
@@ -168,7 +166,6 @@ export class Journal {
   }
 
   close(): void {
-    this.#file?.close();
-    this.#file = undefined;
+    this.#file.close();
   }
 }

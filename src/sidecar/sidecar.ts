@@ -9,9 +9,11 @@
 import { MosaicClient } from "../client/client.ts";
 import { resolveEntrance } from "../client/target.ts";
 import { messageOf } from "../errors.ts";
+import { roomOf, roomText } from "../host/room.ts";
 import type { Logger } from "../log.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
 import { identityOf } from "../process/identity.ts";
+import { isShortage } from "../process/trouble.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import { VERSION } from "../version.ts";
 import type { ProxyArguments } from "./arguments.ts";
@@ -21,17 +23,19 @@ import { DaemonAddress } from "./daemon_address.ts";
 import { Delivery } from "./delivery.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 import { statusOf } from "./exit_record.ts";
+import { patiently } from "./patience.ts";
 import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
+import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
 import type { StartPlan } from "./start_plan.ts";
 import { GroupEnd } from "./stop.ts";
 import { lastLines } from "./tail.ts";
 import { Wake } from "./wake.ts";
-import { attachWorker, type Ending, startWorker, wasStarted, type Worker } from "./worker.ts";
+import { attachWorker, type Ending, journalOrigin, startWorker, wasStarted, type Worker } from "./worker.ts";
 
 const STDERR_LINES = 20;
-const BACKLOG_LOOK_MS = 1000;
+const LOOK_MS = 1000;
 /** A daemon that only asks whether the lock is held has it for a moment. */
 const LOCK_TRIES = 20;
 const GRACE_S = 5;
@@ -79,6 +83,7 @@ class Sidecar {
   #stderrTail: string[] = [];
   #acknowledged = 0;
   #backlogHeld = false;
+  #diskHeld = false;
   #backlogLimit: number | undefined;
   #leaving = false;
   #beforeWait = () => {};
@@ -87,7 +92,10 @@ class Sidecar {
     this.#args = args;
     this.#plan = plan;
     this.#log = log;
-    this.#journal = new Journal(plan.files.stdout(args.attempt));
+    const { files } = plan;
+    this.#journal = new Journal(
+      JournalFile.of(files, args.attempt, () => journalOrigin(files, args.attempt), log),
+    );
   }
 
   async run(): Promise<number> {
@@ -116,12 +124,12 @@ class Sidecar {
       written: () => this.#journal.size(),
     });
     if (takeOver) this.#control.takeOver(this.#savedWish());
-    this.#worker.ended.then((ending) => this.#hasEnded(ending));
+    this.#worker.ended.then((ending) => patiently(() => this.#hasEnded(ending)));
     this.#delivery = this.#newDelivery();
 
     const watch = new GrowthWatch(files.logs, () => this.#changed(mirrors));
     this.#beforeWait = () => watch.ask();
-    const looks = setInterval(() => this.#lookAtBacklog(), BACKLOG_LOOK_MS);
+    const looks = setInterval(() => this.#lookAround(), LOOK_MS);
     const signals = this.#listenToSignals();
     try {
       const result = await this.#delivery.run();
@@ -225,8 +233,30 @@ class Sidecar {
     this.#control.want(wish);
   }
 
-  #lookAtBacklog(): void {
+  /** Whether the worker is to be held: too much undelivered, or the last of the disk. */
+  #lookAround(): void {
     if (this.#ending !== undefined || this.#groupEnd !== undefined) return;
+    try {
+      this.#lookAtBacklog();
+      this.#lookAtRoom();
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+      // No descriptor to look with: the next look.
+    }
+  }
+
+  #lookAtRoom(): void {
+    const { logs } = this.#plan.files;
+    const room = roomOf(logs, this.#diskHeld);
+    if (room.enough !== this.#diskHeld) return;
+    this.#diskHeld = !room.enough;
+    this.#log.warn(
+      this.#diskHeld ? `worker held: it waits for ${roomText(logs, room)}` : "worker goes on: there is room",
+    );
+    this.#control.hold("disk", this.#diskHeld);
+  }
+
+  #lookAtBacklog(): void {
     const { start, files } = this.#plan;
     this.#backlogLimit ??= backlogLimit(this.#args.maxBacklogBytes ?? start.maxBacklogBytes, files.logs);
     const backlog = this.#journal.size() - this.#acknowledged;
@@ -237,7 +267,7 @@ class Sidecar {
       { backlog, limit: this.#backlogLimit },
       over ? "worker held: too much undelivered" : "worker goes on",
     );
-    this.#control.backlog(over);
+    this.#control.hold("backlog", over);
   }
 
   /** Ends the worker's group. A second request may only shorten the grace period. */

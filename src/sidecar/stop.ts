@@ -1,5 +1,6 @@
 /** Ends a worker's whole process group: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
 import { groupAlive, signalGroup } from "../process/signals.ts";
+import { patiently } from "./patience.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
 const LOOK_MS = 50;
@@ -25,16 +26,16 @@ export class GroupEnd {
   }
 
   async #run(): Promise<void> {
-    signalGroup(this.#leader, "SIGTERM");
+    await patiently(() => signalGroup(this.#leader, "SIGTERM"));
     // What is stopped takes its SIGTERM when it is continued.
-    signalGroup(this.#leader, "SIGCONT");
+    await patiently(() => signalGroup(this.#leader, "SIGCONT"));
     while (performance.now() < this.#deadline) {
-      if (!groupAlive(this.#leader)) return;
+      if (!await patiently(() => groupAlive(this.#leader))) return;
       await sleep(Math.min(LOOK_MS, Math.max(1, this.#deadline - performance.now())));
     }
     const givenUp = performance.now() + KILL_MS;
-    while (groupAlive(this.#leader) && performance.now() < givenUp) {
-      signalGroup(this.#leader, "SIGKILL");
+    while (await patiently(() => groupAlive(this.#leader)) && performance.now() < givenUp) {
+      await patiently(() => signalGroup(this.#leader, "SIGKILL"));
       await sleep(LOOK_MS);
     }
   }

@@ -4,7 +4,7 @@
  * Three files decide what is the case, in this order: the exit record (it has ended), the worker file (it was started; it
  * lives if its wrapper's identity does), neither (nothing was started).
  */
-import { messageOf } from "../errors.ts";
+import { messageOf, MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
 import type { Logger } from "../log.ts";
 import { readTextIfThere } from "../process/files.ts";
@@ -12,10 +12,12 @@ import { isAlive } from "../process/identity.ts";
 import { groupAlive } from "../process/signals.ts";
 import { kindOf } from "../process/looking.ts";
 import { askShell } from "../process/shell.ts";
+import type { JournalOrigin } from "./journal_file.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { readExit, readUnfinishedExit, signalOf, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
-import { ALREADY_STARTED, spawnWrapper } from "./wrapper.ts";
+import { patiently } from "./patience.ts";
+import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
 
 /** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
 export interface Ending {
@@ -45,9 +47,22 @@ const TORN_MS = 5000;
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
+  return startOf(files, attempt)?.leader;
+}
+
+/** Where the worker's output went; undefined while none was started. */
+export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin | undefined {
+  const start = startOf(files, attempt);
+  return start && { inode: start.journal, group: start.leader.pid };
+}
+
+/** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be looked at. */
+function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
+  const text = readTextIfThere(files.workerFile(attempt));
   try {
-    const { pid, identity } = JSON.parse(readTextIfThere(files.workerFile(attempt)) ?? "");
-    return Number.isSafeInteger(pid) && pid > 1 && typeof identity === "string" ? { pid, identity } : undefined;
+    const { pid, identity, journal } = JSON.parse(text ?? "");
+    if (!Number.isSafeInteger(pid) || pid <= 1 || typeof identity !== "string") return undefined;
+    return { leader: { pid, identity }, journal: typeof journal === "string" && journal !== "" ? journal : undefined };
   } catch {
     return undefined;
   }
@@ -75,16 +90,16 @@ export async function attachWorker(files: RunFiles, attempt: number): Promise<Wo
 }
 
 async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Promise<Ending> {
-  while (isAlive(leader)) {
-    const exit = readExit(files, attempt);
+  while (await patiently(() => isAlive(leader))) {
+    const exit = await patiently(() => readExit(files, attempt));
     if (exit !== undefined) return { exit };
     await sleep(POLL_MS);
   }
   // Its last act may have come between the two looks.
-  const exit = readExit(files, attempt) ?? readUnfinishedExit(files, attempt);
+  const exit = await patiently(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
   if (exit !== undefined) return { exit };
   // The wrapper alone was killed: the worker goes on, and nobody will know how it ends.
-  while (groupAlive(leader)) await sleep(POLL_MS);
+  while (await patiently(() => groupAlive(leader))) await sleep(POLL_MS);
   return { exit: undefined };
 }
 
@@ -111,17 +126,25 @@ export async function startWorker(files: RunFiles, attempt: number, start: Worke
   for (const path of [files.stdout(attempt), files.stderr(attempt)]) {
     Deno.openSync(path, { append: true, create: true, mode: 0o600 }).close();
   }
-  const child = spawnWrapper(files, attempt, {
-    program: program.path,
-    args: start.argv.slice(1),
-    env: start.env,
-    cwd: start.cwd,
-    stdin,
-  });
+  const child = await patiently(() =>
+    spawnWrapper(files, attempt, {
+      program: program.path,
+      args: start.argv.slice(1),
+      env: start.env,
+      cwd: start.cwd,
+      stdin,
+    })
+  );
   let left: Deno.CommandStatus | undefined;
   const status = child.status.then((s) => left = s);
-  while (left === undefined && workerRef(files, attempt) === undefined) await sleep(5);
-  const leader = workerRef(files, attempt);
+  let leader: ProcessRef | undefined;
+  while ((leader = await patiently(() => workerRef(files, attempt))) === undefined && left === undefined) {
+    await sleep(5);
+  }
+  leader ??= await patiently(() => workerRef(files, attempt));
+  if (left?.code === NO_ROOM && leader === undefined) {
+    throw new MosaicError("unavailable", `no room to start a worker: the files in ${files.control} cannot be written`);
+  }
   if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) return await attachWorker(files, attempt);
   log.info({ pid: child.pid, program: program.path }, "worker started");
   return { leader, ended: status.then((s) => endOf(files, attempt, leader, s, log)) };
@@ -135,18 +158,19 @@ async function endOf(
   status: Deno.CommandStatus,
   log: Logger,
 ): Promise<Ending> {
-  const exit = readExit(files, attempt);
+  const exit = await patiently(() => readExit(files, attempt));
   if (exit !== undefined) return { exit };
   if (leader !== undefined) {
+    const alive = () => patiently(() => groupAlive(leader));
     const deadline = performance.now() + GROUP_END_MS;
-    while (groupAlive(leader) && performance.now() < deadline) await sleep(POLL_MS / 4);
-    if (groupAlive(leader)) {
+    while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
+    if (await alive()) {
       log.warn({ status }, "the worker's wrapper is gone and the worker is not; how it ends cannot be known");
-      while (groupAlive(leader)) await sleep(POLL_MS);
+      while (await alive()) await sleep(POLL_MS);
       return { exit: undefined };
     }
   }
-  const unfinished = readUnfinishedExit(files, attempt);
+  const unfinished = await patiently(() => readUnfinishedExit(files, attempt));
   const signal = status.signal ?? signalOf(status.code);
   const record: WorkerExit = unfinished ?? {
     code: signal === "" ? status.code : null,

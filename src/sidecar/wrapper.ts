@@ -5,14 +5,22 @@
  */
 import type { RunFiles } from "../layout.ts";
 import { splitEnvironment } from "../process/shell.ts";
+import { inodeOf } from "./journal_file.ts";
 
 /** The wrapper found the attempt's worker file there: somebody else has started the worker. */
 export const ALREADY_STARTED = 199;
+/** The wrapper could not write its files (a full disk): nothing was started, and may be later. */
+export const NO_ROOM = 198;
+/** Bytes of an exit record, padded with spaces. */
+const RESERVED = 120;
 
 /**
  * - `trap :` and not `trap ''`: the wrapper must outlive a signal to its group, and a handler, unlike ignoring, is not
  *   inherited by the worker.
  * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker.
+ *   Who created it and cannot fill it takes it away again.
+ * - The exit record's space is taken before the worker starts, and written over without truncation: the end of a worker
+ *   that has filled the disk is a fact on disk all the same.
  * - The pid's start time is the 20th field after the command's name, as src/process/identity.ts has it.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
@@ -23,7 +31,8 @@ export const ALREADY_STARTED = 199;
 const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
 _mosaic_worker=$1 _mosaic_exit=$2 _mosaic_out=$3 _mosaic_err=$4 _mosaic_in=$5 _mosaic_at=$6
-shift 6
+_mosaic_journal=$7
+shift 7
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 _mosaic_boot=boot _mosaic_stat= _mosaic_ticks=
 read -r _mosaic_boot </proc/sys/kernel/random/boot_id
@@ -31,9 +40,17 @@ read -r _mosaic_stat </proc/$$/stat
 _mosaic_field() { _mosaic_ticks=\${20}; }
 _mosaic_field \${_mosaic_stat##*) }
 set -C
-printf '{"pid":%d,"identity":"%s/%s","started_at":"%s"}\\n' \\
-  $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" >"$_mosaic_worker" || exit ${ALREADY_STARTED}
+if ! true >"$_mosaic_worker"; then
+  [ -e "$_mosaic_worker" ] && exit ${ALREADY_STARTED}
+  exit ${NO_ROOM}
+fi
 set +C
+if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
+  ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s"}\\n' \\
+    $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
+  command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_worker"
+  exit ${NO_ROOM}
+fi
 ( while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" ) \\
   0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
 _mosaic_raw=$?
@@ -45,7 +62,7 @@ fi
 _mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 _mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
   "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")
-printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit.tmp"
+printf '%-${RESERVED}s\\n' "$_mosaic_record" 1<>"$_mosaic_exit.tmp"
 command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" ||
   command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
 exit $_mosaic_raw
@@ -75,6 +92,7 @@ export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedC
       files.stderr(attempt),
       command.stdin ?? "/dev/null",
       new Date().toISOString(),
+      inodeOf(files.stdout(attempt)) ?? "",
       ...exports,
       "--",
       command.program,

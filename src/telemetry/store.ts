@@ -8,6 +8,7 @@
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { MosaicError } from "../errors.ts";
+import { explainTrouble } from "../process/trouble.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints } from "./store/checkpoints.ts";
 import { cleanSteps, columnsOf, storableInteger, storableReal, storableText, storableTime } from "./store/columns.ts";
@@ -168,7 +169,7 @@ export class TelemetryStore implements TelemetryLog {
           cause: error,
         });
       }
-      throw machineTrouble(error, path) ?? error;
+      throw machineTrouble(error, path) ?? explainTrouble(error, `open the telemetry database ${path}`);
     }
   }
 

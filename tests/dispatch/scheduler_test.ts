@@ -10,6 +10,7 @@ function run(runId: string, fields: Partial<WaitingRun> = {}): WaitingRun {
     gpusMandatory: false,
     heldSlots: [],
     notBefore: null,
+    waitingFor: "",
     ...fields,
   };
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Journal } from "../../src/sidecar/journal.ts";
+import { JournalFile } from "../../src/sidecar/journal_file.ts";
 import { boundedFileSink } from "../../src/sidecar/proxy_log.ts";
 import { lastLines } from "../../src/sidecar/tail.ts";
 
@@ -7,7 +8,7 @@ const BOUNDS = { lines: 4, bytes: 64, lineBytes: 256 };
 
 class Written implements Disposable {
   readonly path = Deno.makeTempFileSync();
-  readonly journal = new Journal(this.path, BOUNDS);
+  readonly journal = new Journal(new JournalFile(this.path), BOUNDS);
 
   append(text: string | Uint8Array): void {
     const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
@@ -93,7 +94,7 @@ Deno.test("journal: a file that is removed is still read, one that never was is 
   using written = new Written();
   written.append("one\n");
   assert.deepEqual(written.lines(), ["one"]);
-  const other = new Journal(`${written.path}.none`);
+  const other = new Journal(new JournalFile(`${written.path}.none`));
   assert.equal(other.next(true), undefined);
   assert.equal(other.size(), 0);
   const held = Deno.openSync(written.path, { append: true });

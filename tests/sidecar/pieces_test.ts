@@ -7,6 +7,7 @@ import { buildBatch } from "../../src/sidecar/batches.ts";
 import { DaemonAddress } from "../../src/sidecar/daemon_address.ts";
 import { Delivery, type DeliveryOptions } from "../../src/sidecar/delivery.ts";
 import { Journal } from "../../src/sidecar/journal.ts";
+import { JournalFile } from "../../src/sidecar/journal_file.ts";
 import { Wake } from "../../src/sidecar/wake.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 import { RUN, until } from "./scene.ts";
@@ -81,7 +82,7 @@ async function withDelivery(
   await daemon.start();
   const path = Deno.makeTempFileSync();
   Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
-  const journal = new Journal(path);
+  const journal = new Journal(new JournalFile(path));
   const delivery = new Delivery({
     journal,
     address: new DaemonAddress(daemon.target, ""),

@@ -27,10 +27,16 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
     "Check the owner and mode of the file and its directory, and whether the disk is read-only.",
   ],
   10: ["has an input/output error", "Check the disk (dmesg) and the free space."],
-  11: ["is corrupt", "Stop the daemon, keep a copy, and mend it with `sqlite3 FILE .recover`, or move it away."],
+  11: [
+    "is corrupt",
+    "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the rest beside it).",
+  ],
   13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work goes on by itself."],
   14: ["cannot be opened", "Check that its directory exists and may be written."],
-  26: ["is not an SQLite database", "Stop the daemon and move the file away, or restore a copy."],
+  26: [
+    "is not an SQLite database",
+    "Stop the daemon and run: mosaic doctor --repair (it keeps the file beside a new database), or restore a copy.",
+  ],
 };
 
 /** A MosaicError for trouble of the machine or the file; undefined for a defect of the program. */

@@ -1585,7 +1585,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
   maxRateHz: number;
 
   /**
-   * From the proxy: why it paused of its own accord ("backlog"), empty otherwise.
+   * From the proxy: why it paused of its own accord ("backlog", "disk"), empty otherwise.
    *
    * @generated from field: string self_paused = 3;
    */

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { Journal } from "../../src/sidecar/journal.ts";
+import { inodeOf, JournalFile } from "../../src/sidecar/journal_file.ts";
+
+const encoder = new TextEncoder();
+
+class Written implements Disposable {
+  readonly directory = Deno.makeTempDirSync();
+  readonly path = `${this.directory}/out.log`;
+  readonly shiftPath = `${this.directory}/shift.json`;
+
+  /** @param inode as if a worker had been started with this file */
+  open(inode?: string): Journal {
+    return new Journal(
+      new JournalFile(this.path, {
+        shiftPath: this.shiftPath,
+        ...(inode === undefined ? {} : { origin: () => ({ inode, group: undefined }) }),
+      }),
+    );
+  }
+  append(text: string): void {
+    Deno.writeFileSync(this.path, encoder.encode(text), { append: true });
+  }
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.directory, { recursive: true });
+  }
+}
+
+/** Everything there is: lines, and losses as FROM-TO. */
+function all(journal: Journal, final = false): string[] {
+  const found: string[] = [];
+  let at = journal.position;
+  for (let piece; (piece = journal.next(final)) !== undefined;) {
+    assert.equal(piece.from, at, "positions are contiguous");
+    at = piece.to;
+    found.push(...piece.lines, ...(piece.lost === undefined ? [] : [`lost ${piece.from}-${piece.to}`]));
+  }
+  return found;
+}
+
+Deno.test("journal file: emptied by somebody, what is written afterwards is read, what was not read is lost", () => {
+  using written = new Written();
+  const journal = written.open();
+  written.append("one\ntwo\n");
+  assert.deepEqual(all(journal), ["one", "two"]);
+  written.append("three, never read\n");
+  assert.equal(journal.size(), 26);
+  Deno.truncateSync(written.path, 0);
+  written.append("new\n");
+  assert.deepEqual(all(journal), ["lost 8-26", "new"]);
+  assert.equal(journal.size(), 30);
+  written.append("more\n");
+  assert.deepEqual(all(journal), ["more"]);
+  // Whatever is asked for again of what is gone is lost as well, and positions mean the same to another proxy.
+  const other = written.open();
+  other.seek(4);
+  assert.deepEqual(all(other), ["lost 4-26", "new", "more"]);
+  assert.equal(other.position, journal.position);
+});
+
+Deno.test("journal file: cut in the middle, what is left of the old is not read twice", () => {
+  using written = new Written();
+  const journal = written.open();
+  written.append("one\ntwo\nthree\n");
+  assert.deepEqual(all(journal), ["one", "two", "three"]);
+  Deno.truncateSync(written.path, 8);
+  assert.deepEqual(all(journal), []);
+  written.append("four\n");
+  assert.deepEqual(all(journal), ["four"]);
+});
+
+Deno.test("journal file: one that the store is ahead of (a crash of the host) gives nothing a second time", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const journal = written.open();
+  journal.seek(100);
+  assert.deepEqual(all(journal, true), []);
+  written.append("later\n");
+  assert.deepEqual(all(journal, true), ["later"]);
+});
+
+Deno.test("journal file: removed while nobody had it open, its loss is told once", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const inode = inodeOf(written.path)!;
+  Deno.removeSync(written.path);
+  const journal = written.open(inode);
+  journal.seek(4);
+  assert.deepEqual(all(journal), ["lost 4-5"]);
+  assert.deepEqual(all(journal, true), []);
+  assert.equal(journal.size(), journal.position);
+  const other = written.open(inode);
+  other.seek(journal.position);
+  assert.deepEqual(all(other, true), [], "another proxy does not tell it again");
+});
+
+Deno.test("journal file: before a worker was started, a file that is not there is not lost", () => {
+  using written = new Written();
+  const journal = written.open();
+  assert.deepEqual(all(journal), []);
+  written.append("first\n");
+  assert.deepEqual(all(journal), ["first"]);
+});
+
+Deno.test("journal file: a copy in its place is read on", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const inode = inodeOf(written.path)!;
+  Deno.copyFileSync(written.path, `${written.path}.copy`);
+  Deno.renameSync(`${written.path}.copy`, written.path);
+  const journal = written.open(inode);
+  journal.seek(4);
+  assert.deepEqual(all(journal, true), ["two"]);
+});
