@@ -115,7 +115,7 @@ async function withDelivery(
 }
 
 Deno.test("delivery: a connection that answers nothing is given up for a new one", () =>
-  withDelivery({ deadmanMs: 200 }, async (daemon, run) => {
+  withDelivery({ deadmanMs: 1000 }, async (daemon, run) => {
     daemon.silent = true;
     const delivered = run();
     await until("a second connection", () => daemon.hellos.length > 1);
