@@ -1,12 +1,13 @@
 /** The verbs on a daemon's answers made up by the test; tests/cli/daemon_test.ts has them on a real one. */
 import { strict as assert } from "node:assert";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { runCli } from "../../src/cli/cli.ts";
 import { EXIT } from "../../src/cli/exit.ts";
 import { overview } from "../../src/cli/overview.ts";
 import { ReaderGone } from "../../src/cli/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { MosaicError } from "../../src/errors.ts";
-import { type Answers, fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
+import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 async function run(args: string[], answers: Answers = {}, overrides = {}) {
   const world = fakeWorld(answers, overrides);
@@ -177,6 +178,15 @@ Deno.test("submit: prints the id and nothing else", async () => {
   assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
   const missing = await run(["submit", "/nowhere.json"], answers);
   assert.deepEqual([missing.code, missing.err], [EXIT.usage, "mosaic: /nowhere.json: there is no such file\n"]);
+});
+
+Deno.test("run: the program's own options are its own, with or without two dashes", async () => {
+  for (const words of [["--", "/bin/x", "--gpus", "9"], ["/bin/x", "--gpus", "9"]]) {
+    const { code, out } = await run(["run", "--dry-run", "--gpus", "1", ...words]);
+    assert.equal(code, 0);
+    const config = JSON.parse(out);
+    assert.deepEqual([config.arguments, config.resources.gpus.requested], [["--gpus", "9"], 1]);
+  }
 });
 
 function ending(state: string, outcome: string): Answers {
@@ -357,6 +367,22 @@ Deno.test("events: lines for people, JSON for programs, filtered by kind", async
     digest: "d",
     position: 1,
   });
+});
+
+Deno.test("watch: of all runs what is to come, of one run all, and all with --since", async () => {
+  const at = (seq: number, ms: number) => ({
+    seq: BigInt(seq),
+    at: timestampFromMs(ms),
+    runId: ID_A,
+    kind: "state",
+    dataJson: `{"to":"S${seq}"}`,
+  });
+  const answers: Answers = { GetRun: () => fakeRun(), StreamEvents: () => [at(1, NOW - 5000), at(2, NOW + 5)] };
+  const shown = async (...args: string[]) =>
+    (await run(["watch", ...args, "-o", "jsonl"], answers)).out.trim().split("\n").map((l) => JSON.parse(l).seq);
+  assert.deepEqual(await shown(), [2]);
+  assert.deepEqual(await shown("x"), [1, 2]);
+  assert.deepEqual(await shown("--since", "0"), [1, 2]);
 });
 
 Deno.test("logs: bytes as they are, and what was left out is told on stderr", async () => {

@@ -7,7 +7,7 @@ import { eventLine } from "../events_text.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
 import { interruptible } from "../interrupt.ts";
-import { eventJson } from "../json.ts";
+import { eventJson, timeMs } from "../json.ts";
 import { Link } from "../link.ts";
 import { printTelemetry } from "../telemetry_verb.ts";
 
@@ -51,11 +51,13 @@ export interface EventsQuery {
   run: string;
   kinds: string[] | undefined;
   follow: boolean;
+  /** Only what happened since (Unix ms); 0: everything. */
+  from?: number;
 }
 
 export async function printEvents(
   context: Context,
-  { run, kinds, follow }: EventsQuery,
+  { run, kinds, follow, from = 0 }: EventsQuery,
   flags: Record<string, unknown>,
 ): Promise<number> {
   return await interruptible(context, "", async (signal) => {
@@ -72,6 +74,7 @@ export async function printEvents(
     const all: unknown[] = [];
     for await (const event of events) {
       if (kinds !== undefined && !kinds.includes(event.kind)) continue;
+      if ((timeMs(event.at) ?? from) < from) continue;
       const json = eventJson(event);
       if (flags["output"] === "json") all.push(json);
       else if (flags["output"] === "jsonl") context.out.write(`${JSON.stringify(json)}\n`);

@@ -14,6 +14,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         "none. It starts in the present directory. Each call is a run of its own. Prints the run's id.",
     )
     .usage("[options] -- COMMAND [ARGUMENTS]")
+    // From the program's name on everything is the program's, with or without the two dashes.
+    .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
     .option("-f, --follow", "print the run's events until it ends, and exit by its outcome")
     .option("-n, --name <name>", "the run's name (default: from the command)")

@@ -12,7 +12,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         "all goes on until Ctrl-C.",
     )
     .argument("[run]", "only this run")
-    .option("--since <seq>", "changes after the event with this seq (default: all that are kept)", wholeNumber());
+    .option(
+      "--since <seq>",
+      "changes after the event with this seq (default: of one run all, of all runs those to come)",
+      wholeNumber(),
+    );
   connectionOptions(outputOption(command, ["table", "jsonl"]))
     .addHelpText(
       "after",
@@ -24,6 +28,9 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
-      result.code = await printEvents(context, { run: run ?? "", kinds: ["state", "deleted"], follow: true }, flags);
+      // The whole history of a host is no answer to "what happens"; --since 0 asks for it.
+      const from = run === undefined && flags["since"] === undefined ? context.now() : 0;
+      const query = { run: run ?? "", kinds: ["state", "deleted"], follow: true, from };
+      result.code = await printEvents(context, query, flags);
     });
 }
