@@ -37,6 +37,7 @@ export class ProxyKeeper {
   #absenceMs: number;
   #failures = 0;
   #nextTry = 0;
+  #replacing = false;
 
   constructor(files: RunFiles, attempt: number, process: ProcessRef | undefined, now: number, absenceMs: number) {
     this.#files = files;
@@ -55,6 +56,7 @@ export class ProxyKeeper {
     this.#process = process;
     this.#absentSince = now;
     this.#absenceMs = attach ? ABSENCE_MS.attaching : Infinity;
+    this.#replacing = attach;
     this.#failures++;
     this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
   }
@@ -68,6 +70,7 @@ export class ProxyKeeper {
   connected(process: ProcessRef): void {
     this.#process = process;
     this.#failures = 0;
+    this.#replacing = false;
     this.#nextTry = 0;
   }
 
@@ -87,13 +90,23 @@ export class ProxyKeeper {
     if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
   }
 
-  /** What is to be done while no proxy is connected. @param registered the run is past HANDSHAKE */
-  step(now: number, registered: boolean): KeeperStep {
+  /** A replacement was started and has not connected yet. */
+  get replacing(): boolean {
+    return this.#replacing;
+  }
+
+  /**
+   * What is to be done while no proxy is connected.
+   * @param registered the run is past HANDSHAKE
+   * @param mayReplace false while so many other proxies are being replaced that one more would only slow them down
+   */
+  step(now: number, registered: boolean, mayReplace: boolean): KeeperStep {
     const lives = this.#process !== undefined && isAlive(this.#process);
     if (lives) {
-      if (now - this.#absentSince > this.#absenceMs) this.kill();
+      if (now - this.#absentSince > this.#absenceMs && mayReplace) this.kill();
       return { do: "nothing" };
     }
+    this.#replacing = false;
     if (now < this.#nextTry) return { do: "nothing" };
     // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
     const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
@@ -104,6 +117,7 @@ export class ProxyKeeper {
     });
     if (recovery === "await") return { do: "nothing" };
     if (recovery === "start_again") return { do: "start_again" };
-    return { do: this.#failures >= MAX_FAILURES ? "give_up" : "attach" };
+    if (this.#failures >= MAX_FAILURES) return { do: "give_up" };
+    return { do: mayReplace ? "attach" : "nothing" };
   }
 }

@@ -323,8 +323,8 @@ export class SupervisedRun {
     this.#finish(performance.now());
   }
 
-  /** Looks after the run; to be called every fraction of a second. */
-  tick(now: number): void {
+  /** Looks after the run; to be called every fraction of a second. @param mayReplace see ProxyKeeper.step */
+  tick(now: number, mayReplace: boolean): void {
     if (this.#ended !== undefined) return;
     if (this.#notEntered !== undefined) this.#enterSince(this.#notEntered);
     if (this.#verdict !== undefined) return this.#finish(now);
@@ -334,7 +334,7 @@ export class SupervisedRun {
     if (reason !== undefined) this.fault(reason);
     if (this.#stop !== undefined) this.#advanceStop(now);
     else this.#press(now);
-    if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now);
+    if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now, mayReplace);
   }
 
   #press(now: number): void {
@@ -362,9 +362,9 @@ export class SupervisedRun {
     }
   }
 
-  #keepProxy(now: number): void {
+  #keepProxy(now: number, mayReplace: boolean): void {
     const { log } = this.#supervision;
-    const step = this.keeper.step(now, this.#state !== "HANDSHAKE");
+    const step = this.keeper.step(now, this.#state !== "HANDSHAKE", mayReplace);
     switch (step.do) {
       case "nothing":
         return;

@@ -56,6 +56,8 @@ export interface SupervisorOptions {
   /** For runs whose config does not say. */
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
+  /** Proxies that may be under replacement at one time. */
+  maxStarting: number;
   /** Starts a proxy with `--attach`. @throws when no process can be created. */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
   /** A record of the worker tells of a file. */
@@ -355,9 +357,13 @@ export class Supervisor implements Supervision {
     const look = now - this.#lookedAt >= LOOK_MS;
     if (look) this.#lookedAt = now;
     let busy = false;
+    let replacing = 0;
+    for (const run of this.#runs.values()) if (run.keeper.replacing) replacing++;
     for (const run of [...this.#runs.values()]) {
       try {
-        run.tick(now);
+        const before = run.keeper.replacing;
+        run.tick(now, replacing < this.#options.maxStarting);
+        if (run.keeper.replacing && !before) replacing++;
         this.settle(run);
       } catch (error) {
         // A disk that is full, say: nothing was committed, and the next look tries again.
