@@ -90,7 +90,7 @@ export class ProxyKeeper {
     if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
   }
 
-  /** A replacement was started and has not connected yet. */
+  /** The proxy was killed or found gone, and its replacement has not connected yet. */
   get replacing(): boolean {
     return this.#replacing;
   }
@@ -103,10 +103,12 @@ export class ProxyKeeper {
   step(now: number, registered: boolean, mayReplace: boolean): KeeperStep {
     const lives = this.#process !== undefined && isAlive(this.#process);
     if (lives) {
-      if (now - this.#absentSince > this.#absenceMs && mayReplace) this.kill();
+      if (now - this.#absentSince > this.#absenceMs && (mayReplace || this.#replacing)) {
+        this.#replacing = true;
+        this.kill();
+      }
       return { do: "nothing" };
     }
-    this.#replacing = false;
     if (now < this.#nextTry) return { do: "nothing" };
     // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
     const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
@@ -118,6 +120,6 @@ export class ProxyKeeper {
     if (recovery === "await") return { do: "nothing" };
     if (recovery === "start_again") return { do: "start_again" };
     if (this.#failures >= MAX_FAILURES) return { do: "give_up" };
-    return { do: mayReplace ? "attach" : "nothing" };
+    return { do: mayReplace || this.#replacing ? "attach" : "nothing" };
   }
 }
