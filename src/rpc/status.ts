@@ -43,6 +43,11 @@ export function statusOf(error: unknown): Partial<StatusObject> & { code: status
   return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
 }
 
+/** A connection that breaks in mid-call is told by grpc-js as an internal error of the client. */
+function lostConnection(code: number, details: string): boolean {
+  return code === status.INTERNAL && /^Received RST_STREAM with code \d+/.test(details);
+}
+
 /** The error a client sees for a failed call. */
 export function errorFromStatus(error: unknown): MosaicError {
   if (error instanceof MosaicError) return error;
@@ -50,8 +55,12 @@ export function errorFromStatus(error: unknown): MosaicError {
   if (typeof failure?.code !== "number") {
     return new MosaicError("internal", messageOf(error), { cause: error });
   }
-  const code = failure.code === status.CANCELLED ? "aborted" : CODE.get(failure.code) ?? "internal";
   const details = failure.details || messageOf(error);
+  const code = lostConnection(failure.code, details)
+    ? "unavailable"
+    : failure.code === status.CANCELLED
+    ? "aborted"
+    : CODE.get(failure.code) ?? "internal";
   const trailer = failure.metadata?.get?.(HINT_TRAILER)[0];
   if (trailer === undefined) return new MosaicError(code, details, { cause: error });
   const hint = trailer.toString();

@@ -271,9 +271,17 @@ export class TelemetryStore implements TelemetryLog {
     const state = this.#state(runId);
     if (state === undefined) return;
     this.#dropState(runId);
-    // On a full disk this makes the room in the log that deleting needs.
-    await this.#checkpoints.run();
-    await this.#guard(() => this.#deletions.run(runId, state.runKey));
+    await this.#guard(async () => {
+      try {
+        this.#deletions.begin(runId, state.runKey);
+      } catch (error) {
+        if (machineTrouble(error, this.#path) === undefined) throw error;
+        // On a full disk a checkpoint makes the room in the log that deleting needs.
+        await this.#checkpoints.run();
+        this.#deletions.begin(runId, state.runKey);
+      }
+      await this.#deletions.remove(state.runKey);
+    });
     // The file shrinks when the log is moved into it.
     await this.#checkpoints.run();
   }

@@ -19,10 +19,10 @@ export class Deletions {
 
   constructor(private readonly db: DatabaseSync, private readonly wrote: (bytes: number) => void) {}
 
-  async run(runId: string, runKey: number): Promise<void> {
+  /** Gives up the run's id, durably: from here on the rows go, by this process or the next. */
+  begin(runId: string, runKey: number): void {
     this.db.prepare("UPDATE telemetry_runs SET run_id = ?, deleting = 1 WHERE run_key = ? AND run_id = ?")
       .run(`deleted:${runKey}`, runKey, runId);
-    await this.#remove(runKey);
   }
 
   /** Goes on with what an earlier process began; in the background. */
@@ -32,7 +32,7 @@ export class Deletions {
     }[];
     if (left.length === 0) return;
     (async () => {
-      for (const { run_key } of left) await this.#remove(run_key);
+      for (const { run_key } of left) await this.remove(run_key);
     })().catch(() => {
       // The tombstone stays, and the next start tries again; a full disk is told by whoever writes next.
     });
@@ -42,7 +42,9 @@ export class Deletions {
     this.#closed = true;
   }
 
-  async #remove(runKey: number): Promise<void> {
+  /** Removes the rows of a run whose deletion has begun; ends early when the store is closed. */
+  async remove(runKey: number): Promise<void> {
+    if (this.#closed) return;
     const { wide } = this.db.prepare("SELECT wide FROM telemetry_runs WHERE run_key = ?").get(runKey) as {
       wide: number;
     };

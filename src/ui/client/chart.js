@@ -54,6 +54,7 @@ export class Chart {
     this.title = title;
     this.unit = unit;
     this.onzoom = onzoom;
+    this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },

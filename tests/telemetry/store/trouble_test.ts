@@ -39,7 +39,7 @@ Deno.test("open: a file that is no database, a newer schema and a missing direct
     const open = (path: string) => () => TelemetryStore.open(path);
     const bad = `${bench.path}.bad`;
     Deno.writeTextFileSync(bad, "no database ".repeat(1000));
-    assert.throws(open(bad), { code: "unavailable", message: /is not an SQLite database/, hint: /move the file away/ });
+    assert.throws(open(bad), { code: "unavailable", message: /is not an SQLite database/, hint: /doctor --repair/ });
     assert.throws(open(`${bench.path}-none/x.sqlite`), { code: "unavailable", hint: /directory exists/ });
     const db = new DatabaseSync(bench.path);
     db.exec("PRAGMA user_version = 99");
