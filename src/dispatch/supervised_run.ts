@@ -8,9 +8,9 @@
  * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
  */
 import { RateMeter } from "../core/rate.ts";
-import type { ControlWish, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import type { ControlWish, ExitReport, ProxyHello, ProxyLink } from "../core/core.ts";
 import type { RunPlan } from "../config/plan.ts";
-import { messageOf, MosaicError } from "../errors.ts";
+import { MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
 import { roomOf } from "../host/room.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
@@ -19,12 +19,13 @@ import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { Backpressure } from "./backpressure.ts";
+import { EventNotes } from "./event_notes.ts";
 import { GroupStop } from "./group_stop.ts";
 import { RunClock, type RunLimits } from "./limits.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
+import { Session } from "./proxy_session.ts";
 import type { Supervision } from "./supervisor.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
-import { failureText, isNoted, notedData, saidFailed } from "./worker_events.ts";
 
 /** How long a connected proxy may take to report the exit of a group that is gone. */
 const REPORT_MS = 30_000;
@@ -48,6 +49,7 @@ export class SupervisedRun {
   readonly keeper: ProxyKeeper;
   readonly rate = new RateMeter();
   readonly backpressure: Backpressure;
+  readonly notes: EventNotes;
   /** Bytes of the journal that the worker has written, as far as the proxy has told. */
   journalSize = 0;
   readonly #supervision: Supervision;
@@ -57,15 +59,11 @@ export class SupervisedRun {
   #worker: ProcessRef | undefined;
   /** Steps of this attempt. */
   #steps: number;
-  #saidFailed: string | undefined;
   #stop: GroupStop | undefined;
   /** The exit was taken; only the rest of the group is waited for. */
   #verdict: Verdict | undefined;
   #ended: Ended | undefined;
   #sampledAt = -SAMPLE_INTERVAL_MS;
-  /** Lifecycle records after this seq are not in the event log yet, for the registry could not be written. */
-  #notEntered: number | undefined;
-  #toldOf = 0;
 
   constructor(supervision: Supervision, row: RunRow, options: {
     plan: RunPlan;
@@ -85,6 +83,10 @@ export class SupervisedRun {
     this.backpressure = new Backpressure(options.plan.backpressure);
     this.clock = new RunClock(options.now, options.usedMs);
     this.keeper = new ProxyKeeper(options.files, row.attempt, row.proxy ?? undefined, options.now, options.absenceMs);
+    this.notes = new EventNotes(row.runId, row.attempt, {
+      ...{ registry: supervision.registry, telemetry: supervision.telemetry, log: supervision.log },
+      tellsOfFile: (event) => supervision.noted(this.row(), event),
+    });
     this.#state = row.state;
     this.#worker = row.worker ?? undefined;
     this.#steps = supervision.telemetry.summary(row.runId).steps - options.stepsBefore;
@@ -190,8 +192,7 @@ export class SupervisedRun {
     if (result.type === "stored") {
       this.#steps += result.steps;
       if (result.steps > 0) this.rate.add(result.steps, performance.now());
-      let seq = telemetry.head(this.runId, "events") - result.events.length;
-      for (const event of result.events) this.#note(event.kind, event.dataJson, ++seq);
+      if (result.events.length > 0) this.notes.stored(result.events, telemetry.head(this.runId, "events"));
       this.#sample(batch, samples);
       if (this.plan.telemetry.strict) this.#strict(batch);
     }
@@ -227,50 +228,6 @@ export class SupervisedRun {
       this.#supervision.registry.update(this.runId, { worker: this.#worker });
     }
     if (this.#state === "HANDSHAKE" || this.#state === "READY") this.#supervision.apply(this, { type: "active" });
-  }
-
-  /** Enters lifecycle records into the event log that a daemon stored and did not live to enter. */
-  noteMissed(): void {
-    const { registry } = this.#supervision;
-    let noted = 0;
-    for (let seq = 0;;) {
-      const page = registry.eventsSince(seq, { runId: this.runId, limit: 1000 });
-      for (const event of page) {
-        seq = event.seq;
-        const at = isNoted(event.kind) ? JSON.parse(event.dataJson).telemetry_seq : undefined;
-        if (typeof at === "number") noted = Math.max(noted, at);
-      }
-      if (page.length < 1000) break;
-    }
-    this.#enterSince(noted);
-  }
-
-  #enterSince(noted: number): void {
-    this.#notEntered = undefined;
-    for (let seq = noted;;) {
-      const page = this.#supervision.telemetry.read(this.runId, "events", seq, 1000);
-      for (const event of page) {
-        seq = event.seq;
-        this.#note(event.kind, event.dataJson, event.seq);
-      }
-      if (page.length === 0 || this.#notEntered !== undefined) return;
-    }
-  }
-
-  #note(kind: string, dataJson: string, seq: number): void {
-    if (kind === "run_failed") this.#saidFailed = failureText(dataJson);
-    if (kind === "artifact" || kind === "checkpoint_saved") this.#supervision.noted(this.row(), { kind, dataJson });
-    // None passes one that waits: the newest that was entered tells a later daemon where to go on.
-    if (!isNoted(kind) || this.#notEntered !== undefined) return;
-    try {
-      this.#supervision.registry.appendEvent(this.runId, kind, notedData(kind, dataJson, seq));
-    } catch (error) {
-      // The record itself is stored; it is entered when the registry can be written again.
-      this.#notEntered = seq - 1;
-      if (seq === this.#toldOf) return;
-      this.#toldOf = seq;
-      this.#supervision.log.warn({ run_id: this.runId, kind, error: messageOf(error) }, "event not entered for now");
-    }
   }
 
   #sample(batch: IngestBatch, samples: { malformed: string[]; violations: string[] }): void {
@@ -313,9 +270,8 @@ export class SupervisedRun {
 
   /** A proxy that is connected reports the exit, everything before it delivered. */
   takeExit(report: ExitReport): void {
-    if (this.#notEntered !== undefined) this.#enterSince(this.#notEntered);
-    const failed = this.#saidFailed ?? saidFailed(this.#supervision.telemetry, this.runId, this.attempt);
-    this.#verdict = verdictOf(this.row(), report, failed);
+    this.notes.enterWaiting();
+    this.#verdict = verdictOf(this.row(), report, this.notes.failed());
     if (report.signal !== "" || report.code !== 0) {
       const { code, signal, lost } = report;
       this.#supervision.log.info({ run_id: this.runId, attempt: this.attempt, code, signal, lost }, "worker has ended");
@@ -326,7 +282,7 @@ export class SupervisedRun {
   /** Looks after the run; to be called every fraction of a second. @param mayReplace see ProxyKeeper.step */
   tick(now: number, mayReplace: boolean): void {
     if (this.#ended !== undefined) return;
-    if (this.#notEntered !== undefined) this.#enterSince(this.#notEntered);
+    this.notes.enterWaiting();
     if (this.#verdict !== undefined) return this.#finish(now);
     const reason = this.#stop === undefined
       ? this.clock.exceeded(this.#state, this.limits, this.#steps, now)
@@ -392,7 +348,7 @@ export class SupervisedRun {
           stderrTail: [],
           spawnError: "",
         };
-        this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, this.#saidFailed) };
+        this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, this.notes.failed()) };
       }
     }
   }
@@ -416,60 +372,5 @@ export class SupervisedRun {
     }
     this.#ended = { type: "verdict", verdict: this.#verdict! };
     this.#supervision.settle(this);
-  }
-}
-
-/** What the adapters hold of a connected proxy. */
-class Session implements ProxySession {
-  readonly journalPosition: number;
-  readonly control: ControlWish;
-  readonly #run: SupervisedRun;
-  readonly #supervision: Supervision;
-  #position: number;
-
-  constructor(run: SupervisedRun, supervision: Supervision) {
-    this.#run = run;
-    this.#supervision = supervision;
-    const { attempt, journalPosition } = supervision.telemetry.summary(run.runId);
-    this.journalPosition = this.#position = attempt === run.attempt ? journalPosition : 0;
-    this.control = run.wish();
-  }
-
-  /** Up to where the journal is stored. */
-  get position(): number {
-    return this.#position;
-  }
-
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
-    this.#run.requireCurrent(this);
-    return this.#position = this.#run.ingest(batch, journalSize, samples);
-  }
-
-  heartbeat(journalSize: number): void {
-    this.#run.requireCurrent(this);
-    this.#run.alive(journalSize);
-  }
-
-  controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
-    this.#run.requireCurrent(this);
-    this.#run.alive();
-    const byPolicy = this.#run.backpressure.hold.paused ? "backpressure" : "by request";
-    const reason = state.selfPaused === "" ? byPolicy : state.selfPaused;
-    this.#supervision.controlApplied(this.#run, state.paused || state.selfPaused !== "", reason);
-  }
-
-  exit(report: ExitReport): void {
-    this.#run.requireCurrent(this);
-    if (!report.lost && report.finalPosition > this.#position) {
-      throw new MosaicError(
-        "aborted",
-        `the exit at journal position ${report.finalPosition} came before the journal, stored up to ${this.#position}`,
-      );
-    }
-    this.#run.takeExit(report);
-  }
-
-  closed(): void {
-    this.#run.sessionClosed(this);
   }
 }

@@ -13,6 +13,7 @@ import type { Logger } from "../log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
+import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { endedEvent } from "./ending.ts";
 import type { RunLimits } from "./limits.ts";
 import { ABSENCE_MS } from "./proxy_keeper.ts";
@@ -122,11 +123,11 @@ export class Supervisor implements Supervision {
   /** At boot: takes up a run that an earlier daemon has left behind. */
   adopt(row: RunRow): void {
     const run = this.#add(row, planOf(row.configJson), {
-      usedMs: this.#usedMs(row),
-      stepsBefore: this.#stepsBefore(row),
+      usedMs: usedMs(this.registry, row),
+      stepsBefore: stepsBefore(this.registry, row),
       absenceMs: ABSENCE_MS.boot,
     });
-    run.noteMissed();
+    run.notes.enterMissed();
   }
 
   /** Begins to look after the runs, once proxies can connect. */
@@ -231,33 +232,6 @@ export class Supervisor implements Supervision {
       maxDurationMs: ms(maxDurationSeconds),
       maxSteps,
     };
-  }
-
-  /** What the attempt has used of its time before this daemon: wall-clock time without its pauses. */
-  #usedMs(row: RunRow): number {
-    let used = 0;
-    let since: number | undefined;
-    for (const { attempt, to, at } of this.registry.transitions(row.runId)) {
-      if (attempt !== row.attempt) continue;
-      if (since !== undefined) used += Math.max(0, at - since);
-      since = to === "PAUSED" || to === "INIT" ? undefined : at;
-    }
-    return used + (since === undefined ? 0 : Math.max(0, Date.now() - since));
-  }
-
-  /** Steps that earlier attempts have stored; the attempt's "started" event says so. */
-  #stepsBefore(row: RunRow): number {
-    let before = 0;
-    for (let seq = 0;;) {
-      const page = this.registry.eventsSince(seq, { runId: row.runId, limit: 1000 });
-      for (const event of page) {
-        seq = event.seq;
-        if (event.kind === "started" && event.attempt === row.attempt) {
-          before = Number(JSON.parse(event.dataJson).steps_before ?? 0);
-        }
-      }
-      if (page.length < 1000) return before;
-    }
   }
 
   #startAgain(run: SupervisedRun): RunRow {
