@@ -13,6 +13,7 @@ import { messageOf } from "./errors.ts";
 import { gpusOf } from "./host/gpus.ts";
 import { Layout } from "./layout.ts";
 import { createLogger, type Logger, stderrSink } from "./log.ts";
+import { readinessOf } from "./observability/readiness.ts";
 import { notifyFrom } from "./permissions/daemon_plan.ts";
 import { writeFileAtomic } from "./process/files.ts";
 import { serviceManager } from "./process/service_manager.ts";
@@ -76,10 +77,10 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       ...options,
       tokensFile: layout.tokensFile,
       log,
-      accepting: () => !stop.requested(),
+      readiness: () => readinessOf(engine, { accepting: () => !stop.requested() }),
     });
     const { listen, local, http } = servers;
-    const side = await startSideServices({ registry, log, layout, webhook: options.webhook });
+    const side = await startSideServices({ core: engine, log, layout, webhook: options.webhook });
     engine.begin({ listen: dialable(local), http });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,

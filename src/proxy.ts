@@ -26,7 +26,7 @@ export async function runProxy(args: string[]): Promise<number> {
     const log = createLogger({
       format: "text",
       sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],
-      fields: { run: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
+      fields: { run_id: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
     });
     try {
       return await runSidecar(parsed, plan, log);

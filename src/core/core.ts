@@ -7,6 +7,7 @@ import type { TelemetryLog } from "../telemetry/types.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { Logger } from "../log.ts";
+import type { Activity } from "../observability/activity.ts";
 
 /** Everything a person may want to know of a run, computed on demand. */
 export interface RunDetail {
@@ -117,6 +118,8 @@ export interface Core {
   readonly registry: Registry;
   readonly telemetry: TelemetryLog;
   readonly log: Logger;
+  /** What adapters count, for metrics. */
+  readonly activity: Activity;
   readonly startedAt: number;
   readonly version: string;
 

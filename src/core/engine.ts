@@ -13,6 +13,7 @@ import { cpuCount, disk, loadAverage, memory } from "../host/resources.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import { isEnded, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
+import { Activity } from "../observability/activity.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
@@ -54,6 +55,7 @@ export class Engine implements Core {
   readonly registry: Registry;
   readonly telemetry: TelemetryLog;
   readonly log: Logger;
+  readonly activity = new Activity();
   readonly startedAt = Date.now();
   readonly version: string;
   readonly #options: EngineOptions;
@@ -132,14 +134,26 @@ export class Engine implements Core {
   // ---------------------------------------------------------------------------------------------------- submitting
 
   submit(configJson: string, runId = ""): { runId: string; digest: string } {
-    const { row, fresh } = submit(configJson, runId, {
-      registry: this.registry,
-      layout: this.#options.layout,
-      totalSlots: this.#options.gpus.length,
-      durable: this.#options.durability === "full",
-      queueLength: this.#dispatcher.queueLength,
-      maxQueue: this.#options.maxQueue,
-    });
+    const arrived = performance.now();
+    let result = "rejected";
+    try {
+      const { row, fresh } = submit(configJson, runId, {
+        registry: this.registry,
+        layout: this.#options.layout,
+        totalSlots: this.#options.gpus.length,
+        durable: this.#options.durability === "full",
+        queueLength: this.#dispatcher.queueLength,
+        maxQueue: this.#options.maxQueue,
+      });
+      result = fresh ? "accepted" : "running_already";
+      return this.#submitted(row, fresh);
+    } finally {
+      this.activity.submissions.add(result);
+      this.activity.submitSeconds.observe((performance.now() - arrived) / 1000);
+    }
+  }
+
+  #submitted(row: RunRow, fresh: boolean): { runId: string; digest: string } {
     if (fresh) {
       this.log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
       this.#dispatcher.changed(row);

@@ -6,6 +6,7 @@ import { TokenFile } from "../auth/tokens.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import type { Readiness } from "../observability/readiness.ts";
 import { startRpc } from "../rpc/server.ts";
 import { parseAddress, startPage } from "../ui/server.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -27,7 +28,7 @@ export interface ServerOptions {
   /** Where the tokens are, or will be. */
   tokensFile: string;
   log: Logger;
-  accepting: () => boolean;
+  readiness: () => Readiness;
 }
 
 /** @throws StartFailure (usage, addressTaken) */
@@ -42,13 +43,14 @@ export async function startServers(
       listen: options.listen,
       log: options.log,
       tls: options.tls,
+      ready: () => options.readiness().ready,
       gatekeeper: tokens && gatekeeper(core.registry, tokens),
     });
     try {
       const page = options.http === "off" ? undefined : await startPage(core, {
         log: options.log,
         http: options.http,
-        accepting: options.accepting,
+        readiness: options.readiness,
         tls: options.tls && pagePair(options.tls),
         login: tokens && pageLogin(tokens, { secure: options.tls !== undefined }),
       });

@@ -1,10 +1,13 @@
-/** What follows the event log beside the engine: webhooks, and traces where they are asked for. */
+/** What looks at a daemon from the side: webhooks, its figures, and their export and that of traces where asked for. */
 import { newSecret } from "../webhooks/signature.ts";
 import { type RunTarget, Webhooks } from "../webhooks/webhooks.ts";
 import { planOf } from "../config/plan.ts";
+import type { Core } from "../core/core.ts";
 import { messageOf } from "../errors.ts";
 import type { Layout } from "../layout.ts";
 import type { Logger } from "../log.ts";
+import { LifecycleFigures } from "../observability/lifecycle_figures.ts";
+import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import type { Registry } from "../registry/registry.ts";
 
@@ -13,9 +16,12 @@ export interface SideServices {
 }
 
 export async function startSideServices(
-  options: { registry: Registry; log: Logger; layout: Layout; webhook: string | undefined },
+  options: { core: Core; log: Logger; layout: Layout; webhook: string | undefined },
 ): Promise<SideServices> {
-  const { registry, log, layout, webhook } = options;
+  const { core, log, layout, webhook } = options;
+  const { activity, registry } = core;
+  activity.eventLoop.start();
+  const lifecycle = new LifecycleFigures(registry, activity, log);
   const webhooks = new Webhooks({
     registry,
     log,
@@ -23,31 +29,38 @@ export async function startSideServices(
     secret: secretIn(`${layout.trainer}/webhook.secret`),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
     targetOfRun: (runId) => targetOf(registry, runId, log),
+    counts: activity.webhooks,
   });
-  const tracing = await tracingIfWanted(registry, log);
+  const exports = await exportsIfWanted(core, log);
   return {
     async close() {
-      await Promise.all([webhooks.close(), tracing?.close()]);
+      activity.eventLoop.stop();
+      await Promise.all([webhooks, lifecycle, ...exports].map((service) => service.close()));
     },
   };
 }
 
-/** Whether an endpoint for traces is named by the standard variables. */
-function tracingConfigured(): boolean {
-  return Boolean(Deno.env.get("OTEL_EXPORTER_OTLP_ENDPOINT") || Deno.env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"));
-}
-
 /** Loaded only where it is asked for: the libraries are large. */
-async function tracingIfWanted(registry: Registry, log: Logger): Promise<SideServices | undefined> {
-  if (!tracingConfigured()) return undefined;
+async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]> {
   const env = (name: string) => Deno.env.get(name);
-  try {
-    const { Tracing, tracingWanted } = await import("../observability/tracing.ts");
-    return tracingWanted(env) ? await Tracing.start(registry, log, env) : undefined;
-  } catch (error) {
-    log.error({ error: messageOf(error) }, "no traces: OpenTelemetry could not be started");
-    return undefined;
-  }
+  const started: SideServices[] = [];
+  const start = async (what: string, signal: Signal, begin: () => Promise<SideServices>) => {
+    if (!exportWanted(env, signal)) return;
+    try {
+      started.push(await begin());
+    } catch (error) {
+      log.error({ error: messageOf(error) }, `no ${what}: OpenTelemetry could not be started`);
+    }
+  };
+  await start("traces", "TRACES", async () => {
+    const { Tracing } = await import("../observability/tracing.ts");
+    return await Tracing.start(core.registry, log, env);
+  });
+  await start("metrics over OTLP", "METRICS", async () => {
+    const { OtlpMetrics } = await import("../observability/otlp_metrics.ts");
+    return await OtlpMetrics.start(core, log, env);
+  });
+  return started;
 }
 
 /** The key that webhook requests are signed with; made at the first start. */

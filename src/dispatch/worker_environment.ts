@@ -3,11 +3,9 @@
  * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
  */
 import type { RunPlan } from "../config/plan.ts";
+import { exportWanted } from "../observability/otlp.ts";
 import { traceparent } from "../observability/trace_context.ts";
 import { PASS_VARIABLE, PASSED_ON } from "./passed_on.ts";
-
-/** Either one means that the daemon exports traces; the worker's own then join the run's. */
-const TRACING = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
 export interface EnvironmentContext {
   runId: string;
@@ -29,7 +27,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
     env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
     env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
   }
-  if (TRACING.some((name) => context.hostEnv[name])) env.TRACEPARENT = traceparent(context.runId);
+  // The daemon exports traces: the worker's own then join the run's.
+  if (exportWanted((name) => context.hostEnv[name], "TRACES")) env.TRACEPARENT = traceparent(context.runId);
   env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
   // The config's variables may override everything above, the GPU list too: so the original allows.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;

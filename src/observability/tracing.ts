@@ -6,33 +6,20 @@
  * span, and the hot path knows nothing of tracing.
  */
 import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
-import { defaultResource, detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Registry } from "../registry/registry.ts";
 import type { EventRow, RunRow } from "../registry/types.ts";
 import type { Logger } from "../log.ts";
 import { messageOf } from "../errors.ts";
 import { VERSION } from "../version.ts";
+import { type Env, lastExport, protocolOf } from "./otlp.ts";
+import { resourceOfDaemon } from "./otlp_resource.ts";
 import { spawnSpanId, traceIds } from "./trace_context.ts";
 
-type Env = (name: string) => string | undefined;
-
-/** Whether the environment asks for traces. */
-export function tracingWanted(env: Env): boolean {
-  if (env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env("OTEL_TRACES_EXPORTER") === "none") return false;
-  return Boolean(env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") || env("OTEL_EXPORTER_OTLP_ENDPOINT"));
-}
-
 async function exporterFor(env: Env): Promise<SpanExporter> {
-  const protocol = env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") || env("OTEL_EXPORTER_OTLP_PROTOCOL") || "http/protobuf";
-  switch (protocol) {
-    case "http/protobuf":
-      return new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
-    case "http/json":
-      return new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter();
-    default:
-      throw new Error(`OTEL_EXPORTER_OTLP_PROTOCOL "${protocol}" is not supported; use http/protobuf or http/json`);
-  }
+  return protocolOf(env, "TRACES") === "http/json"
+    ? new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter()
+    : new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
 }
 
 /** Gives the ids that the next span is to have. */
@@ -60,11 +47,8 @@ export class Tracing {
   private constructor(registry: Registry, log: Logger, exporter: SpanExporter) {
     this.#registry = registry;
     this.#log = log;
-    const resource = defaultResource()
-      .merge(resourceFromAttributes({ "service.name": "mosaic", "service.version": VERSION }))
-      .merge(detectResources({ detectors: [envDetector] }));
     this.#provider = new TracerProvider({
-      resource,
+      resource: resourceOfDaemon(),
       idGenerator: this.#ids,
       spanProcessors: [new BatchSpanProcessor({ exporter })],
     });
@@ -80,13 +64,11 @@ export class Tracing {
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#following;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const enough = new Promise<void>((resolve) => timer = setTimeout(resolve, 2000));
-    const sent = this.#provider.shutdown().catch((error: unknown) =>
-      this.#log.warn({ error: messageOf(error) }, "traces were not exported")
+    await lastExport(
+      this.#provider.shutdown().catch((error: unknown) =>
+        this.#log.warn({ error: messageOf(error) }, "traces were not exported")
+      ),
     );
-    await Promise.race([sent, enough]);
-    clearTimeout(timer);
   }
 
   async #follow(): Promise<void> {

@@ -1,13 +1,11 @@
 /** What `mosaic daemon ARGS` needs. */
 import { Layout, resolveStateDir } from "../layout.ts";
+import { ENDPOINT_VARIABLES } from "../observability/otlp.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
 import { daemonVariables } from "./environment.ts";
 import { type Permissions, permissions } from "./permissions.ts";
 import type { World } from "./world.ts";
-
-/** Endpoints of OpenTelemetry, by the standard's variables. */
-const OTLP = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
 /** Options that name a file to be read. */
 const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
@@ -35,7 +33,7 @@ export function daemonPlan(args: readonly string[], world: World): Permissions {
   if (optionValue(line, "--tls-cert") !== undefined) net.push("127.0.0.1:0");
   const webhook = optionValue(line, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
-  for (const name of OTLP) {
+  for (const name of ENDPOINT_VARIABLES) {
     const endpoint = world.env(name);
     if (endpoint) net.push(urlGrant(endpoint, name));
   }

@@ -18,6 +18,8 @@ import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
 const HEARTBEAT_WRITE_MS = 5000;
+/** How often the database is probed when somebody asks whether it can be written. */
+const PROBE_MS = 5000;
 /** "deleted" events are all that is left of a run; this many are kept. */
 const DELETED_EVENTS_KEPT = 10_000;
 
@@ -34,6 +36,8 @@ export class Registry {
   readonly #eventWaiters = new Waiters();
   #transitionHead: number;
   #eventHead: number;
+  #writable = true;
+  #probedAt = -Infinity;
   /** Newest heartbeats; `written` is the one in the run's row. */
   readonly #heartbeats = new Map<string, { at: number; written: number }>();
 
@@ -375,6 +379,16 @@ export class Registry {
       this.#sql.run("DELETE FROM runs WHERE run_id = ?", runId);
       this.#heartbeats.delete(runId);
     });
+  }
+
+  /** Whether the database can be written: found out by a write of nothing, at most every few seconds. */
+  writable(): boolean {
+    const now = this.#now();
+    if (Math.abs(now - this.#probedAt) >= PROBE_MS) {
+      this.#probedAt = now;
+      this.#writable = this.#sql.probe();
+    }
+    return this.#writable;
   }
 
   close(): void {

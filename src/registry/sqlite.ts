@@ -7,6 +7,7 @@ export type Durability = "normal" | "full";
 
 /** How long a statement waits for another process (a backup, `mosaic doctor`) before it gives up, in milliseconds. */
 const BUSY_TIMEOUT_MS = 2000;
+const PROBE_TIMEOUT_MS = 100;
 /** Past this size the write-ahead log is cut back after a checkpoint. */
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
@@ -120,6 +121,23 @@ export class Sql {
         throw error;
       }
     });
+  }
+
+  /** Whether a commit succeeds now: one that changes nothing, but is written all the same. */
+  probe(): boolean {
+    try {
+      // Whoever asks must not be kept waiting by another program's lock.
+      this.#db.exec(`PRAGMA busy_timeout = ${PROBE_TIMEOUT_MS}`);
+      this.transaction(() => {
+        const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
+        this.#db.exec(`PRAGMA user_version = ${user_version}`);
+      });
+      return true;
+    } catch {
+      return false;
+    } finally {
+      this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    }
   }
 
   close(): void {

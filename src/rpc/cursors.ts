@@ -36,29 +36,34 @@ export async function* telemetryRows<K extends TelemetryKind>(
   const { signal, follow } = options;
   let cursor = options.since;
   let left = options.limit ?? Infinity;
-  while (!signal.aborted && left > 0) {
-    const rows = core.telemetry.read(runId, kind, cursor, Math.min(ROWS_A_READ, left));
-    if (rows.length > 0) {
-      cursor = rows[rows.length - 1]!.seq;
-      left -= rows.length;
-      yield rows;
-      await yieldToOthers();
-      continue;
+  const closed = core.activity.subscribers.opened("grpc", kind, () => core.telemetry.head(runId, kind) - cursor);
+  try {
+    while (!signal.aborted && left > 0) {
+      const rows = core.telemetry.read(runId, kind, cursor, Math.min(ROWS_A_READ, left));
+      if (rows.length > 0) {
+        yield rows;
+        cursor = rows[rows.length - 1]!.seq;
+        left -= rows.length;
+        await yieldToOthers();
+        continue;
+      }
+      if (follow === "to_head") return;
+      if (follow === "forever") {
+        await core.telemetry.waitBeyond(runId, kind, cursor, signal);
+        continue;
+      }
+      const seen = core.registry.transitionHead();
+      const row = core.registry.get(runId);
+      if (row === undefined) throw new MosaicError("not_found", `run ${runId} was deleted`);
+      // The last rows are stored before the run's end is, so a look after the end sees all of them.
+      if (isEnded(row.state) && core.telemetry.head(runId, kind) <= cursor) return;
+      await firstOf(
+        signal,
+        (stop) => core.telemetry.waitBeyond(runId, kind, cursor, stop),
+        (stop) => core.registry.waitTransitionsBeyond(seen, stop),
+      );
     }
-    if (follow === "to_head") return;
-    if (follow === "forever") {
-      await core.telemetry.waitBeyond(runId, kind, cursor, signal);
-      continue;
-    }
-    const seen = core.registry.transitionHead();
-    const row = core.registry.get(runId);
-    if (row === undefined) throw new MosaicError("not_found", `run ${runId} was deleted`);
-    // The last rows are stored before the run's end is, so a look after the end sees all of them.
-    if (isEnded(row.state) && core.telemetry.head(runId, kind) <= cursor) return;
-    await firstOf(
-      signal,
-      (stop) => core.telemetry.waitBeyond(runId, kind, cursor, stop),
-      (stop) => core.registry.waitTransitionsBeyond(seen, stop),
-    );
+  } finally {
+    closed();
   }
 }

@@ -6,6 +6,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "./ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
@@ -39,6 +40,7 @@ async function deliver(
 
   const link = new StreamLink(incoming, out);
   const session = core.openProxy(helloOf(first.value), link);
+  const connected = { journalSize: session.journalPosition, position: session.journalPosition };
   try {
     await out.send({
       message: {
@@ -52,13 +54,15 @@ async function deliver(
       },
     });
     messages = messages.slice(1);
-    const proxy = new Delivery(core, turns, session, out, caller, first.value.runId);
+    core.activity.proxies.add(connected);
+    const proxy = new Delivery(core, turns, session, out, caller, first.value.runId, connected);
     for (;;) {
       for (const { message } of messages) await proxy.take(message);
       messages = await incoming.take();
       if (messages.length === 0) return;
     }
   } finally {
+    core.activity.proxies.delete(connected);
     session.closed();
   }
 }
@@ -116,14 +120,24 @@ class Delivery {
   readonly #out: ToProxy;
   readonly #caller: Caller;
   readonly #runId: string;
+  readonly #connected: ConnectedProxy;
 
-  constructor(core: Core, turns: Turns, session: ProxySession, out: ToProxy, caller: Caller, runId: string) {
+  constructor(
+    core: Core,
+    turns: Turns,
+    session: ProxySession,
+    out: ToProxy,
+    caller: Caller,
+    runId: string,
+    connected: ConnectedProxy,
+  ) {
     this.#core = core;
     this.#turns = turns;
     this.#session = session;
     this.#out = out;
     this.#caller = caller;
     this.#runId = runId;
+    this.#connected = connected;
   }
 
   async take(message: ProxyMessage["message"]): Promise<void> {
@@ -131,7 +145,8 @@ class Delivery {
       case "batch":
         return await this.#batch(message.value);
       case "heartbeat":
-        return this.#session.heartbeat(Number(message.value.journalSize));
+        this.#connected.journalSize = Number(message.value.journalSize);
+        return this.#session.heartbeat(this.#connected.journalSize);
       case "control":
         return this.#session.controlApplied(message.value);
       case "exit":
@@ -150,6 +165,8 @@ class Delivery {
     const to = Number(message.toPosition);
     const journalSize = Number(message.journalSize);
     const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
+    const arrived = performance.now();
+    this.#connected.journalSize = journalSize;
     let batch: IngestBatch | undefined;
     const position = await this.#stored(journalSize, () => {
       batch ??= batchOf(message);
@@ -162,7 +179,20 @@ class Delivery {
         { hint: "Connect again: the welcome says where to go on." },
       );
     }
+    this.#acknowledged(position, (performance.now() - arrived) / 1000, batch!);
     await this.#out.send({ message: { case: "ack", value: { position: BigInt(position) } } });
+  }
+
+  #acknowledged(position: number, seconds: number, batch: IngestBatch): void {
+    const { activity } = this.#core;
+    activity.ackSeconds.observe(seconds);
+    const bytes = position - this.#connected.position;
+    // What was stored before is delivered again after a broken connection, and counted once.
+    if (bytes <= 0) return;
+    activity.acknowledgedBytes += bytes;
+    this.#connected.position = position;
+    activity.malformedLines += batch.malformedLines;
+    for (const count of Object.values(batch.violations)) activity.schemaViolations += count;
   }
 
   /** Does the work in a fair turn, and again each second for as long as the store cannot be written. */
@@ -173,7 +203,10 @@ class Delivery {
       } catch (error) {
         if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
         if (tries === 1) {
-          this.#core.log.warn({ run: this.#runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
+          this.#core.log.warn(
+            { run_id: this.#runId, cause: error.message },
+            "a batch cannot be stored; its proxy waits",
+          );
         }
         await pause(RETRY_MS, this.#caller.signal);
         if (this.#caller.signal.aborted) throw error;

@@ -116,6 +116,7 @@ export async function streamLogs(
     await pause(POLL_MS, caller.signal);
     file = openIfThere(path);
   }
+  const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
     const size = file.statSync().size;
     const start = request.tailLines > 0
@@ -123,6 +124,7 @@ export async function streamLogs(
       : Math.min(Number(request.sinceOffset), size);
     await follow(file, start, request.follow, over, out, caller);
   } finally {
+    closed();
     file.close();
   }
 }

@@ -53,26 +53,34 @@ export async function streamEvents(
 ): Promise<void> {
   const runId = request.run === "" ? undefined : core.registry.resolve(request.run).runId;
   let cursor = sinceOf(request.sinceSeq);
-  while (!caller.signal.aborted) {
-    const head = core.registry.eventHead();
-    const seen = core.registry.transitionHead();
-    // Looked at before the events are read: an end seen here has its event among them.
-    const over = runId !== undefined && isOver(core, runId);
-    const events = core.registry.eventsSince(cursor, { runId, limit: EVENTS_A_READ });
-    if (events.length > 0) {
-      for (const event of events) {
-        cursor = event.seq;
-        await out.send(eventMessage(event));
+  /** Everything up to here was looked at: of one run, that is further than the cursor. */
+  let looked = cursor;
+  const closed = core.activity.subscribers.opened("grpc", "event_log", () => core.registry.eventHead() - looked);
+  try {
+    while (!caller.signal.aborted) {
+      const head = core.registry.eventHead();
+      const seen = core.registry.transitionHead();
+      // Looked at before the events are read: an end seen here has its event among them.
+      const over = runId !== undefined && isOver(core, runId);
+      const events = core.registry.eventsSince(cursor, { runId, limit: EVENTS_A_READ });
+      if (events.length > 0) {
+        for (const event of events) {
+          await out.send(eventMessage(event));
+          looked = cursor = event.seq;
+        }
+        await yieldToOthers();
+        continue;
       }
-      await yieldToOthers();
-      continue;
+      looked = head;
+      if (!request.follow || over) return;
+      await firstOf(
+        caller.signal,
+        (stop) => core.registry.waitEventsBeyond(head, stop),
+        (stop) => core.registry.waitTransitionsBeyond(seen, stop),
+      );
     }
-    if (!request.follow || over) return;
-    await firstOf(
-      caller.signal,
-      (stop) => core.registry.waitEventsBeyond(head, stop),
-      (stop) => core.registry.waitTransitionsBeyond(seen, stop),
-    );
+  } finally {
+    closed();
   }
 }
 

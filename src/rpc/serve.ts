@@ -22,9 +22,10 @@ import type {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { messageOf, MosaicError } from "../errors.ts";
+import { type ErrorCode, messageOf, MosaicError } from "../errors.ts";
 import type { Gatekeeper, Principal } from "../auth/gatekeeper.ts";
 import type { Logger } from "../log.ts";
+import type { Counts } from "../observability/activity.ts";
 import { asBuffer, methodPath } from "./definition.ts";
 import { bearerOf } from "./early_refusal.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
@@ -82,6 +83,8 @@ export interface ServeContext {
   maxStreams: number;
   /** Decides who may call; without one, whoever can connect. */
   gatekeeper?: Gatekeeper;
+  /** How calls ended, by `package.Service/Method CODE`. */
+  calls: Counts;
 }
 
 type AnyCall =
@@ -239,6 +242,7 @@ async function answerOnce(
   } finally {
     free();
   }
+  count(context, caller, "ok");
   answer(null, bytes);
 }
 
@@ -257,8 +261,10 @@ async function streamOut(
     enter(context, caller);
     await handle(out, caller);
     if (context.stopping.aborted) throw stopped();
+    count(context, caller, caller.signal.aborted ? "cancelled" : "ok");
     if (!caller.signal.aborted) call.end();
   } catch (error) {
+    if (caller.signal.aborted) count(context, caller, context.stopping.aborted ? "unavailable" : "cancelled");
     if (context.stopping.aborted) call.emit("error", statusOf(stopped()));
     else if (!caller.signal.aborted) {
       report(context, caller, error);
@@ -276,7 +282,12 @@ function stopped(): MosaicError {
   return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
 }
 
+function count(context: ServeContext, caller: Caller, code: ErrorCode | "ok" | "cancelled"): void {
+  context.calls.add(`${caller.path.slice(1)} ${code}`);
+}
+
 function report(context: ServeContext, caller: Caller, error: unknown): void {
+  count(context, caller, error instanceof MosaicError ? error.code : "internal");
   if (error instanceof MosaicError && error.code !== "internal") {
     context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
   } else {

@@ -37,6 +37,8 @@ export interface RpcOptions {
   tls?: TlsFiles;
   /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
   localListen?: string;
+  /** Whether the daemon can do its work now, for the health service; whether telemetry can be written, by default. */
+  ready?: () => boolean;
   /** Who may call what; without one, whoever can connect may do everything. */
   gatekeeper?: Gatekeeper;
 }
@@ -66,6 +68,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     stopping: stopping.signal,
     maxStreams: options.maxStreams ?? MAX_STREAMS,
     gatekeeper: options.gatekeeper,
+    calls: core.activity.rpcCalls,
   };
   const server = new Server({
     "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
@@ -76,9 +79,13 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   let address = listenText;
   let localAddress: string;
   const own: readonly DescService[] = [TrainerService, Mosaic, Ingest];
-  const healthy = () => !stopping.signal.aborted && core.telemetry.writable();
+  const ready = options.ready ?? (() => core.telemetry.writable());
+  const healthy = () => !stopping.signal.aborted && ready();
   const descriptors = new Descriptors([...own, Health, ServerReflection]);
-  server.addService(rawService(TrainerService), serve(TrainerService, trainerHandlers(core, () => address), context));
+  server.addService(
+    rawService(TrainerService),
+    serve(TrainerService, trainerHandlers(core, { address: () => address, healthy }), context),
+  );
   server.addService(rawService(Mosaic), serve(Mosaic, mosaicHandlers(core), context));
   server.addService(rawService(Ingest), serve(Ingest, ingestHandlers(core), context));
   server.addService(rawService(Health), serve(Health, healthHandlers(own.map((s) => s.typeName), healthy), context));

@@ -19,8 +19,14 @@ function known(core: Core, runId: string) {
   return row;
 }
 
-/** @param address what GetHealth says the daemon listens on. */
-export function trainerHandlers(core: Core, address: () => string): Handlers<typeof TrainerService> {
+/** What GetHealth says besides what the core knows. */
+export interface Health {
+  /** The daemon listens on. */
+  address: () => string;
+  healthy: () => boolean;
+}
+
+export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
   const credits = new Credits();
   return {
     submitRun(request) {
@@ -51,8 +57,8 @@ export function trainerHandlers(core: Core, address: () => string): Handlers<typ
       return {
         pid: BigInt(Deno.pid),
         startedAt: timestampOfMs(core.startedAt),
-        listenAddress: address(),
-        healthy: core.telemetry.writable(),
+        listenAddress: health.address(),
+        healthy: health.healthy(),
       };
     },
     streamRunSteps: (request, out, caller) => streamRunSteps(core, credits, request, out, caller),

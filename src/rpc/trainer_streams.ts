@@ -44,19 +44,24 @@ export async function watchRuns(
     cursor = head;
     for (const row of allRuns(core, states)) await out.send(runRecord(row));
   }
-  while (!caller.signal.aborted) {
-    const transitions = core.registry.transitionsSince(cursor, TRANSITIONS_A_READ);
-    if (transitions.length === 0) {
-      await core.registry.waitTransitionsBeyond(cursor, caller.signal);
-      continue;
+  const closed = core.activity.subscribers.opened("grpc", "transitions", () => core.registry.transitionHead() - cursor);
+  try {
+    while (!caller.signal.aborted) {
+      const transitions = core.registry.transitionsSince(cursor, TRANSITIONS_A_READ);
+      if (transitions.length === 0) {
+        await core.registry.waitTransitionsBeyond(cursor, caller.signal);
+        continue;
+      }
+      for (const transition of transitions) {
+        cursor = transition.seq;
+        if (wanted !== undefined && !wanted.has(transition.to)) continue;
+        const row = core.registry.get(transition.runId);
+        if (row !== undefined) await out.send(runRecordAt(row, transition));
+      }
+      await yieldToOthers();
     }
-    for (const transition of transitions) {
-      cursor = transition.seq;
-      if (wanted !== undefined && !wanted.has(transition.to)) continue;
-      const row = core.registry.get(transition.runId);
-      if (row !== undefined) await out.send(runRecordAt(row, transition));
-    }
-    await yieldToOthers();
+  } finally {
+    closed();
   }
 }
 

@@ -61,6 +61,8 @@ const EVENT_RING = 256;
 /** A run not written for so long gives its rings back. */
 const IDLE_MS = 60_000;
 const SWEEP_MS = 5_000;
+/** After a failed write, how long nobody may have tried again before `writable` tries itself. */
+const PROBE_MS = 5_000;
 /** Runs whose counters are in memory. */
 const MAX_STATES = 20_000;
 /** Rows of a batch above this average, or batches above this size, mark a run as having large rows. */
@@ -107,7 +109,9 @@ export class TelemetryStore implements TelemetryLog {
   #ringBytes = 0;
   #sweptAt = 0;
   #writable = true;
-  readonly #stored = { steps: 0, episodes: 0 };
+  /** When a write was last known to fail. */
+  #triedAt = 0;
+  readonly #stored = { steps: 0, episodes: 0, events: 0 };
   #closed = false;
 
   private constructor(db: DatabaseSync, path: string, options: StoreOptions) {
@@ -296,12 +300,36 @@ export class TelemetryStore implements TelemetryLog {
     return bytes;
   }
 
-  storedSinceStart(): { steps: number; episodes: number } {
+  storedSinceStart(): { steps: number; episodes: number; events: number } {
     return { ...this.#stored };
   }
 
+  rings(): { runs: number; bytes: number } {
+    let runs = 0;
+    for (const { live } of this.#states.values()) if (live !== undefined) runs++;
+    return { runs, bytes: this.#ringBytes };
+  }
+
   writable(): boolean {
+    // Perhaps nobody tries any more: then a commit of nothing tells whether the trouble is over.
+    if (!this.#writable && Math.abs(this.#now() - this.#triedAt) >= PROBE_MS) {
+      this.#triedAt = this.#now();
+      this.#writable = this.#probe();
+    }
     return this.#writable;
+  }
+
+  #probe(): boolean {
+    try {
+      const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
+      this.#begin.run();
+      this.#db.exec(`PRAGMA user_version = ${user_version}`);
+      this.#commit.run();
+      return true;
+    } catch {
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+      return false;
+    }
   }
 
   close(): void {
@@ -359,6 +387,7 @@ export class TelemetryStore implements TelemetryLog {
       this.#writable = true;
       this.#stored.steps += steps.n;
       this.#stored.episodes += episodes.length;
+      this.#stored.events += events.length;
 
       if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
       live.episodes.push(episodes);
@@ -374,6 +403,7 @@ export class TelemetryStore implements TelemetryLog {
       const trouble = machineTrouble(error, this.#path);
       if (trouble === undefined) throw error;
       this.#writable = false;
+      this.#triedAt = this.#now();
       throw trouble;
     }
   }

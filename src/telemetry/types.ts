@@ -86,7 +86,9 @@ export interface TelemetryLog {
   delete(runId: string): Promise<void>;
   fileBytes(): number;
   /** Records committed since the process started, for metrics. */
-  storedSinceStart(): { steps: number; episodes: number };
+  storedSinceStart(): { steps: number; episodes: number; events: number };
+  /** Runs whose newest records are in memory, and about how much of it they take. */
+  rings(): { runs: number; bytes: number };
   /** Whether the last write succeeded (false while the disk is full). */
   writable(): boolean;
   close(): void;

@@ -1,26 +1,25 @@
 /** The page as a Hono application: routes only; what they answer is made in the files beside this one. */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import type { Registry as MetricsRegistry } from "prom-client";
 import type { Core } from "../core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { figuresOf } from "../observability/figures.ts";
+import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
+import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import { applyToMany, applyToRun, BODY_LIMIT_BYTES } from "./actions.ts";
 import { errorBody, listOf, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
 import { asset, shell } from "./assets.ts";
 import { columns } from "./columns.ts";
 import { EventStreams } from "./event_stream.ts";
-import { EventLoopDelay } from "./event_loop.ts";
 import { framesOf } from "./frames.ts";
 import { guard, type PageEnv } from "./guard.ts";
-import { readiness } from "./health.ts";
 import type { Authenticate } from "./identity.ts";
-import { allRunsLive, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
+import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
-import { createMetrics, type ExtraFigures } from "./prometheus.ts";
 import { recordAt, recordsAfter } from "./records.ts";
 import { listRuns } from "./runs_list.ts";
 import { presentConfig } from "./secrets.ts";
@@ -36,11 +35,8 @@ export interface AppOptions {
   tickMs?: number;
   /** Live connections at the same time; 128. */
   maxStreams?: number;
-  /** Below this much free disk `/readyz` fails; 256 MiB. */
-  diskFloorBytes?: number;
-  /** False while the daemon stops. */
-  accepting?: () => boolean;
-  extraFigures?: ExtraFigures;
+  /** What `/readyz` says; without it, what can be known without the daemon around the core. */
+  readiness?: () => Readiness;
 }
 
 export interface PageApp {
@@ -59,8 +55,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const tickMs = options.tickMs ?? 1000;
   const streams = new EventStreams(options.maxStreams ?? 128);
   const ticker = new Ticker(core, tickMs);
-  const delay = new EventLoopDelay();
-  let metrics: Promise<MetricsRegistry> | undefined;
+  const readiness = options.readiness ?? (() => readinessOf(core, { accepting: () => true }));
   const app = new Hono<PageEnv>();
   type Ctx = Context<PageEnv>;
 
@@ -79,6 +74,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   /** Where a live stream goes on: after the last event the browser saw, else after `since`, else at `fallback`. */
   const sinceOf = (c: Ctx, fallback: number): number =>
     wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
+
+  const eventHead = () => core.registry.eventHead();
 
   app.use(guard({
     bound: options.bound,
@@ -108,18 +105,10 @@ export function createApp(core: Core, options: AppOptions): PageApp {
 
   app.get("/healthz", (c) => c.json({ ok: true }));
   app.get("/readyz", (c) => {
-    const state = readiness(core, options.accepting?.() ?? true, options.diskFloorBytes ?? 256 * 1024 * 1024);
+    const state = readiness();
     return c.json(state, state.ready ? 200 : 503);
   });
-  app.get("/metrics", async (c) => {
-    metrics ??= createMetrics(core, {
-      streams: () => streams.count,
-      eventLoopDelayMax: () => delay.max(),
-      extra: options.extraFigures,
-    });
-    const registry = await metrics;
-    return c.body(await registry.metrics(), 200, { "content-type": registry.contentType });
-  });
+  app.get("/metrics", (c) => c.body(prometheusText(figuresOf(core)), 200, { "content-type": PROMETHEUS_TYPE }));
 
   app.get("/api/session", (c) =>
     c.json({
@@ -132,7 +121,9 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/host", (c) => c.json(hostLine(core.host())));
   app.get("/api/live", (c) => {
     const since = sinceOf(c, core.registry.eventHead());
-    return streams.respond((signal) => allRunsLive(core, ticker, since, tickMs, signal));
+    return streams.respond((signal) =>
+      counted(core, { stream: "event_log", since, head: eventHead }, allRunsLive(core, ticker, since, tickMs, signal))
+    );
   });
   app.get("/api/events", (c) => {
     const rows = core.registry.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
@@ -143,7 +134,9 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   });
   app.get("/api/events/live", (c) => {
     const since = sinceOf(c, core.registry.eventHead());
-    return streams.respond((signal) => eventsLive(core, since, signal));
+    return streams.respond((signal) =>
+      counted(core, { stream: "event_log", since, head: eventHead }, eventsLive(core, since, signal))
+    );
   });
 
   app.get("/api/runs", (c) => {
@@ -160,7 +153,9 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/runs/:id/live", (c) => {
     const { runId } = runOf(c);
     const since = sinceOf(c, core.registry.eventHead());
-    return streams.respond((signal) => runLive(core, runId, since, tickMs, signal));
+    return streams.respond((signal) =>
+      counted(core, { stream: "run", since }, runLive(core, runId, since, tickMs, signal))
+    );
   });
   app.get("/api/runs/:id/config", (c) => {
     const reveal = c.req.query("reveal") === "1";
@@ -217,7 +212,9 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       attempt: wholeNumber("attempt", attempt, row.attempt),
       offset: wholeNumber("offset", offset ?? c.req.query("from"), 0),
     };
-    return streams.respond((signal) => logLive(core, row.runId, stream, since, Math.min(tickMs, 500), signal));
+    return streams.respond((signal) =>
+      counted(core, { stream: "logs" }, logLive(core, row.runId, stream, since, Math.min(tickMs, 500), signal))
+    );
   });
   app.get(
     "/api/runs/:id/artifacts/:path{.+}",
@@ -239,7 +236,10 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const { runId } = runOf(c);
     const kind = kindOf(c);
     const since = sinceOf(c, 0);
-    return streams.respond((signal) => recordsLive(core, runId, kind, since, signal));
+    const head = () => core.telemetry.head(runId, kind);
+    return streams.respond((signal) =>
+      counted(core, { stream: kind, since, head }, recordsLive(core, runId, kind, since, signal))
+    );
   });
 
   app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.raw.headers));
@@ -251,7 +251,6 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     fetch: (request) => app.fetch(request),
     stop() {
       streams.stop();
-      delay.stop();
     },
   };
 }

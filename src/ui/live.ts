@@ -152,3 +152,22 @@ export async function* eventsLive(core: Core, since: number, signal: AbortSignal
     await waitFor(15_000, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
   }
 }
+
+/** Counts a stream among the subscribers. Its cursor is the id of the last event that the connection has taken. */
+export async function* counted(
+  core: Core,
+  what: { stream: string; since?: number; head?: () => number },
+  events: AsyncGenerator<ServerEvent>,
+): AsyncGenerator<ServerEvent> {
+  const { stream, since = 0, head } = what;
+  let cursor = since;
+  const closed = core.activity.subscribers.opened("page", stream, head && (() => head() - cursor));
+  try {
+    for await (const event of events) {
+      yield event;
+      if (typeof event.id === "number") cursor = event.id;
+    }
+  } finally {
+    closed();
+  }
+}

@@ -8,7 +8,9 @@
 import type { Registry } from "../registry/registry.ts";
 import type { EventRow } from "../registry/types.ts";
 import type { Logger } from "../log.ts";
+import type { Counts } from "../observability/activity.ts";
 import { messageOf } from "../errors.ts";
+import { pause } from "../rpc/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import { signedHeaders } from "./signature.ts";
 
@@ -27,6 +29,8 @@ export interface WebhookOptions {
   firstRetryMs?: number;
   /** Per request. */
   timeoutMs?: number;
+  /** How deliveries went. */
+  counts?: Counts;
 }
 
 export interface RunTarget {
@@ -44,8 +48,8 @@ interface Target {
 
 const RETRY_CAP_MS = 300_000;
 const PAGE = 100;
-/** The events that end a run: nothing of note follows before somebody retries it. */
-const LAST_KINDS = new Set(["completed", "failed", "cancelled", "deleted"]);
+/** A run's target is let go of when the run has ended so long ago: its last files are artifacts by then. */
+const AFTER_END_MS = 60_000;
 
 export class Webhooks {
   readonly #options: WebhookOptions;
@@ -99,7 +103,7 @@ export class Webhooks {
     const { registry, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
       for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
-        if (event.kind === "queued") {
+        if (beginsDeliveries(event)) {
           const url = targetOfRun(event.runId)?.url;
           const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
           if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
@@ -119,24 +123,31 @@ export class Webhooks {
       for (const event of page) {
         if (!await this.#deliver(target, event)) return;
         target.seq = event.seq;
-        if (target.runId !== undefined && LAST_KINDS.has(event.kind)) {
-          this.#targets.delete(this.#key(target));
-          this.#save();
-          return;
-        }
       }
       if (page.length > 0) {
         this.#save();
         continue;
       }
+      if (target.runId !== undefined && this.#isOver(target.runId)) {
+        this.#targets.delete(this.#key(target));
+        this.#save();
+        return;
+      }
       await registry.waitEventsBeyond(Math.max(target.seq, registry.eventHead()), stop);
     }
   }
 
+  #isOver(runId: string): boolean {
+    const row = this.#options.registry.get(runId);
+    return row === undefined || (row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS);
+  }
+
   /** False when the daemon stops before the event got through. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
-    const { log, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
     const own = target.runId === undefined ? undefined : this.#options.targetOfRun(target.runId);
+    // The run is gone, and with it the word on how to sign for it.
+    if (target.runId !== undefined && own === undefined) return true;
     if (own?.events && !own.events.includes(event.kind)) return true;
     const secret = own?.secret ?? this.#options.secret;
     const body = JSON.stringify({
@@ -162,7 +173,10 @@ export class Webhooks {
           signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(timeoutMs)]),
         });
         await response.body?.cancel();
-        if (response.ok) return true;
+        if (response.ok) {
+          counts?.add("delivered");
+          return true;
+        }
         why = `HTTP ${response.status}`;
         const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
         if (final) attempt = giveUpAfter;
@@ -171,16 +185,20 @@ export class Webhooks {
         why = messageOf(error);
       }
       if (attempt >= giveUpAfter) {
-        log.warn({ run: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
+        counts?.add("given_up");
+        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
         return true;
       }
+      counts?.add("retried");
       const wait = Math.min(RETRY_CAP_MS, firstRetryMs * 2 ** (attempt - 1));
-      log.debug({ run: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, wait);
-        this.#stop.signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-      });
+      log.debug({ run_id: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
+      await pause(wait, this.#stop.signal);
       if (this.#stop.signal.aborted) return false;
     }
   }
+}
+
+/** A run is submitted, or gets another attempt after its target may have been let go of. */
+function beginsDeliveries({ kind, dataJson }: EventRow): boolean {
+  return kind === "queued" || (kind === "state" && JSON.parse(dataJson).event === "retry");
 }

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { Registry } from "../../src/registry/registry.ts";
 import { createLogger } from "../../src/log.ts";
 import { traceIds, traceparent } from "../../src/observability/trace_context.ts";
-import { Tracing, tracingWanted } from "../../src/observability/tracing.ts";
+import { exportWanted } from "../../src/observability/otlp.ts";
+import { Tracing } from "../../src/observability/tracing.ts";
 
 interface OtlpSpan {
   traceId: string;
@@ -17,12 +18,12 @@ interface OtlpSpan {
 
 Deno.test("tracing: off unless an endpoint is configured, and when it is disabled", () => {
   const env = (values: Record<string, string>) => (name: string) => values[name];
-  assert.equal(tracingWanted(env({})), false);
-  assert.equal(tracingWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" })), true);
-  assert.equal(
-    tracingWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318", OTEL_SDK_DISABLED: "true" })),
-    false,
-  );
+  const OTEL_EXPORTER_OTLP_ENDPOINT = "http://127.0.0.1:4318";
+  assert.equal(exportWanted(env({}), "TRACES"), false);
+  assert.equal(exportWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT }), "TRACES"), true);
+  assert.equal(exportWanted(env({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: "true" }), "TRACES"), false);
+  const noMetrics = env({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_METRICS_EXPORTER: "none" });
+  assert.deepEqual([exportWanted(noMetrics, "METRICS"), exportWanted(noMetrics, "TRACES")], [false, true]);
 });
 
 Deno.test("tracing: one trace from submit to end, spawns and events below the run", async () => {

@@ -12,6 +12,7 @@ import type {
 import { MosaicError } from "../../src/errors.ts";
 import { isEnded } from "../../src/lifecycle/lifecycle.ts";
 import { createLogger } from "../../src/log.ts";
+import { Activity } from "../../src/observability/activity.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
@@ -26,6 +27,7 @@ export class FakeCore implements Core {
   readonly telemetry = new MemoryTelemetry();
   readonly logLines: string[] = [];
   readonly log = createLogger({ level: "debug", sinks: [(line) => void this.logLines.push(line)] });
+  readonly activity = new Activity();
   readonly startedAt = 1_700_000_000_000;
   readonly version = "1.2.3-test";
   readonly directory: string;

@@ -166,8 +166,11 @@ export class MemoryTelemetry implements TelemetryLog {
     return 4096;
   }
 
-  storedSinceStart(): { steps: number; episodes: number } {
-    return { steps: 0, episodes: 0 };
+  storedSinceStart() {
+    return { steps: 0, episodes: 0, events: 0 };
+  }
+  rings() {
+    return { runs: 0, bytes: 0 };
   }
   writable(): boolean {
     return !this.full;

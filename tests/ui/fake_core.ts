@@ -17,6 +17,7 @@ import type { NewRun, RunRow } from "../../src/registry/types.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { isEnded } from "../../src/lifecycle/lifecycle.ts";
 import { createLogger } from "../../src/log.ts";
+import { Activity } from "../../src/observability/activity.ts";
 import { Registry } from "../../src/registry/registry.ts";
 
 interface Stored {
@@ -122,7 +123,10 @@ class MemoryTelemetry implements TelemetryLog {
     return 4096;
   }
   storedSinceStart() {
-    return { steps: 1234, episodes: 12 };
+    return { steps: 1234, episodes: 12, events: 3 };
+  }
+  rings() {
+    return { runs: 1, bytes: 1000 };
   }
   writable(): boolean {
     return this.isWritable;
@@ -139,6 +143,7 @@ export class FakeCore implements Core {
   readonly registry: Registry;
   readonly telemetry = new MemoryTelemetry();
   readonly log = createLogger({ level: "fatal" });
+  readonly activity = new Activity();
   readonly startedAt = Date.now();
   readonly version = "0.0.0-test";
   diskAvailable = 200e9;

@@ -1,0 +1,239 @@
+/**
+ * The daemon's figures as series, for `/metrics` and for OTLP alike: names by Prometheus' conventions, base units, labels
+ * from closed lists. No series is named after a run: runs come and go by the thousand, and what concerns one of them is
+ * in its own telemetry. docs/observability.md lists them all, and a test holds that list against this one.
+ */
+import process from "node:process";
+import type { Core } from "../core/core.ts";
+import { Layout } from "../layout.ts";
+import { RUN_STATES } from "../lifecycle/lifecycle.ts";
+import type { Histogram, HistogramSnapshot } from "./histogram.ts";
+
+export type Labels = Record<string, string>;
+
+interface Described {
+  name: string;
+  help: string;
+  /** By UCUM, as OTLP wants it. */
+  unit: "s" | "By" | "1";
+}
+
+export type Family =
+  & Described
+  & (
+    | { type: "counter" | "gauge"; samples: { labels: Labels; value: number }[] }
+    | { type: "histogram"; histogram: HistogramSnapshot }
+  );
+
+/** All of them, read now: a few queries and system calls, however many runs there are. */
+export function figuresOf(core: Core): Family[] {
+  return [...ofRuns(core), ...ofTelemetry(core), ...ofReaders(core), ...ofStorage(core), ...ofProcess(core)];
+}
+
+function gauge(name: string, help: string, unit: Described["unit"], value: number): Family {
+  return { name: `mosaic_${name}`, help, unit, type: "gauge", samples: [{ labels: {}, value }] };
+}
+
+function counter(name: string, help: string, unit: Described["unit"], value: number): Family {
+  return { name: `mosaic_${name}`, help, unit, type: "counter", samples: [{ labels: {}, value }] };
+}
+
+function labelled(
+  type: "counter" | "gauge",
+  name: string,
+  help: string,
+  unit: Described["unit"],
+  samples: [Labels, number][],
+): Family {
+  return { name: `mosaic_${name}`, help, unit, type, samples: samples.map(([labels, value]) => ({ labels, value })) };
+}
+
+function histogram(name: string, help: string, of: Histogram): Family {
+  return { name: `mosaic_${name}`, help, unit: "s", type: "histogram", histogram: of.snapshot() };
+}
+
+function ofRuns(core: Core): Family[] {
+  const { activity, registry } = core;
+  const counts = registry.countByState();
+  const slots = registry.gpuSlots();
+  const used = slots.filter((slot) => slot.runId !== null).length;
+  const by = (key: string, entries: [string, number][]) =>
+    entries.map(([value, count]): [Labels, number] => [{ [key]: value }, count]);
+  return [
+    labelled(
+      "gauge",
+      "runs",
+      "Runs on record, by state.",
+      "1",
+      by("state", RUN_STATES.map((s) => [s, counts[s] ?? 0])),
+    ),
+    labelled(
+      "counter",
+      "run_transitions_total",
+      "Transitions of runs, by the state entered.",
+      "1",
+      by("to", activity.transitions.entries()),
+    ),
+    labelled(
+      "counter",
+      "run_failures_total",
+      "Attempts that failed, by the class of their reason.",
+      "1",
+      by("reason", activity.failures.entries()),
+    ),
+    labelled(
+      "counter",
+      "submissions_total",
+      "Submissions, by what became of them.",
+      "1",
+      by("result", activity.submissions.entries()),
+    ),
+    histogram("submit_duration_seconds", "From a submission's arrival to its answer.", activity.submitSeconds),
+    histogram(
+      "queue_duration_seconds",
+      "From submission (or retry) to the decision to start, back-off included.",
+      activity.queueSeconds,
+    ),
+    histogram("start_duration_seconds", "From that decision to the registration of the proxy.", activity.startSeconds),
+    histogram(
+      "first_record_duration_seconds",
+      "From the registration to the worker's first record.",
+      activity.firstRecordSeconds,
+    ),
+    labelled("gauge", "gpu_slots", "GPU slots of the host, by use.", "1", [
+      [{ use: "used" }, used],
+      [{ use: "free" }, slots.length - used],
+    ]),
+  ];
+}
+
+function ofTelemetry(core: Core): Family[] {
+  const { activity, telemetry } = core;
+  const stored = telemetry.storedSinceStart();
+  let backlog = 0;
+  for (const { journalSize, position } of activity.proxies) backlog += Math.max(0, journalSize - position);
+  const rings = telemetry.rings();
+  return [
+    labelled("counter", "ingest_records_total", "Records stored, by kind.", "1", [
+      [{ kind: "steps" }, stored.steps],
+      [{ kind: "episodes" }, stored.episodes],
+      [{ kind: "events" }, stored.events],
+    ]),
+    histogram(
+      "ingest_ack_duration_seconds",
+      "From the arrival of a batch to its acknowledgement; the count is that of acknowledgements.",
+      activity.ackSeconds,
+    ),
+    counter(
+      "ingest_acknowledged_bytes_total",
+      "Journal bytes acknowledged to proxies.",
+      "By",
+      activity.acknowledgedBytes,
+    ),
+    counter(
+      "ingest_malformed_lines_total",
+      "Lines of workers that were meant as records and cannot be read.",
+      "1",
+      activity.malformedLines,
+    ),
+    counter(
+      "ingest_schema_violations_total",
+      "Records that break their run's telemetry schema.",
+      "1",
+      activity.schemaViolations,
+    ),
+    gauge("proxies_connected", "Proxies that are connected.", "1", activity.proxies.size),
+    gauge("backlog_bytes", "Output that connected proxies have and that is not stored yet.", "By", backlog),
+    gauge("rings", "Runs whose newest records are held in memory.", "1", rings.runs),
+    gauge("ring_bytes", "Memory of these, about.", "By", rings.bytes),
+  ];
+}
+
+function ofReaders(core: Core): Family[] {
+  const { activity, registry } = core;
+  const following = activity.subscribers.following();
+  return [
+    labelled(
+      "gauge",
+      "subscribers",
+      "Open streams, by transport and by what they follow.",
+      "1",
+      following.map(({ via, stream, subscribers }) => [{ via, stream }, subscribers]),
+    ),
+    labelled(
+      "gauge",
+      "subscriber_lag_records",
+      "Records that the subscriber furthest behind has not been sent.",
+      "1",
+      following.flatMap(({ via, stream, lag }): [Labels, number][] =>
+        lag === undefined ? [] : [[{ via, stream }, lag]]
+      ),
+    ),
+    labelled(
+      "counter",
+      "rpc_calls_total",
+      "gRPC calls that have ended, by method and status.",
+      "1",
+      activity.rpcCalls.entries().map(([key, count]): [Labels, number] => {
+        const [method, code] = key.split(" ") as [string, string];
+        return [{ method, code }, count];
+      }),
+    ),
+    labelled(
+      "counter",
+      "webhook_deliveries_total",
+      "Attempts to deliver an event to a webhook, by result.",
+      "1",
+      activity.webhooks.entries().map(([result, count]) => [{ result }, count]),
+    ),
+    gauge("event_log_seq", "Newest sequence number of the event log.", "1", registry.eventHead()),
+  ];
+}
+
+function fileBytes(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    return 0;
+  }
+}
+
+function ofStorage(core: Core): Family[] {
+  const { stateDir, diskBytes, diskAvailableBytes } = core.host();
+  const layout = new Layout(stateDir);
+  const databases = [["registry", layout.registryDb], ["telemetry", layout.telemetryDb]] as const;
+  return [
+    labelled(
+      "gauge",
+      "database_bytes",
+      "Size of a database's file, and of its write-ahead log.",
+      "By",
+      databases.flatMap(([database, path]): [Labels, number][] => [
+        [{ database, file: "main" }, fileBytes(path)],
+        [{ database, file: "wal" }, fileBytes(`${path}-wal`)],
+      ]),
+    ),
+    gauge(
+      "telemetry_writable",
+      "Whether the last write of telemetry succeeded.",
+      "1",
+      core.telemetry.writable() ? 1 : 0,
+    ),
+    gauge("disk_bytes", "Size of the file system of the state directory.", "By", diskBytes),
+    gauge("disk_available_bytes", "Free space in it.", "By", diskAvailableBytes),
+  ];
+}
+
+function ofProcess(core: Core): Family[] {
+  const { user, system } = process.cpuUsage();
+  const { eventLoop } = core.activity;
+  const standard = (family: Family): Family => ({ ...family, name: family.name.replace(/^mosaic_/, "") });
+  return [
+    labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{ version: core.version }, 1]]),
+    histogram("event_loop_delay_seconds", "How late timers are, sampled four times a second.", eventLoop.delays),
+    gauge("event_loop_delay_max_seconds", "The longest of the last half minute.", "s", eventLoop.recentMax()),
+    standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", core.startedAt / 1000)),
+    standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", Deno.memoryUsage().rss)),
+    standard(counter("process_cpu_seconds_total", "Processor time of the daemon.", "s", (user + system) / 1e6)),
+  ];
+}

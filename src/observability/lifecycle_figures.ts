@@ -1,0 +1,71 @@
+/** Follows the transitions of all runs and counts them: states entered, why attempts fail, how long things take. */
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import type { Registry } from "../registry/registry.ts";
+import type { TransitionRow } from "../registry/types.ts";
+import { pause } from "../rpc/waiting.ts";
+import type { Activity } from "./activity.ts";
+import { failureClass } from "./failure_class.ts";
+
+const PAGE = 200;
+/** After trouble with the database. */
+const TROUBLE_WAIT_MS = 5000;
+
+export class LifecycleFigures {
+  readonly #registry: Registry;
+  readonly #activity: Activity;
+  readonly #log: Logger;
+  readonly #stop = new AbortController();
+  readonly #following: Promise<void>;
+
+  /** Counts from now on. */
+  constructor(registry: Registry, activity: Activity, log: Logger) {
+    this.#registry = registry;
+    this.#activity = activity;
+    this.#log = log;
+    this.#following = this.#follow(registry.transitionHead());
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#following;
+  }
+
+  async #follow(from: number): Promise<void> {
+    const { signal } = this.#stop;
+    for (let seq = from; !signal.aborted;) {
+      try {
+        const page = this.#registry.transitionsSince(seq, PAGE);
+        for (const transition of page) {
+          seq = transition.seq;
+          this.#count(transition);
+        }
+        if (page.length < PAGE) await this.#registry.waitTransitionsBeyond(seq, signal);
+      } catch (error) {
+        this.#log.warn({ error: messageOf(error) }, "transitions could not be counted; tried again");
+        await pause(TROUBLE_WAIT_MS, signal);
+      }
+    }
+  }
+
+  #count(transition: TransitionRow): void {
+    const { from, to } = transition;
+    const activity = this.#activity;
+    activity.transitions.add(to);
+    if (to === "FAULTED") activity.failures.add(failureClass(transition.reason));
+    if (from === "INIT" && to === "HANDSHAKE") activity.queueSeconds.observe(this.#secondsSince("INIT", transition));
+    if (from === "HANDSHAKE" && to === "READY") {
+      activity.startSeconds.observe(this.#secondsSince("HANDSHAKE", transition));
+    }
+    if (from === "READY" && to === "EXECUTING") {
+      activity.firstRecordSeconds.observe(this.#secondsSince("READY", transition));
+    }
+  }
+
+  /** Since the run entered the state that this transition leaves. */
+  #secondsSince(state: string, transition: TransitionRow): number {
+    const entered = this.#registry.transitions(transition.runId)
+      .findLast((other) => other.seq < transition.seq && other.to === state);
+    return entered === undefined ? 0 : (transition.at - entered.at) / 1000;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * The figures of `/metrics` over OTLP, off unless an endpoint is configured. The SDK's reader and exporters do the
+ * sending; the figures come from where `/metrics` has them, as a producer beside the SDK's own instruments, so both always
+ * say the same under the same names. Temporality is cumulative, since the daemon's start.
+ */
+import { type HrTime, ValueType } from "@opentelemetry/api";
+import {
+  AggregationTemporality,
+  type CollectionResult,
+  DataPointType,
+  MeterProvider,
+  type MetricData,
+  type MetricProducer,
+  PeriodicExportingMetricReader,
+  type PushMetricExporter,
+} from "@opentelemetry/sdk-metrics";
+import type { Core } from "../core/core.ts";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { VERSION } from "../version.ts";
+import { type Family, figuresOf } from "./figures.ts";
+import { type Env, lastExport, millisecondsOf, protocolOf } from "./otlp.ts";
+import { resourceOfDaemon } from "./otlp_resource.ts";
+
+/** The standard's defaults. */
+const INTERVAL_MS = 60_000;
+const TIMEOUT_MS = 30_000;
+
+async function exporterFor(env: Env): Promise<PushMetricExporter> {
+  return protocolOf(env, "METRICS") === "http/json"
+    ? new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter()
+    : new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter();
+}
+
+export class OtlpMetrics {
+  readonly #provider: MeterProvider;
+  readonly #log: Logger;
+
+  private constructor(provider: MeterProvider, log: Logger) {
+    this.#provider = provider;
+    this.#log = log;
+  }
+
+  /** @throws Error for a protocol that is not supported, or an interval that is none. */
+  static async start(core: Core, log: Logger, env: Env): Promise<OtlpMetrics> {
+    const interval = millisecondsOf(env, "OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS);
+    const reader = new PeriodicExportingMetricReader({
+      exporter: await exporterFor(env),
+      exportIntervalMillis: interval,
+      exportTimeoutMillis: Math.min(interval, millisecondsOf(env, "OTEL_METRIC_EXPORT_TIMEOUT", TIMEOUT_MS)),
+      metricProducers: [producerOf(core)],
+    });
+    return new OtlpMetrics(new MeterProvider({ resource: resourceOfDaemon(), readers: [reader] }), log);
+  }
+
+  /** Sends the figures a last time; a collector that does not answer is given up after two seconds. */
+  close(): Promise<void> {
+    return lastExport(
+      this.#provider.shutdown().catch((error: unknown) =>
+        this.#log.warn({ error: messageOf(error) }, "metrics were not exported")
+      ),
+    );
+  }
+}
+
+function producerOf(core: Core): MetricProducer {
+  const resource = resourceOfDaemon();
+  return {
+    collect(): Promise<CollectionResult> {
+      const startTime = hrTime(core.startedAt);
+      const endTime = hrTime(Date.now());
+      const metrics = figuresOf(core).map((family) => metricOf(family, startTime, endTime));
+      const scopeMetrics = [{ scope: { name: "mosaic", version: VERSION }, metrics }];
+      return Promise.resolve({ resourceMetrics: { resource, scopeMetrics }, errors: [] });
+    },
+  };
+}
+
+function hrTime(unixMs: number): HrTime {
+  return [Math.floor(unixMs / 1000), Math.round((unixMs % 1000) * 1e6)];
+}
+
+function metricOf(family: Family, startTime: HrTime, endTime: HrTime): MetricData {
+  const { name, help, unit } = family;
+  const common = {
+    descriptor: { name, description: help, unit, valueType: ValueType.DOUBLE },
+    aggregationTemporality: AggregationTemporality.CUMULATIVE,
+  };
+  if (family.type === "histogram") {
+    const { bounds, counts, sum, count } = family.histogram;
+    const value = { buckets: { boundaries: [...bounds], counts: [...counts] }, sum, count };
+    return {
+      ...common,
+      dataPointType: DataPointType.HISTOGRAM,
+      dataPoints: [{ startTime, endTime, attributes: {}, value }],
+    };
+  }
+  const dataPoints = family.samples.map(({ labels, value }) => ({ startTime, endTime, attributes: labels, value }));
+  return family.type === "counter"
+    ? { ...common, dataPointType: DataPointType.SUM, isMonotonic: true, dataPoints }
+    : { ...common, dataPointType: DataPointType.GAUGE, dataPoints };
+}

@@ -1,0 +1,15 @@
+/** Who exports: `service.name` mosaic unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise. */
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  type Resource,
+  resourceFromAttributes,
+} from "@opentelemetry/resources";
+import { VERSION } from "../version.ts";
+
+export function resourceOfDaemon(): Resource {
+  return defaultResource()
+    .merge(resourceFromAttributes({ "service.name": "mosaic", "service.version": VERSION }))
+    .merge(detectResources({ detectors: [envDetector] }));
+}

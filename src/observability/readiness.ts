@@ -1,0 +1,33 @@
+/** Whether this daemon can take work now, and if not, why: one answer for `/readyz` and the gRPC health service. */
+import type { Core } from "../core/core.ts";
+
+export interface Readiness {
+  ready: boolean;
+  checks: Record<"accepting" | "registry" | "telemetry" | "disk", { ok: boolean; detail: string }>;
+}
+
+export interface ReadinessOptions {
+  /** False while the daemon stops. */
+  accepting: () => boolean;
+  /** Least free space on the file system of the state directory; 256 MiB. */
+  diskFloorBytes?: number;
+}
+
+const DISK_FLOOR_BYTES = 256 * 1024 * 1024;
+
+export function readinessOf(core: Core, options: ReadinessOptions): Readiness {
+  const floor = options.diskFloorBytes ?? DISK_FLOOR_BYTES;
+  const free = core.host().diskAvailableBytes;
+  const accepting = options.accepting();
+  const checks = {
+    accepting: { ok: accepting, detail: accepting ? "takes submissions" : "is stopping" },
+    registry: written(core.registry.writable()),
+    telemetry: written(core.telemetry.writable()),
+    disk: { ok: free >= floor, detail: `${free} bytes are free, the floor is ${floor}` },
+  };
+  return { ready: Object.values(checks).every((check) => check.ok), checks };
+}
+
+function written(ok: boolean): { ok: boolean; detail: string } {
+  return { ok, detail: ok ? "the last write succeeded" : "the last write failed; see the daemon's log" };
+}
