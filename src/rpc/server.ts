@@ -10,6 +10,7 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Logger } from "../log.ts";
+import { CONNECTION_DEFAULTS, type ConnectionLimits, limitConnections } from "./connections.ts";
 import { rawService } from "./definition.ts";
 import { refuseEarly } from "./early_refusal.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
@@ -33,6 +34,7 @@ export interface RpcOptions {
   gate?: Partial<GateLimits>;
   /** Most streams open at one time; more are refused with `resource_exhausted`. */
   maxStreams?: number;
+  connections?: Partial<ConnectionLimits>;
   /** TLS for `listen`; without it connections are plain. */
   tls?: TlsFiles;
   /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
@@ -102,6 +104,8 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     server.forceShutdown();
     throw error;
   }
+
+  limitConnections(server, { ...CONNECTION_DEFAULTS, ...options.connections });
 
   let stopped: Promise<void> | undefined;
   return {

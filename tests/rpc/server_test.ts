@@ -3,6 +3,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Client, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
+import { connect as connectTcp } from "node:net";
 import { connect, MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
@@ -14,6 +15,8 @@ import {
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isLoopback, parseListen } from "../../src/rpc/listen.ts";
 import { startRpc } from "../../src/rpc/server.ts";
+import { certificates } from "../auth/certificates.ts";
+import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, FakeCore, withServer } from "./fixture.ts";
 
@@ -158,6 +161,63 @@ Deno.test("reflection: lists services and gives files with all they import, unde
     await new Promise((resolve) => old.once("end", resolve).resume());
     raw.close();
   });
+});
+
+/** A TCP connection that says nothing. */
+function silent(address: string) {
+  const [host, port] = address.split(":");
+  const socket = connectTcp(Number(port), host);
+  const opened = new Promise<void>((resolve) => socket.once("connect", () => resolve()));
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  socket.on("error", () => {});
+  // Else the end of what the server sends is not seen.
+  socket.resume();
+  return { socket, opened, closed };
+}
+
+Deno.test("limits: a connection on which nobody calls is closed, over TLS too", async () => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const { ca, server: tls } = certificates(directory);
+    for (const options of [{}, { tls }]) {
+      await withServer(async ({ server }) => {
+        const client = new MosaicClient(
+          server.address,
+          "tls" in options ? { tls: { ca }, serverName: "localhost" } : {},
+        );
+        try {
+          const leave = new AbortController();
+          // On a slow machine its own first call may come too late, too.
+          const watching = await until(async () => {
+            const stream = client.stream(Health.method.watch, {}, leave.signal);
+            return await stream.next().then(() => stream, () => undefined);
+          }, { what: "a stream" });
+          // One that was called on stays.
+          let ended = false;
+          const next = watching.next().finally(() => ended = true);
+          await silent(server.address).closed;
+          assert.equal(ended, false);
+          leave.abort();
+          await next;
+        } finally {
+          client.close();
+        }
+      }, { ...options, connections: { firstCallMs: 300 } });
+    }
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("limits: connections beyond the bound are closed, and there is room again when some go", async () => {
+  await withServer(async ({ server, client }) => {
+    const held = [silent(server.address), silent(server.address)];
+    await Promise.all(held.map(({ opened }) => opened));
+    const third = silent(server.address);
+    await third.closed;
+    for (const { socket } of held) socket.destroy();
+    await until(() => client.unary(TrainerService.method.getHealth, {}).catch(() => undefined), { what: "an answer" });
+  }, { connections: { connections: 2 } });
 });
 
 Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", async () => {
