@@ -143,6 +143,7 @@ export class Engine implements Core {
         totalSlots: this.#options.gpus.length,
         durable: this.#options.durability === "full",
         queueLength: this.#dispatcher.queueLength,
+        placeFor: (priority) => this.#dispatcher.placeFor(priority),
         maxQueue: this.#options.maxQueue,
       });
       result = fresh ? "accepted" : "running_already";

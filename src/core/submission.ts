@@ -22,6 +22,8 @@ export interface SubmissionContext {
   durable: boolean;
   /** Runs that wait, and how many may. */
   queueLength: number;
+  /** The place that a new run of this priority gets in the queue. */
+  placeFor: (priority: number) => number;
   maxQueue: number;
 }
 
@@ -65,7 +67,8 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   try {
     const { durable } = context;
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
-    return { row: registry.insert({ ...run, digest: read.digest, configJson: stored }), fresh: true };
+    const row = registry.insert({ ...run, digest: read.digest, configJson: stored }, context.placeFor(run.priority));
+    return { row, fresh: true };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
     throw explainTrouble(error, `write the run's config below ${layout.configs}`);

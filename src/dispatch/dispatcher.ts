@@ -93,6 +93,13 @@ export class Dispatcher {
     return this.#waiting.size;
   }
 
+  /** The place that a new run of this priority gets; those that wait for their back-off to end count as before it. */
+  placeFor(priority: number): number {
+    let before = 0;
+    for (const run of this.#waiting.values()) if (run.priority >= priority) before++;
+    return before + 1;
+  }
+
   /** Place and reason of a run that waits; undefined when it does not. */
   placeOf(runId: string): QueueEntry | undefined {
     return this.#queue.get(runId);

@@ -61,8 +61,13 @@ export class Registry {
     this.#eventHead = this.#lastSeq("events");
   }
 
-  /** INIT with its first transition and a "queued" event, in one transaction. @throws `already_exists`. */
-  insert(run: NewRun): RunRow {
+  /**
+   * INIT with its first transition and a "queued" event, in one transaction.
+   *
+   * @param position in the queue, 1 is next; null where nobody knows
+   * @throws `already_exists`
+   */
+  insert(run: NewRun, position: number | null = null): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
@@ -85,7 +90,7 @@ export class Registry {
         attempt: 1,
         at: now,
       });
-      this.#addEvent(row, "queued", { digest: run.digest, priority: run.priority }, now);
+      this.#addEvent(row, "queued", { digest: run.digest, priority: run.priority, position }, now);
       return row;
     });
   }
