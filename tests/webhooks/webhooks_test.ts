@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createLogger } from "../../src/log.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { newSecret } from "../../src/webhooks/signature.ts";
 import { Webhooks } from "../../src/webhooks/webhooks.ts";
@@ -116,6 +117,41 @@ Deno.test("webhooks: a run's own URL gets that run's events; a refused event hol
       .filter((e) => e.kind !== "state").map((e) => e.seq);
     assert.deepEqual(seqs(server.got), expected);
     assert.match(warnings[0]!, /HTTP 410/);
+  } finally {
+    await webhooks.close();
+    registry.close();
+    await server.stop();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets the events of a later attempt", async () => {
+  const directory = Deno.makeTempDirSync();
+  // Everything happened an hour ago, so that a run is over for good as soon as it has ended.
+  const registry = Registry.open(`${directory}/registry.db`, { now: () => Date.now() - 3_600_000 });
+  const server = receiver(() => 200);
+  const stateFile = `${directory}/webhooks.json`;
+  const webhooks = new Webhooks({
+    registry,
+    log: createLogger({ level: "error" }),
+    stateFile,
+    secret: newSecret(),
+    targetOfRun: () => ({ url: server.url("/own"), events: ["queued", "completed", "failed"] }),
+    firstRetryMs: 1,
+  });
+  const types = () => server.got.map((d) => JSON.parse(d.body).type);
+  try {
+    const run = "01HZZZZZZZZZZZZZZZZZZZZZZ1";
+    newRun(registry, run);
+    registry.apply(run, { type: "spawned" });
+    registry.apply(run, { type: "exited_ok" }, {}, () => ({ kind: "completed", data: {} }));
+    await until(() => types().length === 2, { what: "the end to arrive", state: types });
+    await until(() => !(readTextIfThere(stateFile) ?? run).includes(run), { what: "the run to be let go of" });
+    registry.apply(run, { type: "retry", reason: "by hand" });
+    registry.apply(run, { type: "spawned" });
+    registry.apply(run, { type: "failed", reason: "exit_code_3" }, {}, () => ({ kind: "failed", data: {} }));
+    await until(() => types().length === 3, { what: "the second end to arrive", state: types });
+    assert.deepEqual(types(), ["run.queued", "run.completed", "run.failed"]);
   } finally {
     await webhooks.close();
     registry.close();
