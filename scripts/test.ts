@@ -9,6 +9,8 @@
  * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by it, killed
  * and named.
  *
+ * A test that needs what only the host can grant (mounting, tracing) says "NOT ALLOWED HERE: …" where it does not.
+ *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
  * MOSAIC_TEST_JOBS=N sets how many files run at once.
  */
@@ -103,7 +105,9 @@ function report(result: Result, mark: string): void {
       `${result.failed ? `, ${result.failed} failed` : ""}${result.skipped ? `, ${result.skipped} skipped` : ""}` +
       `  (${result.seconds.toFixed(1)} s)`,
   );
-  for (const line of result.output.match(/^(SKIPPED: .*|left running .*\n(?: {2}.*\n)*)/gm) ?? []) {
+  for (
+    const line of result.output.match(/^((?:SKIPPED|NOT ALLOWED HERE): .*|left running .*\n(?: {2}.*\n)*)/gm) ?? []
+  ) {
     console.log(line.trimEnd().replace(/^/gm, "    "));
   }
 }

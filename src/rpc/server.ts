@@ -1,6 +1,6 @@
 /** The daemon's gRPC server: the original's contract, mosaic's own, health and reflection, on one address. */
 import type { DescService } from "@bufbuild/protobuf";
-import { Server } from "@grpc/grpc-js";
+import { Server, type ServerCredentials } from "@grpc/grpc-js";
 import type { Gatekeeper } from "../auth/gatekeeper.ts";
 import { checkListener, serverCredentials, type TlsFiles } from "../auth/listeners.ts";
 import type { Core } from "../core/core.ts";
@@ -16,6 +16,7 @@ import { refuseEarly } from "./early_refusal.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
 import { healthHandlers } from "./health_service.ts";
 import { ingestHandlers } from "./ingest_service.ts";
+import { watchListener } from "./listener_watch.ts";
 import { bind, isLoopback, type ListenAddress, parseListen } from "./listen.ts";
 import { mosaicHandlers } from "./mosaic_service.ts";
 import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
@@ -95,12 +96,24 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   server.addService(rawService(ServerReflection), reflection);
   server.addService(asAlpha(rawService(ServerReflection)), reflection);
 
+  const watches: (() => void)[] = [];
+  const listenOn = async (at: ListenAddress, security: ServerCredentials): Promise<string> => {
+    const bound = await bind(server, at, security);
+    const actual = parseListen(bound);
+    if (actual.type === "tcp") {
+      const relisten = async () => {
+        server.unbind(bound);
+        await bind(server, actual, security);
+      };
+      watches.push(watchListener(actual.port, relisten, options.log));
+    }
+    return bound;
+  };
   try {
-    address = await bind(server, listen, credentials);
-    localAddress = tls === undefined
-      ? address
-      : await bind(server, localListener(options), serverCredentials(undefined));
+    address = await listenOn(listen, credentials);
+    localAddress = tls === undefined ? address : await listenOn(localListener(options), serverCredentials(undefined));
   } catch (error) {
+    watches.forEach((end) => end());
     server.forceShutdown();
     throw error;
   }
@@ -114,6 +127,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {
         stopping.abort();
+        watches.forEach((end) => end());
         const done = new AbortController();
         const orderly = new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
         await Promise.race([orderly, pause(graceMs, done.signal)]);

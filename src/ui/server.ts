@@ -21,6 +21,7 @@ export interface PageServer {
 }
 
 const STOP_GRACE_MS = 2000;
+const AGAIN_MS = 1000;
 
 /** @throws MosaicError `invalid_argument` when it is not HOST:PORT. */
 export function parseAddress(text: string): { hostname: string; port: number } {
@@ -47,9 +48,8 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
     ...(login === undefined ? {} : { authenticate: login.authenticate }),
   });
   const abort = new AbortController();
-  let server: Deno.HttpServer<Deno.NetAddr>;
-  try {
-    server = Deno.serve(
+  const listen = (port: number): Deno.HttpServer<Deno.NetAddr> =>
+    Deno.serve(
       {
         hostname,
         port,
@@ -63,17 +63,42 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
       },
       async (request: Request) => await login?.handle(request) ?? app.fetch(request),
     );
+  let server: Deno.HttpServer<Deno.NetAddr>;
+  try {
+    server = listen(port);
   } catch (error) {
     app.stop();
     return Promise.reject(cannotListen(options.http, error));
   }
+  const bound = server.addr.port;
+  let stopping = false;
+  /** Serving ends by itself when no file descriptor is left for a connection; it is begun again when there is one. */
+  const serveOn = async () => {
+    while (!stopping) {
+      const why = await server.finished.then(() => "", messageOf);
+      if (stopping) return;
+      options.log.error({ error: why }, "the page serves no longer; it begins again as soon as it can");
+      for (let back = false; !back && !stopping;) {
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        try {
+          if (!stopping) server = listen(bound);
+          back = true;
+        } catch {
+          // Still no descriptor, or the port is taken meanwhile.
+        }
+      }
+      if (!stopping) options.log.warn("the page serves again");
+    }
+  };
+  serveOn();
   const host = hostname.includes(":") ? `[${hostname}]` : hostname;
   return Promise.resolve({
-    address: `${host}:${server.addr.port}`,
+    address: `${host}:${bound}`,
     async stop() {
+      stopping = true;
       app.stop();
       const timer = setTimeout(() => abort.abort(), STOP_GRACE_MS);
-      await Promise.race([server.shutdown(), server.finished]);
+      await Promise.race([server.shutdown(), server.finished.catch(() => {})]);
       clearTimeout(timer);
     },
   });

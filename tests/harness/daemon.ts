@@ -10,6 +10,9 @@ import { until } from "./wait.ts";
 
 export const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
+/** argv of mosaic as tests run it. */
+export const PROGRAM = [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
+
 export interface TestDaemonOptions {
   /** Further options of `mosaic daemon`. */
   args?: string[];
@@ -158,8 +161,7 @@ export class TestDaemon implements AsyncDisposable {
   }
 
   #program(): string[] {
-    return this.#options.program ??
-      [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
+    return this.#options.program ?? PROGRAM;
   }
 
   /** Undefined once daemon.json of this very process is there; the exit code if it ends before. */

@@ -1,0 +1,119 @@
+/** Disks that are full: of the registry, of the telemetry store, of the journals. No daemon is restarted in here. */
+import assert from "node:assert/strict";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { submitBy } from "./cli.ts";
+import { diskTest } from "./small_disk.ts";
+import { events, SteppedWorker } from "./workers.ts";
+
+diskTest(
+  "registry's disk full: a submission is refused with the reason and its own exit code; with room it is taken",
+  async (stage) => {
+    const disk = stage.disk(stage.layout.trainer, "8m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
+    const worker = new SteppedWorker(stage.stateDir, [50]);
+    const configs = () => [...Deno.readDirSync(stage.layout.configs)].map(({ name }) => name);
+    disk.fill();
+    const refused = await submitBy(daemon, worker.config());
+    assert.equal(refused.code, 3, refused.err);
+    assert.match(refused.err, /cannot write .*disk is full[^]*Free space/);
+    assert.equal(refused.out, "");
+    assert.deepEqual(configs(), [], "nothing is left of what was refused");
+    disk.free();
+    const taken = await submitBy(daemon, worker.config());
+    assert.equal(taken.code, 0, taken.err);
+    await worker.assertWhole(daemon, taken.out.trim());
+  },
+);
+
+diskTest("registry's disk full while a run ends: its end waits and is entered once there is room", async (stage) => {
+  // Only the registry is on it.
+  const disk = stage.disk(stage.layout.trainer, "8m");
+  stage.disk(stage.layout.baseDir("custom_scripts"), "8m");
+  await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
+  const worker = new SteppedWorker(stage.stateDir, [50, 50]);
+  const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
+  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  disk.fill();
+  // What the write-ahead log has room for already is used up by changes of the run's limit.
+  await until(async () => {
+    const changed = daemon.client.unary(Mosaic.method.throttleRun, { run, maxRateHz: 1e9 });
+    return await changed.then(() => false, (error) => /disk is full/.test(error.message));
+  }, { what: "the registry to be full" });
+  worker.open();
+  await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
+  assert.equal((await getRun(daemon, run)).state, "EXECUTING");
+  disk.free();
+  await worker.assertWhole(daemon, run);
+  const { gpus } = await daemon.client.unary(Mosaic.method.getHost, {});
+  assert.equal(gpus[0]!.runId, "", "its GPU is free again");
+});
+
+Deno.test({
+  name:
+    "telemetry's disk full: the worker goes on, what it prints waits in its journal, and is stored once there is room",
+  ignore,
+  async fn() {
+    using stage = new Stage();
+    const disk = stage.disk(`${stage.stateDir}/telemetry`, "24m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
+    const worker = new SteppedWorker(stage.stateDir, [100, 3000], 700);
+    const run = await submit(daemon, worker.config());
+    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 100, { what: "the first part" });
+    disk.fill();
+    worker.open();
+    const exit = `${stage.layout.runDir("custom_scripts", run)}/exit.json`;
+    await until(() => Deno.statSync(exit).isFile, { what: "the worker to have ended" }).catch(() => {});
+    await until(() => /cannot be stored.*disk is full|disk is full/.test(daemon.output()), {
+      what: "the daemon to say why",
+    });
+    const waiting = await getRun(daemon, run);
+    assert.equal(waiting.state, "EXECUTING");
+    assert(Number(waiting.telemetry?.steps) < worker.total);
+    disk.free();
+    await worker.assertWhole(daemon, run);
+  },
+});
+
+diskTest(
+  "journals' disk nearly full: workers are held, new runs wait with the reason, and all go on once there is room",
+  async (stage) => {
+    const disk = stage.disk(stage.layout.baseDir("custom_scripts"), "16m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
+    const first = new SteppedWorker(stage.stateDir, [50, 2000]);
+    const run = await submit(daemon, first.config());
+    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+    disk.fill(100_000);
+    await untilState(daemon, run, "PAUSED");
+    assert.deepEqual((await events(daemon, run)).findLast(({ kind }) => kind === "paused")?.data, { reason: "disk" });
+    first.open();
+
+    const second = new SteppedWorker(stage.stateDir, [50]);
+    const waiting = await submit(daemon, second.config());
+    const why = await until(async () => (await getRun(daemon, waiting)).waitingFor, { what: "the second run to wait" });
+    assert.match(why, /room on the disk of .*custom_scripts \([\d.]+ MiB free, [\d.]+ MiB needed\)/);
+    disk.free();
+    await first.assertWhole(daemon, run);
+    await second.assertWhole(daemon, waiting);
+    assert.equal((await getRun(daemon, waiting)).attempt, 1, "to wait is no failed attempt");
+  },
+);
+
+diskTest(
+  "journals' disk full to the last byte: a run that is to start waits, and starts once there is room",
+  async (stage) => {
+    const disk = stage.disk(stage.layout.baseDir("custom_scripts"), "4m");
+    disk.fill();
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
+    const worker = new SteppedWorker(stage.stateDir, [50]);
+    const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
+    const why = await until(async () => (await getRun(daemon, run)).waitingFor, { what: "the run to wait" });
+    assert.match(why, /room on the disk/);
+    assert.equal((await getRun(daemon, run)).state, "INIT");
+    disk.free();
+    await worker.assertWhole(daemon, run);
+  },
+);
