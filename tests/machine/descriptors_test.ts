@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { connect } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
 import { isAlive, processRef } from "../../src/process/identity.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
@@ -22,32 +23,35 @@ const LOW = 8;
 const ENOUGH = 1024;
 
 Deno.test("daemon without descriptors: it lives, says so, and answers on both ports when there are some again", async () => {
-  await using daemon = await TestDaemon.start({ gpus: "1" });
+  await using daemon = await TestDaemon.start();
   const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
   const run = await submit(daemon, worker.config());
   await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
   const process = processRef(daemon.pid)!;
+  const connections: Deno.Conn[] = [];
   limitDescriptors(daemon.pid, LOW);
   try {
-    // Two connections that nobody can accept, and a run that nobody can start.
-    for (const address of [daemon.address, daemon.http]) {
-      const [hostname, port] = address.split(":");
-      const connection = await Deno.connect({ hostname: hostname!, port: Number(port) });
-      await until(() => /accepted no longer|serves no longer/.test(daemon.output()), { what: "a listener to fail" });
-      connection.close();
-    }
-    const waiting = new SteppedWorker(daemon.stateDir, [20]);
-    const second = await submit(daemon, waiting.config({ gpus: { requested: 1, mandatory: true } }));
-    await until(async () => (await getRun(daemon, second)).waitingFor.includes("os error 24"), {
-      what: "the second run to wait for a descriptor",
-      state: async () => (await getRun(daemon, second)).waitingFor,
+    await until(() => /no file descriptor is left/.test(daemon.output()), { what: "the daemon to say so" });
+    await assert.rejects(submit(daemon, new SteppedWorker(daemon.stateDir, [20]).config()), {
+      code: "unavailable",
+      message: /no file descriptor is left/,
     });
-    limitDescriptors(daemon.pid, ENOUGH);
+    // Connections that nobody can accept.
+    for (const address of [daemon.address, daemon.address, daemon.http]) {
+      const [hostname, port] = address.split(":");
+      connections.push(await Deno.connect({ hostname: hostname!, port: Number(port) }));
+    }
+    await until(() => /serves no longer/.test(daemon.output()), { what: "the page's listener to fail" });
+    // A worker that ends meanwhile, and whose exit nobody can take.
     worker.open();
+    const exit = `${daemon.layout.runDir("custom_scripts", run)}/exit.json`;
+    await until(() => readTextIfThere(exit), { what: "the worker to end" });
+    limitDescriptors(daemon.pid, ENOUGH);
     await worker.assertWhole(daemon, run);
-    await waiting.assertWhole(daemon, second);
+    await until(() => /listening again/.test(daemon.output()), { what: "the port to be listened on again" });
   } finally {
     limitDescriptors(daemon.pid, ENOUGH);
+    connections.forEach((connection) => connection.close());
   }
   assert(isAlive(process), daemon.output());
   await until(async () => {

@@ -52,12 +52,9 @@ diskTest("registry's disk full while a run ends: its end waits and is entered on
   assert.equal(gpus[0]!.runId, "", "its GPU is free again");
 });
 
-Deno.test({
-  name:
-    "telemetry's disk full: the worker goes on, what it prints waits in its journal, and is stored once there is room",
-  ignore,
-  async fn() {
-    using stage = new Stage();
+diskTest(
+  "telemetry's disk full: the worker goes on, what it prints waits in its journal, and is stored once there is room",
+  async (stage) => {
     const disk = stage.disk(`${stage.stateDir}/telemetry`, "24m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     const worker = new SteppedWorker(stage.stateDir, [100, 3000], 700);
@@ -76,7 +73,7 @@ Deno.test({
     disk.free();
     await worker.assertWhole(daemon, run);
   },
-});
+);
 
 diskTest(
   "journals' disk nearly full: workers are held, new runs wait with the reason, and all go on once there is room",
