@@ -50,6 +50,20 @@ export function identityOf(pid: number): string | undefined {
   return stat === undefined || stat.state === "Z" || stat.state === "X" ? undefined : `${boot()}/${stat.startTicks}`;
 }
 
+/** When this system's first process started; in a container that is the container's own. NaN where it is not to be seen. */
+let firstTicks: number | undefined;
+
+/**
+ * Whether the process may belong to this run of the system at all. After a reboot, or in a container that was started
+ * again, its pid (and its group's number, leader or not) is somebody else's.
+ */
+export function isOfThisSystem(process: ProcessRef): boolean {
+  const [bootId, ticks] = process.identity.split("/");
+  if (bootId !== boot()) return false;
+  firstTicks ??= Number(statOf(1)?.startTicks ?? NaN);
+  return !(Number(ticks) < firstTicks);
+}
+
 /** Whether exactly this process still lives. */
 export function isAlive(process: ProcessRef): boolean {
   return identityOf(process.pid) === process.identity;

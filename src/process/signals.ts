@@ -1,7 +1,7 @@
 /** The one way in which mosaic signals a process or a group. */
 import { kill } from "node:process";
 import type { ProcessRef } from "../registry/types.ts";
-import { groupMembers, isAlive } from "./identity.ts";
+import { groupMembers, isAlive, isOfThisSystem } from "./identity.ts";
 import { askShell } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
@@ -23,14 +23,14 @@ export function signalProcess(process: ProcessRef, signal: Signal): boolean {
  * as long as the group exists), so only a *different* living process under that pid stops the signal.
  */
 export function signalGroup(leader: ProcessRef, signal: Signal): boolean {
-  if (!groupIsOurs(leader)) return false;
-  return send(-checked(leader.pid), signal);
+  const group = -checked(leader.pid);
+  return groupIsOurs(leader) && send(group, signal);
 }
 
 /** Whether any member of the leader's group still lives; zombies do not count. */
 export function groupAlive(leader: ProcessRef): boolean {
   if (isAlive(leader)) return true;
-  if (!groupExists(leader.pid)) return false;
+  if (!isOfThisSystem(leader) || !groupExists(leader.pid)) return false;
   const members = groupMembers(leader.pid);
   return members.length > 0 && !members.includes(leader.pid);
 }
@@ -46,6 +46,7 @@ function groupExists(groupId: number): boolean {
 
 function groupIsOurs(leader: ProcessRef): boolean {
   if (isAlive(leader)) return true;
+  if (!isOfThisSystem(leader)) return false;
   // The leader is gone. A living process with its pid is another one that got the number after the group had ended.
   return !groupMembers(leader.pid).includes(leader.pid);
 }

@@ -61,6 +61,19 @@ Deno.test("signals: a process that got the pid later is left alone", async () =>
   await child.status;
 });
 
+Deno.test("signals: a group without a leader that has the number of one from before a reboot is left alone", async () => {
+  const { child, ref, said } = await leader("sleep 600 >/dev/null & echo $!; wait");
+  signalProcess(ref, "SIGKILL");
+  await child.status;
+  const [boot] = ref.identity.split("/");
+  for (const identity of ["another-boot/1", `${boot}/-1`]) {
+    assert.equal(groupAlive({ pid: ref.pid, identity }), false, identity);
+    assert.equal(signalGroup({ pid: ref.pid, identity }, "SIGKILL"), false, identity);
+  }
+  assert.ok(identityOf(Number(said)) !== undefined);
+  signalGroup(ref, "SIGKILL");
+});
+
 Deno.test("signals: pid 0 and 1 are refused, whatever the identity says", () => {
   for (const pid of [0, 1, -1]) {
     assert.throws(() => signalGroup({ pid, identity: "x" }, "SIGTERM"), /refusing to signal/);
