@@ -62,6 +62,7 @@ export class Engine implements Core {
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #artifacts: Artifacts;
+  readonly #deleting = new Set<string>();
   #addresses = { listen: "", http: "" };
 
   constructor(options: EngineOptions) {
@@ -124,6 +125,9 @@ export class Engine implements Core {
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
     await this.#artifacts.finish(row);
     if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
+    // It may have been given another attempt meanwhile, which needs them.
+    const now = this.registry.get(row.runId);
+    if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
     } catch (error) {
@@ -243,20 +247,25 @@ export class Engine implements Core {
   cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {
     const row = this.registry.require(runId);
     if (isEnded(row.state)) return row;
+    if (row.state === "INIT") {
+      this.log.info({ run_id: runId, reason: options.reason ?? "user_cancel" }, "run is cancelled");
+      return this.#cancelWaiting(row, { cancelRequestedAt: Date.now(), cancelReason: options.reason ?? "user_cancel" });
+    }
     // Durable before the first signal, so that a daemon that dies now leaves a cancellation behind and not a lost worker.
     const requested = row.cancelRequestedAt !== null ? row : this.registry.update(runId, {
       cancelRequestedAt: Date.now(),
       cancelReason: options.reason ?? "user_cancel",
     });
     this.log.info({ run_id: runId, reason: requested.cancelReason }, "run is cancelled");
-    if (requested.state === "INIT") return this.#cancelWaiting(requested);
     this.#supervised(requested).stop((options.graceSeconds ?? this.#options.graceSeconds) * 1000);
     return this.registry.require(runId);
   }
 
-  #cancelWaiting(row: RunRow): RunRow {
-    const reason = row.cancelReason ?? "user_cancel";
-    const ended = this.registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({
+  #cancelWaiting(row: RunRow, request: Pick<RunRow, "cancelRequestedAt" | "cancelReason"> = row): RunRow {
+    const { cancelRequestedAt, cancelReason } = request;
+    const reason = cancelReason ?? "user_cancel";
+    const patch = { cancelRequestedAt, cancelReason };
+    const ended = this.registry.apply(row.runId, { type: "cancelled", reason }, patch, () => ({
       kind: "cancelled",
       data: { reason },
     }));
@@ -338,16 +347,30 @@ export class Engine implements Core {
         hint: `Cancel it first: mosaic cancel ${runId}`,
       });
     }
+    this.#refuseDeleted(runId);
+    this.#deleting.add(runId);
     const before = this.telemetry.fileBytes();
-    const files = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
-    await this.telemetry.delete(runId);
-    // Last: while the row is there, a deletion that was cut off can be repeated.
-    this.registry.delete(runId);
+    let files: number;
+    try {
+      files = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
+      await this.telemetry.delete(runId);
+      // Last: while the row is there, a deletion that was cut off can be repeated.
+      this.registry.delete(runId);
+    } finally {
+      this.#deleting.delete(runId);
+    }
     this.log.info({ run_id: runId, name: row.name }, "run deleted");
     return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
   }
 
+  /** While its files and telemetry go, a run cannot begin anew. */
+  #refuseDeleted(runId: string): void {
+    if (!this.#deleting.has(runId)) return;
+    throw new MosaicError("failed_precondition", `run ${runId} is being deleted`);
+  }
+
   #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {
+    this.#refuseDeleted(row.runId);
     const waiting = this.registry.apply(row.runId, { type: "retry", reason }, {
       resumeFrom,
       notBefore: null,

@@ -114,7 +114,8 @@ export class Starter {
 
   #stillWaits(row: RunRow): boolean {
     const now = this.#options.registry.get(row.runId);
-    return now?.state === "INIT" && now.attempt === row.attempt && now.cancelRequestedAt === null;
+    const same = now?.attempt === row.attempt && now.resumeFrom === row.resumeFrom;
+    return same && now.state === "INIT" && now.cancelRequestedAt === null;
   }
 
   /** From here on without a pause: nobody can cancel the run in between. */
@@ -139,7 +140,13 @@ export class Starter {
     } catch (error) {
       log.error({ run_id: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
       const notBefore = Date.now() + SHORTAGE_WAIT_MS;
-      registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
+      try {
+        registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
+      } catch (again) {
+        // Not even that: the supervisor finds nothing started and begins the attempt anew.
+        log.error({ run_id: row.runId, error: messageOf(again) }, "nor can that be entered for now");
+        supervisor.started(spawned, plan, undefined, stepsBefore);
+      }
       return;
     }
     supervisor.started(spawned, plan, process, stepsBefore);

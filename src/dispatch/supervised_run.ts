@@ -60,8 +60,8 @@ export class SupervisedRun {
   /** Steps of this attempt. */
   #steps: number;
   #stop: GroupStop | undefined;
-  /** The exit was taken; only the rest of the group is waited for. */
-  #verdict: Verdict | undefined;
+  /** The exit was taken (without a report: nothing is known of it); only the rest of the group is waited for. */
+  #exit: { report: ExitReport | undefined; runFailed: string | undefined } | undefined;
   #ended: Ended | undefined;
   #sampledAt = -SAMPLE_INTERVAL_MS;
 
@@ -102,7 +102,7 @@ export class SupervisedRun {
     return this.#session !== undefined;
   }
   get stopping(): boolean {
-    return this.#stop !== undefined || this.#verdict !== undefined;
+    return this.#stop !== undefined || this.#exit !== undefined;
   }
   get registering(): boolean {
     return this.#state === "HANDSHAKE";
@@ -129,9 +129,11 @@ export class SupervisedRun {
   open(hello: ProxyHello, link: ProxyLink): Session {
     const { registry, log } = this.#supervision;
     const row = this.row();
-    if (isEnded(row.state) || row.attempt !== hello.attempt || this.#verdict !== undefined) {
+    if (isEnded(row.state) || row.attempt !== hello.attempt || this.#exit !== undefined) {
       throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${this.runId} is over`);
     }
+    // Who asks is alive, even if a full disk keeps its session from being entered.
+    this.clock.signOfLife(performance.now());
     const worker = hello.worker ?? this.worker() ?? null;
     registry.update(this.runId, { proxy: hello.proxy, worker });
     this.#supervision.apply(this, { type: "registered" });
@@ -141,7 +143,6 @@ export class SupervisedRun {
     this.#session = new Session(this, this.#supervision);
     this.keeper.connected(hello.proxy);
     this.#stop?.proxyConnected();
-    this.clock.signOfLife(performance.now());
     log.info(
       { run_id: this.runId, attempt: this.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
       "proxy connected",
@@ -253,7 +254,7 @@ export class SupervisedRun {
   fault(reason: string): void {
     const { registry, log, graceMs } = this.#supervision;
     const row = this.row();
-    if (row.faultRequested !== null || row.cancelRequestedAt !== null || this.#verdict !== undefined) return;
+    if (row.faultRequested !== null || row.cancelRequestedAt !== null || this.#exit !== undefined) return;
     registry.update(this.runId, { faultRequested: reason });
     log.warn({ run_id: this.runId, attempt: this.attempt, reason }, "run is stopped");
     this.stop(graceMs);
@@ -271,7 +272,7 @@ export class SupervisedRun {
   /** A proxy that is connected reports the exit, everything before it delivered. */
   takeExit(report: ExitReport): void {
     this.notes.enterWaiting();
-    this.#verdict = verdictOf(this.row(), report, this.notes.failed());
+    this.#exit = { report, runFailed: this.notes.failed() };
     if (report.signal !== "" || report.code !== 0) {
       const { code, signal, lost } = report;
       this.#supervision.log.info({ run_id: this.runId, attempt: this.attempt, code, signal, lost }, "worker has ended");
@@ -283,14 +284,24 @@ export class SupervisedRun {
   tick(now: number, mayReplace: boolean): void {
     if (this.#ended !== undefined) return;
     this.notes.enterWaiting();
-    if (this.#verdict !== undefined) return this.#finish(now);
+    if (this.#exit !== undefined) return this.#finish(now);
     const reason = this.#stop === undefined
       ? this.clock.exceeded(this.#state, this.limits, this.#steps, now)
       : undefined;
-    if (reason !== undefined) this.fault(reason);
+    if (reason !== undefined) this.#exceed(reason, now);
     if (this.#stop !== undefined) this.#advanceStop(now);
     else this.#press(now);
     if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now, mayReplace);
+  }
+
+  /** @throws `unavailable` when that cannot be entered; what kept it from being entered may have silenced the worker too. */
+  #exceed(reason: string, now: number): void {
+    try {
+      this.fault(reason);
+    } catch (error) {
+      this.clock.output(now);
+      throw error;
+    }
   }
 
   #press(now: number): void {
@@ -348,7 +359,8 @@ export class SupervisedRun {
           stderrTail: [],
           spawnError: "",
         };
-        this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, this.notes.failed()) };
+        this.#exit = { report, runFailed: this.notes.failed() };
+        return this.#finish(now);
       }
     }
   }
@@ -361,7 +373,7 @@ export class SupervisedRun {
     this.keeper.started(started.process, now, true);
   }
 
-  /** The verdict stands; it is committed when nothing of the group is left. */
+  /** Decided and committed when nothing of the group is left: until then the run can be cancelled. */
   #finish(now: number): void {
     const worker = this.worker();
     if (worker !== undefined && groupAlive(worker)) {
@@ -370,7 +382,8 @@ export class SupervisedRun {
       this.#supervision.wake();
       return;
     }
-    this.#ended = { type: "verdict", verdict: this.#verdict! };
+    const { report, runFailed } = this.#exit!;
+    this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, runFailed) };
     this.#supervision.settle(this);
   }
 }

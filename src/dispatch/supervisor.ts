@@ -339,11 +339,11 @@ export class Supervisor implements Supervision {
         run.tick(now, replacing < this.#options.maxStarting);
         if (run.keeper.replacing && !before) replacing++;
         this.settle(run);
+        if (look && run.connected) this.#options.onLook(run.row());
       } catch (error) {
         // A disk that is full, say: nothing was committed, and the next look tries again.
         this.log.error({ run_id: run.runId, error: messageOf(error) }, "run could not be looked after");
       }
-      if (look && run.connected) this.#options.onLook(run.row());
       busy ||= run.stopping || !run.connected;
     }
     if (this.#runs.size > 0) this.#schedule(busy ? TICK_MS.busy : TICK_MS.calm);

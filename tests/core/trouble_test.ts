@@ -1,0 +1,146 @@
+/** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
+import assert from "node:assert/strict";
+import { planOf } from "../../src/config/plan.ts";
+import { SupervisedRun } from "../../src/dispatch/supervised_run.ts";
+import { MosaicError } from "../../src/errors.ts";
+import { RunFiles } from "../../src/layout.ts";
+import { processRef } from "../../src/process/identity.ts";
+import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
+import type { Registry } from "../../src/registry/registry.ts";
+import { configOf } from "../harness/configs.ts";
+import { until } from "../harness/wait.ts";
+import { EngineFixture } from "./fixture.ts";
+
+const command = ["/bin/true"];
+
+/** Until it is given back, nothing can be written by the method. */
+function withoutSpace(registry: Registry, method: "apply" | "update"): Disposable {
+  Object.defineProperty(registry, method, {
+    configurable: true,
+    value: () => {
+      throw new MosaicError("unavailable", "the disk is full");
+    },
+  });
+  return { [Symbol.dispose]: () => void Reflect.deleteProperty(registry, method) };
+}
+
+Deno.test("cancel: what comes while the rest of a failed worker's group ends counts, and no attempt follows", async () => {
+  await using f = EngineFixture.start({ graceSeconds: 600 });
+  const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
+  const { runId } = f.engine.submit(configOf({ command, metadata }));
+  const stubborn = new Deno.Command("/bin/sh", {
+    args: ["-c", "trap '' TERM; echo ready; exec sleep 600"],
+    stdin: "null",
+    stdout: "piped",
+    detached: true,
+  }).spawn();
+  await stubborn.stdout.getReader().read();
+  const worker = processRef(stubborn.pid)!;
+  try {
+    const proxy = await f.connect(runId);
+    const { baseDir, workerId } = f.row(runId);
+    const files = new RunFiles(f.layout.runDir(baseDir, runId), workerId);
+    Deno.writeTextFileSync(files.workerFile(1), JSON.stringify(worker));
+    proxy.exit({ code: 1 });
+    assert.ok(groupAlive(worker));
+    assert.equal(f.row(runId).state, "READY");
+    f.engine.cancel(runId, { graceSeconds: 0 });
+    const row = await f.state(runId, "CANCELLED");
+    assert.equal(row.exitCode, 1);
+    assert.ok(!groupAlive(worker));
+  } finally {
+    signalGroup(worker, "SIGKILL");
+    await stubborn.status;
+  }
+});
+
+Deno.test("delete: a run whose files are going cannot begin anew", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(10);
+  proxy.exit();
+  const deletion = f.engine.delete(runId);
+  assert.throws(() => f.engine.retry(runId), /is being deleted/);
+  await assert.rejects(f.engine.reset(runId, ""), /is being deleted/);
+  await assert.rejects(f.engine.delete(runId), /is being deleted/);
+  await deletion;
+  assert.equal(f.registry.get(runId), undefined);
+});
+
+Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => {
+  await using f = EngineFixture.start({ maxRuns: 0 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  {
+    using _ = withoutSpace(f.registry, "apply");
+    assert.throws(() => f.engine.cancel(runId), /disk is full/);
+  }
+  assert.equal(f.row(runId).cancelRequestedAt, null);
+  assert.equal(f.engine.cancel(runId).state, "CANCELLED");
+});
+
+Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
+  await using f = EngineFixture.start({ maxRuns: 0 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", stdout: "null" }).spawn();
+  const proxy = processRef(child.pid)!;
+  try {
+    f.registry.apply(runId, { type: "spawned" });
+    f.registry.apply(runId, { type: "registered" }, { proxy });
+    const { configJson, baseDir, workerId } = f.row(runId);
+    const run = new SupervisedRun(
+      {
+        registry: f.registry,
+        telemetry: f.telemetry,
+        log: f.engine.log,
+        graceMs: 5000,
+        apply: () => {},
+        attach: () => undefined,
+        controlApplied: () => {},
+        settle: () => {},
+        noted: () => {},
+        wake: () => {},
+      },
+      f.row(runId),
+      {
+        plan: planOf(configJson),
+        files: new RunFiles(f.layout.runDir(baseDir, runId), workerId),
+        limits: { handshakeMs: 1e9, heartbeatMs: 1000, stallMs: null, maxDurationMs: null, maxSteps: null },
+        now: 0,
+        usedMs: 0,
+        stepsBefore: 0,
+        absenceMs: Infinity,
+      },
+    );
+    {
+      using _ = withoutSpace(f.registry, "update");
+      assert.throws(() => run.tick(1001, true), /disk is full/);
+    }
+    run.tick(1500, true);
+    assert.equal(f.row(runId).faultRequested, null);
+    run.tick(2002, true);
+    assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
+  } finally {
+    signalProcess(proxy, "SIGKILL");
+    await child.status;
+  }
+});
+
+Deno.test("no process can be created and the registry cannot be written: the attempt begins anew", async () => {
+  let broken: Disposable | undefined;
+  let tries = 0;
+  await using f = EngineFixture.start({
+    launcher: {
+      start(): never {
+        if (tries++ === 0) broken = withoutSpace(f.registry, "apply");
+        throw new Error("Resource temporarily unavailable (os error 11)");
+      },
+    },
+  });
+  const { runId } = f.engine.submit(configOf({ command }));
+  await until(() => broken !== undefined, { what: "the first try" });
+  assert.equal(f.row(runId).state, "HANDSHAKE");
+  broken![Symbol.dispose]();
+  await f.state(runId, "INIT");
+  f.engine.cancel(runId);
+});
