@@ -47,6 +47,8 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
   const start = async (what: string, signal: Signal, begin: () => Promise<SideServices>) => {
     if (!exportWanted(env, signal)) return;
     try {
+      const { reportExportTrouble } = await import("../observability/otlp_diagnostics.ts");
+      reportExportTrouble(log);
       started.push(await begin());
     } catch (error) {
       log.error({ error: messageOf(error) }, `no ${what}: OpenTelemetry could not be started`);

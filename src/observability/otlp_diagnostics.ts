@@ -1,0 +1,20 @@
+/** What OpenTelemetry's own parts complain of, in the daemon's log: now and then, for a collector may be away for days. */
+import { diag, DiagLogLevel } from "@opentelemetry/api";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+
+const INTERVAL_MS = 10 * 60_000;
+
+export function reportExportTrouble(log: Logger): void {
+  let toldAt = -Infinity;
+  const tell = (message: string, ...more: unknown[]) => {
+    if (performance.now() - toldAt < INTERVAL_MS) return;
+    toldAt = performance.now();
+    log.warn({ error: [message, ...more.map(messageOf)].join(" ").slice(0, 500) }, "OpenTelemetry: an export failed");
+  };
+  const silent = () => {};
+  diag.setLogger(
+    { error: tell, warn: tell, info: silent, debug: silent, verbose: silent },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+}
