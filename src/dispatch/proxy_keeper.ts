@@ -66,6 +66,13 @@ export class ProxyKeeper {
     this.#nextTry = now + SHORTAGE_MS;
   }
 
+  /** A proxy asks for a session: it is neither gone nor hung, even if it cannot be given one just now. */
+  knocked(process: ProcessRef, now: number): void {
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = ABSENCE_MS.normal;
+  }
+
   /** A proxy has connected. */
   connected(process: ProcessRef): void {
     this.#process = process;

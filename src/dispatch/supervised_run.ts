@@ -133,7 +133,9 @@ export class SupervisedRun {
       throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${this.runId} is over`);
     }
     // Who asks is alive, even if a full disk keeps its session from being entered.
-    this.clock.signOfLife(performance.now());
+    const now = performance.now();
+    this.clock.signOfLife(now);
+    this.keeper.knocked(hello.proxy, now);
     const worker = hello.worker ?? this.worker() ?? null;
     registry.update(this.runId, { proxy: hello.proxy, worker });
     this.#supervision.apply(this, { type: "registered" });

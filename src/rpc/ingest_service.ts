@@ -148,7 +148,7 @@ class Delivery {
         this.#connected.journalSize = Number(message.value.journalSize);
         return this.#session.heartbeat(this.#connected.journalSize);
       case "control":
-        return this.#session.controlApplied(message.value);
+        return await this.#stored(0, () => this.#session.controlApplied(message.value));
       case "exit":
         await this.#stored(0, () => this.#session.exit(exitOf(message.value)));
         await this.#out.send({ message: { case: "exitAck", value: {} } });

@@ -40,6 +40,19 @@ Deno.test("proxy keeper: one that stays away is killed and replaced, and it coun
     assert.equal(keeper.replacing, false);
   }));
 
+Deno.test("proxy keeper: one that keeps asking is left alone, though a full disk keeps it from being connected", () =>
+  withProxy((files, child) => {
+    const process = processRef(child.pid)!;
+    const keeper = new ProxyKeeper(files, 1, process, 0, 5000);
+    for (let now = 4000; now < 100_000; now += 4000) {
+      keeper.knocked(process, now);
+      assert.deepEqual(keeper.step(now + 3999, true, true), { do: "nothing" });
+      assert.equal(keeper.replacing, false);
+    }
+    assert.ok(isAlive(process));
+    return Promise.resolve();
+  }));
+
 Deno.test("proxy keeper: replacements that die wait longer each time, and are given up in the end", () =>
   withProxy(async (files, child) => {
     const gone = processRef(child.pid)!;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MosaicClient } from "../../src/client/client.ts";
+import { MosaicError } from "../../src/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "../../src/rpc/ingest_protocol.ts";
 import { Turns } from "../../src/rpc/turns.ts";
@@ -170,6 +171,25 @@ Deno.test("Deliver: while the disk is full the batch is kept and the run counts 
     core.telemetry.full = false;
     assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 10n });
     assert.equal(session.batches.length, 1);
+    proxy.call.cancel();
+  });
+});
+
+Deno.test("Deliver: what is in force at the worker waits for the registry, too, and the proxy stays connected", async () => {
+  await withServer(async ({ client, core }) => {
+    const proxy = proxyOf(client, executing(core));
+    await proxy.next();
+    const session = core.sessions[0]!;
+    const apply = session.controlApplied.bind(session);
+    session.controlApplied = () => {
+      throw new MosaicError("unavailable", "the disk is full");
+    };
+    proxy.send({ case: "control", value: { paused: true, maxRateHz: 0, selfPaused: "disk" } });
+    await until(() => session.heartbeats > 0, { what: "the control to be tried again" });
+    session.controlApplied = apply;
+    proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
+    assert.equal((await proxy.next())?.case, "ack");
+    assert.deepEqual(session.applied, { paused: true, maxRateHz: 0, selfPaused: "disk" });
     proxy.call.cancel();
   });
 });
