@@ -109,9 +109,14 @@ export class Engine implements Core {
     this.#artifacts.recover();
     const { layout } = this.#options;
     reapStrays(layout, (runId) => this.#supervisor.get(runId)?.attempt, this.log);
-    for (const row of this.registry.list({ states: ["FAULTED"] }, { limit: 1000 }).runs) {
-      if (row.attempt < row.maxAttempts || row.faultRequested === "reset") this.#supervisor.restartIfDue(row);
-    }
+    let token: string | undefined;
+    do {
+      const page = this.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
+      for (const row of page.runs) {
+        if (row.attempt < row.maxAttempts || row.faultRequested === "reset") this.#supervisor.restartIfDue(row);
+      }
+      token = page.nextToken;
+    } while (token !== undefined);
   }
 
   /** Starts nothing more; runs and their proxies live on. */

@@ -73,6 +73,25 @@ Deno.test("crash between a failure and its next attempt: the attempt follows", a
   await next.connect(runId, 2);
 });
 
+Deno.test("crash between a failure and its next attempt: the attempt follows however many runs have failed since", async () => {
+  await using f = idle();
+  const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
+  const { runId } = f.engine.submit(configOf({ command, metadata }));
+  f.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
+  const { name, digest, priority, tags, baseDir, configJson, gpusRequested, gpusMandatory, workerId, agentId } = f.row(
+    runId,
+  );
+  const alike = { name, digest, priority, tags, baseDir, configJson, gpusRequested, gpusMandatory, workerId, agentId };
+  for (let i = 0; i < 1001; i++) {
+    const later = `Z${String(i).padStart(25, "0")}`;
+    f.registry.insert({ ...alike, runId: later, maxAttempts: 1 });
+    f.registry.apply(later, { type: "failed", reason: "exit_code_1" });
+  }
+  await f.engine.close();
+  await using next = f.successor(2);
+  await next.connect(runId, 2);
+});
+
 Deno.test("crash between a request and its end: a waiting run that was cancelled is not started", async () => {
   await using f = idle();
   const { runId } = f.engine.submit(configOf({ command }));
