@@ -1,5 +1,5 @@
 /** How the daemon leaves (docs/operations.md): a contract for service managers and scripts. */
-import { MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../errors.ts";
 import { explainTrouble } from "../process/trouble.ts";
 
 export const DAEMON_EXIT = {
@@ -29,16 +29,15 @@ export class StartFailure extends Error {
   }
 }
 
-/** SQLite's words for a damaged file and for one that is no database. */
-const DAMAGE = new Set([11, 26]);
+/** SQLite's words for a damaged file and for one that is none of its own. (The runtime gives the code only at times.) */
+const DAMAGE = /malformed|not a database/i;
 
 /** What an error that ends the start means to programs and people; undefined for a defect. */
 export function startFailureOf(error: unknown): StartFailure | undefined {
   if (error instanceof StartFailure) return error;
   const known = explainTrouble(error, "start");
   if (!(known instanceof MosaicError)) return undefined;
-  const { errcode } = (known.cause ?? {}) as { errcode?: number };
-  if (errcode !== undefined && DAMAGE.has(errcode & 0xff)) {
+  if (known.cause !== undefined && DAMAGE.test(messageOf(known.cause))) {
     return new StartFailure(DAEMON_EXIT.damagedDatabase, known.message, known.hint);
   }
   const isUsage = known.code === "invalid_argument" || known.code === "failed_precondition";

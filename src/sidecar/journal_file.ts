@@ -1,7 +1,7 @@
 /**
  * The file behind a journal, as positions that only ever grow, whatever others do to the file:
  *
- * - removed or moved away: read on through the descriptor that this process or (where the kernel lets us look) the worker
+ * - removed or moved away: read on through the descriptor that this process or (where the permissions let us look) the worker
  *   has; where nobody has one, what was not read is lost
  * - shortened: what is written afterwards follows, in the journal's positions, after what was there before; what of that
  *   was not read is lost

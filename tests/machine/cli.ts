@@ -13,6 +13,8 @@ export async function mosaic(args: string[], input?: string): Promise<Said> {
     stdin: input === undefined ? "null" : "piped",
     stdout: "piped",
     stderr: "piped",
+    // A daemon that was to refuse to start, and runs.
+    signal: AbortSignal.timeout(60_000),
   }).spawn();
   if (input !== undefined) {
     const writer = child.stdin.getWriter();

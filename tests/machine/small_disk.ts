@@ -23,11 +23,11 @@ export class SmallDisk implements Disposable {
   readonly path: string;
   readonly #filler: string;
 
-  constructor(path: string, size: string, options = "") {
+  constructor(path: string, size: string) {
     this.path = path;
     this.#filler = `${path}/.filler`;
     Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
-    if (!command("mount", "-t", "tmpfs", "-o", `size=${size},mode=700${options}`, "none", path)) {
+    if (!command("mount", "-t", "tmpfs", "-o", `size=${size},mode=700`, "none", path)) {
       throw new Error(`no tmpfs could be mounted on ${path}`);
     }
   }
@@ -53,6 +53,10 @@ export class SmallDisk implements Disposable {
 
   free(): void {
     Deno.removeSync(this.#filler);
+  }
+
+  remount(how: "ro" | "rw"): void {
+    if (!command("mount", "-o", `remount,${how}`, this.path)) throw new Error(`${this.path} cannot be made ${how}`);
   }
 
   [Symbol.dispose](): void {

@@ -1,0 +1,117 @@
+/** What keeps a daemon from starting, and what mends it. */
+import assert from "node:assert/strict";
+import type { Layout } from "../../src/layout.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { getRun, steps, submit } from "../harness/runs.ts";
+import { mosaic, type Said } from "./cli.ts";
+import { diskTest } from "./small_disk.ts";
+import { SteppedWorker } from "./workers.ts";
+
+function startAgain(stateDir: string): Promise<Said> {
+  return mosaic(["daemon", "--state-dir", stateDir, "--gpus", "0", "--listen", "127.0.0.1:0", "--http", "off"]);
+}
+
+/** One line that says what is wrong, and one that says what to do. */
+function assertClear({ code, err }: Said, expected: number, ...patterns: RegExp[]): void {
+  assert.equal(code, expected, err);
+  const said = err.split("\n").filter((line) => line.startsWith("mosaic daemon: ") || line.startsWith("  "));
+  assert.equal(said.length, 2, err);
+  for (const pattern of patterns) assert.match(said.join("\n"), pattern);
+  assert.doesNotMatch(err, /\n\s+at /);
+}
+
+/** Writes nonsense over a part of a file. */
+function spoil(path: string, from: number, to: number): void {
+  const file = Deno.openSync(path, { write: true });
+  const junk = new Uint8Array(to - from).fill(0x5a);
+  file.seekSync(from, Deno.SeekMode.Start);
+  for (let done = 0; done < junk.length;) done += file.writeSync(junk.subarray(done));
+  file.close();
+}
+
+diskTest(
+  "start: a full disk and a read-only one are named, and with room the same directory is used",
+  async (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/state`, "4m");
+    const stateDir = disk.path;
+    disk.fill();
+    assertClear(await startAgain(stateDir), 4, /disk is full|No space left/, new RegExp(stateDir));
+    disk.free();
+    {
+      await using daemon = await TestDaemon.start({ stateDir });
+      assert.equal(await daemon.stop(), 0);
+    }
+    disk.remount("ro");
+    assertClear(await startAgain(stateDir), 4, /[Rr]ead-only/, new RegExp(stateDir));
+    disk.remount("rw");
+    await using daemon = await TestDaemon.start({ stateDir });
+    assert.equal(await daemon.stop(), 0);
+  },
+);
+
+/** A directory with an ended run, its daemon stopped. */
+async function usedDirectory(work: (stateDir: string, layout: Layout, run: string) => Promise<void>): Promise<void> {
+  const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-start-" });
+  try {
+    await using daemon = await TestDaemon.start({ stateDir });
+    const worker = new SteppedWorker(stateDir, [3000], 100);
+    const run = await submit(daemon, worker.config());
+    await worker.assertWhole(daemon, run);
+    await daemon.stop();
+    await work(stateDir, daemon.layout, run);
+  } finally {
+    await Deno.remove(stateDir, { recursive: true });
+  }
+}
+
+/** After the repair a daemon starts and runs what it is given. @returns the daemon, for more questions */
+async function mendedDaemon(stateDir: string): Promise<TestDaemon> {
+  const found = await mosaic(["doctor", "--state-dir", stateDir]);
+  assert.equal(found.code, 1, found.out + found.err);
+  assert.match(found.out, /^error /m);
+  assert.match(found.out, /--repair would/);
+  const mended = await mosaic(["doctor", "--repair", "--state-dir", stateDir]);
+  assert.match(mended.out, /^mended /m, mended.out + mended.err);
+  assert.doesNotMatch(mended.out, /^(error|NOT mended) /m);
+  const daemon = await TestDaemon.start({ stateDir });
+  const worker = new SteppedWorker(stateDir, [100]);
+  await worker.assertWhole(daemon, await submit(daemon, worker.config()));
+  return daemon;
+}
+
+Deno.test("start: a registry that is no database has an exit code of its own; doctor mends it, and runs' files stay", () =>
+  usedDirectory(async (stateDir, layout, run) => {
+    spoil(layout.registryDb, 0, 100);
+    assertClear(await startAgain(stateDir), 6, /registry\.db/, /mosaic doctor --repair/);
+    await using daemon = await mendedDaemon(stateDir);
+    await assert.rejects(getRun(daemon, run), { code: "not_found" });
+    assert(Deno.statSync(`${layout.runDir("custom_scripts", run)}/logs`).isDirectory);
+    const names = [...Deno.readDirSync(layout.trainer)].map(({ name }) => name);
+    assert(names.some((name) => name.startsWith("registry.db.damaged-")), names.join(" "));
+  }));
+
+Deno.test("start: a registry with damaged pages is found out at the start; doctor saves what can be read", () =>
+  usedDirectory(async (stateDir, layout) => {
+    // The header is whole: only who reads the tables finds out.
+    spoil(layout.registryDb, 4096, Deno.statSync(layout.registryDb).size);
+    assertClear(await startAgain(stateDir), 6, /registry\.db/, /mosaic doctor --repair/);
+    await using _daemon = await mendedDaemon(stateDir);
+  }));
+
+Deno.test("start: a telemetry store that is no database: the same, and the runs are all there", () =>
+  usedDirectory(async (stateDir, layout, run) => {
+    spoil(layout.telemetryDb, 0, 100);
+    assertClear(await startAgain(stateDir), 6, /telemetry\.sqlite/, /mosaic doctor --repair/);
+    await using daemon = await mendedDaemon(stateDir);
+    assert.equal((await getRun(daemon, run)).state, "TERMINATED");
+  }));
+
+Deno.test("doctor: steps on damaged pages are gone, those around them are read in order, and reading ends", () =>
+  usedDirectory(async (stateDir, layout, run) => {
+    const size = Deno.statSync(layout.telemetryDb).size;
+    spoil(layout.telemetryDb, Math.floor(size * 0.5 / 8192) * 8192, Math.floor(size * 0.55 / 8192) * 8192);
+    await using daemon = await mendedDaemon(stateDir);
+    const left = await steps(daemon, run);
+    assert(left.length > 1000 && left.length < 3000, `${left.length} steps`);
+    assert(left.every((step, i) => step.seq === step.step_index + 1 && (i === 0 || step.seq > left[i - 1]!.seq)));
+  }));
