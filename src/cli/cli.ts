@@ -3,7 +3,7 @@ import { messageOf, MosaicError } from "../errors.ts";
 import { VERSION_TEXT } from "../version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
-import { didYouMean } from "./nearest.ts";
+import { didYouMean } from "../nearest.ts";
 import { overview } from "./overview.ts";
 import { ReaderGone } from "./output.ts";
 import { findVerb, type Verb, VERBS } from "./verbs.ts";

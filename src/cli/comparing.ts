@@ -1,4 +1,5 @@
 /** What differs between runs: their figures, and their configs. */
+import { ENDED_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./json.ts";
 import { elapsedMs } from "./runs_table.ts";
@@ -22,9 +23,25 @@ export function figureRows(runs: readonly RunDetailJson[], now: number): Compari
     row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
     row("episodes", (r) => count(r.telemetry.episodes)),
     row("steps", (r) => compact(r.telemetry.steps)),
-    row("mean rate", (r) => elapsed(r) ? rate(r.telemetry.steps / (elapsed(r)! / 1000)) : "-"),
+    row("mean rate", (r) => workedMs(r, now) > 0 ? rate(r.telemetry.steps / (workedMs(r, now) / 1000)) : "-"),
     row("mean reward", (r) => r.telemetry.mean_reward_100 === null ? "-" : number(r.telemetry.mean_reward_100)),
   ];
+}
+
+/** Milliseconds that all attempts together took: as the steps are those of all attempts. The waits between do not count. */
+export function workedMs(run: RunDetailJson, now: number): number {
+  let total = 0;
+  let since: number | undefined;
+  for (const { to, at } of run.transitions) {
+    const time = at === null ? now : Date.parse(at);
+    const works = to !== "INIT" && !ENDED_STATES.includes(to as RunState);
+    if (works) since ??= time;
+    else if (since !== undefined) {
+      total += Math.max(0, time - since);
+      since = undefined;
+    }
+  }
+  return total + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
 /** Injected into every config, and so different in each without meaning anything. */

@@ -2,7 +2,7 @@
 import { MosaicError } from "../errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
 import type { RunJson } from "./json.ts";
-import { didYouMean } from "./nearest.ts";
+import { didYouMean } from "../nearest.ts";
 import { progressText } from "./progress.ts";
 import type { Column } from "./table.ts";
 import { stateStyle } from "./text.ts";

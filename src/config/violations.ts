@@ -1,5 +1,6 @@
 /** Every way in which a config breaks the schema, each with its path and what is expected there. */
 import type { z } from "zod";
+import { didYouMean } from "../nearest.ts";
 import { shown } from "./fields.ts";
 import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
 
@@ -37,7 +38,7 @@ function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path:
   const path = [...prefix, ...issue.path];
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.map((key) => ({ path: [...path, key], message: unknownKey(path) }));
+      return issue.keys.map((key) => ({ path: [...path, key], message: unknownKey(key, path) }));
     case "invalid_key":
       return issue.issues.map((inner) => ({ path, message: `is a key that ${inner.message}` }));
     case "invalid_union": {
@@ -53,8 +54,10 @@ function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path:
   }
 }
 
-function unknownKey(parent: Path): string {
+function unknownKey(key: string, parent: Path): string {
   const known = knownKeys(FlatConfig, parent);
+  const guess = didYouMean(key, known).trim();
+  if (guess !== "") return `is not known. ${guess}`;
   return `is not known${known.length === 0 ? "" : `; known here: ${known.join(", ")}`}`;
 }
 

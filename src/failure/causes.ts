@@ -102,7 +102,7 @@ const CAUSES: readonly Cause[] = [
     hint: ([, path]) =>
       `The worker looked for ${
         path === undefined ? "a file that is not there" : `${quoted(path)}, which is not there`
-      }. Relative paths begin in the run's directory.`,
+      }. Relative paths begin where the worker started: in worker.cwd, else in the present directory of mosaic run, or in the daemon's of mosaic submit.`,
   },
 ];
 

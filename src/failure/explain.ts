@@ -71,7 +71,10 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   // The text after the colon says what to do.
   preflight: () => null,
   spawn_failed: (reason) => {
-    if (/ENOENT|not found|No such file/i.test(reason)) {
+    if (/no such program: \S+ is not on the worker's PATH/.test(reason)) {
+      return "Give its full path, or put its directory on the PATH in the config's environment; logs/proxy.log in the run's directory shows the PATH that was searched.";
+    }
+    if (/ENOENT|not found|no such (?:file|program)/i.test(reason)) {
       return "The program is not there. Give its full path, or put its directory on the PATH in the config's environment.";
     }
     if (/EACCES|denied|not executable/i.test(reason)) {

@@ -2,7 +2,8 @@
 import { kindsOf } from "../process/looking.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 
-export type FoundProgram = { path: string } | { error: string; code: number };
+/** `searched` is the PATH that was gone through: too long for a reason, and what a person wants to see in the log. */
+export type FoundProgram = { path: string } | { error: string; code: number; searched?: string };
 
 const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";
 
@@ -20,6 +21,10 @@ export function findProgram(name: string, cwd: string, path: string | undefined)
   if (found !== undefined) return { path: found };
   const refused = candidates.find((_, at) => kinds[at] !== undefined);
   if (refused !== undefined) return { error: `${refused} is not executable`, code: PROXY_EXIT.notExecutable };
-  const what = name.includes("/") ? candidates[0] : `${name} is not in PATH (${path || DEFAULT_PATH})`;
-  return { error: `no such program: ${what}`, code: PROXY_EXIT.noProgram };
+  if (name.includes("/")) return { error: `no such program: ${candidates[0]}`, code: PROXY_EXIT.noProgram };
+  return {
+    error: `no such program: ${name} is not on the worker's PATH`,
+    code: PROXY_EXIT.noProgram,
+    searched: path || DEFAULT_PATH,
+  };
 }

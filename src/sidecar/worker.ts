@@ -112,14 +112,14 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
 export async function startWorker(files: RunFiles, attempt: number, start: WorkerStart, log: Logger): Promise<Worker> {
   if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
   const program = findProgram(start.argv[0]!, start.cwd, start.env.PATH);
-  const cannot = (code: number, spawnError: string): Worker => {
+  const cannot = (code: number, spawnError: string, searched?: string): Worker => {
     const exit: WorkerExit = { code, signal: "", endedAt: new Date().toISOString(), spawnError };
     writeExit(files, attempt, exit);
-    log.error({ error: spawnError }, "worker cannot be started");
+    log.error({ error: spawnError, ...(searched === undefined ? {} : { path: searched }) }, "worker cannot be started");
     return { leader: undefined, ended: Promise.resolve({ exit }) };
   };
   if (kindOf(start.cwd) !== "directory") return cannot(126, `the working directory ${start.cwd} is no directory`);
-  if ("error" in program) return cannot(program.code, program.error);
+  if ("error" in program) return cannot(program.code, program.error, program.searched);
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
   if (stdin !== undefined) makeFifo(stdin);

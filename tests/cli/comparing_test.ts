@@ -1,9 +1,10 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { configDifferences } from "../../src/cli/comparing.ts";
+import { configDifferences, workedMs } from "../../src/cli/comparing.ts";
 import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
-import { type Answers, fakeRun, fakeWorld, ID_A, ID_B } from "./fakes.ts";
+import { runDetailJson } from "../../src/cli/json.ts";
+import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 Deno.test("compare: configs differ only where it means something", () => {
   const config = (id: string, lr: number, extra: Record<string, unknown> = {}) => ({
@@ -25,6 +26,21 @@ Deno.test("compare: configs differ only where it means something", () => {
     { name: "metadata.worker.config.seed", values: ["", "null"] },
   ]);
   assert.deepEqual(configDifferences([config(ID_A, 1), config(ID_B, 1)]), []);
+});
+
+Deno.test("compare: the mean rate is over the time of all attempts, without the waits between them", () => {
+  const states: [string, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], ["FAULTED", 40]];
+  const retried: [string, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], ["EXECUTING", 81], ["PAUSED", 90]];
+  const run = (list: [string, number][]) => ({
+    ...runDetailJson(fakeRun()),
+    transitions: list.map(([to, s], seq) => ({
+      ...{ seq, from: null, to, event: "", reason: null, attempt: 1 },
+      at: new Date(NOW + s * 1000).toISOString(),
+    })),
+  });
+  assert.equal(workedMs(run(states), NOW + 1e9), 30_000);
+  assert.equal(workedMs(run(retried), NOW + 100_000), 50_000);
+  assert.equal(workedMs(run([["INIT", 0]]), NOW + 100_000), 0);
 });
 
 const DAEMON: Answers = {

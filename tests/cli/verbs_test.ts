@@ -177,7 +177,21 @@ Deno.test("submit: prints the id and nothing else", async () => {
   const json = await run(["submit", "-o", "json", "-"], answers);
   assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
   const missing = await run(["submit", "/nowhere.json"], answers);
-  assert.deepEqual([missing.code, missing.err], [EXIT.usage, "mosaic: /nowhere.json: there is no such file\n"]);
+  assert.deepEqual([missing.code, missing.err], [EXIT.notFound, "mosaic: /nowhere.json: there is no such file\n"]);
+});
+
+Deno.test("submit: a config's violations are printed one a line, as by validate", async () => {
+  const readInput = () => Promise.resolve("{}");
+  const { code, err } = await run(["submit", "-"], {
+    SubmitRun: () => {
+      throw new MosaicError("invalid_argument", "one; two");
+    },
+  }, { readInput });
+  const validated = await run(["validate", "-"], {}, { readInput });
+  const lines = validated.err.trimEnd().split("\n").slice(0, -1);
+  assert.ok(lines.length > 1);
+  assert.equal(code, EXIT.usage);
+  assert.equal(err, `${lines.join("\n")}\nmosaic: the config has ${lines.length} violations\n`);
 });
 
 Deno.test("run: the program's own options are its own, with or without two dashes", async () => {
@@ -447,4 +461,11 @@ Deno.test("validate: needs no daemon; every violation is printed with its path",
   assert.match(wrong.err, /^run_name must be/m);
   assert.match(wrong.err, /^resources is missing/m);
   assert.equal(wrong.world.connections, 0);
+});
+
+Deno.test("token: a role given as a word is pointed to its option", async () => {
+  const { code, err, out } = await run(["token", "show", "read"]);
+  assert.deepEqual([code, out], [EXIT.usage, ""]);
+  assert.match(err, /mosaic token show --role read/);
+  assert.equal((await run(["token", "shwo"])).code, EXIT.usage);
 });

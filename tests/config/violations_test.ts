@@ -112,6 +112,8 @@ Deno.test("config: a violation says what is expected and what was found", () => 
   });
   assert.match(messages.find((v) => v.path === "resources.memory_mb")!.message, /^is missing; .* at least 256$/);
   assert.match(messages.find((v) => v.path === "extra")!.message, /is not known; known here: .*run_name/);
+  const misspelt = violationsOf(JSON.stringify({ ...good, runname: "x" })).find((v) => v.path === "runname");
+  assert.match(misspelt!.message, /^is not known\. Did you mean run_name\?$/);
 });
 
 Deno.test("config: all violations come in one error, joined by semicolons", () => {

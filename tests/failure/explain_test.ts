@@ -92,7 +92,7 @@ const STDERR: [string, string[], RegExp][] = [
   [
     "file not found",
     ["FileNotFoundError: [Errno 2] No such file or directory: 'data/x.npz'"],
-    /"data\/x.npz", which is not there/,
+    /"data\/x.npz", which is not there.*worker\.cwd/,
   ],
 ];
 
@@ -132,6 +132,8 @@ Deno.test("explain: exit codes and signals have hints of their own when stderr h
     [{ code: null, signal: "SIGSEGV" }, /PYTHONFAULTHANDLER/],
     [{ code: null, signal: "SIGKILL" }, /dmesg/],
     [{ code: null, signal: "SIGUSR2" }, null],
+    [{ code: 127, spawnError: "no such program: trainer is not on the worker's PATH" }, /full path.*proxy\.log/],
+    [{ code: 127, spawnError: "no such program: /x/trainer" }, /full path/],
     [{ code: 127, spawnError: "trainer: No such file or directory" }, /full path/],
     [{ code: 126, spawnError: "trainer: Permission denied" }, /chmod \+x/],
   ];

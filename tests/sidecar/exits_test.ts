@@ -24,7 +24,8 @@ Deno.test("proxy: SIGKILL to the whole group is recorded by the proxy", () =>
 Deno.test("proxy: a program that does not exist is named", () =>
   inScene(async (scene) => {
     assert.equal(await scene.proxy(["no-such-program", "x"]).code(), 127);
-    assert.match(scene.daemon.exit!.spawnError, /no such program: no-such-program is not in PATH \(\/usr\/bin:\/bin\)/);
+    assert.match(scene.daemon.exit!.spawnError, /^no such program: no-such-program is not on the worker's PATH$/);
+    assert.match(Deno.readTextFileSync(scene.files.proxyLog), /path=\/usr\/bin:\/bin$/m);
     assert.equal(scene.daemon.exit?.code, 127);
     assert.match(String(scene.exitRecord()!.spawn_error), /no-such-program/);
     assert.equal(scene.leader(), undefined);

@@ -12,7 +12,7 @@ import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
-import { didYouMean } from "../nearest.ts";
+import { didYouMean } from "../../nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";

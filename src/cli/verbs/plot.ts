@@ -10,7 +10,7 @@ import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGU
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link, pause } from "../link.ts";
-import { didYouMean } from "../nearest.ts";
+import { didYouMean } from "../../nearest.ts";
 import { csv } from "../table.ts";
 
 export const DEFAULT_SERIES = "episode_reward";

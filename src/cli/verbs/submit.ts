@@ -1,13 +1,14 @@
 /** `mosaic submit` */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../errors.ts";
-import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
+import { type SubmitRunResponse, TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { followRun } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link } from "../link.ts";
+import { harmless } from "../text.ts";
 
 /** How long (ms) a following verb waits for a daemon that is being restarted. */
 export const FOLLOW_PATIENCE_MS = 120_000;
@@ -45,6 +46,7 @@ export const FOLLOW_EXITS = `0 submitted; with --follow: the run succeeded
   1 with --follow: the run failed
   2 wrong arguments, or the config is not valid (every violation is printed)
   3 no daemon answers
+  4 there is no such file
   5 with --follow: the run was cancelled
   6 the run id is taken by a run with another config
   7 this host can never give what the config asks for, or a limit was reached
@@ -58,10 +60,13 @@ export async function submit(
 ): Promise<number> {
   const follow = flags["follow"] === true;
   using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
-  const { runId, digest } = await link.unary(TrainerService.method.submitRun, {
-    runId: String(flags["runId"] ?? ""),
-    configJson,
-  });
+  let submitted: SubmitRunResponse;
+  try {
+    submitted = await link.unary(TrainerService.method.submitRun, { runId: String(flags["runId"] ?? ""), configJson });
+  } catch (error) {
+    throw await withViolations(error, configJson, context);
+  }
+  const { runId, digest } = submitted;
   const json = flags["output"] !== "table";
   context.out.write(json ? `${JSON.stringify({ run_id: runId, digest })}\n` : `${runId}\n`);
   if (!follow) return 0;
@@ -72,12 +77,28 @@ export async function submit(
   );
 }
 
+/**
+ * The daemon's refusal of a config names every violation in one line: they are printed one a line instead, as by
+ * validate. A refusal for another reason (or by a daemon with another schema) stays as it is.
+ */
+async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
+  if (!(error instanceof MosaicError) || error.code !== "invalid_argument") return error;
+  // The schema is loaded by whom it concerns only.
+  const { violationsOf } = await import("../../config/config.ts");
+  const violations = violationsOf(configJson);
+  if (violations.length < 2) return error;
+  for (const { path, message } of violations) context.err.write(`${harmless(path)} ${harmless(message)}\n`);
+  return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, { cause: error });
+}
+
 export async function readConfigText(file: string, context: Context): Promise<string> {
   if (file === "-") return await context.readInput();
   try {
     return await Deno.readTextFile(file);
   } catch (error) {
-    const why = error instanceof Deno.errors.NotFound ? "there is no such file" : messageOf(error);
-    throw new MosaicError("invalid_argument", `${file}: ${why}`, { cause: error });
+    if (error instanceof Deno.errors.NotFound) {
+      throw new MosaicError("not_found", `${file}: there is no such file`, { cause: error });
+    }
+    throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -1,5 +1,5 @@
 /** `mosaic token`: the credentials of a state directory. They are read and written as files, so no daemon is needed. */
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import type { Role } from "../../auth/access.ts";
 import { ensureTokens, ROLES, rotateTokens, type Tokens } from "../../auth/tokens.ts";
 import { Layout, resolveStateDir } from "../../layout.ts";
@@ -10,9 +10,10 @@ export function define(command: Command, context: Context): void {
   command
     .description("Shows or replaces the tokens that a daemon with --auth token asks for.")
     .argument("<what>", "show or rotate", (text: string) => {
-      if (text !== "show" && text !== "rotate") throw new TypeError(`it is "${text}": show or rotate`);
+      if (text !== "show" && text !== "rotate") throw new InvalidArgumentError("It is show or rotate.");
       return text;
     })
+    .allowExcessArguments()
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
     .addOption(new Option("--role <role>", "whose token (default: show admin, rotate all)").choices([...ROLES]))
     .addHelpText(
@@ -29,6 +30,13 @@ export function define(command: Command, context: Context): void {
       }),
     )
     .action((what: "show" | "rotate", flags: { stateDir?: string; role?: Role }) => {
+      const more = command.args[1];
+      if (more !== undefined) {
+        const role = ROLES.find((r) => r === more) ?? "read";
+        return command.error(
+          `mosaic: "${more}" is one word too many. A role is an option: mosaic token ${what} --role ${role}`,
+        );
+      }
       const path = new Layout(resolveStateDir(flags.stateDir, context.env)).tokensFile;
       if (what === "show") {
         context.out.write(`${ensureTokens(path)[flags.role ?? "admin"]}\n`);

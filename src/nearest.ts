@@ -1,5 +1,5 @@
 /** "Did you mean …?" */
-import { editDistance } from "../edit_distance.ts";
+import { editDistance } from "./edit_distance.ts";
 
 /** The known words that `word` was probably meant to be, nearest first, at most three. */
 export function nearest(word: string, known: readonly string[]): string[] {
