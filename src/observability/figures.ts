@@ -186,7 +186,7 @@ function ofReaders(core: Core): Family[] {
       "1",
       activity.webhooks.entries().map(([result, count]) => [{ result }, count]),
     ),
-    gauge("event_log_seq", "Newest sequence number of the event log.", "1", registry.eventHead()),
+    counter("events_total", "Events in the log, all that there ever were.", "1", registry.eventHead()),
   ];
 }
 

@@ -22,7 +22,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("[run]", "only of this run")
     .option("-f, --follow", "go on as they happen (of one run: until it has ended)")
     .option("--since <seq>", "events after this seq", wholeNumber())
-    .option("-k, --kind <kinds>", "only these kinds, comma-separated, such as state,checkpoint")
+    .option("-k, --kind <kinds>", "only these kinds, comma-separated, such as failed,checkpoint_saved")
     .option("--worker", "what the worker itself reported of its life, unabridged");
   connectionOptions(outputOption(command, ["table", "jsonl", "json"]))
     .addHelpText(
