@@ -42,8 +42,8 @@ export function buildBatch(
   if (piece.overlong > 0) malformedSamples.push(`a line of ${piece.to - piece.from} bytes is too long and left out`);
 
   if (piece.lost !== undefined) {
-    const { from, to, lost } = piece;
-    events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes: to - from, reason: lost }), tsNs: "" });
+    const { from, lost: { why, bytes } } = piece;
+    events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
   }
 
   const violated = (kind: string, rules: readonly string[], line: string) => {

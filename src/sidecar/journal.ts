@@ -12,8 +12,8 @@ export interface JournalPiece {
   lines: string[];
   /** Lines that are longer than any message may be, and were passed over. */
   overlong: number;
-  /** Why all between the two positions cannot be read any more; undefined for what was read. */
-  lost?: string;
+  /** All between the two positions cannot be read any more; `bytes` is null where nobody knows how much it was. */
+  lost?: { why: string; bytes: number | null };
 }
 
 export interface JournalBounds {
@@ -94,8 +94,9 @@ export class Journal {
 
   #passLoss(): JournalPiece {
     const from = this.#position;
+    const lost = { why: this.#file.whyLost, bytes: this.#file.lostFrom(from) };
     this.seek(this.#file.readableFrom);
-    return { from, to: this.#position, lines: [], overlong: 0, lost: this.#file.whyLost };
+    return { from, to: this.#position, lines: [], overlong: 0, lost };
   }
 
   /** Reads more behind what is held, into room for `want` bytes; false at the end. */

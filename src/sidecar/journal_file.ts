@@ -36,6 +36,8 @@ interface Shift {
   why: string;
   /** There is no file any more. */
   gone: boolean;
+  /** What was lost before `base` was never seen: its size is not known, and one byte stands for it. */
+  unseen: boolean;
 }
 
 export function inodeOf(path: string): string | undefined {
@@ -58,8 +60,12 @@ export class JournalFile {
   readonly #log: Logger | undefined;
   #file: Deno.FsFile | undefined;
   #shift: Shift;
-  /** The largest position that was seen to exist. */
+  /** The largest position that is known to have existed. */
   #known = 0;
+  /** Up to here the file was seen to reach, by this process. */
+  #seen = 0;
+  /** Somebody has said where he wants to read. */
+  #asked = false;
   #gone = false;
   /** How the file begins. */
   #head = new Uint8Array(0);
@@ -87,23 +93,34 @@ export class JournalFile {
   get whyLost(): string {
     return this.#shift.why;
   }
+  /** Of them so many bytes; null where that cannot be known. */
+  lostFrom(position: number): number | null {
+    return this.#shift.unseen ? null : this.#shift.base - position;
+  }
 
-  /** Somebody has read up to here, so it was there. */
+  /** Somebody has read up to here, so it was there, and reads on. */
   reached(position: number): void {
+    this.#asked = true;
     this.#known = Math.max(this.#known, position);
   }
 
   /** The position of the end; 0 while there is no file. */
   size(): number {
     const file = this.#open();
-    if (file === undefined) return this.#shift.base;
+    if (file === undefined) return this.#sizeWithout();
     const { size } = file.statSync();
     if (this.#end(size) < this.#known) {
-      this.#shiftTo(this.#known, this.#beginsAnew(file) ? 0 : size, "the journal was shortened by somebody else");
+      this.#shiftTo(this.#beginsAnew(file) ? 0 : size, "the journal was shortened by somebody else");
       this.#head = new Uint8Array(0);
     }
-    this.#known = Math.max(this.#known, this.#end(size));
+    this.#known = this.#seen = Math.max(this.#known, this.#end(size));
     return this.#end(size);
+  }
+
+  #sizeWithout(): number {
+    // Told once, when it is known from where on; by an earlier proxy already, maybe.
+    if (this.#gone && this.#asked && !this.#shift.gone) this.#shiftTo(0, "the journal was removed by somebody else");
+    return Math.max(this.#known, this.#shift.base);
   }
 
   #end(size: number): number {
@@ -124,7 +141,7 @@ export class JournalFile {
     const offset = position - this.#shift.base + this.#shift.skip;
     file.seekSync(offset, Deno.SeekMode.Start);
     const read = file.readSync(into) ?? 0;
-    this.#known = Math.max(this.#known, position + read);
+    this.#known = this.#seen = Math.max(this.#known, position + read);
     if (offset === 0 && read > this.#head.length) this.#head = into.slice(0, Math.min(read, HEAD_BYTES));
     return read;
   }
@@ -149,15 +166,16 @@ export class JournalFile {
     // Another file in its place is a copy (a directory that was moved), or shorter than what was read, and then noticed.
     if (file !== undefined) return this.#file = file;
     this.#gone = true;
-    // Told by an earlier proxy already.
-    if (this.#shift.gone) return undefined;
-    this.#shiftTo(Math.max(this.#known, this.#shift.base) + 1, 0, "the journal was removed by somebody else");
     return undefined;
   }
 
-  #shiftTo(base: number, skip: number, why: string): void {
-    this.#shift = { base, skip, why, gone: this.#gone };
-    this.#known = Math.max(this.#known, base);
+  /** What is read from now on begins behind everything that was. */
+  #shiftTo(skip: number, why: string): void {
+    // Nobody has seen how far it went since the last who read it.
+    const unseen = this.#gone || this.#seen < this.#known;
+    const base = Math.max(this.#known, this.#shift.base) + (unseen ? 1 : 0);
+    this.#shift = { base, skip, why, gone: this.#gone, unseen };
+    this.#known = base;
     this.#log?.error({ path: this.#path, position: base }, `${why}; what was not read before is lost`);
     if (this.#shiftPath === undefined) return;
     try {
@@ -168,12 +186,12 @@ export class JournalFile {
   }
 
   #savedShift(): Shift {
-    const none = { base: 0, skip: 0, why: "", gone: false };
+    const none = { base: 0, skip: 0, why: "", gone: false, unseen: false };
     if (this.#shiftPath === undefined) return none;
     try {
-      const { base, skip, why, gone } = JSON.parse(readTextIfThere(this.#shiftPath) ?? "{}") as Shift;
+      const { base, skip, why, gone, unseen } = JSON.parse(readTextIfThere(this.#shiftPath) ?? "{}") as Shift;
       const whole = [base, skip].every((n) => Number.isSafeInteger(n) && n >= 0);
-      return whole ? { base, skip, why: String(why), gone: gone === true } : none;
+      return whole ? { base, skip, why: String(why), gone: gone === true, unseen: unseen === true } : none;
     } catch {
       return none;
     }
