@@ -15,6 +15,7 @@ import { Layout } from "./layout.ts";
 import { createLogger, type Logger, stderrSink } from "./log.ts";
 import { readinessOf } from "./observability/readiness.ts";
 import { notifyFrom } from "./permissions/daemon_plan.ts";
+import { explainMissing } from "./permissions/missing.ts";
 import { writeFileAtomic } from "./process/files.ts";
 import { serviceManager } from "./process/service_manager.ts";
 import { VERSION } from "./version.ts";
@@ -25,7 +26,7 @@ export async function runDaemon(args: string[]): Promise<number> {
     const options = daemonOptions(args, (name) => Deno.env.get(name));
     return options === undefined ? DAEMON_EXIT.ok : await run(options);
   } catch (error) {
-    const failure = startFailureOf(error);
+    const failure = startFailureOf(explainMissing(error));
     if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
     return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
   }

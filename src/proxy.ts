@@ -3,6 +3,7 @@ import { messageOf, MosaicError } from "./errors.ts";
 import { createLogger, stderrSink } from "./log.ts";
 import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./sidecar/arguments.ts";
 import { PROXY_EXIT } from "./sidecar/exit_codes.ts";
+import { explainMissing } from "./permissions/missing.ts";
 import { boundedFileSink } from "./sidecar/proxy_log.ts";
 import { runSidecar } from "./sidecar/sidecar.ts";
 import { planStart } from "./sidecar/start_plan.ts";
@@ -40,7 +41,8 @@ export async function runProxy(args: string[]): Promise<number> {
   }
 }
 
-function complain(error: unknown, code: number): number {
+function complain(thrown: unknown, code: number): number {
+  const error = explainMissing(thrown);
   const hint = error instanceof MosaicError && error.hint !== undefined ? `\n  ${error.hint}` : "";
   stderrSink(`mosaic proxy: ${messageOf(error)}${hint}\n`);
   return code;

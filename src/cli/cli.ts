@@ -1,5 +1,6 @@
 /** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
 import { messageOf, MosaicError } from "../errors.ts";
+import { explainMissing } from "../permissions/missing.ts";
 import { VERSION_TEXT } from "../version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
@@ -14,7 +15,7 @@ export async function runCli(args: string[], context: Context = realContext()): 
     return await dispatch(args, context);
   } catch (error) {
     if (error instanceof ReaderGone) return EXIT.ok;
-    return report(error, context);
+    return report(explainMissing(error), context);
   }
 }
 

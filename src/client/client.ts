@@ -22,6 +22,7 @@ import { messageOf, MosaicError } from "../errors.ts";
 import { asBuffer, methodPath } from "../rpc/definition.ts";
 import { errorFromStatus } from "../rpc/status.ts";
 import { Inbound } from "./inbound.ts";
+import { missingNet } from "../permissions/missing.ts";
 import { notRunning, resolveEntrance, type TargetOptions } from "./target.ts";
 
 const MAX_MESSAGE_BYTES = 64 << 20;
@@ -258,6 +259,8 @@ export class MosaicClient {
   #error(error: unknown, method: DescMethod, deadlineMs?: number): MosaicError {
     const failure = error as Partial<ServiceError>;
     if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
+      const refused = missingNet(this.target);
+      if (refused !== undefined) return refused;
       return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
     }
     if (failure?.code === status.DEADLINE_EXCEEDED && deadlineMs !== undefined) {

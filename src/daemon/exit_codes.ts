@@ -40,6 +40,6 @@ export function startFailureOf(error: unknown): StartFailure | undefined {
   if (known.cause !== undefined && DAMAGE.test(messageOf(known.cause))) {
     return new StartFailure(DAEMON_EXIT.damagedDatabase, known.message, known.hint);
   }
-  const isUsage = known.code === "invalid_argument" || known.code === "failed_precondition";
+  const isUsage = ["invalid_argument", "failed_precondition", "permission_denied"].includes(known.code);
   return new StartFailure(isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.stateUnusable, known.message, known.hint);
 }

@@ -97,7 +97,8 @@ function holderOf(layout: Layout): ProcessRef | undefined {
   }
 }
 
-function unusable(layout: Layout, error: unknown): StartFailure {
+function unusable(layout: Layout, error: unknown): unknown {
+  if (error instanceof Deno.errors.NotCapable) return error;
   return new StartFailure(
     DAEMON_EXIT.stateUnusable,
     `the state directory ${layout.stateDir} cannot be used: ${messageOf(error)}`,

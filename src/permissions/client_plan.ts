@@ -129,7 +129,21 @@ const demoWorker: Plan = (line, world) => {
 
 const CONNECTING = [
   ...["list", "ls", "ps", "show", "watch", "wait", "delete", "rm", "prune", "compare", "steps", "episodes"],
-  ...["metrics", "events", "logs", "plot", "cancel", "stop", "pause", "resume", "throttle", "retry", "reset", "status"],
+  ...[
+    "metrics",
+    "events",
+    "logs",
+    "plot",
+    "cancel",
+    "stop",
+    "pause",
+    "resume",
+    "throttle",
+    "retry",
+    "reset",
+    "status",
+    "top",
+  ],
 ];
 
 const PLANS: Readonly<Record<string, readonly Plan[]>> = {

@@ -1,5 +1,5 @@
 /** What `mosaic daemon ARGS` needs. */
-import { Layout, resolveStateDir } from "../layout.ts";
+import { resolveStateDir } from "../layout.ts";
 import { ENDPOINT_VARIABLES } from "../observability/otlp.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
@@ -70,6 +70,5 @@ export function notifyFrom(stateDir: string, env: (name: string) => string | und
 }
 
 export function stateDirectory(option: string | undefined, world: World): string {
-  const given = resolveStateDir(option, (name) => world.env(name));
-  return absolutePath(new Layout(given).stateDir, world.cwd);
+  return resolveStateDir(option && absolutePath(option, world.cwd), (name) => world.env(name));
 }

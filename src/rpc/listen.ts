@@ -2,6 +2,7 @@
 import { connect } from "node:net";
 import { type Server, type ServerCredentials } from "@grpc/grpc-js";
 import { messageOf, MosaicError } from "../errors.ts";
+import { requireNet } from "../permissions/missing.ts";
 
 export type ListenAddress = { type: "tcp"; host: string; port: number } | { type: "unix"; path: string };
 
@@ -54,25 +55,19 @@ export async function bind(server: Server, address: ListenAddress, credentials: 
 }
 
 function bindOnce(server: Server, target: string, credentials: ServerCredentials): Promise<number> {
+  // The runtime's refusal would be thrown past everybody.
+  requireNet(target);
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown) => reject(bindError(target, error));
-    try {
-      server.bindAsync(target, credentials, (error, port) => error === null ? resolve(port) : fail(error));
-    } catch (error) {
-      // A missing net permission is thrown past the callback.
-      fail(error);
-    }
+    server.bindAsync(
+      target,
+      credentials,
+      (error, port) => error === null ? resolve(port) : reject(bindError(target, error)),
+    );
   });
 }
 
 function bindError(target: string, error: unknown): MosaicError {
   const text = messageOf(error);
-  if (error instanceof Deno.errors.NotCapable || /NotCapable|Requires net access/.test(text)) {
-    return new MosaicError("permission_denied", `not permitted to listen on ${target}`, {
-      hint: `Grant it with --allow-net=${target}.`,
-      cause: error,
-    });
-  }
   if (/EADDRINUSE|address already in use|No address added/i.test(text)) {
     return new MosaicError("unavailable", `cannot listen on ${target}: the address is taken`, {
       hint: "Stop what listens there, or choose another with --listen (port 0 picks a free one).",

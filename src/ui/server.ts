@@ -2,6 +2,7 @@
 import type { PageLogin } from "../auth/page_login.ts";
 import type { Core } from "../core/core.ts";
 import { messageOf, MosaicError } from "../errors.ts";
+import { missingNet } from "../permissions/missing.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
 export interface PageServerOptions extends Omit<AppOptions, "bound"> {
@@ -105,6 +106,8 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
 }
 
 function cannotListen(address: string, error: unknown): MosaicError {
+  const refused = missingNet(address);
+  if (refused !== undefined) return refused;
   if (error instanceof Deno.errors.AddrInUse) {
     return new MosaicError("unavailable", `the status page's port ${address} is taken`, {
       hint: "Stop what listens there, or give --http HOST:PORT with another port (port 0 picks a free one).",

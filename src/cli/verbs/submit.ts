@@ -96,6 +96,7 @@ export async function readConfigText(file: string, context: Context): Promise<st
   try {
     return await Deno.readTextFile(file);
   } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
     if (error instanceof Deno.errors.NotFound) {
       throw new MosaicError("not_found", `${file}: there is no such file`, { cause: error });
     }

@@ -1,0 +1,48 @@
+/** What to say of a permission that is missing: one line that names it and the flag. */
+import { messageOf, MosaicError } from "../errors.ts";
+import { EXTRA_VARIABLE } from "./permissions.ts";
+
+const REFUSAL = /Requires (\w+) access(?: to "([^"]*)")?/;
+
+const DEEDS: Record<string, string> = {
+  read: "read",
+  write: "write to",
+  net: "connect to or listen on",
+  run: "run",
+  env: "look at the variable",
+  sys: "ask the system for",
+};
+
+/** The error of the runtime as one of mosaic's; anything else as it is. */
+export function explainMissing(error: unknown): unknown {
+  if (!(error instanceof Deno.errors.NotCapable)) return error;
+  const match = REFUSAL.exec(error.message);
+  // What no flag but -A would grant (/proc, /dev) has none to name; such a thing is asked of a shell, or is a defect.
+  if (match === null || DEEDS[match[1]!] === undefined) return error;
+  return missing(match[1]!, match[2] ?? "", error);
+}
+
+/** @throws MosaicError `permission_denied` where the runtime would refuse `address` (HOST:PORT or unix:PATH). */
+export function requireNet(address: string): void {
+  const refused = missingNet(address);
+  if (refused !== undefined) throw refused;
+}
+
+/** `permission_denied` where the runtime would refuse `address`. */
+export function missingNet(address: string): MosaicError | undefined {
+  try {
+    if (Deno.permissions.querySync({ name: "net", host: address }).state === "granted") return undefined;
+  } catch {
+    // No form that the runtime knows: it will say so itself.
+    return undefined;
+  }
+  return missing("net", address);
+}
+
+function missing(kind: string, what: string, cause?: unknown): MosaicError {
+  const flag = `--allow-${kind}${what === "" ? "" : `=${what}`}`;
+  return new MosaicError("permission_denied", `not permitted to ${DEEDS[kind]} ${what}; ${flag} grants it`, {
+    hint: `Where mosaic plans its own permissions, add it by ${EXTRA_VARIABLE}=${flag}.`,
+    cause: cause === undefined ? undefined : messageOf(cause),
+  });
+}

@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { VERBS } from "../../src/cli/verbs.ts";
+import { MosaicError } from "../../src/errors.ts";
+import { flagsOf, permissions, permissionsOfFlags, together, without } from "../../src/permissions/permissions.ts";
+import { planFor } from "../../src/permissions/plan.ts";
+import type { World } from "../../src/permissions/world.ts";
+
+interface WorldOptions {
+  env?: Record<string, string>;
+  files?: Record<string, string>;
+}
+
+function world(options: WorldOptions): World {
+  const env: Record<string, string> = { HOME: "/home/u", PATH: "/usr/bin:/bin", ...options.env };
+  return {
+    cwd: "/work",
+    env: (name) => env[name],
+    envNames: () => Object.keys(env),
+    readText: (path) => options.files?.[path],
+    resolve: (name) => Promise.resolve(name === "gpu.example" ? ["192.0.2.7", "2001:db8::7"] : []),
+  };
+}
+
+const STATE = "/home/u/.local/state/mosaic";
+
+async function plan(line: string, options: WorldOptions = {}) {
+  return await planFor(line.split(" "), world(options));
+}
+
+async function refused(line: string, message: RegExp, options?: WorldOptions): Promise<void> {
+  await assert.rejects(
+    plan(line, options),
+    (error) => error instanceof MosaicError && error.code === "invalid_argument" && message.test(error.message),
+  );
+}
+
+Deno.test("plan: the daemon gets its state directory, its listeners, a shell, and no more", async () => {
+  const planned = await plan("daemon");
+  assert.deepEqual(planned.read, ["/dev/null", STATE]);
+  assert.deepEqual(planned.write, [STATE]);
+  assert.deepEqual(planned.net, ["127.0.0.1:50055", "127.0.0.1:8055"]);
+  assert.deepEqual(planned.run, ["/bin/sh"]);
+  assert.ok(!planned.env.includes("AWS_SECRET_ACCESS_KEY") && planned.env.includes("LD_LIBRARY_PATH"));
+});
+
+const RESOLVED = ["192.0.2.7:443", "[2001:db8::7]:443", "gpu.example", "gpu.example:443"];
+const NOTIFY = { NOTIFY_SOCKET: "/run/systemd/notify", RUNTIME_DIRECTORY: "/run/m" };
+const ONE = "daemon --http off --listen 127.0.0.1:1";
+
+Deno.test("plan: the daemon's options and environment move and add", async (t) => {
+  const cases: [string, Record<string, string>, kind: "read" | "write" | "net", string[]][] = [
+    ["daemon --state-dir=s --http off", {}, "write", ["/work/s"]],
+    [ONE, {}, "net", ["127.0.0.1:1"]],
+    ["daemon --listen localhost:7 --http off", {}, "net", ["127.0.0.1:7", "[::1]:7", "localhost"]],
+    ["daemon --listen unix:run/m.sock --http off", {}, "net", ["unix:/work/run/m.sock"]],
+    ["daemon --listen unix:run/m.sock --http off", {}, "write", [STATE, "/work/run/m.sock"]],
+    [`${ONE} --webhook https://gpu.example/x`, {}, "net", ["127.0.0.1:1", ...RESOLVED]],
+    [`daemon --tls-cert c.pem --listen 0.0.0.0:5 --http off`, {}, "net", ["0.0.0.0:5", "127.0.0.1:0"]],
+    ["daemon --tls-cert c.pem --tls-key /k.pem", {}, "read", ["/dev/null", STATE, "/k.pem", "/work/c.pem"]],
+    [ONE, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }, "net", ["127.0.0.1:1", "127.0.0.1:4318"]],
+    [ONE, NOTIFY, "net", ["127.0.0.1:1", "unix:/run/m/notify.sock", "unix:/run/systemd/notify"]],
+    [ONE, { MOSAIC_ALLOW: "--allow-net=10.0.0.1:80" }, "net", ["10.0.0.1:80", "127.0.0.1:1"]],
+  ];
+  for (const [line, env, kind, expected] of cases) {
+    await t.step(`${line} ${JSON.stringify(env)}`, async () => {
+      const planned = await plan(line, { env });
+      assert.deepEqual([...planned[kind]].sort(), [...expected].sort());
+    });
+  }
+  const planned = await plan("daemon", { env: { OMP_NUM_THREADS: "2", MOSAIC_WORKER_ENV: "WANDB_*, SEED" } });
+  for (const name of ["OMP_NUM_THREADS", "WANDB_*", "SEED"]) assert.ok(planned.env.includes(name), name);
+});
+
+Deno.test("plan: a daemon's proxy gets its run's directory and its daemon's host, whatever the port will be", async () => {
+  const files = { "/s/runs/R/.mosaic/proxy-2.json": JSON.stringify({ daemonJson: "/s/daemon.json" }) };
+  const line = "proxy --target 127.0.0.1:5 --run-id R --run-dir /s/runs/R --attempt 2 -- sh --run-dir /etc";
+  const planned = await plan(line, { files });
+  assert.deepEqual(planned.read, ["/dev/null", "/s/daemon.json", "/s/runs/R"]);
+  assert.deepEqual(planned.write, ["/s/runs/R"]);
+  assert.deepEqual(planned.net, ["127.0.0.1"]);
+  assert.deepEqual(planned.run, ["/bin/sh"]);
+  assert.notEqual(planned.env, "all");
+});
+
+Deno.test("plan: a proxy that stands alone reads its whole environment, for it is the worker's", async () => {
+  const planned = await plan("proxy --target gpu.example:5 --run-id R --tls-ca ca.pem --run-dir d -- sh");
+  assert.equal(planned.env, "all");
+  assert.deepEqual(planned.net, ["192.0.2.7:5", "[2001:db8::7]:5", "gpu.example", "gpu.example:5"]);
+  assert.deepEqual(planned.read, ["/dev/null", "/work/ca.pem", "/work/d"]);
+  assert.deepEqual(planned.write, ["/work/d"]);
+});
+
+Deno.test("plan: a client runs nothing, writes nothing, and reads what it was given", async () => {
+  const files = { [`${STATE}/trainer/daemon.json`]: `{"listen":"0.0.0.0:6"}` };
+  const submit = await plan("submit --follow --run-id X conf.json", { files });
+  assert.deepEqual(submit.read, [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/tokens.json`, "/work/conf.json"]);
+  assert.deepEqual([submit.write, submit.net, submit.run, submit.sys], [[], ["127.0.0.1:6"], [], []]);
+  assert.deepEqual((await plan("list --target h:1")).read, []);
+  assert.deepEqual((await plan("validate -")).net, []);
+  assert.deepEqual((await plan("export R --format csv --out o")).write, ["/work/o"]);
+  const run = await plan("run --gpus 1 -e SEED --cwd /w -- train.sh");
+  assert.ok(run.read.includes("/usr/bin/train.sh") && run.env.includes("SEED"), JSON.stringify(run));
+});
+
+Deno.test("plan: every command has one, and none may do everything of a kind that matters", async () => {
+  for (const { name, aliases } of VERBS) {
+    for (const verb of [name, ...aliases ?? []]) {
+      const planned = await plan(`${verb} x --run-id R`);
+      for (const kind of ["write", "run", "net"] as const) assert.notEqual(planned[kind], "all", `${verb}: ${kind}`);
+    }
+  }
+});
+
+Deno.test("plan: what cannot be planned is refused", async () => {
+  await refused("no-such-verb", /unknown command "no-such-verb"/);
+  await refused("daemon --listen", /--listen has no value/);
+  await refused("daemon --listen nowhere", /--listen "nowhere"/);
+  await refused("daemon --webhook nowhere", /--webhook "nowhere"/);
+  for (const flag of ["-A", "--allow-all", "--allow-ffi", "--allow-ffi=/x", "--unstable-net", "read"]) {
+    await refused("daemon", /MOSAIC_ALLOW/, { env: { MOSAIC_ALLOW: flag } });
+  }
+  assert.throws(() => flagsOf(permissions({ read: ["/a\nb"] })), /line break/);
+});
+
+Deno.test("permissions: flags and back; one entry covers others; what is left over", () => {
+  const granted = permissions({ read: ["/a,b", "/c d"], net: ["h:1"], env: ["A", "B_*"], sys: "all" });
+  const flags = flagsOf(granted);
+  assert.deepEqual(
+    flags,
+    ["--allow-read=/a,,b,/c d", "--allow-net=h:1", "--allow-env=A,B_*", "--allow-sys", "--ignore-env"],
+  );
+  assert.deepEqual(permissionsOfFlags(flags), granted);
+  assert.equal(permissionsOfFlags(["--no-prompt", "-A"]), undefined);
+
+  const sum = together(permissions({ read: ["/a", "/a/b", "/ab"], net: ["h", "h:1"] }), permissions({ env: "all" }));
+  assert.deepEqual([sum.read, sum.net, sum.env], [["/a", "/ab"], ["h"], "all"]);
+  const few = permissions({ read: ["/a/b", "/x"], run: "all" });
+  const rest = without(few, permissions({ read: ["/a"], run: ["/bin/sh"] }));
+  assert.deepEqual([rest.read, rest.run], [["/x"], "all"]);
+});
