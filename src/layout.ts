@@ -47,6 +47,14 @@ export class Layout {
   get tokensFile(): string {
     return `${this.trainer}/tokens.json`;
   }
+  /** How far each webhook has been told. */
+  get webhooksFile(): string {
+    return `${this.trainer}/webhooks.json`;
+  }
+  /** What deliveries to webhooks are signed with, where no other secret is given. */
+  get webhookSecret(): string {
+    return `${this.trainer}/webhook.secret`;
+  }
   get telemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }

@@ -25,8 +25,8 @@ export async function startSideServices(
   const webhooks = new Webhooks({
     registry,
     log,
-    stateFile: `${layout.trainer}/webhooks.json`,
-    secret: secretIn(`${layout.trainer}/webhook.secret`),
+    stateFile: layout.webhooksFile,
+    secret: secretIn(layout.webhookSecret),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
     targetOfRun: (runId) => targetOf(registry, runId, log),
     counts: activity.webhooks,

@@ -44,10 +44,13 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
   }
   try {
     const repaired: Repaired[] = [];
-    // A database comes before what it says: with a rescued registry, other things are orphans.
-    for (const onlyDatabases of [true, false]) {
+    // A database comes before what it says: with a rescued registry, other things are orphans. Modes are set where the
+    // files lie, before these are moved.
+    const turns = ["database", "modes", "others"] as const;
+    const turnOf = ({ check }: Repairable) => check === "database" || check === "modes" ? check : "others";
+    for (const turn of turns) {
       for (const finding of inspect(layout, false)) {
-        if (finding.repair === undefined || onlyDatabases !== (finding.check === "database")) continue;
+        if (finding.repair === undefined || turnOf(finding) !== turn) continue;
         try {
           repaired.push({ finding: plain(finding), done: true, outcome: finding.repair() });
         } catch (error) {

@@ -132,9 +132,9 @@ function unknown(path: string): Repairable {
   return { check: "unknown_file", severity: "note", path, message: "is nothing that mosaic put there", remedy: "" };
 }
 
-const KNOWN_AT_TOP = /^(trainer|telemetry|logs)$/;
+const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens?(\.json)?|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
 const KNOWN_IN_TELEMETRY = /^telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?$/;
 
 /** Unknown files, leftovers of interrupted writes, and what earlier repairs have put away. */
@@ -180,11 +180,14 @@ export function examineModes(layout: Layout): Repairable[] {
   const findings: Repairable[] = [];
   const look = (path: string, forbidden: number, meaning: string) => {
     let mode: number;
+    let useless = 0;
     try {
       const info = Deno.lstatSync(path);
       // The mode of a link says nothing.
       if (info.isSymlink || info.mode === null) return;
       mode = info.mode & 0o7777;
+      // Nothing that is looked at here is a program.
+      if (info.isFile) useless = 0o111;
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
       findings.push({
@@ -197,7 +200,7 @@ export function examineModes(layout: Layout): Repairable[] {
       return;
     }
     if ((mode & forbidden) === 0) return;
-    const better = mode & ~forbidden;
+    const better = mode & ~forbidden & ~useless;
     findings.push({
       check: "modes",
       severity: "warning",
@@ -205,7 +208,13 @@ export function examineModes(layout: Layout): Repairable[] {
       message: `has mode ${mode.toString(8)}: ${meaning}`,
       remedy: `set mode ${better.toString(8)}`,
       repair: () => {
-        Deno.chmodSync(path, better);
+        try {
+          Deno.chmodSync(path, better);
+        } catch (error) {
+          // The files beside a database go when its last user does.
+          if (error instanceof Deno.errors.NotFound) return "it has gone by itself";
+          throw error;
+        }
         return `mode ${better.toString(8)}`;
       },
     });
@@ -215,6 +224,9 @@ export function examineModes(layout: Layout): Repairable[] {
     for (const suffix of ["", "-wal", "-shm"]) {
       look(`${db}${suffix}`, 0o077, "others may use it, and it holds session tokens");
     }
+  }
+  for (const secret of [layout.tokensFile, layout.webhookSecret]) {
+    look(secret, 0o077, "others may use it, and it is a secret");
   }
   for (const entry of entriesOf(layout.configs)) {
     look(entry.path, 0o077, "others may use it, and environments may hold secrets");

@@ -7,6 +7,7 @@ import { Layout } from "../../src/layout.ts";
 import { tryLock } from "../../src/process/files.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { migrate } from "../../src/telemetry/store/schema.ts";
+import { TestDaemon } from "../harness/daemon.ts";
 import { newRun, runId } from "../registry/fixture.ts";
 
 /** A state directory as a daemon that was stopped in good order leaves it: one ended run. */
@@ -143,6 +144,10 @@ Deno.test("doctor: a run whose files are gone, unknown files, leftovers, a daemo
     write(layout.pidFile, "12345\n");
     Deno.chmodSync(layout.registryDb, 0o644);
     Deno.chmodSync(layout.baseDir("evals"), 0o777);
+    write(layout.configFile(runId(7)), "{}");
+    Deno.chmodSync(layout.configFile(runId(7)), 0o644);
+    write(layout.webhookSecret, "whsec_x");
+    Deno.chmodSync(layout.webhookSecret, 0o755);
     // SQLite gives the files beside a database the database's mode.
     assert.deepEqual(found(layout).filter((line) => !/-(wal|shm)$/.test(line)).sort(), [
       `note missing_directory trainer/runs/${runId(1)}`,
@@ -150,16 +155,30 @@ Deno.test("doctor: a run whose files are gone, unknown files, leftovers, a daemo
       "note unknown_file trainer/runs/notes",
       "warning daemon_files trainer/daemon.json",
       "warning daemon_files trainer/daemon.pid",
+      `warning modes trainer/configs/config-${runId(7)}.json`,
       "warning modes trainer/evals",
       "warning modes trainer/registry.db",
+      "warning modes trainer/webhook.secret",
+      `warning orphan_config trainer/configs/config-${runId(7)}.json`,
       "warning temporary trainer/configs/config-x.json.17.ab.tmp",
     ]);
-    const { remaining } = repair(layout.stateDir);
+    const { repaired, remaining } = repair(layout.stateDir);
+    assert.deepEqual(repaired.filter(({ done }) => !done), []);
     assert.ok(remaining.every(({ severity }) => severity === "note"));
-    assert.equal(remaining.length, 3);
+    assert.equal(remaining.length, 4);
+    assert.equal(Deno.statSync(`${layout.trainer}/lost+found/configs-config-${runId(7)}.json`).mode! & 0o777, 0o600);
+    assert.equal(Deno.statSync(layout.webhookSecret).mode! & 0o777, 0o600);
     assert.equal(Deno.statSync(layout.registryDb).mode! & 0o777, 0o600);
     assert.equal(Deno.readTextFileSync(`${layout.trainer}/notes.txt`), "a person's");
   });
+});
+
+Deno.test("doctor: everything that a daemon writes is known", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token", "--webhook", "http://127.0.0.1:9/"] });
+  const strange = () => examine(daemon.stateDir).filter(({ path }) => !path.endsWith("/test-output.txt"));
+  assert.deepEqual(strange(), []);
+  await daemon.stop();
+  assert.deepEqual(strange(), []);
 });
 
 Deno.test("doctor: a newer schema is an error that no repair touches, and no run's files are called orphans by it", async () => {
