@@ -29,5 +29,5 @@ export function readinessOf(core: Core, options: ReadinessOptions): Readiness {
 }
 
 function written(ok: boolean): { ok: boolean; detail: string } {
-  return { ok, detail: ok ? "the last write succeeded" : "the last write failed; see the daemon's log" };
+  return { ok, detail: ok ? "can be written" : "cannot be written; see the daemon's log" };
 }
