@@ -7,6 +7,8 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/
 import { readinessOf } from "../../src/observability/readiness.ts";
 import { DatabaseSync } from "node:sqlite";
 import { Registry } from "../../src/registry/registry.ts";
+import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { batch } from "../telemetry/store/harness.ts";
 import { FakeCore } from "../ui/fake_core.ts";
 
 Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too little room", async (t) => {
@@ -80,6 +82,27 @@ Deno.test("registry: whether it can be written is found out by trying, and told 
     assert.equal(registry.writable(), true);
   } finally {
     registry.close();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("telemetry: after a failed write it is tried again when nobody else does", () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-ready-" });
+  let now = 0;
+  const store = TelemetryStore.open(`${directory}/telemetry.sqlite`, { now: () => now, maxBytes: 1 << 20 });
+  const observationJson = Array.from({ length: 3000 }, (_, i) => JSON.stringify("x".repeat(500) + i));
+  const tooMuch = () => store.ingest("R", 1, batch(0, 1, { steps: { n: 3000, observationJson } }));
+  try {
+    assert.equal(store.writable(), true);
+    assert.throws(tooMuch, /disk is full/);
+    assert.equal(store.writable(), false);
+    now += 60_000;
+    assert.throws(tooMuch, /disk is full/);
+    assert.equal(store.writable(), false, "somebody tried just now");
+    now += 60_000;
+    assert.equal(store.writable(), true);
+  } finally {
+    store.close();
     Deno.removeSync(directory, { recursive: true });
   }
 });
