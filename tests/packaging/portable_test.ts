@@ -1,26 +1,16 @@
-/** The portable executable: it unpacks itself once, safely, wherever it is dropped. */
+/** The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all that mosaic is. */
 import assert from "node:assert/strict";
+import { buildMosaic, type Ended, start } from "../harness/built.ts";
+import { configOf, countingWorker } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { killProcessesOf, processesOf } from "../harness/processes.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
 
-const root = new URL("../..", import.meta.url).pathname;
 const directory = Deno.makeTempDirSync();
 const built = `${directory}/built/mosaic`;
-
-interface Ended {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
-async function start(file: string, args: string[], env: Record<string, string>): Promise<Ended> {
-  const out = await new Deno.Command(file, {
-    args,
-    env: { PATH: "/usr/bin:/bin", ...env },
-    clearEnv: true,
-    stdin: "null",
-  }).output();
-  const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  return { code: out.code, stdout: decode(out.stdout), stderr: decode(out.stderr) };
-}
+/** Unpacked once, used by everything that is not about unpacking. */
+const shared = `${directory}/shared-cache`;
 
 function freshDir(name: string): string {
   const path = `${directory}/${name}`;
@@ -28,96 +18,76 @@ function freshDir(name: string): string {
   return path;
 }
 
-/** The one directory below a cache that holds an unpacked mosaic. */
-function unpackedIn(cache: string): string[] {
-  return [...Deno.readDirSync(cache)].map((e) => e.name).sort();
+function namesIn(path: string): string[] {
+  return [...Deno.readDirSync(path)].map((e) => e.name).sort();
 }
 
-async function build(): Promise<void> {
-  freshDir("built");
-  const made = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "scripts/compile.ts", "--offline", "--output", built],
-    cwd: root,
-    stdin: "null",
-  }).output();
-  assert.ok(made.success, new TextDecoder().decode(made.stderr));
-}
+const mosaic = (...args: string[]): Promise<Ended> =>
+  start(built, args, { MOSAIC_CACHE_DIR: shared, HOME: directory, TMPDIR: directory });
 
 Deno.test("portable executable", async (t) => {
-  await build();
+  freshDir("built");
+  await buildMosaic(built);
   try {
-    await t.step("eight first starts at once all answer, and one copy is left", async () => {
-      const cache = freshDir("eight");
-      const all = await Promise.all(
-        Array.from({ length: 8 }, () => start(built, ["--version"], { MOSAIC_CACHE_DIR: cache })),
-      );
+    await t.step("four first starts at once all answer, and one copy is left", async () => {
+      const all = await Promise.all(Array.from({ length: 4 }, () => mosaic("--version")));
       for (const one of all) {
         assert.equal(one.code, 0, one.stderr);
-        assert.match(one.stdout, /^mosaic \d+\.\d+\.\d+/);
+        assert.match(one.stdout, /^mosaic \d+\.\d+\.\d+ \(([0-9a-f]{12}(-dirty)?|unknown), deno /);
       }
-      assert.equal(unpackedIn(cache).length, 1);
+      assert.equal(namesIn(shared).length, 1);
     });
 
     await t.step("HOME is used when nothing else is named, and a name with spaces is fine", async () => {
       const home = freshDir("a home");
       const copy = `${freshDir("with space")}/my mosaic`;
-      Deno.copyFileSync(built, copy);
+      Deno.linkSync(built, copy);
       const one = await start(copy, ["--version"], { HOME: home });
       assert.equal(one.code, 0, one.stderr);
-      assert.equal(unpackedIn(`${home}/.cache/mosaic`).length, 1);
+      assert.equal(namesIn(`${home}/.cache/mosaic`).length, 1);
     });
 
-    await t.step("without HOME it unpacks below TMPDIR", async () => {
-      const tmp = freshDir("tmp");
-      const one = await start(built, ["--version"], { TMPDIR: tmp });
-      assert.equal(one.code, 0, one.stderr);
-      assert.equal(unpackedIn(tmp).length, 1);
-    });
-
-    await t.step("an emptied or shortened copy in the cache is made anew", async () => {
-      const cache = freshDir("emptied");
-      await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
-      const [key] = unpackedIn(cache);
-      for (const file of ["deno", "mosaic.js"]) {
-        Deno.truncateSync(`${cache}/${key}/${file}`, file === "deno" ? 1000 : 0);
-        const again = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
-        assert.equal(again.code, 0, again.stderr);
-        assert.match(again.stdout, /^mosaic /);
-      }
-    });
-
-    await t.step("a damaged executable says so and starts nothing", async () => {
-      const copy = `${freshDir("damaged")}/mosaic`;
-      Deno.copyFileSync(built, copy);
-      Deno.truncateSync(copy, Math.floor(Deno.statSync(built).size * 0.9));
-      const cache = freshDir("damaged-cache");
-      const one = await start(copy, ["--version"], {
-        MOSAIC_CACHE_DIR: cache,
-        TMPDIR: freshDir("damaged-tmp"),
-        HOME: freshDir("damaged-home"),
-      });
-      assert.equal(one.code, 4);
-      assert.equal(one.stdout, "");
-      assert.match(one.stderr, /damaged/);
-      assert.deepEqual(unpackedIn(cache), []);
-    });
-
-    await t.step("a cache that cannot be written is passed over", async () => {
+    await t.step("a cache that cannot be written is passed over; without HOME it unpacks below TMPDIR", async () => {
       const cache = `${freshDir("file-instead")}/cache`;
       Deno.writeTextFileSync(cache, "a file, not a directory");
       const tmp = freshDir("fallback");
       const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache, TMPDIR: tmp });
       assert.equal(one.code, 0, one.stderr);
-      assert.equal(unpackedIn(tmp).length, 1);
+      assert.equal(namesIn(tmp).length, 1);
     });
 
-    await t.step("it names its version and commit, and exit codes are the program's own", async () => {
-      const cache = freshDir("codes");
-      const version = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
-      assert.match(version.stdout, /^mosaic \d+\.\d+\.\d+ \(([0-9a-f]{12}(-dirty)?|unknown), deno /);
-      const wrong = await start(built, ["no-such-verb"], { MOSAIC_CACHE_DIR: cache });
+    await t.step("an emptied or shortened copy in the cache is made anew", async () => {
+      const [key] = namesIn(shared);
+      Deno.truncateSync(`${shared}/${key}/deno`, 1000);
+      Deno.truncateSync(`${shared}/${key}/app/main.js`, 0);
+      const again = await mosaic("--version");
+      assert.equal(again.code, 0, again.stderr);
+      assert.match(again.stdout, /^mosaic /);
+    });
+
+    await t.step("a damaged executable says so and starts nothing", async () => {
+      const copy = `${freshDir("damaged")}/mosaic`;
+      Deno.copyFileSync(built, copy);
+      Deno.truncateSync(copy, Math.floor(Deno.statSync(built).size * 0.2));
+      const cache = freshDir("damaged-cache");
+      const [tmp, home] = [freshDir("damaged-tmp"), freshDir("damaged-home")];
+      const one = await start(copy, ["--version"], { MOSAIC_CACHE_DIR: cache, TMPDIR: tmp, HOME: home });
+      assert.equal(one.code, 4);
+      assert.equal(one.stdout, "");
+      assert.match(one.stderr, /damaged/);
+      assert.deepEqual(namesIn(cache), []);
+    });
+
+    await t.step("exit codes and messages are the program's own", async () => {
+      const wrong = await mosaic("no-such-verb");
       assert.equal(wrong.code, 2);
       assert.match(wrong.stderr, /no-such-verb/);
+      const option = await mosaic("daemon", "--listen");
+      assert.equal(option.code, 2);
+      assert.match(option.stderr, /--listen/);
+      const allow = await start(built, ["list"], { MOSAIC_CACHE_DIR: shared, HOME: directory, MOSAIC_ALLOW: "-A" });
+      assert.equal(allow.code, 2);
+      assert.match(allow.stderr, /MOSAIC_ALLOW/);
     });
 
     await t.step("its checksum file is right", () => {
@@ -125,7 +95,70 @@ Deno.test("portable executable", async (t) => {
       const checked = new Deno.Command("sha256sum", { args: [built], stdin: "null" }).outputSync();
       assert.equal(new TextDecoder().decode(checked.stdout).split(" ")[0], sum);
     });
+
+    await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
+    await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
+
+    await t.step("it runs the demo", async () => {
+      const state = freshDir("demo-state");
+      const demo = await mosaic("demo", "--state-dir", state, "--steps", "500", "--step-delay-ms", "0");
+      assert.equal(demo.code, 0, demo.stdout + demo.stderr);
+      assert.match(demo.stdout, /cartpole-network +TERMINATED .*\ncartpole-linear +TERMINATED/);
+    });
   } finally {
+    await killProcessesOf(directory);
     Deno.removeSync(directory, { recursive: true });
   }
 });
+
+const daemonOfFile = (stateDir: string) =>
+  TestDaemon.start({ stateDir, program: [built], env: { MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" } });
+
+async function endToEnd(): Promise<void> {
+  await using daemon = await daemonOfFile(freshDir("state"));
+  const config = `${daemon.stateDir}/config.json`;
+  Deno.writeTextFileSync(config, configOf({ command: countingWorker({ steps: 30, everySeconds: 0.05 }) }));
+  const at = ["--state-dir", daemon.stateDir];
+  const submitted = await mosaic("submit", config, ...at);
+  assert.equal(submitted.code, 0, submitted.stderr + daemon.output());
+  const id = submitted.stdout.trim();
+  const running = await until(() => processesOf(daemon.stateDir).find((p) => p.command.includes(" proxy --target")), {
+    what: "the proxy",
+  });
+  for (const { pid, command } of [running, processesOf(daemon.stateDir).find(({ pid }) => pid === daemon.pid)!]) {
+    assert.match(command, / --allow-run=\/bin\/sh /, `${pid}`);
+    assert.doesNotMatch(command, / -A | --allow-(all|ffi)|--allow-write /);
+  }
+  const waited = await mosaic("wait", id, ...at);
+  assert.equal(waited.code, 0, waited.stdout + waited.stderr);
+  const shown = JSON.parse((await mosaic("show", id, "-o", "json", ...at)).stdout);
+  assert.equal(shown.state, "TERMINATED");
+  assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
+}
+
+async function upgrade(): Promise<void> {
+  const stateDir = freshDir("upgrade-state");
+  let id: string;
+  {
+    await using old = await daemonOfFileKeeping(stateDir);
+    id = await submit(old.daemon, configOf({ command: countingWorker({ steps: 60, everySeconds: 0.1 }) }));
+    await untilState(old.daemon, id, "EXECUTING");
+    await old.daemon.stop();
+  }
+  // What a package manager does: another file under the old name.
+  Deno.copyFileSync(built, `${built}.new`);
+  Deno.renameSync(`${built}.new`, built);
+  await using daemon = await daemonOfFile(stateDir);
+  const ended = await untilState(daemon, id, "TERMINATED");
+  assert.equal((await getRun(daemon, id)).outcome, "succeeded", JSON.stringify(ended.reason));
+  assert.equal(
+    (await mosaic("steps", id, "-o", "jsonl", "--state-dir", stateDir)).stdout.trim().split("\n").length,
+    60,
+  );
+}
+
+/** Leaves the runs of the daemon alone. */
+async function daemonOfFileKeeping(stateDir: string) {
+  const daemon = await daemonOfFile(stateDir);
+  return { daemon, [Symbol.asyncDispose]: () => daemon.stop().then(() => {}) };
+}
