@@ -7,6 +7,8 @@ export interface EventLineOptions {
   color: boolean;
   /** Name the run: where events of several are shown. */
   withRun: boolean;
+  /** For a terminal: long values are cut, and a hint (the one thing to read in full) has a line of its own. */
+  brief: boolean;
 }
 
 const ID_SHOWN = 14;
@@ -16,10 +18,16 @@ export function eventLine(event: EventJson, options: EventLineOptions): string {
   const at = event.at === null ? "        " : clock(Date.parse(event.at));
   const run = options.withRun ? `${event.run_id.slice(0, ID_SHOWN)}  ${harmless(event.run_name)}  ` : "";
   const attempt = event.attempt > 1 ? ` (attempt ${event.attempt})` : "";
-  return `${paint(at, "dim", options.color)}  ${run}${eventText(event, options.color)}${attempt}\n`;
+  const line = `${paint(at, "dim", options.color)}  ${run}${eventText(event, options)}${attempt}\n`;
+  const hint = options.brief ? hintOf(event) : undefined;
+  return hint === undefined ? line : `${line}${" ".repeat(at.length + 2)}${harmless(hint)}\n`;
 }
 
-function eventText(event: EventJson, color: boolean): string {
+function hintOf({ kind, data: { hint } }: EventJson): string | undefined {
+  return kind !== "state" && typeof hint === "string" && hint !== "" ? hint : undefined;
+}
+
+function eventText(event: EventJson, { color, brief }: EventLineOptions): string {
   const { data } = event;
   if (event.kind === "state") {
     const to = String(data["to"] ?? "");
@@ -28,13 +36,13 @@ function eventText(event: EventJson, color: boolean): string {
     return `${from}${paint(to, stateStyle(to), color)}${reason}`;
   }
   const fields = Object.entries(data)
-    .filter(([, value]) => value !== null && value !== "")
-    .map(([key, value]) => `${harmless(key)}=${shown(value)}`);
+    .filter(([key, value]) => value !== null && value !== "" && !(brief && key === "hint"))
+    .map(([key, value]) => `${harmless(key)}=${shown(value, brief)}`);
   return [paint(harmless(event.kind), "bold", color), ...fields].join(" ");
 }
 
-function shown(value: unknown): string {
+function shown(value: unknown, brief: boolean): string {
   if (typeof value === "number") return number(value);
   const text = harmless(typeof value === "string" ? value : JSON.stringify(value));
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
+  return brief && text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
 }

@@ -70,8 +70,9 @@ export async function followRun(
     for await (const event of stream) {
       const json = eventJson(event);
       status.clear();
+      const { color, isTty } = context.terminal;
       context.out.write(
-        jsonl ? `${JSON.stringify(json)}\n` : eventLine(json, { color: context.terminal.color, withRun: false }),
+        jsonl ? `${JSON.stringify(json)}\n` : eventLine(json, { color, withRun: false, brief: isTty }),
       );
       last = event.seq;
       wake();

@@ -302,7 +302,7 @@ export class Engine implements Core {
     const row = this.registry.require(runId);
     if (isEnded(row.state)) throw ended(row, "throttled");
     const updated = this.registry.update(runId, { maxRateHz });
-    this.#supervisor.get(runId)?.sendWish();
+    this.#supervisor.get(runId)?.throttled();
     return updated;
   }
 

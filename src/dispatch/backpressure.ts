@@ -66,7 +66,8 @@ export class Backpressure {
   #throttle(now: number, pressure: boolean, rateHz: number): Hold {
     if (now - this.#steppedAt < STEP_MS) return this.#hold;
     const { maxRateHz } = this.#hold;
-    if (!pressure && maxRateHz === 0) return this.#hold;
+    // Without a rate (not measured yet, while old output is read after a restart) there is nothing to halve.
+    if (maxRateHz === 0 && (!pressure || rateHz === 0)) return this.#hold;
     this.#steppedAt = now;
     if (pressure) {
       if (maxRateHz === 0) this.#freeRate = rateHz;

@@ -57,6 +57,8 @@ export class SupervisedRun {
   #session: Session | undefined;
   #link: ProxyLink | undefined;
   #worker: ProcessRef | undefined;
+  /** Bytes of the journal that were there when this connection's first batch came: what is read late is no rate. */
+  #writtenBefore: number | undefined;
   /** Steps of this attempt. */
   #steps: number;
   #stop: GroupStop | undefined;
@@ -114,8 +116,17 @@ export class SupervisedRun {
 
   /** The registry's row has changed its state. */
   stateIs(row: RunRow): void {
+    const now = performance.now();
+    // Nothing that was before a pause, nor the pause itself, is part of the rate afterwards.
+    if (row.state === "EXECUTING" && this.#state === "PAUSED") this.rate.restart(now);
     this.#state = row.state;
-    this.clock.pausedIs(row.state === "PAUSED", performance.now());
+    this.clock.pausedIs(row.state === "PAUSED", now);
+  }
+
+  /** Another limit holds: what the run made under the one before tells nothing of its rate now. */
+  throttled(): void {
+    this.rate.restart(performance.now());
+    this.sendWish();
   }
 
   /** The leader of the worker's group; a proxy that died before it connected has left it in a file. */
@@ -143,6 +154,7 @@ export class SupervisedRun {
     this.#worker = worker ?? undefined;
     this.#link = link;
     this.#session = new Session(this, this.#supervision);
+    this.#writtenBefore = undefined;
     this.keeper.connected(hello.proxy);
     this.#stop?.proxyConnected();
     log.info(
@@ -194,7 +206,7 @@ export class SupervisedRun {
     if (result.type === "gap") return result.position;
     if (result.type === "stored") {
       this.#steps += result.steps;
-      if (result.steps > 0) this.rate.add(result.steps, performance.now());
+      this.#measure(result.steps, batch, journalSize);
       if (result.events.length > 0) this.notes.stored(result.events, telemetry.head(this.runId, "events"));
       this.#sample(batch, samples);
       if (this.plan.telemetry.strict) this.#strict(batch);
@@ -202,6 +214,13 @@ export class SupervisedRun {
     if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) this.active();
     this.alive(journalSize);
     return result.position;
+  }
+
+  #measure(steps: number, batch: IngestBatch, journalSize: number): void {
+    const now = performance.now();
+    this.#writtenBefore ??= journalSize;
+    if (batch.to <= this.#writtenBefore) this.rate.restart(now);
+    else if (steps > 0) this.rate.add(steps, now);
   }
 
   /** Telemetry that came beside the journal (the original's Publish RPCs). */

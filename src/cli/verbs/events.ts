@@ -78,7 +78,10 @@ export async function printEvents(
       const json = eventJson(event);
       if (flags["output"] === "json") all.push(json);
       else if (flags["output"] === "jsonl") context.out.write(`${JSON.stringify(json)}\n`);
-      else context.out.write(eventLine(json, { color: context.terminal.color, withRun: runId === "" }));
+      else {
+        const { color, isTty } = context.terminal;
+        context.out.write(eventLine(json, { color, withRun: runId === "", brief: isTty }));
+      }
     }
     if (flags["output"] === "json") context.out.write(`${JSON.stringify(all, null, 2)}\n`);
     return EXIT.ok;
