@@ -93,6 +93,22 @@ Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when
   assert.equal(old[2], "the daemon does not answer; this is 12s old");
 });
 
+Deno.test("top: the line of keys always has the way out, and ? shows all keys until the next one", () => {
+  for (const width of [60, 80, 120]) {
+    for (const detail of [undefined, runDetailJson(fakeRun())]) {
+      const foot = draw(stateOf({ detail }), NOW, { width, height: 20, color: false }).at(-1)!;
+      assert.match(foot, /\? keys {2}q quit$/);
+      assert.equal(foot.includes("esc back"), detail !== undefined);
+    }
+  }
+  const help = press(stateOf(), "?");
+  const shown = draw(help, NOW, { width: 60, height: 24, color: false }).join("\n");
+  for (const line of [/^enter +details/m, /^esc +back/m, /^q, ctrl-c +quit/m]) assert.match(shown, line);
+  const left = onKey(help, "c", NOW, 10);
+  assert.deepEqual([left.state.help, left.state.asking, left.action], [false, undefined, undefined]);
+  assert.deepEqual(onKey(help, "q", NOW, 10).action, { type: "quit" });
+});
+
 Deno.test("top: a long list scrolls with the selection", () => {
   const runs = Array.from({ length: 100 }, (_, i) => runJson(fakeRun({ runId: `01K9${String(i).padStart(22, "0")}` })));
   const state = stateOf({ runs, selected: runs[20]!.run_id });

@@ -21,6 +21,8 @@ export interface TopState {
   all: boolean;
   /** The selected run in full, where that is what is shown. */
   detail: RunDetailJson | "loading" | undefined;
+  /** The keys are shown instead of the runs. */
+  help: boolean;
   /** What is asked before it is done. */
   asking: { question: string; action: Action } | undefined;
   message: string;
@@ -41,6 +43,7 @@ export const INITIAL: TopState = {
   sort: "newest",
   all: true,
   detail: undefined,
+  help: false,
   asking: undefined,
   message: "",
 };
@@ -74,7 +77,9 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
     const answered = { ...state, asking: undefined };
     return key === "y" ? { state: answered, action } : { state: { ...answered, message: "left as it is" } };
   }
-  const quiet = { ...state, message: "" };
+  const quiet = { ...state, message: "", help: false };
+  // The key that leaves the help does nothing else; q always quits.
+  if (state.help && key !== "q") return { state: quiet };
   const run = selectedRun(state, now);
   const select = (distance: number) => {
     const runs = visibleRuns(state, now);
@@ -86,6 +91,8 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
   switch (key) {
     case "q":
       return { state: quiet, action: { type: "quit" } };
+    case "?":
+      return { state: { ...quiet, help: true } };
     case "escape":
       return state.detail === undefined
         ? { state: quiet, action: { type: "quit" } }

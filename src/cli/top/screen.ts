@@ -24,7 +24,31 @@ const FOOT = 1;
 const STALE_MS = 5000;
 /** What a narrow screen does without, first things first. */
 const LEAST_WANTED = ["elapsed", "gpus", "curve", "rate", "note", "steps", "reward"];
-const KEYS = "↑↓ select  enter details  p pause/resume  c cancel  r retry  a all/live  s sort  q quit";
+/** The key line, most wanted last: what does not fit is left out from the front but for the way out. */
+const LIST_KEYS = ["↑↓ select", "s sort", "a all/live", "r retry", "p pause/resume", "c cancel", "enter details"];
+const DETAIL_KEYS = ["↑↓ another run", "r retry", "p pause/resume", "c cancel", "esc back"];
+const ALWAYS = ["? keys", "q quit"];
+const HELP = [
+  "↑ ↓ or k j         select a run",
+  "page up, page down  select a page further",
+  "home end or g G    the first, the last run",
+  "enter              details of the run",
+  "esc                back to the list; from there: quit",
+  "p                  pause the run, or let it go on",
+  "c                  cancel the run (asks first)",
+  "r                  start an ended run again (asks first)",
+  "a                  all runs, or live ones only",
+  "s                  sort by the next column",
+  "?                  these keys",
+  "q, ctrl-c          quit",
+];
+
+function keyLine(keys: readonly string[], width: number): string {
+  const wanted = [...keys];
+  const line = () => [...wanted, ...ALWAYS].join("  ");
+  while (wanted.length > 0 && widthOf(line()) > width) wanted.shift();
+  return cut(line(), width);
+}
 
 /** Runs that fit on the screen. */
 export function runRows({ height }: Pick<Screen, "height">): number {
@@ -33,11 +57,16 @@ export function runRows({ height }: Pick<Screen, "height">): number {
 
 export function draw(state: TopState, now: number, screen: Screen): string[] {
   const { width, height, color } = screen;
-  const body = state.detail === undefined ? listLines(state, now, screen) : detailLines(state, now, screen);
+  const body = state.help
+    ? HELP.map((line) => cut(line, width))
+    : state.detail === undefined
+    ? listLines(state, now, screen)
+    : detailLines(state, now, screen);
+  const keys = state.help ? ["any key: back"] : state.detail === undefined ? LIST_KEYS : DETAIL_KEYS;
   const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
   while (lines.length < height - FOOT) lines.push("");
   const foot = state.asking === undefined
-    ? paint(cut(state.message === "" ? KEYS : harmless(state.message), width), "dim", color)
+    ? paint(state.message === "" ? keyLine(keys, width) : cut(harmless(state.message), width), "dim", color)
     : paint(cut(`${harmless(state.asking.question)} y/n`, width), "yellow", color);
   return [...lines, foot];
 }

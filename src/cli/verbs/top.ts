@@ -20,7 +20,7 @@ const LEAVE = "\x1b[?25h\x1b[?1049l";
 export function define(command: Command, context: Context): void {
   command.description(
     "Shows runs, their curves, GPUs and the host on the whole screen, live. Keys: ↑ ↓ select, enter shows details, p pauses " +
-      "and resumes, c cancels, r retries, a switches between all and live runs, s sorts by the next column, q leaves.",
+      "and resumes, c cancels, r retries, a switches between all and live runs, s sorts by the next column, ? shows all keys, q leaves.",
   );
   connectionOptions(command)
     .addHelpText(
