@@ -78,6 +78,25 @@ if (executable === undefined) {
         await close();
       });
 
+      await t.step("an unknown run's page tells how the connection stands; a run's figures are never cut", async () => {
+        const { page, close } = await openPage(chrome);
+        await page.goto(`${base}/runs/NOSUCH`);
+        await page.locator("#connection[data-state=live]").waitFor();
+        await page.goto(`${base}/runs/${live.runId}`);
+        await page.locator(".facts dd").first().waitFor();
+        for (const width of [1280, 1024]) {
+          await page.setViewportSize({ width, height: 800 });
+          const cut = await page.locator(".facts dd").evaluateAll((all) =>
+            all.filter((e) => {
+              e.textContent = "12,345,678 of 99,999,999";
+              return e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight + 1;
+            }).length
+          );
+          assert.equal(cut, 0, `at ${width}`);
+        }
+        await close();
+      });
+
       await t.step("a chart draws, moves and zooms; pause, resume and cancel by click", async () => {
         const { page, errors, close } = await openPage(chrome);
         await page.goto(`${base}/runs/${live.runId}`);

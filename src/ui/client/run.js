@@ -90,6 +90,13 @@ export function mountRun(root, runId) {
       if (!mounted) return;
       if (error instanceof Refused && error.status === 404) {
         fill(root, h("p", { class: "empty" }, `There is no run ${runId}. `, h("a", { href: "/" }, "All runs")));
+        try {
+          const close = await watchDaemon();
+          if (mounted) closers.push(close);
+          else close();
+        } catch {
+          setTimeout(begin, 2000);
+        }
       } else setTimeout(begin, 2000);
     }
   };
@@ -98,6 +105,12 @@ export function mountRun(root, runId) {
     mounted = false;
     for (const close of closers) close();
   };
+}
+
+/** A view without anything live in it still tells how the connection stands. @returns {Promise<() => void>} */
+async function watchDaemon() {
+  const { head } = await get("/api/runs?limit=1");
+  return live("/api/live", head, { tick: (data) => heardTime(data.at) });
 }
 
 /** @param {HTMLElement} root @param {RunPage & {head: number}} first @returns {() => void} */
