@@ -139,6 +139,10 @@ export class RunFiles {
   proxyFile(attempt: number): string {
     return `${this.control}/proxy-${attempt}.json`;
   }
+  /** The session token of an external run (0600), for whoever starts its proxy. */
+  get sessionTokenFile(): string {
+    return `${this.control}/session-token`;
+  }
   /** The worker's standard input where it wants control messages. */
   stdinFifo(attempt: number): string {
     return `${this.control}/stdin-${attempt}.fifo`;

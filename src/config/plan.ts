@@ -58,6 +58,8 @@ export interface WorkerPlan {
   python: string;
   supportsPause: boolean;
   cwd: string;
+  /** Its proxy is started by somebody else. */
+  external: boolean;
 }
 
 export interface PreflightPlan {
@@ -139,6 +141,7 @@ function makePlan(configJson: string): RunPlan {
       workerId: worker?.worker_id ?? "",
       python: worker?.python ?? "",
       supportsPause: worker?.supports_pause ?? false,
+      external: worker?.external ?? false,
       cwd: worker?.cwd ?? "",
     },
     priority: metadata.priority ?? 0,

@@ -63,6 +63,9 @@ const worker = open({
   python: argument().nullish().describe("Interpreter for the module."),
   supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
   cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
+  external: flag().nullish().describe(
+    "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
+  ),
 });
 
 const restart = closed({

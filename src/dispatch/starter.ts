@@ -12,7 +12,7 @@ import { explain } from "../failure/explain.ts";
 import { roomOf, roomText } from "../host/room.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import type { Logger } from "../log.ts";
-import { readTextIfThere } from "../process/files.ts";
+import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import { isShortage } from "../process/trouble.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
@@ -63,6 +63,7 @@ export class Starter {
       for (const directory of [files.directory, files.logs, files.control]) {
         Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
       }
+      if (plan.worker.external) return this.#expect(row, plan, files, supervisor);
       const command = this.#command(row, plan, files);
       const failures = await preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots });
       if (!this.#stillWaits(row)) return;
@@ -118,22 +119,22 @@ export class Starter {
     return same && now.state === "INIT" && now.cancelRequestedAt === null;
   }
 
+  /** Somebody else starts the proxy; what it needs of this daemon lies in the run's directory. */
+  #expect(row: RunRow, plan: RunPlan, files: RunFiles, supervisor: Supervisor): void {
+    const { log } = this.#options;
+    const sessionToken = row.sessionToken ?? newSessionToken();
+    writeFileAtomic(files.sessionTokenFile, `${sessionToken}\n`, { mode: 0o600 });
+    const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
+    supervisor.started(spawned, plan, undefined, stepsBefore);
+    log.info({ run_id: row.runId, attempt: row.attempt, gpus: row.gpuSlots }, "run waits for its external proxy");
+  }
+
   /** From here on without a pause: nobody can cancel the run in between. */
   #spawn(row: RunRow, plan: RunPlan, files: RunFiles, command: WorkerCommand, supervisor: Supervisor): void {
-    const { registry, telemetry, log } = this.#options;
-    const sessionToken = row.sessionToken ?? crypto.randomUUID().replaceAll("-", "");
+    const { registry, log } = this.#options;
+    const sessionToken = row.sessionToken ?? newSessionToken();
     this.#writeStartFile({ ...row, sessionToken }, plan, files, command);
-    const stepsBefore = telemetry.summary(row.runId).steps;
-    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
-      kind: "started",
-      data: {
-        digest: row.digest,
-        gpus: row.gpuSlots,
-        attempt: row.attempt,
-        resume_from: row.resumeFrom,
-        steps_before: stepsBefore,
-      },
-    }));
+    const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     let process: ProcessRef | undefined;
     try {
       process = this.#launch(spawned, files, command.argv, false);
@@ -157,6 +158,22 @@ export class Starter {
       log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy is not entered");
     }
     log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, "run started");
+  }
+
+  #enterSpawned(row: RunRow, sessionToken: string): { spawned: RunRow; stepsBefore: number } {
+    const { registry, telemetry } = this.#options;
+    const stepsBefore = telemetry.summary(row.runId).steps;
+    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
+      kind: "started",
+      data: {
+        digest: row.digest,
+        gpus: row.gpuSlots,
+        attempt: row.attempt,
+        resume_from: row.resumeFrom,
+        steps_before: stepsBefore,
+      },
+    }));
+    return { spawned, stepsBefore };
   }
 
   #launch(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
@@ -191,6 +208,10 @@ export class Starter {
       heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
     });
   }
+}
+
+function newSessionToken(): string {
+  return crypto.randomUUID().replaceAll("-", "");
 }
 
 /** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */

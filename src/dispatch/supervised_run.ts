@@ -107,7 +107,12 @@ export class SupervisedRun {
     return this.#stop !== undefined || this.#exit !== undefined;
   }
   get registering(): boolean {
-    return this.#state === "HANDSHAKE";
+    return this.#state === "HANDSHAKE" && !this.#isExternal;
+  }
+
+  /** Its proxy and worker are processes of another host or container: their pids mean nothing here. */
+  get #isExternal(): boolean {
+    return this.plan.worker.external;
   }
 
   row(): RunRow {
@@ -131,7 +136,7 @@ export class SupervisedRun {
 
   /** The leader of the worker's group; a proxy that died before it connected has left it in a file. */
   worker(): ProcessRef | undefined {
-    return this.#worker ??= workerOf(this.files, this.attempt);
+    return this.#isExternal ? undefined : this.#worker ??= workerOf(this.files, this.attempt);
   }
 
   // ------------------------------------------------------------------------------------------------- the session
@@ -143,6 +148,7 @@ export class SupervisedRun {
     if (isEnded(row.state) || row.attempt !== hello.attempt || this.#exit !== undefined) {
       throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${this.runId} is over`);
     }
+    if (this.#isExternal) requireSameStart(row, hello);
     // Who asks is alive, even if a full disk keeps its session from being entered.
     const now = performance.now();
     this.clock.signOfLife(now);
@@ -312,7 +318,9 @@ export class SupervisedRun {
     if (reason !== undefined) this.#exceed(reason, now);
     if (this.#stop !== undefined) this.#advanceStop(now);
     else this.#press(now);
-    if (this.#session === undefined && this.#ended === undefined) this.#keepProxy(now, mayReplace);
+    if (this.#session !== undefined || this.#ended !== undefined) return;
+    if (this.#isExternal) this.#awaitExternal(now);
+    else this.#keepProxy(now, mayReplace);
   }
 
   /** @throws `unavailable` when that cannot be entered; what kept it from being entered may have silenced the worker too. */
@@ -336,18 +344,29 @@ export class SupervisedRun {
   #advanceStop(now: number): void {
     const stop = this.#stop;
     if (stop === undefined || this.#ended !== undefined) return;
-    if (this.#session === undefined) {
+    if (this.#session === undefined && !this.#isExternal) {
       // A proxy that has not connected may be about to start the worker. Dead, it cannot; and what it did start is in a file.
       if (this.worker() === undefined) this.keeper.kill();
       else this.keeper.hurry(now, ABSENCE_MS.normal);
     }
     stop.advance(now, this.worker(), this.#link);
     const gone = stop.goneFor(now);
-    if (gone !== undefined && gone > REPORT_MS && this.#session !== undefined) {
+    if (gone !== undefined && gone > REPORT_MS && this.#session !== undefined && !this.#isExternal) {
       this.#supervision.log.warn({ run_id: this.runId }, "the proxy does not report an exit and is replaced");
       this.closeSession("the exit was not reported in time");
       this.keeper.kill();
     }
+  }
+
+  /**
+   * A proxy that somebody else starts is only waited for. A run that is stopped does not wait long: a proxy that comes
+   * later finds the attempt over and ends its worker.
+   */
+  #awaitExternal(now: number): void {
+    if (this.#stop === undefined) return;
+    const patienceMs = this.#state === "HANDSHAKE" ? 0 : this.#supervision.graceMs + ABSENCE_MS.normal;
+    if (now - this.#stop.startedAt < patienceMs) return;
+    this.#ended = { type: "verdict", verdict: verdictOf(this.row(), undefined, this.notes.failed()) };
   }
 
   #keepProxy(now: number, mayReplace: boolean): void {
@@ -407,4 +426,17 @@ export class SupervisedRun {
     this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, runFailed) };
     this.#supervision.settle(this);
   }
+}
+
+/**
+ * A container that is started again has lost its journal: what it would deliver cannot follow what is stored.
+ * @throws MosaicError `failed_precondition`
+ */
+function requireSameStart(row: RunRow, hello: ProxyHello): void {
+  if (row.worker === null || hello.worker === null || row.worker.identity === hello.worker.identity) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `attempt ${row.attempt} of run ${row.runId} has a worker already, and this proxy comes with another`,
+    { hint: "Start it as the run's next attempt (--attempt), or submit another run." },
+  );
 }

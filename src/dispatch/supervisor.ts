@@ -226,7 +226,8 @@ export class Supervisor implements Supervision {
     const { maxDurationSeconds, maxSteps, stallTimeoutSeconds } = plan.schedule;
     const ms = (seconds: number | null) => seconds === null ? null : seconds * 1000;
     return {
-      handshakeMs: (plan.handshakeTimeoutSeconds ?? handshakeTimeoutSeconds) * 1000,
+      // Nobody here knows when an external run's proxy will be started.
+      handshakeMs: (plan.handshakeTimeoutSeconds ?? (plan.worker.external ? Infinity : handshakeTimeoutSeconds)) * 1000,
       heartbeatMs: (plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds) * 1000,
       stallMs: ms(stallTimeoutSeconds),
       maxDurationMs: ms(maxDurationSeconds),
