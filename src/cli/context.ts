@@ -1,6 +1,7 @@
 /** What a verb may use of the world; tests hand in their own. */
 import type { Api, ConnectionFlags } from "./api.ts";
 import { fileOutput, type Output } from "./output.ts";
+import type { TakenTerminal } from "./top/terminal.ts";
 
 export interface Terminal {
   /** Standard output is a terminal. */
@@ -11,23 +12,13 @@ export interface Terminal {
   color: boolean;
 }
 
-/** The keyboard of a terminal in raw mode. */
-export interface Keyboard {
-  /** Names of keys (src/cli/top/keys.ts); ends when it is released or the terminal is gone. */
-  keys: AsyncIterable<string>;
-  /** Back to lines. */
-  release(): void;
-}
-
 export interface Context {
   out: Output;
   err: Output;
   /** As it is at the moment: a window may be resized. */
   readonly terminal: Terminal;
-  /** Takes the keyboard. */
-  keyboard(): Keyboard;
-  /** Calls `handler` when the window was resized until the returned function is called. */
-  onResize(handler: () => void): () => void;
+  /** Takes the whole terminal (src/cli/top/terminal.ts). @throws when standard input is none. */
+  takeTerminal(onChange: () => void): Promise<TakenTerminal>;
   /** Standard error is a terminal: a live line may be drawn there. */
   errIsTty: boolean;
   /** @throws MosaicError `unavailable` when no daemon is found or answers. */
@@ -47,29 +38,15 @@ export function terminalOf(isTty: boolean, env: (name: string) => string | undef
   let height = Number(env("LINES")) || 24;
   if (isTty) {
     try {
-      ({ columns: width, rows: height } = Deno.consoleSize());
+      // A terminal that nobody told its size says 0.
+      const { columns, rows } = Deno.consoleSize();
+      if (columns > 0 && rows > 0) [width, height] = [columns, rows];
     } catch {
       // Standard output is a terminal that does not tell its size.
     }
   }
   const color = isTty && !env("NO_COLOR") && env("TERM") !== "dumb";
-  return { isTty, width: Math.max(width, 20), height: Math.max(height, 5), color };
-}
-
-function keyboard(): Keyboard {
-  Deno.stdin.setRaw(true);
-  const reader = Deno.stdin.readable.pipeThrough(new TextDecoderStream()).getReader();
-  return {
-    keys: (async function* () {
-      const { keysOf } = await import("./top/keys.ts");
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        yield* keysOf(value);
-      }
-    })(),
-    release: () => Deno.stdin.setRaw(false),
-  };
+  return { isTty, width: Math.max(width, 1), height: Math.max(height, 1), color };
 }
 
 export function realContext(): Context {
@@ -87,11 +64,7 @@ export function realContext(): Context {
     get terminal() {
       return terminalOf(Deno.stdout.isTerminal(), env);
     },
-    keyboard,
-    onResize(handler) {
-      Deno.addSignalListener("SIGWINCH", handler);
-      return () => Deno.removeSignalListener("SIGWINCH", handler);
-    },
+    takeTerminal: async (onChange) => (await import("./top/terminal.ts")).takeTerminal(onChange),
     errIsTty: Deno.stderr.isTerminal(),
     connect: async (flags) => await (await import("../client/client.ts")).connect(flags),
     readInput: async () => await new Response(Deno.stdin.readable).text(),

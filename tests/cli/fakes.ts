@@ -48,10 +48,7 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
     err: { write: (t) => void (stderr += t), writeBytes: (b) => void (stderr += decoder.decode(b)) },
     terminal: { isTty: false, width: 80, height: 24, color: false },
     errIsTty: false,
-    keyboard: () => {
-      throw new Error("the test has no keyboard");
-    },
-    onResize: () => () => {},
+    takeTerminal: () => Promise.reject(new Error("the test has no terminal to take")),
     connect: () => {
       world.connections++;
       return Promise.resolve(fakeApi(answers));

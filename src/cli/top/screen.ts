@@ -133,6 +133,8 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const plain = lined(false);
   const selected = selectedRun(state, now)?.run_id;
   return lined(screen.color).map((line, i) => {
+    // Narrower than the least columns: cut, and so unpainted.
+    if (widthOf(plain[i]!) > screen.width) line = cut(plain[i]!, screen.width);
     const run = shown[i - 1];
     if (run === undefined || run.run_id !== selected) return line;
     const whole = pad(cut(plain[i]!, screen.width), screen.width);

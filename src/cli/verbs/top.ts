@@ -1,6 +1,6 @@
 /** `mosaic top` */
 import type { Command } from "commander";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf } from "../../errors.ts";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -8,14 +8,12 @@ import { connectionFlags, connectionOptions } from "../flags.ts";
 import { hostJson, runDetailJson, runJson } from "../json.ts";
 import { isTransient, Link, pause } from "../link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
+import { noTerminal, type TakenTerminal } from "../top/terminal.ts";
 import { draw, runRows, runsOnScreen } from "../top/screen.ts";
 
 const LOOK_MS = 1000;
 const MOST_RUNS = 500;
 const CURVE_POINTS = 64;
-
-const ENTER = "\x1b[?1049h\x1b[?25l";
-const LEAVE = "\x1b[?25h\x1b[?1049l";
 
 export function define(command: Command, context: Context): void {
   command.description(
@@ -27,15 +25,12 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         examples: [["mosaic top", "watch this host"]],
-        exits: "0 left by q\n2 there is no terminal (mosaic list --watch needs none)\n3 no daemon answers at the start",
+        exits:
+          "0 left by q\n2 there is no terminal (mosaic list --watch needs none)\n3 no daemon answers at the start\n129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
-      if (!context.terminal.isTty) {
-        throw new MosaicError("invalid_argument", "mosaic top needs a terminal", {
-          hint: `"mosaic list --watch" prints to anything.`,
-        });
-      }
+      if (!context.terminal.isTty) throw noTerminal();
       using link = await Link.open(context, connectionFlags(flags));
       // Before the screen is taken: a daemon that is not there is told as by any other verb.
       await link.unary(Mosaic.method.getHost, {});
@@ -47,6 +42,7 @@ class Top {
   readonly #link: Link;
   readonly #context: Context;
   readonly #stop = new AbortController();
+  #terminal: TakenTerminal | undefined;
   #state: TopState = INITIAL;
   /** What wakes the looking early: something was done, so that its effect is seen at once. */
   #wake = new AbortController();
@@ -57,12 +53,10 @@ class Top {
   }
 
   async run(): Promise<void> {
-    const keyboard = this.#context.keyboard();
-    const unresize = this.#context.onResize(() => this.#draw());
-    this.#context.out.write(ENTER);
+    this.#terminal = await this.#context.takeTerminal(() => this.#draw());
     try {
       const looking = this.#look();
-      for await (const key of keyboard.keys) {
+      for await (const key of this.#terminal.keys) {
         const page = runRows(this.#context.terminal);
         const { state, action } = onKey(this.#state, key, this.#context.now(), page);
         this.#state = state;
@@ -74,9 +68,7 @@ class Top {
       await looking;
     } finally {
       this.#stop.abort();
-      unresize();
-      keyboard.release();
-      this.#context.out.write(LEAVE);
+      this.#terminal.giveBack();
     }
   }
 
@@ -87,10 +79,7 @@ class Top {
 
   #draw(): void {
     if (this.#stop.signal.aborted) return;
-    const { terminal } = this.#context;
-    const lines = draw(this.#state, this.#context.now(), terminal);
-    // Each line is cleared as it is written: nothing flickers, nothing of the last screen stays.
-    this.#context.out.write(`\x1b[H${lines.map((line) => `${line}\x1b[K`).join("\r\n")}`);
+    this.#terminal?.show(draw(this.#state, this.#context.now(), this.#context.terminal));
   }
 
   async #look(): Promise<void> {
