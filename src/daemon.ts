@@ -57,7 +57,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
-    openStores(layout, options.durability, log),
+    openStores(layout, options.durability, options.bounds, log),
   ]);
   if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
   try {

@@ -32,11 +32,18 @@ export class MosaicError extends Error {
   readonly code: ErrorCode;
   /** What a person can do about it, as a sentence of its own. */
   readonly hint: string | undefined;
+  /** When the same request may succeed, milliseconds from now, where that is known. */
+  readonly retryAfterMs: number | undefined;
 
-  constructor(code: ErrorCode, message: string, options: { hint?: string; cause?: unknown } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { hint?: string; cause?: unknown; retryAfterMs?: number } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.hint = options.hint;
+    this.retryAfterMs = options.retryAfterMs;
   }
 }
 

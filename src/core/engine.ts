@@ -1,4 +1,5 @@
 /** The daemon's core: what adapters may ask (src/core/core.ts), answered by the registry, the dispatcher and the supervisor. */
+import { boundReached, type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
 import { readConfig, violationsOf } from "../config/config.ts";
 import { planOf, type RunPlan } from "../config/plan.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
@@ -23,6 +24,7 @@ import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterReque
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { acceptedProtocol } from "./protocol.ts";
 import { submit } from "./submission.ts";
+import { TokenBucket } from "./token_bucket.ts";
 
 /** Longer than any stop takes. */
 const RESET_WAIT_MS = 60_000;
@@ -37,8 +39,7 @@ export interface EngineOptions {
   /** Runs at once, and of them those that have not registered yet. */
   maxRuns: number;
   maxStarting: number;
-  /** Runs that may wait. */
-  maxQueue: number;
+  bounds?: Partial<Bounds>;
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
@@ -62,6 +63,8 @@ export class Engine implements Core {
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #artifacts: Artifacts;
+  readonly #bounds: Bounds;
+  readonly #submissions: TokenBucket;
   readonly #deleting = new Set<string>();
   #addresses = { listen: "", http: "" };
 
@@ -71,6 +74,9 @@ export class Engine implements Core {
     this.log = options.log;
     this.version = options.version;
     this.#options = options;
+    this.#bounds = { ...STANDARD_BOUNDS, ...options.bounds };
+    const { submitRate, submitBurst } = this.#bounds;
+    this.#submissions = new TokenBucket(submitRate, submitBurst, performance.now());
     const starter = new Starter({
       ...options,
       launcher: options.launcher ?? localLauncher,
@@ -146,6 +152,7 @@ export class Engine implements Core {
     const arrived = performance.now();
     let result = "rejected";
     try {
+      this.#admitSubmission(arrived);
       const { row, fresh } = submit(configJson, runId, {
         registry: this.registry,
         layout: this.#options.layout,
@@ -153,7 +160,7 @@ export class Engine implements Core {
         durable: this.#options.durability === "full",
         queueLength: this.#dispatcher.queueLength,
         placeFor: (priority) => this.#dispatcher.placeFor(priority),
-        maxQueue: this.#options.maxQueue,
+        maxQueue: this.#bounds.maxQueue,
       });
       result = fresh ? "accepted" : "running_already";
       return this.#submitted(row, fresh);
@@ -161,6 +168,20 @@ export class Engine implements Core {
       this.activity.submissions.add(result);
       this.activity.submitSeconds.observe((performance.now() - arrived) / 1000);
     }
+  }
+
+  /** Reading a config and writing a run down takes this thread's time, which belongs to all runs. */
+  #admitSubmission(now: number): void {
+    const waitMs = this.#submissions.take(now);
+    if (waitMs === undefined) return;
+    const { submitRate, submitBurst } = this.#bounds;
+    throw boundReached(
+      "submitRate",
+      submitRate,
+      `more submissions a second than this daemon takes (after ${submitBurst} at once, --submit-burst)`,
+      `Submit again in ${(waitMs / 1000).toFixed(2)} s`,
+      waitMs,
+    );
   }
 
   #submitted(row: RunRow, fresh: boolean): { runId: string; digest: string } {

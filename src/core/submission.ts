@@ -1,4 +1,5 @@
 /** Takes a submitted config: checks everything first, writes then; a submission that is rejected leaves nothing behind. */
+import { boundReached } from "../bounds.ts";
 import { readConfig } from "../config/config.ts";
 import { prepareRun, resolveRunId } from "../config/prepare.ts";
 import { newUlid } from "../config/ulid.ts";
@@ -57,9 +58,8 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     );
   }
   if (context.queueLength >= context.maxQueue) {
-    throw new MosaicError("resource_exhausted", `the queue is full: ${context.maxQueue} runs wait already`, {
-      hint: "Submit again when some have started, or start the daemon with a higher --max-queue.",
-    });
+    const what = `the queue is full: ${context.queueLength} runs wait already`;
+    throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
   }
   const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
   const written = [{ path: layout.configFile(runId), text: stored }];

@@ -1,5 +1,6 @@
 /** The options of `mosaic daemon`. */
 import { Command, CommanderError, Option } from "commander";
+import { type BoundName, BOUNDS, type Bounds } from "../bounds.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import type { TlsFiles } from "../auth/listeners.ts";
 import { messageOf } from "../errors.ts";
@@ -19,7 +20,7 @@ export interface DaemonOptions {
   gpus: GpuOption;
   maxRuns: number;
   maxStarting: number;
-  maxQueue: number;
+  bounds: Bounds;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
   graceSeconds: number;
@@ -41,6 +42,23 @@ export interface DaemonOptions {
 function bytes(text: string): number {
   const value = parseBytes(text);
   if (value === undefined) throw new Error("it must be a size such as 500M or 10G");
+  return value;
+}
+
+function sizeBetween(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = bytes(text);
+    if (value < least) throw new Error(`it must be at least ${sizeText(least)}`);
+    if (value > most) throw new Error(`it must be at most ${sizeText(most)}`);
+    return value;
+  };
+}
+
+const sizeText = (value: number): string => value >= 1 << 20 ? `${value >> 20}M` : `${value >> 10}K`;
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!Number.isFinite(value) || value <= 0) throw new Error("it must be a number above 0");
   return value;
 }
 
@@ -91,6 +109,18 @@ function checked<T>(flags: string, description: string, parse: (text: string) =>
   });
 }
 
+function bound(name: BoundName, description: string, parse: (text: string) => number): Option {
+  const { option, standard } = BOUNDS[name];
+  const isSize = name.endsWith("Bytes");
+  const found = checked(`${option} <${isSize ? "size" : "n"}>`, description, parse, standard as number);
+  return isSize ? found.default(standard, sizeText(standard)) : found;
+}
+
+function boundsOf(command: Command): Bounds {
+  const value = (name: BoundName) => command.getOptionValue(new Option(BOUNDS[name].option).attributeName());
+  return Object.fromEntries(Object.keys(BOUNDS).map((name) => [name, value(name as BoundName)])) as Bounds;
+}
+
 /**
  * @returns undefined when help was asked for and printed
  * @throws StartFailure (usage)
@@ -113,7 +143,6 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         Math.max(4, 2 * cpuCount()),
       ),
     )
-    .addOption(checked("--max-queue <n>", "runs that may wait", whole(0), 10_000))
     .addOption(checked("--handshake-timeout <s>", "seconds a proxy may take to register", seconds(0.001), 60))
     .addOption(checked("--heartbeat-timeout <s>", "seconds without a sign of life of a run", seconds(0.001), 300))
     .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), 5))
@@ -137,6 +166,20 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(new Option("--log-level <level>").choices(LOG_LEVELS).default("info"))
     .addOption(new Option("--log-format <format>").choices(["json", "text"]).default("json"))
     .option("--replace", "stop the daemon that has the state directory and take its place", false)
+    .optionsGroup("Bounds (what is beyond one of them is refused as RESOURCE_EXHAUSTED, or left out):")
+    .addOption(bound("maxQueue", "runs that may wait", whole(0)))
+    .addOption(bound("submitRate", "submissions a second", positive))
+    .addOption(bound("submitBurst", "submissions at once", whole(1)))
+    .addOption(bound("maxStreams", "open streams, beside those of proxies", whole(1)))
+    .addOption(bound("maxStreamsPerConnection", "of them, on one connection", whole(1)))
+    .addOption(bound("maxStreamsPerRun", "of them, of one run", whole(1)))
+    .addOption(bound("maxPageStreams", "live connections of the page", whole(1)))
+    .addOption(bound("maxConnections", "connections, beside those of proxies", whole(1)))
+    .addOption(bound("maxMessageBytes", "one request", sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard)))
+    .addOption(bound("logLines", "lines a second that one follower of a log gets", whole(1)))
+    .addOption(bound("ringSteps", "a run's newest steps in memory", whole(1)))
+    .addOption(bound("ringBytes", "memory of all runs' newest records", sizeBetween(1 << 20, Infinity)))
+    .addOption(bound("windowBytes", "what one proxy may have under way", sizeBetween(64 << 10, 1 << 30)))
     .exitOverride()
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
   try {
@@ -161,7 +204,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     gpus: given.gpus ?? { type: "auto" },
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,
-    maxQueue: given.maxQueue,
+    bounds: boundsOf(command),
     handshakeTimeoutSeconds: given.handshakeTimeout,
     heartbeatTimeoutSeconds: given.heartbeatTimeout,
     graceSeconds: given.grace,

@@ -3,6 +3,7 @@ import { gatekeeper } from "../auth/gatekeeper.ts";
 import { checkListener, pagePair, type TlsFiles } from "../auth/listeners.ts";
 import { pageLogin } from "../auth/page_login.ts";
 import { TokenFile } from "../auth/tokens.ts";
+import type { Bounds } from "../bounds.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -27,6 +28,7 @@ export interface ServerOptions {
   tls: TlsFiles | undefined;
   /** Where the tokens are, or will be. */
   tokensFile: string;
+  bounds: Bounds;
   log: Logger;
   readiness: () => Readiness;
 }
@@ -41,6 +43,7 @@ export async function startServers(
     const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
     const rpc = await startRpc(core, {
       listen: options.listen,
+      bounds: options.bounds,
       log: options.log,
       tls: options.tls,
       ready: () => options.readiness().ready,
@@ -49,6 +52,7 @@ export async function startServers(
     try {
       const page = options.http === "off" ? undefined : await startPage(core, {
         log: options.log,
+        maxStreams: options.bounds.maxPageStreams,
         http: options.http,
         readiness: options.readiness,
         tls: options.tls && pagePair(options.tls),

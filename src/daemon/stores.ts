@@ -1,4 +1,5 @@
 /** Opens the daemon's two databases, and says in words why one cannot be used. */
+import type { Bounds } from "../bounds.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Layout } from "../layout.ts";
 import type { Logger } from "../log.ts";
@@ -10,12 +11,15 @@ import { DAEMON_EXIT, StartFailure, startFailureOf } from "./exit_codes.ts";
 export function openStores(
   layout: Layout,
   durability: "normal" | "full",
+  bounds: Pick<Bounds, "ringSteps" | "ringBytes">,
   log: Logger,
 ): { registry: Registry; telemetry: TelemetryStore } {
   const registry = opened(() => Registry.open(layout.registryDb, { durability }));
   try {
+    const { ringSteps: ringSize, ringBytes } = bounds;
     const checkpoints = { warn: (message: string) => log.warn(message) };
-    return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, { durability, checkpoints })) };
+    const options = { durability, checkpoints, ringSize, ringBytes };
+    return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, options)) };
   } catch (error) {
     registry.close();
     throw error;

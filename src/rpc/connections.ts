@@ -1,17 +1,22 @@
 /**
- * Bounds on connections. There are so many and no more, and one on which nobody calls within a time (a slow handshake, a
- * port scanner, a client that only holds it) is closed: clients connect again when they need to.
+ * Bounds on connections. Beyond the limit a connection is let in, but calls on it are refused with the reason and it is
+ * closed; only proxies are served there still, so that any number of viewers leaves training alone. At twice the limit
+ * further ones are closed as they arrive. One on which nobody calls within a time (a slow handshake, a port scanner, a
+ * client that only holds it) is closed: clients connect again when they need to.
  */
 import type { Server } from "@grpc/grpc-js";
+import { boundReached } from "../bounds.ts";
 
 export interface ConnectionLimits {
-  /** Connections at one time; further ones are closed as they arrive. */
+  /** Connections at one time on which everybody is served. */
   connections: number;
   /** Milliseconds from the connection to its first call, TLS handshake included. */
   firstCallMs: number;
 }
 
-export const CONNECTION_DEFAULTS: ConnectionLimits = { connections: 2048, firstCallMs: 30_000 };
+export const FIRST_CALL_MS = 30_000;
+/** Time for the refusal to arrive. */
+const REFUSED_MS = 1000;
 
 interface Socket {
   remoteAddress?: string;
@@ -29,23 +34,66 @@ interface Http2Server {
   on(event: "session", listener: (session: Session) => void): void;
 }
 
-/** To be called when the server is bound. Closing it ends the timers with their connections. */
-export function limitConnections(server: Server, limits: ConnectionLimits): void {
-  // Private in grpc-js, which offers no such bounds itself; without it there are none, and calls still work.
-  const listeners = (server as unknown as { http2Servers?: Map<Http2Server, unknown> }).http2Servers;
-  for (const listener of listeners?.keys() ?? []) {
-    listener.maxConnections = limits.connections;
-    closeSilentOnes(listener, limits.firstCallMs);
-  }
-}
-
-/** The same connection, seen as a TCP socket, a TLS socket or a session. Unix sockets have none: they are private. */
+/** The same connection, seen as a TCP socket, a TLS socket, a session or a call. Unix sockets have none: they are private. */
 function keyOf(socket: Socket | undefined): string | undefined {
   try {
-    return socket?.remotePort === undefined ? undefined : `${socket.remoteAddress} ${socket.remotePort}`;
+    return socket?.remotePort === undefined ? undefined : `${socket.remoteAddress}:${socket.remotePort}`;
   } catch {
     // Gone meanwhile.
     return undefined;
+  }
+}
+
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  #open = 0;
+  /** Those that came when there were enough. */
+  readonly #beyond = new Map<string, { socket: Socket; closing?: ReturnType<typeof setTimeout> }>();
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits;
+  }
+
+  get open(): number {
+    return this.#open;
+  }
+
+  /** To be called when the server is bound. Closing it ends the timers with their connections. */
+  watch(server: Server): void {
+    // Private in grpc-js, which offers no such bounds itself; without it there are none, and calls still work.
+    const listeners = (server as unknown as { http2Servers?: Map<Http2Server, unknown> }).http2Servers;
+    for (const listener of listeners?.keys() ?? []) {
+      listener.maxConnections = 2 * this.#limits.connections;
+      listener.on("connection", (socket) => this.#count(socket));
+      closeSilentOnes(listener, this.#limits.firstCallMs);
+    }
+  }
+
+  /**
+   * Whether calls of anybody but a proxy are served on the connection.
+   *
+   * @param peer as grpc-js names it
+   * @throws MosaicError `resource_exhausted`; the connection is closed then
+   */
+  admit(peer: string): void {
+    const one = this.#beyond.get(peer);
+    if (one === undefined) return;
+    one.closing ??= setTimeout(() => one.socket.destroy(), REFUSED_MS);
+    const { connections } = this.#limits;
+    throw boundReached("maxConnections", connections, `${this.#open} connections are open`, "Close some");
+  }
+
+  #count(socket: Socket): void {
+    this.#open++;
+    const key = keyOf(socket);
+    const beyond = this.#open > this.#limits.connections && key !== undefined;
+    if (beyond) this.#beyond.set(key, { socket });
+    socket.once("close", () => {
+      this.#open--;
+      if (!beyond) return;
+      clearTimeout(this.#beyond.get(key)?.closing);
+      this.#beyond.delete(key);
+    });
   }
 }
 

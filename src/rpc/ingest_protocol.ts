@@ -4,9 +4,6 @@ import { MosaicError } from "../errors.ts";
 /** MAJOR changes when one side could not understand the other, MINOR when something was added. */
 export const INGEST_PROTOCOL = "mosaic-ingest/1.0";
 
-/** Journal bytes a proxy may have under way, unacknowledged; one batch may be larger when a single record is. */
-export const WINDOW_BYTES = 4 << 20;
-
 /** @throws MosaicError `failed_precondition` naming both versions when the other side speaks another major. */
 export function checkIngestProtocol(theirs: string, ours = INGEST_PROTOCOL): void {
   if (majorOf(theirs) !== undefined && majorOf(theirs) === majorOf(ours)) return;

@@ -3,12 +3,13 @@
  * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Bounds } from "../bounds.ts";
 import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
-import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "./ingest_protocol.ts";
+import { checkIngestProtocol, INGEST_PROTOCOL } from "./ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
 import { Turns } from "./turns.ts";
 import { pause } from "./waiting.ts";
@@ -18,14 +19,15 @@ const RETRY_MS = 1000;
 type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
 
-export function ingestHandlers(core: Core): Handlers<typeof Ingest> {
+export function ingestHandlers(core: Core, bounds: Pick<Bounds, "windowBytes">): Handlers<typeof Ingest> {
   const turns = new Turns();
-  return { deliver: (incoming, out, caller) => deliver(core, turns, incoming, out, caller) };
+  return { deliver: (incoming, out, caller) => deliver(core, turns, bounds.windowBytes, incoming, out, caller) };
 }
 
 async function deliver(
   core: Core,
   turns: Turns,
+  windowBytes: number,
   incoming: Incoming<ProxyMessage>,
   out: ToProxy,
   caller: Caller,
@@ -48,7 +50,7 @@ async function deliver(
         value: {
           protocol: INGEST_PROTOCOL,
           journalPosition: BigInt(session.journalPosition),
-          windowBytes: BigInt(WINDOW_BYTES),
+          windowBytes: BigInt(windowBytes),
           control: session.control,
         },
       },

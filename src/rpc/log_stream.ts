@@ -11,8 +11,6 @@ import { pause, yieldToOthers } from "./waiting.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
-/** A live viewer gets at most this many lines a second; the rest is counted and left to the file. */
-export const LINES_A_SECOND = 2000;
 const NEWLINE = 10;
 
 /** Offset at which the last `lines` lines of the file begin. */
@@ -92,8 +90,10 @@ function openIfThere(path: string): Deno.FsFile | undefined {
   }
 }
 
+/** @param linesPerSecond of what is appended while somebody follows; the rest is counted and left to the file */
 export async function streamLogs(
   core: Core,
+  linesPerSecond: number,
   request: LogsRequest,
   out: Outgoing<typeof LogChunkSchema>,
   caller: Caller,
@@ -102,6 +102,7 @@ export async function streamLogs(
   if (request.stream !== "" && request.stream !== "stdout" && request.stream !== "stderr") {
     throw new MosaicError("invalid_argument", `stream is "${request.stream}": give "stdout" or "stderr"`);
   }
+  caller.follows(row.runId);
   const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout");
   /** The attempt is over when the run has ended or has gone on to the next attempt. */
   const over = () => {
@@ -122,7 +123,8 @@ export async function streamLogs(
     const start = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
-    await follow(file, start, request.follow, over, out, caller);
+    const rate = new LineRate(linesPerSecond);
+    await follow(file, start, request.follow, rate, over, out, caller);
   } finally {
     closed();
     file.close();
@@ -133,12 +135,12 @@ async function follow(
   file: Deno.FsFile,
   start: number,
   live: boolean,
+  rate: LineRate,
   over: () => boolean,
   out: Outgoing<typeof LogChunkSchema>,
   caller: Caller,
 ): Promise<void> {
   const buffer = new Uint8Array(CHUNK_BYTES);
-  const rate = new LineRate(LINES_A_SECOND);
   let offset = start;
   /** What is there already is history and goes out whole; the rate holds for what is appended while somebody looks. */
   const history = live ? file.statSync().size : Infinity;

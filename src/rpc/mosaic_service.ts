@@ -1,4 +1,5 @@
 /** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
+import type { Bounds } from "../bounds.ts";
 import type { Core, RunDetail } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
@@ -27,7 +28,7 @@ function statesOf(names: readonly string[]): RunState[] | undefined {
   });
 }
 
-export function mosaicHandlers(core: Core): Handlers<typeof Mosaic> {
+export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Handlers<typeof Mosaic> {
   const resolve = (ref: string): RunRow => {
     if (ref === "") {
       throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
@@ -81,7 +82,7 @@ export function mosaicHandlers(core: Core): Handlers<typeof Mosaic> {
     validateConfig: (request) => core.validate(request.configJson),
     streamTelemetry: (request, out, caller) => streamTelemetry(core, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
-    streamLogs: (request, out, caller) => streamLogs(core, request, out, caller),
+    streamLogs: (request, out, caller) => streamLogs(core, bounds.logLines, request, out, caller),
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {

@@ -30,6 +30,7 @@ export async function streamTelemetry(
 ): Promise<void> {
   const kind = kindOf(request.kind);
   const row = core.registry.resolve(request.run);
+  caller.follows(row.runId);
   const pieces = telemetryRows(core, row.runId, kind, {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
@@ -52,6 +53,7 @@ export async function streamEvents(
   caller: Caller,
 ): Promise<void> {
   const runId = request.run === "" ? undefined : core.registry.resolve(request.run).runId;
+  if (runId !== undefined) caller.follows(runId);
   let cursor = sinceOf(request.sinceSeq);
   /** Everything up to here was looked at: of one run, that is further than the cursor. */
   let looked = cursor;

@@ -22,14 +22,18 @@ import type {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
+import { boundReached } from "../bounds.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../errors.ts";
 import type { Gatekeeper, Principal } from "../auth/gatekeeper.ts";
 import type { Logger } from "../log.ts";
 import type { Counts } from "../observability/activity.ts";
+import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Connections } from "./connections.ts";
 import { asBuffer, methodPath } from "./definition.ts";
 import { bearerOf } from "./early_refusal.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
 import { statusOf } from "./status.ts";
+import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
 /** What a handler knows of its call. */
 export interface Caller {
@@ -40,6 +44,8 @@ export interface Caller {
   principal: Principal;
   /** Aborted when the client went away, its deadline passed, or the server stops. */
   signal: AbortSignal;
+  /** The stream is about this run. @throws MosaicError `resource_exhausted` when as many are as may be */
+  follows(runId: string): void;
 }
 
 /** Messages from the client, in order, held back while nobody takes them. */
@@ -79,8 +85,10 @@ export interface ServeContext {
   gates: SendGates;
   /** Aborted when the server stops. */
   stopping: AbortSignal;
-  /** Most streams open at one time over all connections. */
-  maxStreams: number;
+  connections: Connections;
+  streams: StreamBounds;
+  /** Most bytes of one request. */
+  maxMessageBytes: number;
   /** Decides who may call; without one, whoever can connect. */
   gatekeeper?: Gatekeeper;
   /** How calls ended, by `package.Service/Method CODE`. */
@@ -96,8 +104,6 @@ type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer
 
 /** Untyped view of a handler, inside this file only. */
 type AnyHandler = (...args: unknown[]) => unknown;
-
-const openStreams = new WeakMap<ServeContext, number>();
 
 /** grpc-js handlers for `addService(rawService(service), …)`. */
 export function serve<S extends DescService>(
@@ -127,51 +133,36 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
         );
     case "client_streaming":
       return (call: ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
-        counted(context, answer, (done) => {
-          void answerOnce(context, method, call, (error, value) => {
-            done();
-            answer(error, value);
-          }, (caller) => handler(incoming(context, method, call, caller), caller));
-        });
+        answerOnce(
+          context,
+          method,
+          call,
+          answer,
+          (caller) => handler(incoming(context, method, call, caller), caller),
+        );
     case "server_streaming":
       return (call: ServerWritableStream<Buffer, Buffer>) =>
-        counted(context, refuse(call), (done) => {
-          void streamOut(context, method, call, done, (out, caller) =>
-            handler(decode(method.input, call.request), out, caller));
-        });
+        streamOut(context, method, call, (out, caller) => handler(decode(method.input, call.request), out, caller));
     case "bidi_streaming":
       return (call: ServerDuplexStream<Buffer, Buffer>) =>
-        counted(context, refuse(call), (done) => {
-          void streamOut(
-            context,
-            method,
-            call,
-            done,
-            (out, caller) => handler(incoming(context, method, call, caller), out, caller),
-          );
-        });
+        streamOut(
+          context,
+          method,
+          call,
+          (out, caller) => handler(incoming(context, method, call, caller), out, caller),
+        );
   }
 }
 
-function refuse(call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>): AnswerCallback {
-  return (error) => void call.emit("error", error);
+/** A call that has come in; `enter` lets it go on, `free` ends it. */
+interface Arrival {
+  caller: Caller;
+  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
+  enter(): void;
+  free(): void;
 }
 
-function counted(context: ServeContext, answer: AnswerCallback, start: (done: () => void) => void): void {
-  const open = openStreams.get(context) ?? 0;
-  if (open >= context.maxStreams) {
-    answer(statusOf(
-      new MosaicError("resource_exhausted", `${open} streams are open, which is the most this daemon serves`, {
-        hint: "Close some, or start the daemon with a higher --max-streams.",
-      }),
-    ));
-    return;
-  }
-  openStreams.set(context, open + 1);
-  start(() => openStreams.set(context, openStreams.get(context)! - 1));
-}
-
-function callerOf(context: ServeContext, method: DescMethod, call: AnyCall): { caller: Caller; free(): void } {
+function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
   const gone = new AbortController();
   const abort = () => gone.abort();
   context.stopping.addEventListener("abort", abort, { once: true });
@@ -183,12 +174,37 @@ function callerOf(context: ServeContext, method: DescMethod, call: AnyCall): { c
     peer: call.getPeer(),
     principal: NOBODY,
     signal: gone.signal,
+    follows: (runId) => place?.follows(runId),
   };
-  return { caller, free: () => context.stopping.removeEventListener("abort", abort) };
+  let place: StreamPlace | undefined;
+  return {
+    caller,
+    enter() {
+      if (context.gatekeeper !== undefined) {
+        caller.principal = context.gatekeeper.enter(caller.path, bearerOf(caller.metadata));
+      }
+      // Viewers in any number keep no proxy out, of which there is one a run.
+      if (isProxys(method)) return;
+      context.connections.admit(caller.peer);
+      if (method.methodKind !== "unary") place = context.streams.open(caller.peer);
+    },
+    free() {
+      context.stopping.removeEventListener("abort", abort);
+      place?.leave();
+    },
+  };
+}
+
+function isProxys(method: DescMethod): boolean {
+  return method.parent.typeName === Ingest.typeName;
 }
 
 /** The one message of a call, which its sender may send. */
 function request(context: ServeContext, method: DescMethod, bytes: Buffer, caller: Caller): MessageShape<DescMessage> {
+  if (bytes.length > context.maxMessageBytes && !isProxys(method)) {
+    const what = `the request of ${method.name} has ${bytes.length} bytes`;
+    throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
+  }
   const message = decode(method.input, bytes);
   context.gatekeeper?.admit(caller.principal, caller.path, message);
   return message;
@@ -204,12 +220,6 @@ function incoming(
 }
 
 const NOBODY: Principal = { type: "anybody" };
-
-/** @throws MosaicError when the caller may not make this call at all. */
-function enter(context: ServeContext, caller: Caller): void {
-  if (context.gatekeeper === undefined) return;
-  caller.principal = context.gatekeeper.enter(caller.path, bearerOf(caller.metadata));
-}
 
 function decode<I extends DescMessage>(schema: I, bytes: Buffer): MessageShape<I> {
   try {
@@ -228,10 +238,10 @@ async function answerOnce(
   answer: AnswerCallback,
   handle: (caller: Caller) => unknown,
 ): Promise<void> {
-  const { caller, free } = callerOf(context, method, call);
+  const { caller, enter, free } = arrival(context, method, call);
   let bytes: Buffer;
   try {
-    enter(context, caller);
+    enter();
     bytes = asBuffer(
       toBinary(method.output, create(method.output, await handle(caller) as MessageInitShape<DescMessage>)),
     );
@@ -250,15 +260,14 @@ async function streamOut(
   context: ServeContext,
   method: DescMethod,
   call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
-  done: () => void,
   handle: (out: Outgoing<DescMessage>, caller: Caller) => unknown,
 ): Promise<void> {
-  const { caller, free } = callerOf(context, method, call);
+  const { caller, enter, free } = arrival(context, method, call);
   const out = new GatedOutgoing(call, method.output, caller.signal, context.gates);
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
   try {
-    enter(context, caller);
+    enter();
     await handle(out, caller);
     if (context.stopping.aborted) throw stopped();
     count(context, caller, caller.signal.aborted ? "cancelled" : "ok");
@@ -274,7 +283,6 @@ async function streamOut(
   } finally {
     out.release();
     free();
-    done();
   }
 }
 

@@ -3,6 +3,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import { Server, type ServerCredentials } from "@grpc/grpc-js";
 import type { Gatekeeper } from "../auth/gatekeeper.ts";
 import { checkListener, serverCredentials, type TlsFiles } from "../auth/listeners.ts";
+import { type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
@@ -10,7 +11,7 @@ import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Logger } from "../log.ts";
-import { CONNECTION_DEFAULTS, type ConnectionLimits, limitConnections } from "./connections.ts";
+import { Connections, FIRST_CALL_MS } from "./connections.ts";
 import { rawService } from "./definition.ts";
 import { refuseEarly } from "./early_refusal.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
@@ -21,11 +22,12 @@ import { bind, isLoopback, type ListenAddress, parseListen } from "./listen.ts";
 import { mosaicHandlers } from "./mosaic_service.ts";
 import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
 import { serve, type ServeContext } from "./serve.ts";
+import { StreamBounds } from "./stream_bounds.ts";
 import { trainerHandlers } from "./trainer_service.ts";
 import { pause } from "./waiting.ts";
 
-export const MAX_MESSAGE_BYTES = 64 << 20;
-const MAX_STREAMS = 10_000;
+/** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
+const MAX_MESSAGE_BYTES = 64 << 20;
 const STOP_GRACE_MS = 5000;
 
 export interface RpcOptions {
@@ -33,9 +35,9 @@ export interface RpcOptions {
   listen: string;
   log: Logger;
   gate?: Partial<GateLimits>;
-  /** Most streams open at one time; more are refused with `resource_exhausted`. */
-  maxStreams?: number;
-  connections?: Partial<ConnectionLimits>;
+  bounds?: Partial<Bounds>;
+  /** Milliseconds that a connection may stay without a call. */
+  firstCallMs?: number;
   /** TLS for `listen`; without it connections are plain. */
   tls?: TlsFiles;
   /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
@@ -64,12 +66,19 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   checkListener({ listen: listenText, tls, auth: options.gatekeeper === undefined ? "none" : "token" });
   const listen = parseListen(listenText);
   const credentials = serverCredentials(tls);
+  const bounds = { ...STANDARD_BOUNDS, ...options.bounds };
+  const connections = new Connections({
+    connections: bounds.maxConnections,
+    firstCallMs: options.firstCallMs ?? FIRST_CALL_MS,
+  });
   const stopping = new AbortController();
   const context: ServeContext = {
     log: options.log,
     gates: new SendGates(options.gate),
     stopping: stopping.signal,
-    maxStreams: options.maxStreams ?? MAX_STREAMS,
+    connections,
+    streams: new StreamBounds(bounds),
+    maxMessageBytes: bounds.maxMessageBytes,
     gatekeeper: options.gatekeeper,
     calls: core.activity.rpcCalls,
   };
@@ -89,8 +98,8 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     rawService(TrainerService),
     serve(TrainerService, trainerHandlers(core, { address: () => address, healthy }), context),
   );
-  server.addService(rawService(Mosaic), serve(Mosaic, mosaicHandlers(core), context));
-  server.addService(rawService(Ingest), serve(Ingest, ingestHandlers(core), context));
+  server.addService(rawService(Mosaic), serve(Mosaic, mosaicHandlers(core, bounds), context));
+  server.addService(rawService(Ingest), serve(Ingest, ingestHandlers(core, bounds), context));
   server.addService(rawService(Health), serve(Health, healthHandlers(own.map((s) => s.typeName), healthy), context));
   const reflection = serve(ServerReflection, reflectionHandlers(descriptors), context);
   server.addService(rawService(ServerReflection), reflection);
@@ -118,7 +127,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     throw error;
   }
 
-  limitConnections(server, { ...CONNECTION_DEFAULTS, ...options.connections });
+  connections.watch(server);
 
   let stopped: Promise<void> | undefined;
   return {

@@ -22,6 +22,7 @@ const STATUS: Record<ErrorCode, status> = {
 const CODE = new Map<status, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
 
 const HINT_TRAILER = "mosaic-hint-bin";
+const RETRY_TRAILER = "grpc-retry-pushback-ms";
 /** Details travel in a header, whose size peers limit (8 KiB is common), three bytes for each that is not ASCII. */
 const MAX_DETAILS = 2000;
 
@@ -36,9 +37,11 @@ export function statusOf(error: unknown): Partial<StatusObject> & { code: status
     return { code: status.INTERNAL, details: "internal error; the daemon's log has the details" };
   }
   const message = bounded(error.message);
-  if (error.hint === undefined) return { code: STATUS[error.code], details: message };
-  const hint = bounded(error.hint);
   const metadata = new Metadata();
+  // What gRPC clients with a retry policy obey.
+  if (error.retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(error.retryAfterMs));
+  if (error.hint === undefined) return { code: STATUS[error.code], details: message, metadata };
+  const hint = bounded(error.hint);
   metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
   return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
 }
@@ -61,9 +64,11 @@ export function errorFromStatus(error: unknown): MosaicError {
     : failure.code === status.CANCELLED
     ? "aborted"
     : CODE.get(failure.code) ?? "internal";
+  const pushback = failure.metadata?.get?.(RETRY_TRAILER)[0];
+  const retryAfterMs = pushback === undefined ? undefined : Number(pushback.toString());
   const trailer = failure.metadata?.get?.(HINT_TRAILER)[0];
-  if (trailer === undefined) return new MosaicError(code, details, { cause: error });
+  if (trailer === undefined) return new MosaicError(code, details, { cause: error, retryAfterMs });
   const hint = trailer.toString();
   const message = details.endsWith(`\n${hint}`) ? details.slice(0, -hint.length - 1) : details;
-  return new MosaicError(code, message, { hint, cause: error });
+  return new MosaicError(code, message, { hint, cause: error, retryAfterMs });
 }

@@ -81,6 +81,7 @@ async function streamRows<K extends "steps" | "episodes", S extends DescMessage>
   caller: Caller,
 ): Promise<void> {
   const runId = required(request.runId);
+  caller.follows(runId);
   const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
   const credited = credits.open(core, caller, runId, kind);
   try {

@@ -7,6 +7,7 @@
  * Any failed transaction drops the run's state, so that memory never knows what the disk does not.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { STANDARD_BOUNDS } from "../bounds.ts";
 import { MosaicError } from "../errors.ts";
 import { explainTrouble } from "../process/trouble.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
@@ -41,6 +42,8 @@ export interface StoreOptions {
   now?: () => number;
   /** Steps kept in memory per run. */
   ringSize?: number;
+  /** Memory of all runs' rings; one run's has at most a sixteenth of it. */
+  ringBytes?: number;
   /** Episodes kept in memory per run. */
   episodeRing?: number;
   /** The database may not grow beyond; reached, it behaves like a full disk. */
@@ -54,9 +57,6 @@ const CACHE_KIB = 16 * 1024;
 /** One answer of `read`. */
 const READ_BYTES = 4 * 1024 * 1024;
 const READ_ROWS = 4096;
-/** Memory of one run's step ring, and of all runs' rings. */
-const RING_BYTES = 4 * 1024 * 1024;
-const ALL_RINGS_BYTES = 64 * 1024 * 1024;
 const EVENT_RING = 256;
 /** A run not written for so long gives its rings back. */
 const IDLE_MS = 60_000;
@@ -106,6 +106,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #commit: StatementSync;
   readonly #waiters = new Waiters();
   readonly #states = new Map<string, RunState>();
+  readonly #ringsLimit: number;
   #ringBytes = 0;
   #sweptAt = 0;
   #writable = true;
@@ -119,6 +120,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#path = path;
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#ringsLimit = options.ringBytes ?? STANDARD_BOUNDS.ringBytes;
     this.#checkpoints = new Checkpoints(db, path, options.checkpoints);
     this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
     this.#rows = new RunRows(db);
@@ -523,17 +525,18 @@ export class TelemetryStore implements TelemetryLog {
   #live(state: RunState): LiveState {
     if (state.live !== undefined) return state.live;
     const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
+    const ringBytes = this.#ringsLimit / 16;
     state.live = {
       ...this.#rows.sources(state.runKey),
       ...this.#seriesWriter.load(state),
       recentRewards: rewards.reverse(),
-      steps: new StepRing(this.#options.ringSize ?? 4096, RING_BYTES),
+      steps: new StepRing(this.#options.ringSize ?? STANDARD_BOUNDS.ringSteps, ringBytes),
       episodes: new RowRing<StoredEpisode>(
         this.#options.episodeRing ?? 1024,
-        RING_BYTES / 4,
+        ringBytes / 4,
         (row) => row.metadataJson.length,
       ),
-      events: new RowRing<StoredWorkerEvent>(EVENT_RING, RING_BYTES / 4, (row) => row.dataJson.length),
+      events: new RowRing<StoredWorkerEvent>(EVENT_RING, ringBytes / 4, (row) => row.dataJson.length),
       touchedAt: 0,
     };
     return state.live;
@@ -547,13 +550,13 @@ export class TelemetryStore implements TelemetryLog {
 
   /** Idle runs give their rings back; beyond the bound for all, the least recently written do too. */
   #sweep(now: number): void {
-    if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= ALL_RINGS_BYTES) return;
+    if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= this.#ringsLimit) return;
     this.#sweptAt = now;
     const live = [...this.#states.values()].filter((state) => state.live !== undefined);
     live.sort((a, b) => a.live!.touchedAt - b.live!.touchedAt);
     for (const state of live) {
       const idle = now - state.live!.touchedAt > IDLE_MS;
-      if (!idle && this.#ringBytes <= ALL_RINGS_BYTES) break;
+      if (!idle && this.#ringBytes <= this.#ringsLimit) break;
       this.#ringBytes -= ringBytesOf(state.live!);
       state.live = undefined;
     }

@@ -1,6 +1,7 @@
 /** The page as a Hono application: routes only; what they answer is made in the files beside this one. */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { STANDARD_BOUNDS } from "../bounds.ts";
 import type { Core } from "../core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
@@ -33,7 +34,7 @@ export interface AppOptions {
   authenticate?: Authenticate;
   /** Milliseconds between two ticks of a live stream; 1000. */
   tickMs?: number;
-  /** Live connections at the same time; 128. */
+  /** Live connections at the same time. */
   maxStreams?: number;
   /** What `/readyz` says; without it, what can be known without the daemon around the core. */
   readiness?: () => Readiness;
@@ -53,7 +54,7 @@ const JSON_TYPE = { "content-type": "application/json" };
 export function createApp(core: Core, options: AppOptions): PageApp {
   const token = crypto.randomUUID();
   const tickMs = options.tickMs ?? 1000;
-  const streams = new EventStreams(options.maxStreams ?? 128);
+  const streams = new EventStreams(options.maxStreams ?? STANDARD_BOUNDS.maxPageStreams);
   const ticker = new Ticker(core, tickMs);
   const readiness = options.readiness ?? (() => readinessOf(core, { accepting: () => true }));
   const app = new Hono<PageEnv>();
@@ -98,6 +99,9 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   });
   app.onError((error, c) => {
     const { status, body } = errorBody(error);
+    if (error instanceof MosaicError && error.retryAfterMs !== undefined) {
+      c.header("retry-after", String(Math.ceil(error.retryAfterMs / 1000)));
+    }
     if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "a request of the page failed");
     return c.json(body, status);
   });

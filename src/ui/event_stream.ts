@@ -2,6 +2,7 @@
  * Server-sent events from an async generator. The generator is asked for its next event only when the connection has
  * taken the last ones, so a slow reader costs one event of memory; it ends when the reader leaves or the page stops.
  */
+import { boundReached } from "../bounds.ts";
 import { MosaicError } from "../errors.ts";
 
 export interface ServerEvent {
@@ -40,9 +41,8 @@ export class EventStreams {
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
     if (this.#stopped) throw new MosaicError("unavailable", "the daemon is stopping");
     if (this.#open.size >= this.#max) {
-      throw new MosaicError("resource_exhausted", `${this.#max} live connections are open, which is the limit`, {
-        hint: "Close other tabs of the page.",
-      });
+      const what = `${this.#open.size} live connections of the page are open`;
+      throw boundReached("maxPageStreams", this.#max, what, "Close other tabs");
     }
     const controller = new AbortController();
     this.#open.add(controller);

@@ -1,5 +1,6 @@
 /** docs/cli.md is a contract: what it says of verbs, exit codes and shapes is held against the code. */
 import { strict as assert } from "node:assert";
+import { BOUNDS } from "../../src/bounds.ts";
 import { EXIT } from "../../src/cli/exit.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
 import { FIELDS, KINDS } from "../../src/cli/records.ts";
@@ -23,5 +24,14 @@ Deno.test("docs/cli.md: names verbs that are there, every exit code, every field
   for (const kind of KINDS) {
     const row = PAGE.split("\n").find((line) => line.startsWith(`| ${kind} `))!;
     assert.deepEqual([...row.matchAll(/`([a-z_]+)`/g)].map((m) => m[1]), FIELDS[kind]);
+  }
+});
+
+Deno.test("docs/configuration.md: names every bound with its option and its default", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/configuration.md", import.meta.url));
+  for (const { option, standard } of Object.values(BOUNDS)) {
+    const row = page.split("\n").find((line) => line.includes(`| \`${option} `));
+    const value = standard >= 1 << 20 ? `${standard >> 20}M` : String(standard);
+    assert.ok(row?.includes(` | ${value} | `), `${option} with its default ${value}`);
   }
 });

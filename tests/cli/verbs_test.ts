@@ -407,7 +407,7 @@ Deno.test("logs: bytes as they are, and what was left out is told on stderr", as
       { text: text("more"), nextOffset: 13n, suppressedLines: 1200n },
     ],
   });
-  assert.deepEqual([out, err], ["stderr 5\nmore", "mosaic: 1,200 lines left out\n"]);
+  assert.deepEqual([out, err], ["stderr 5\nmore", "mosaic: suppressed 1,200 lines; the file has them\n"]);
 });
 
 Deno.test("control: one refusal does not keep the others from being asked", async () => {

@@ -29,7 +29,7 @@ Deno.test("submit: a run id that another config has is refused", async () => {
 });
 
 Deno.test("submit: what is rejected leaves no row and no file", async () => {
-  await using f = EngineFixture.start({ gpuCount: 1, maxQueue: 0 });
+  await using f = EngineFixture.start({ gpuCount: 1, bounds: { maxQueue: 0 } });
   const gpus = { requested: 2, mandatory: true };
   assert.throws(() => f.engine.submit(configOf({ command, gpus })), rejected("resource_exhausted", /this host has 1/));
   assert.throws(() => f.engine.submit(configOf({ command })), rejected("resource_exhausted", /queue is full/));

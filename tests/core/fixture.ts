@@ -110,7 +110,6 @@ export class EngineFixture implements AsyncDisposable {
       gpus: Array.from({ length: gpus }, (_, slot) => ({ slot, name: "" })),
       maxRuns: 100,
       maxStarting: 100,
-      maxQueue: 100,
       graceSeconds: 5,
       handshakeTimeoutSeconds: 600,
       heartbeatTimeoutSeconds: 600,

@@ -1,5 +1,6 @@
 /** `/healthz`, `/readyz` and the gRPC health service on the same daemon's core: they say the same. */
 import assert from "node:assert/strict";
+import { STANDARD_BOUNDS } from "../../src/bounds.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { startServers } from "../../src/daemon/servers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -16,6 +17,7 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
   const core = new FakeCore(directory);
   let accepting = true;
   const servers = await startServers(core, {
+    bounds: STANDARD_BOUNDS,
     listen: "127.0.0.1:0",
     http: "127.0.0.1:0",
     auth: "none",

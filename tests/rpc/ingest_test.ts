@@ -3,7 +3,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { checkIngestProtocol, INGEST_PROTOCOL, WINDOW_BYTES } from "../../src/rpc/ingest_protocol.ts";
+import { STANDARD_BOUNDS } from "../../src/bounds.ts";
+import { checkIngestProtocol, INGEST_PROTOCOL } from "../../src/rpc/ingest_protocol.ts";
 import { Turns } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
@@ -48,7 +49,7 @@ Deno.test("Deliver: hello is welcomed with position, window and what is wanted; 
     assert.equal(welcome?.case, "welcome");
     if (welcome?.case === "welcome") {
       assert.equal(welcome.value.journalPosition, 0n);
-      assert.equal(welcome.value.windowBytes, BigInt(WINDOW_BYTES));
+      assert.equal(welcome.value.windowBytes, BigInt(STANDARD_BOUNDS.windowBytes));
       assert.equal(welcome.value.control?.maxRateHz, 40);
     }
     const session = core.sessions[0]!;

@@ -202,22 +202,28 @@ Deno.test("limits: a connection on which nobody calls is closed, over TLS too", 
         } finally {
           client.close();
         }
-      }, { ...options, connections: { firstCallMs: 300 } });
+      }, { ...options, firstCallMs: 300 });
     }
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }
 });
 
-Deno.test("limits: connections beyond the bound are closed, and there is room again when some go", async () => {
+Deno.test("limits: calls on connections beyond the bound are refused, and there is room again when some go", async () => {
   await withServer(async ({ server, client }) => {
     const held = [silent(server.address), silent(server.address)];
     await Promise.all(held.map(({ opened }) => opened));
-    const third = silent(server.address);
-    await third.closed;
+    await assert.rejects(
+      client.unary(TrainerService.method.getHealth, {}),
+      hasCode("resource_exhausted", /3 connections are open; the limit is 2 \(--max-connections\)/),
+    );
+    // Twice as many as the bound leave no room for anybody.
+    const more = [silent(server.address), silent(server.address), silent(server.address)];
+    await Promise.any(more.map(({ closed }) => closed));
+    for (const { socket } of more) socket.destroy();
     for (const { socket } of held) socket.destroy();
     await until(() => client.unary(TrainerService.method.getHealth, {}).catch(() => undefined), { what: "an answer" });
-  }, { connections: { connections: 2 } });
+  }, { bounds: { maxConnections: 2 } });
 });
 
 Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", async () => {
@@ -258,7 +264,7 @@ Deno.test("limits: more streams than allowed are refused, and there is room agai
         assert.ok(hasCode("resource_exhausted")(error));
       }
     }
-  }, { maxStreams: 1 });
+  }, { bounds: { maxStreams: 1 } });
 });
 
 Deno.test("connect: a target is found by option, environment or daemon.json, else the error says how to start", () => {

@@ -59,7 +59,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         for await (const chunk of chunks) {
           context.out.writeBytes(chunk.text);
           if (chunk.suppressedLines > 0n) {
-            context.err.write(`mosaic: ${count(Number(chunk.suppressedLines))} lines left out\n`);
+            context.err.write(`mosaic: suppressed ${count(Number(chunk.suppressedLines))} lines; the file has them\n`);
           }
         }
         return EXIT.ok;

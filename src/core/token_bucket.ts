@@ -1,0 +1,30 @@
+/** A rate with room for bursts: the bucket fills at `rate` tokens a second up to `burst`, and each request takes one. */
+export class TokenBucket {
+  readonly #rate: number;
+  readonly #burst: number;
+  #tokens: number;
+  #atMs: number;
+
+  constructor(rate: number, burst: number, nowMs: number) {
+    this.#rate = rate;
+    this.#burst = burst;
+    this.#tokens = burst;
+    this.#atMs = nowMs;
+  }
+
+  /**
+   * Takes a token. What is refused takes none, so that asking too often does not push the next one away.
+   *
+   * @param nowMs of a monotonic clock
+   * @returns undefined when there was one, else the milliseconds until there will be
+   */
+  take(nowMs: number): number | undefined {
+    this.#tokens = Math.min(this.#burst, this.#tokens + (nowMs - this.#atMs) / 1000 * this.#rate);
+    this.#atMs = nowMs;
+    if (this.#tokens >= 1) {
+      this.#tokens--;
+      return undefined;
+    }
+    return Math.ceil((1 - this.#tokens) / this.#rate * 1000);
+  }
+}

@@ -1,0 +1,141 @@
+/** Bounds on the wire: each that is reached says what is too much, the bound and its option; proxies stay served. */
+import assert from "node:assert/strict";
+import { MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Ingest, Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { MosaicError } from "../../src/errors.ts";
+import { INGEST_PROTOCOL } from "../../src/rpc/ingest_protocol.ts";
+import { errorFromStatus, statusOf } from "../../src/rpc/status.ts";
+import { StreamBounds } from "../../src/rpc/stream_bounds.ts";
+import { until } from "../harness/wait.ts";
+import { hasCode } from "../registry/fixture.ts";
+import { executing, type Fixture, withServer } from "./fixture.ts";
+
+/** A stream of the run's steps that the server knows of. */
+async function following(core: Fixture["core"], client: MosaicClient, runId: string) {
+  const count = () => core.activity.subscribers.following().reduce((sum, f) => sum + f.subscribers, 0);
+  const before = count();
+  const stop = new AbortController();
+  const ended = client.stream(TrainerService.method.streamRunSteps, { runId }, stop.signal).next();
+  await until(() => count() === before + 1, { what: "a stream" });
+  return async () => {
+    stop.abort();
+    await ended;
+  };
+}
+
+async function refused(client: MosaicClient, runId: string, message: RegExp): Promise<void> {
+  const next = client.stream(TrainerService.method.streamRunSteps, { runId }).next();
+  await assert.rejects(next, hasCode("resource_exhausted", message));
+}
+
+/** A proxy is welcomed. */
+async function deliver(client: MosaicClient, runId: string): Promise<bigint> {
+  const call = client.duplex(Ingest.method.deliver);
+  call.send({ message: { case: "hello", value: { protocol: INGEST_PROTOCOL, runId, attempt: 1 } } });
+  try {
+    for await (const { message } of call) {
+      if (message.case === "welcome") return message.value.windowBytes;
+    }
+    throw new Error("the stream ended without a welcome");
+  } finally {
+    call.cancel();
+  }
+}
+
+Deno.test("bounds: streams in all, on a connection and of a run are counted apart, and proxies with none of them", async () => {
+  await withServer(async ({ client, core, server }) => {
+    const [one, two] = [executing(core, 1), executing(core, 2)];
+    const other = new MosaicClient(server.address);
+    try {
+      const leave = await following(core, client, one);
+      await refused(other, one, /1 streams follow run \w+; the limit is 1 \(--max-streams-per-run\)/);
+      const leaveTwo = await following(core, client, two);
+      await refused(client, two, /2 streams are open on this connection; .* 2 \(--max-streams-per-connection\)/);
+      const watching = other.stream(TrainerService.method.watchRuns, {});
+      await watching.next();
+      await refused(other, two, /3 streams are open; the limit is 3 \(--max-streams\)/);
+      assert.equal(await deliver(other, one), 65536n);
+      await Promise.all([leave(), leaveTwo(), watching.return()]);
+      await until(async () => {
+        const snapshot = client.stream(TrainerService.method.watchRuns, {});
+        const served = await snapshot.next().then(() => true, () => false);
+        await snapshot.return();
+        return served;
+      }, { what: "room again" });
+    } finally {
+      other.close();
+    }
+  }, { bounds: { maxStreams: 3, maxStreamsPerConnection: 2, maxStreamsPerRun: 1, windowBytes: 65536 } });
+});
+
+Deno.test("bounds: a stream that is over leaves every count", () => {
+  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 });
+  for (let round = 0; round < 3; round++) {
+    const place = bounds.open("h:1");
+    place.follows("R");
+    assert.throws(() => place.follows("R"), hasCode("resource_exhausted"));
+    assert.throws(() => bounds.open("h:2"), hasCode("resource_exhausted"));
+    place.leave();
+  }
+});
+
+Deno.test("bounds: a connection beyond the limit is told so and closed, but a proxy is served on it", async () => {
+  await withServer(async ({ client, core, server }) => {
+    const runId = executing(core);
+    const [second, third, proxy] = [1, 2, 3].map(() => new MosaicClient(server.address));
+    const health = (of: MosaicClient) => of.unary(TrainerService.method.getHealth, {});
+    try {
+      await health(client);
+      await health(second!);
+      await assert.rejects(health(third!), hasCode("resource_exhausted", /the limit is 2 \(--max-connections\)/));
+      await deliver(proxy!, runId);
+      await health(client);
+    } finally {
+      for (const each of [second, third, proxy]) each!.close();
+    }
+  }, { bounds: { maxConnections: 2 } });
+});
+
+Deno.test("bounds: a request that is too large names its method, its size and the option", async () => {
+  await withServer(async ({ client }) => {
+    const { submitRun } = TrainerService.method;
+    await assert.rejects(
+      client.unary(submitRun, { configJson: "x".repeat(2000) }),
+      hasCode("resource_exhausted", /SubmitRun has \d+ bytes; the limit is 1000 \(--max-message\)/),
+    );
+  }, { bounds: { maxMessageBytes: 1000 } });
+});
+
+Deno.test("bounds: who follows a log gets its lines up to the rate, the number of the others, and no line of them twice", async () => {
+  await withServer(async ({ client, core, directory }) => {
+    const runId = executing(core);
+    const path = `${directory}/run-1.1.stdout.log`;
+    Deno.writeTextFileSync(path, "there already\n");
+    const stop = new AbortController();
+    let text = "";
+    let suppressed = 0;
+    const reading = (async () => {
+      for await (const chunk of client.stream(Mosaic.method.streamLogs, { run: runId, follow: true }, stop.signal)) {
+        text += new TextDecoder().decode(chunk.text);
+        suppressed += Number(chunk.suppressedLines);
+      }
+    })();
+    await until(() => text !== "", { what: "what was there" });
+    const lines = Array.from({ length: 5000 }, (_, i) => `line ${i}\n`);
+    Deno.writeTextFileSync(path, lines.join(""), { append: true });
+    const shown = () => text.split("\n").length - 2;
+    await until(() => shown() + suppressed === lines.length, { what: "all lines to be shown or counted" });
+    stop.abort();
+    await reading;
+    assert.ok(shown() >= 10 && suppressed > 0, `${shown()} shown, ${suppressed} suppressed`);
+    assert.equal(new Set(text.split("\n")).size, text.split("\n").length);
+  }, { bounds: { logLines: 10 } });
+});
+
+Deno.test("bounds: when to try again travels as gRPC's own pushback", () => {
+  const status = statusOf(new MosaicError("resource_exhausted", "too many", { hint: "Later.", retryAfterMs: 250 }));
+  assert.equal(status.metadata!.get("grpc-retry-pushback-ms")[0], "250");
+  const { code, message, hint, retryAfterMs } = errorFromStatus(status);
+  assert.deepEqual([code, message, hint, retryAfterMs], ["resource_exhausted", "too many", "Later.", 250]);
+});
