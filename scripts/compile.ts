@@ -4,7 +4,7 @@
  *
  * - The true form is made by `deno compile`. It needs Deno's runtime base `denort`, looked for at `DENORT_BIN`, then in
  *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; where neither is, it says what to fetch and where to put it.
- *   `--profile` is the permission set of deno.json that is baked in: daemon (default), proxy, client, or all.
+ *   `--profile` is the permission set of deno.json that is baked in: workstation (default), daemon, proxy, client, or all.
  * - `--offline` makes the portable form instead: a shell stub, the Deno that runs this script, and the bundled program.
  *   `--profile least` (default) plans each start's permissions from its arguments, `all` holds nothing back.
  *
@@ -27,7 +27,7 @@ const { values: options } = parseArgs({
   },
 });
 const output = options.output ?? `${ROOT}dist/mosaic`;
-const profile = options.profile ?? (options.offline ? "least" : "daemon");
+const profile = options.profile ?? (options.offline ? "least" : "workstation");
 const allowed: readonly string[] = options.offline ? ["least", "all"] : PROFILES;
 if (!allowed.includes(profile)) fail(`--profile ${profile}: here it is one of ${allowed.join(", ")}`);
 const compression = Number(options.compression);

@@ -14,8 +14,12 @@ import { gpusOf } from "./host/gpus.ts";
 import { Layout } from "./layout.ts";
 import { createLogger, type Logger, stderrSink } from "./log.ts";
 import { readinessOf } from "./observability/readiness.ts";
-import { notifyFrom } from "./permissions/daemon_plan.ts";
+import { daemonNeeds, notifyFrom } from "./permissions/daemon_plan.ts";
+import { giveUp } from "./permissions/give_up.ts";
 import { explainMissing } from "./permissions/missing.ts";
+import { EXTRA_VARIABLE, extraPermissions, flagsOf, together } from "./permissions/permissions.ts";
+import { realWorld } from "./permissions/world.ts";
+import { ownEnvironment } from "./process/environment.ts";
 import { writeFileAtomic } from "./process/files.ts";
 import { serviceManager } from "./process/service_manager.ts";
 import { VERSION } from "./version.ts";
@@ -23,8 +27,8 @@ import { VERSION } from "./version.ts";
 /** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
 export async function runDaemon(args: string[]): Promise<number> {
   try {
-    const options = daemonOptions(args, (name) => Deno.env.get(name));
-    return options === undefined ? DAEMON_EXIT.ok : await run(options);
+    const options = daemonOptions(args, (name) => ownEnvironment()[name]);
+    return options === undefined ? DAEMON_EXIT.ok : await run(options, args);
   } catch (error) {
     const failure = startFailureOf(explainMissing(error));
     if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
@@ -37,7 +41,7 @@ function fail(code: number, message: string, hint?: string): number {
   return code;
 }
 
-async function run(options: DaemonOptions): Promise<number> {
+async function run(options: DaemonOptions, args: readonly string[]): Promise<number> {
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
   createStateDirectory(layout);
@@ -45,7 +49,7 @@ async function run(options: DaemonOptions): Promise<number> {
   const file = new LogFile(layout.daemonLog);
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
   try {
-    await serve(options, layout, log);
+    await serve(options, layout, log, () => giveUpStart(args));
     return DAEMON_EXIT.ok;
   } finally {
     held.release();
@@ -53,7 +57,8 @@ async function run(options: DaemonOptions): Promise<number> {
   }
 }
 
-async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promise<void> {
+/** @param settled called once everything is open that the daemon holds; gives what it may do no longer, as flags */
+async function serve(options: DaemonOptions, layout: Layout, log: Logger, settled: () => string[]): Promise<void> {
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
@@ -72,7 +77,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       onShutdown: stop.request,
     });
     engine.recover();
-    const env = (name: string) => Deno.env.get(name);
+    const env = (name: string) => ownEnvironment()[name];
     const manager = serviceManager(env, log, notifyFrom(layout.stateDir, env));
     const servers = await startServers(engine, {
       ...options,
@@ -90,8 +95,15 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
       policy: options.retention,
       deleteRun: (runId) => engine.delete(runId),
     });
+    const givenUp = settled();
     announce(layout, { listen, ...(local === listen ? {} : { local }), http });
-    log.info({ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length }, "ready");
+    log.info(
+      {
+        ...{ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
+        given_up: givenUp,
+      },
+      "ready",
+    );
     await manager.ready(`listening on ${listen}`);
     manager.keepAlive(() => !stop.requested());
 
@@ -108,6 +120,14 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger): Promi
     registry.close();
     stop.release();
   }
+}
+
+/** From here on a defect or a stray library can do less. Under `-A` nothing is given up. */
+function giveUpStart(args: readonly string[]): string[] {
+  const world = realWorld();
+  const { start, always } = daemonNeeds(args, world);
+  const kept = together(always, extraPermissions(world.env(EXTRA_VARIABLE)));
+  return flagsOf(giveUp(start, kept)).filter((flag) => flag.startsWith("--allow-"));
 }
 
 /** Tells clients and proxies where the daemon is, once it answers. */

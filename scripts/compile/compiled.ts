@@ -2,7 +2,7 @@
 import { fail, ROOT, run } from "./build.ts";
 
 /** Permission sets of deno.json; one executable has one set for all of its verbs. */
-export const PROFILES = ["daemon", "proxy", "client", "all"] as const;
+export const PROFILES = ["workstation", "daemon", "proxy", "client", "all"] as const;
 export type Profile = typeof PROFILES[number];
 
 export interface CompiledOptions {

@@ -1,19 +1,32 @@
-/** What `mosaic daemon ARGS` needs. */
+/** What `mosaic daemon ARGS` needs, and what of that only until it answers. */
 import { resolveStateDir } from "../layout.ts";
 import { ENDPOINT_VARIABLES } from "../observability/otlp.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
 import { daemonVariables } from "./environment.ts";
-import { type Permissions, permissions } from "./permissions.ts";
+import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
 
 /** Options that name a file to be read. */
 const FILES = ["--tls-cert", "--tls-key", "--tls-ca"];
 
+export interface DaemonNeeds {
+  /** To start: certificates, the environment, listening on a port that the system picks. */
+  start: Permissions;
+  /** As long as it runs: its listeners, too, for one that failed is begun again. */
+  always: Permissions;
+}
+
 export function daemonPlan(args: readonly string[], world: World): Permissions {
+  const { start, always } = daemonNeeds(args, world);
+  return together(start, always);
+}
+
+export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds {
   const line = splitCommand(args);
   const stateDir = stateDirectory(optionValue(line, "--state-dir"), world);
   const net: string[] = [];
+  const certificates: string[] = [];
   // The runtime's own null device stands in for descriptors that must be kept free.
   const read = [stateDir, "/dev/null"];
   const write = [stateDir];
@@ -39,7 +52,7 @@ export function daemonPlan(args: readonly string[], world: World): Permissions {
   }
   for (const option of FILES) {
     const file = optionValue(line, option);
-    if (file !== undefined) read.push(absolutePath(file, world.cwd));
+    if (file !== undefined) certificates.push(absolutePath(file, world.cwd));
   }
   const notify = world.env("NOTIFY_SOCKET");
   if (notify) {
@@ -52,14 +65,18 @@ export function daemonPlan(args: readonly string[], world: World): Permissions {
       write.push(notify);
     }
   }
-  return permissions({
-    read,
-    write,
-    net,
-    run: ["/bin/sh"],
-    env: daemonVariables(world),
-    sys: ["hostname", "loadavg", "systemMemoryInfo", "statfs"],
-  });
+  // Port 0 stands for whichever port is free: all of the host's, once it is granted.
+  const [anyPort, fixed] = [net.filter((entry) => entry.endsWith(":0")), net.filter((entry) => !entry.endsWith(":0"))];
+  return {
+    start: permissions({ read: certificates, net: anyPort, env: daemonVariables(world), sys: ["hostname"] }),
+    always: permissions({
+      read,
+      write,
+      net: fixed,
+      run: ["/bin/sh"],
+      sys: ["loadavg", "systemMemoryInfo", "statfs"],
+    }),
+  };
 }
 
 /** Where the daemon's own end of the service manager's socket is. */

@@ -77,15 +77,17 @@ function escaped(entry: string): string {
 }
 
 const FLAG = /^--allow-(read|write|net|run|env|sys)(?:=(.+))?$/;
+const SHORT_FLAG = /^-([RWNES])(?:=(.+))?$/;
+const OF_LETTER: Record<string, Kind> = { R: "read", W: "write", N: "net", E: "env", S: "sys" };
 
 /** Reads flags back; undefined for `-A`. Flags of other kinds are passed over. */
 export function permissionsOfFlags(flags: readonly string[]): Permissions | undefined {
   let granted = permissions();
   for (const flag of flags) {
     if (flag === "-A" || flag === "--allow-all") return undefined;
-    const match = FLAG.exec(flag);
+    const match = FLAG.exec(flag) ?? SHORT_FLAG.exec(flag);
     if (match === null) continue;
-    const kind = match[1] as Kind;
+    const kind = OF_LETTER[match[1]!] ?? match[1] as Kind;
     granted = together(granted, permissions({ [kind]: match[2] === undefined ? "all" : entriesOf(match[2]) }));
   }
   return granted;

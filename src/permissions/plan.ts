@@ -21,6 +21,11 @@ export async function planFor(words: readonly string[], world: World): Promise<P
   return await withAddresses(together(planned, extra), (name) => world.resolve(name));
 }
 
+/** The same without what an operator adds. @throws as planFor */
+export async function needsOf(words: readonly string[], world: World): Promise<Permissions> {
+  return await withAddresses(needed(words, world), (name) => world.resolve(name));
+}
+
 function needed(words: readonly string[], world: World): Permissions {
   const [verb, ...args] = words;
   if (verb === undefined) throw new MosaicError("invalid_argument", "no command is given whose permissions to plan");

@@ -1,3 +1,5 @@
+import { ownEnvironment } from "../process/environment.ts";
+
 /** What a plan depends on besides the command line. */
 export interface World {
   /** Absolute. */
@@ -14,8 +16,8 @@ export interface World {
 export function realWorld(): World {
   return {
     cwd: Deno.cwd(),
-    env: (name) => Deno.env.get(name),
-    envNames: () => Object.keys(Deno.env.toObject()),
+    env: (name) => ownEnvironment()[name],
+    envNames: () => Object.keys(ownEnvironment()),
     readText(path) {
       try {
         return Deno.readTextFileSync(path);

@@ -1,4 +1,5 @@
 /** How mosaic starts itself again (daemon → proxy) in each of its forms: from source, compiled, portable. */
+import { ownEnvironment } from "./environment.ts";
 
 export interface SelfCommand {
   /** argv prefix that runs this very mosaic; a subcommand and its arguments follow. */
@@ -19,12 +20,12 @@ export const PROFILE_VARIABLE = "MOSAIC_PERMISSIONS";
  */
 export function selfCommand(flags?: readonly string[]): SelfCommand {
   // The portable executable is a shell stub around Deno; the stub hands its own path on.
-  const portable = Deno.env.get("MOSAIC_EXECUTABLE");
+  const portable = ownEnvironment().MOSAIC_EXECUTABLE;
   if (portable !== undefined && portable !== "") {
     return { argv: [portable], env: flags === undefined ? {} : { [PLANNED_VARIABLE]: flags.join("\n") } };
   }
   if (Deno.build.standalone) return { argv: [Deno.execPath()], env: {} };
-  const all = flags === undefined || Deno.env.get(PROFILE_VARIABLE) === "all";
+  const all = flags === undefined || ownEnvironment()[PROFILE_VARIABLE] === "all";
   // The packages are there, since this process uses them: looking after them again (under a lock that all share) is half of
   // the start-up time.
   const runtime = [Deno.execPath(), "run", "--no-prompt", "--node-modules-dir=manual"];

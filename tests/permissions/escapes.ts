@@ -2,6 +2,8 @@
  * Tries to get out. Started by escapes_test.ts under the flags of one part of mosaic, with a JSON of places as its argument;
  * prints one JSON object: what each attempt came to.
  */
+import { giveUpImports } from "../../src/permissions/give_up.ts";
+
 export interface Places {
   /** A directory that the flags name nothing of, with `secret.txt` and `module.js` in it. */
   outside: string;
@@ -55,6 +57,9 @@ const attempts: Record<string, () => unknown> = {
   "signal another process": () => Deno.kill(Deno.ppid, "SIGCONT"),
   "load a native library": () => Deno.dlopen("/lib/x86_64-linux-gnu/libc.so.6", {}),
   "load a native module": async () => (await import("node:module")).createRequire("file:///")(`${outside}/x.node`),
+  "import code from a host": async () => {
+    await import(["https://jsr", "io/@std/assert/mod.ts"].join("."));
+  },
   "import code from outside": () => import(`file://${outside}/module.js`),
   "ask for the kernel": () => Deno.osRelease(),
   "ask for the user": () => Deno.uid(),
@@ -76,6 +81,9 @@ async function outcomeOf(attempt: () => unknown): Promise<Outcome> {
     return /Requires \w+ access|NotCapable|ATTACH|authoriz|EPERM/i.test(text) ? "refused" : text;
   }
 }
+
+// As src/main.ts begins.
+giveUpImports();
 
 const outcomes: Record<string, Outcome> = {};
 for (const [name, attempt] of Object.entries(attempts)) outcomes[name] = await outcomeOf(attempt);

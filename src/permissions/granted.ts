@@ -1,0 +1,34 @@
+/** What this process has been granted, asked of the runtime itself. */
+import { type Kind, KINDS, type Permissions, permissions } from "./permissions.ts";
+
+/** Undefined: the whole kind. */
+export function descriptor(kind: Kind, entry: string | undefined): Deno.PermissionDescriptor {
+  if (entry === undefined) return { name: kind };
+  switch (kind) {
+    case "read":
+    case "write":
+      return { name: kind, path: entry };
+    case "net":
+      return { name: kind, host: entry };
+    case "run":
+      return { name: kind, command: entry };
+    case "env":
+      return { name: kind, variable: entry };
+    case "sys":
+      return { name: kind, kind: entry as "hostname" };
+  }
+}
+
+export function isGranted(kind: Kind, entry: string | undefined): boolean {
+  return Deno.permissions.querySync(descriptor(kind, entry)).state === "granted";
+}
+
+/** Of `wanted` what is granted; a kind that is granted as a whole is "all". What lies beyond cannot be listed. */
+export function grantedOf(wanted: Permissions): Permissions {
+  const found = permissions();
+  for (const kind of KINDS) {
+    if (isGranted(kind, undefined)) found[kind] = "all";
+    else found[kind] = wanted[kind] === "all" ? [] : wanted[kind].filter((entry) => isGranted(kind, entry));
+  }
+  return found;
+}

@@ -1,0 +1,121 @@
+/** The permission sets of deno.json: what they grant, and daemon, proxy and client at work under them. */
+import assert from "node:assert/strict";
+import { bundle } from "../../scripts/compile/build.ts";
+import { audit, permissionsOfSet } from "../../src/permissions/audit.ts";
+import { together } from "../../src/permissions/permissions.ts";
+import { planFor } from "../../src/permissions/plan.ts";
+import type { World } from "../../src/permissions/world.ts";
+import { configOf, countingWorker } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { killProcessesOf } from "../harness/processes.ts";
+import { getRun, untilState } from "../harness/runs.ts";
+import { assertRefused, FOLLOWED, makePlaces } from "./attempts.ts";
+import config from "../../deno.json" with { type: "json" };
+
+const STATE = "/var/lib/mosaic";
+const RUN_DIR = `${STATE}/trainer/runs/R`;
+
+const world: World = {
+  cwd: "/",
+  env: () => undefined,
+  envNames: () => ["MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"],
+  readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ listen: "127.0.0.1:50055" }) : undefined,
+  resolve: () => Promise.resolve([]),
+};
+
+Deno.test("sets: they grant what the plans of a host's service ask for, and next to nothing beyond", async (t) => {
+  const parts = [
+    ["daemon", ["daemon", "--state-dir", STATE], []],
+    // Of all runs, not of one: their ids are not known when the set is written.
+    ["proxy", ["proxy", "--run-id", "R", "--run-dir", RUN_DIR], [
+      { standing: "surplus", kind: "read", entries: [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/runs`] },
+      { standing: "surplus", kind: "write", entries: [`${STATE}/trainer/runs`] },
+    ]],
+    ["client", ["list", "--state-dir", STATE], []],
+  ] as const;
+  for (const [name, words, surplus] of parts) {
+    await t.step(name, async () => {
+      const granted = permissionsOfSet(config.permissions[name]);
+      const lines = audit(await planFor(words, world), { has: granted, listed: granted });
+      assert.deepEqual(lines.filter(({ standing }) => standing !== "granted"), surplus);
+      assert.deepEqual(together(granted, granted), granted, "sorted, and no entry that another one covers");
+    });
+  }
+});
+
+/** A port that is free, and stays so for the moment it takes to use it. */
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  listener.close();
+  return listener.addr.port;
+}
+
+Deno.test("sets: daemon, proxy and client at work under them, and everything else refused", async (t) => {
+  const directory = Deno.makeTempDirSync();
+  const [grpc, page] = [freePort(), freePort()];
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  // The sets as they are, at a place and ports of the test's own.
+  const moved = JSON.stringify(config.permissions).replaceAll(STATE, `${directory}/state`)
+    .replaceAll(":50055", `:${grpc}`).replaceAll(":8055", `:${page}`);
+  const configFile = `${directory}/deno.json`;
+  Deno.writeTextFileSync(configFile, `{"unstable": ["net"], "permissions": ${moved}}`);
+  Deno.mkdirSync(`${directory}/app`);
+  for (const [name, text] of bundle("src/main.ts")) Deno.writeTextFileSync(`${directory}/app/${name}`, text);
+  const under = (set: string) => ["--config", configFile, "--no-lock", `-P=${set}`];
+  const program = (
+    set: string,
+  ) => [Deno.execPath(), "run", "--quiet", "--no-prompt", ...under(set), `${directory}/app/main.js`];
+
+  const places = makePlaces(directory, listener.addr.port);
+  const runs = `${places.inside}/trainer/runs`;
+  Deno.mkdirSync(runs, { recursive: true });
+  const mosaic = async (set: string, words: string[], input = "", env: Record<string, string> = {}) => {
+    const child = new Deno.Command(program(set)[0]!, {
+      args: [...program(set).slice(1), ...words],
+      ...{ stdin: "piped", stdout: "piped", stderr: "piped" },
+      env,
+    }).spawn();
+    const writer = child.stdin.getWriter();
+    await writer.write(new TextEncoder().encode(input)).then(() => writer.close());
+    const { code, stdout, stderr } = await child.output();
+    const [out, err] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+    assert.equal(code, 0, `${words.join(" ")}\n${out}${err}`);
+    return out!.trim();
+  };
+  try {
+    await using daemon = await TestDaemon.start({
+      stateDir: places.inside,
+      program: program("daemon"),
+      args: ["--listen", `127.0.0.1:${grpc}`, "--http", `127.0.0.1:${page}`],
+    });
+    const at = ["--state-dir", places.inside];
+    await t.step("a run is submitted, carried out and read", async () => {
+      const id = await mosaic("client", ["submit", "-", ...at], configOf({ command: countingWorker({ steps: 20 }) }));
+      await mosaic("client", ["wait", id, ...at]);
+      const steps = await mosaic("client", ["steps", id, "-o", "jsonl", ...at]);
+      assert.equal(steps.split("\n").length, 20);
+    });
+    await t.step("a proxy that somebody else starts carries out its run", async () => {
+      const external = configOf({ command: ["unused"], metadata: { worker: { external: true } } });
+      const id = await mosaic("client", ["submit", "-", ...at], external);
+      const { directory } = await untilState(daemon, id, "HANDSHAKE");
+      const target = ["--target", `127.0.0.1:${grpc}`];
+      await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
+      await untilState(daemon, id, "TERMINATED");
+      assert.equal((await getRun(daemon, id)).outcome, "succeeded");
+    });
+    // The proxy's set has the worker's whole environment: without a daemon's start file the proxy hands it on.
+    Deno.symlinkSync(places.outside, `${runs}/link`);
+    const inRuns = { ...places, inside: runs };
+    await t.step("daemon: what it may not do", () => assertRefused(under("daemon"), places, FOLLOWED));
+    await t.step(
+      "proxy: what it may not do",
+      () => assertRefused(under("proxy"), inRuns, { ...FOLLOWED, "look at a variable": "done" }),
+    );
+    await t.step("client: what it may not do", () => assertRefused(under("client"), places, {}));
+  } finally {
+    listener.close();
+    await killProcessesOf(directory);
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
