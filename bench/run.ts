@@ -28,6 +28,7 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   memory: { what: "long runs, one after the other", load: async () => (await import("./parts/end_to_end.ts")).memory },
   health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
+  page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
   startup: {
     what: "starting the program and the daemon",
     load: async () => (await import("./parts/latency.ts")).startup,

@@ -1,7 +1,7 @@
 /** The daemon's core: what adapters may ask (src/core/core.ts), answered by the registry, the dispatcher and the supervisor. */
 import { boundReached, type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
 import { readConfig, violationsOf } from "../config/config.ts";
-import { planOf, type RunPlan } from "../config/plan.ts";
+import { expectedStepsOf, type RunPlan } from "../config/plan.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { localLauncher, type ProxyLauncher } from "../dispatch/proxy_process.ts";
 import { Starter } from "../dispatch/starter.ts";
@@ -212,7 +212,7 @@ export class Engine implements Core {
       queuePosition: place?.position ?? 0,
       waitingFor: place?.waitingFor ?? "",
       directory: this.#options.layout.runDir(row.baseDir, row.runId),
-      maxSteps: (run?.plan ?? planOf(row.configJson)).expectedSteps,
+      maxSteps: expectedStepsOf(row.configJson),
       telemetry: {
         ...telemetry,
         journalSize: Math.max(run?.journalSize ?? 0, telemetry.journalPosition),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readConfig } from "../../src/config/config.ts";
-import { planOf, restartDelaySeconds } from "../../src/config/plan.ts";
+import { expectedStepsOf, planOf, restartDelaySeconds } from "../../src/config/plan.ts";
 import { prepareRun, resolveRunId } from "../../src/config/prepare.ts";
 import { isUlid } from "../../src/config/ulid.ts";
 import { Layout } from "../../src/layout.ts";
@@ -60,7 +60,6 @@ Deno.test("plan: every default is in place", () => {
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);
-  assert.equal(plan.expectedSteps, 0);
   assert.equal(plan.worker.useGrpc, true);
 });
 
@@ -94,7 +93,18 @@ Deno.test("plan: every field of the config arrives", () => {
   assert.equal(plan.priority, -3);
   assert.equal(plan.heartbeatTimeoutSeconds, 12.5);
   assert.equal(plan.handshakeTimeoutSeconds, 7);
-  assert.equal(plan.expectedSteps, 1000);
+});
+
+Deno.test("expected steps: the schedule's, else the worker's; a config that nobody checked hides nothing", () => {
+  const prepared = (name: string) =>
+    prepareRun(readConfig(fixtureText(`${name}.json`)), { runId: ULID, layout }).configJson;
+  assert.equal(expectedStepsOf(prepared("flat-minimal")), 0);
+  assert.equal(expectedStepsOf(prepared("flat-every-metadata-field")), 1000);
+  assert.equal(expectedStepsOf(prepared("flat-worker")), 2048);
+  for (const damaged of ["", "null", "{", "[1]", '{"metadata":null,"schedule":{"max_steps":-1}}']) {
+    assert.equal(expectedStepsOf(damaged), 0, damaged);
+  }
+  assert.equal(expectedStepsOf('{"x":NaN,"schedule":{"max_steps":5}}'), 5);
 });
 
 Deno.test("plan: short forms stand for their objects", () => {
@@ -106,7 +116,6 @@ Deno.test("plan: short forms stand for their objects", () => {
 
 Deno.test("plan: what the worker's own config says is used where mosaic's says nothing", () => {
   const plan = planOfFixture("flat-worker");
-  assert.equal(plan.expectedSteps, 2048);
   assert.equal(plan.telemetry.schemaId, "cleanrl.ppo");
   assert.deepEqual(plan.telemetry.schema, { type: "object" });
   assert.equal(plan.worker.workerId, "cleanrl_worker");

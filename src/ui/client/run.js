@@ -97,7 +97,11 @@ export function mountRun(root, runId) {
         } catch {
           setTimeout(begin, 2000);
         }
-      } else setTimeout(begin, 2000);
+      } else {
+        const why = error instanceof Error ? error.message : String(error);
+        fill(root, h("p", { class: "empty", role: "status" }, `The run cannot be read, trying again: ${why}`));
+        setTimeout(begin, 2000);
+      }
     }
   };
   begin();

@@ -219,8 +219,11 @@ export function mountRuns(root) {
     });
   };
   const start = () =>
-    begin().catch(() => {
-      if (mounted) setTimeout(start, 2000);
+    begin().catch((error) => {
+      if (!mounted) return;
+      // Not an empty table: why there is none must show.
+      setText(total, `The runs cannot be read, trying again: ${error.message}`);
+      setTimeout(start, 2000);
     });
   start();
 

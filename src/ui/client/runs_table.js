@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * A table of any length that keeps only the rows in sight in the document. Rows are reused by run id and cells are
- * written only when their text changes.
+ * A table of any length that keeps only the rows in sight in the document. Rows of runs that left the view
+ * are given to those that came, and cells are written only when their text changes.
  */
 import { h, setText } from "./dom.js";
 import { age, bytes, duration, elapsed, rate, score, whole } from "./format.js";
 import { chip, explanation, isEnded, setChip } from "./states.js";
 /** @typedef {import("../shapes.ts").RunLine} RunLine */
 
-/** @typedef {{row: HTMLTableRowElement, check: HTMLInputElement, chip: HTMLElement, link: HTMLAnchorElement, tags: HTMLElement, cells: HTMLElement[]}} RowParts */
+/** @typedef {{id: string, row: HTMLTableRowElement, check: HTMLInputElement, chip: HTMLElement, link: HTMLAnchorElement, tags: HTMLElement, cells: HTMLElement[]}} RowParts */
 
 const SPARE_ROWS = 8;
 
@@ -99,7 +99,7 @@ export class RunsTable {
     const head = (id, label, className, title) => {
       const cell = h(
         "th",
-        { scope: "col", class: className, title },
+        { scope: "col", class: className, title, "data-column": id },
         h("button", { type: "button", onclick: () => options.onsort(id) }, label),
       );
       this.#heads.set(id, cell);
@@ -149,12 +149,13 @@ export class RunsTable {
       else cell.removeAttribute("aria-sort");
     }
     this.table.setAttribute("aria-rowcount", String(runs.length + 1));
+    this.#drawChosen();
     this.draw(now);
   }
 
-  /** Run ids in sight. @returns {RunLine[]} */
+  /** @returns {RunLine[]} */
   inSight() {
-    return [...this.#rows.keys()].map((id) => this.#shown.find((r) => r.run_id === id)).filter((r) => r !== undefined);
+    return this.#shown.filter((r) => this.#rows.has(r.run_id));
   }
 
   /** @param {number} now */
@@ -164,15 +165,24 @@ export class RunsTable {
     const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) + 2 * SPARE_ROWS;
     const slice = this.#shown.slice(first, first + visible);
     const wanted = new Set(slice.map((r) => r.run_id));
-    for (const [id, { row }] of this.#rows) {
+    /** @type {RowParts[]} */
+    const spare = [];
+    for (const [id, parts] of this.#rows) {
       if (wanted.has(id)) continue;
-      row.remove();
       this.#rows.delete(id);
+      // The focus must not pass to another run.
+      if (!parts.row.contains(document.activeElement)) spare.push(parts);
+      parts.row.remove();
     }
     /** @type {Element} */
     let before = this.#top;
     slice.forEach((run, i) => {
-      const parts = this.#rows.get(run.run_id) ?? this.#makeRow(run);
+      let parts = this.#rows.get(run.run_id);
+      if (parts === undefined) {
+        parts = spare.pop() ?? this.#makeRow();
+        parts.id = run.run_id;
+        this.#rows.set(run.run_id, parts);
+      }
       if (before.nextElementSibling !== parts.row) before.after(parts.row);
       before = parts.row;
       this.#drawRow(parts, run, first + i, now);
@@ -181,20 +191,22 @@ export class RunsTable {
     this.#bottom.style.height = `${Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight}px`;
     const measured = /** @type {HTMLElement} */ (this.#top.nextElementSibling)?.offsetHeight;
     if (slice.length > 0 && measured > 0) this.#rowHeight = measured;
-    const chosen = this.#shown.filter((r) => this.selected.has(r.run_id)).length;
+  }
+
+  #drawChosen() {
+    const chosen = this.selected.size === 0 ? 0 : this.#shown.filter((r) => this.selected.has(r.run_id)).length;
     this.#all.checked = chosen > 0 && chosen === this.#shown.length;
     this.#all.indeterminate = chosen > 0 && chosen < this.#shown.length;
   }
 
-  /** @param {RunLine} run */
-  #makeRow(run) {
-    const id = run.run_id;
+  /** A row of no run yet. @returns {RowParts} */
+  #makeRow() {
     const check = h("input", {
       type: "checkbox",
-      onclick: (/** @type {MouseEvent} */ event) => this.#toggle(id, check.checked, event.shiftKey),
+      onclick: (/** @type {MouseEvent} */ event) => this.#toggle(parts.id, check.checked, event.shiftKey),
     });
-    const state = chip(run.state);
-    const link = h("a", { href: `/runs/${encodeURIComponent(id)}` });
+    const state = chip("INIT");
+    const link = h("a", {});
     const tags = h("span", { class: "tags" });
     const cells = COLUMNS.map((c) => h("td", { class: c.class }));
     const row = h(
@@ -202,11 +214,10 @@ export class RunsTable {
       {},
       this.options.selectable && h("td", { class: "check" }, check),
       h("td", {}, state),
-      h("td", { class: "wide name" }, link, tags),
+      h("td", { class: "wide name" }, h("div", {}, link, tags)),
       cells,
     );
-    const parts = { row, check, chip: state, link, tags, cells };
-    this.#rows.set(id, parts);
+    const parts = { id: "", row, check, chip: state, link, tags, cells };
     return parts;
   }
 
@@ -217,8 +228,11 @@ export class RunsTable {
     const selected = this.selected.has(run.run_id);
     parts.row.classList.toggle("selected", selected);
     parts.check.checked = selected;
-    parts.check.setAttribute("aria-label", `Select ${run.name}`);
+    const label = `Select ${run.name}`;
+    if (parts.check.getAttribute("aria-label") !== label) parts.check.setAttribute("aria-label", label);
     setChip(parts.chip, run.state);
+    const href = `/runs/${encodeURIComponent(run.run_id)}`;
+    if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     setText(parts.link, run.name);
     if (parts.link.title !== run.name) parts.link.title = run.name;
     const tags = run.tags.join("\n");
@@ -250,6 +264,7 @@ export class RunsTable {
   }
 
   #selectionChanged() {
+    this.#drawChosen();
     this.draw(this.#now);
     this.options.onselect();
   }

@@ -31,7 +31,10 @@ export function setChip(element, state) {
 /** One line on why the run is where it is. @param {RunLine} run */
 export function explanation(run) {
   if (run.cancel_requested && !isEnded(run)) return "being cancelled";
-  if (run.state === "INIT") return run.waiting_for ? `waits for ${run.waiting_for}` : "queued";
+  if (run.state === "INIT") {
+    const place = run.queue_position > 0 ? `#${run.queue_position} in the queue` : "queued";
+    return run.waiting_for ? `${place}, waits for ${run.waiting_for}` : place;
+  }
   if (run.pause_requested && run.state !== "PAUSED" && !isEnded(run)) return "being paused";
   return run.reason ?? run.outcome ?? "";
 }

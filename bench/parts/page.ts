@@ -1,0 +1,227 @@
+/**
+ * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a chart of five million
+ * steps, and what it costs to look at 20 runs that stream. Times in a browser wander with the machine; processor time
+ * (of the page's main thread, and of all processes of the browser) does so less.
+ */
+import type { Browser, CDPSession, Page } from "playwright-core";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Layout } from "../../src/layout.ts";
+import { configOf } from "../../tests/harness/configs.ts";
+import { TestDaemon } from "../../tests/harness/daemon.ts";
+import { until } from "../../tests/harness/wait.ts";
+import { chromiumPath, launch, openPage } from "../../tests/ui/chromium.ts";
+import { median, pause, quantile } from "../measure.ts";
+import { LONG_RUN, prepareState } from "../page_state.ts";
+import type { Figure } from "../report.ts";
+import type { BenchOptions } from "../run.ts";
+
+const STREAMING = 20;
+const WORKER = new URL("../worker.awk", import.meta.url).pathname;
+
+export async function page(options: BenchOptions): Promise<Figure[]> {
+  const executable = chromiumPath();
+  if (executable === undefined) {
+    console.error("page: SKIPPED, there is no Chromium on this machine");
+    return [];
+  }
+  const size = options.quick
+    ? { runs: 2000, steps: 200_000, frames: 60, zooms: 6, seconds: 5 }
+    : { runs: 10_000, steps: 5_000_000, frames: 300, zooms: 20, seconds: 20 };
+  const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
+  try {
+    await prepareState(new Layout(stateDir), size);
+    await using daemon = await TestDaemon.start({ stateDir, args: ["--log-level", "warn", "--max-runs", "64"] });
+    const browser = await launch(executable);
+    try {
+      const base = `http://${daemon.http}`;
+      const figures = [
+        ...await loading(browser, base),
+        ...await table(browser, base, size),
+        ...await zooms(browser, base, size),
+      ];
+      for (let i = 0; i < STREAMING; i++) {
+        const command = ["/usr/bin/awk", "-v", "n=100000000", "-v", "pace=0.2", "-f", WORKER];
+        await daemon.client.unary(TrainerService.method.submitRun, {
+          configJson: configOf({ name: `streams-${i}`, command }),
+        });
+      }
+      return [...figures, ...await streaming(browser, base, size.seconds)];
+    } finally {
+      await browser.close();
+    }
+  } finally {
+    Deno.removeSync(stateDir, { recursive: true });
+  }
+}
+
+/** Cold: nothing of the page is in the browser. */
+async function loading(browser: Browser, base: string): Promise<Figure[]> {
+  const paints: number[] = [];
+  const shown: number[] = [];
+  let bytes = 0;
+  let requests = 0;
+  for (let round = 0; round < 5; round++) {
+    const { page, close } = await openPage(browser);
+    await page.goto(base);
+    await page.locator("td.name").first().waitFor();
+    const loaded = await page.evaluate(() => {
+      const entries = performance.getEntries() as PerformanceResourceTiming[];
+      const files = entries.filter((e) =>
+        e.entryType === "navigation" || (e.entryType === "resource" && e.name.includes("/assets/"))
+      );
+      return {
+        paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN,
+        bytes: files.reduce((n, e) => n + e.transferSize, 0),
+        requests: files.length,
+        now: performance.now(),
+      };
+    });
+    paints.push(loaded.paint);
+    shown.push(loaded.now);
+    ({ bytes, requests } = loaded);
+    await close();
+  }
+  const detail = { worst: Math.max(...paints), "rows of the table after (ms)": median(shown), files: requests };
+  return [
+    { part: "page", name: "first paint, cold", value: median(paints), unit: "ms", detail },
+    { part: "page", name: "sent for it, headers included", value: bytes / 1000, unit: "kB" },
+  ];
+}
+
+/** Busy seconds of the page's main thread so far. */
+async function taskSeconds(cdp: CDPSession): Promise<number> {
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  return metrics.find((m) => m.name === "TaskDuration")?.value ?? NaN;
+}
+
+/** Seconds of processor time of all the browser's processes so far. */
+async function browserSeconds(browser: Browser): Promise<number> {
+  const cdp = await browser.newBrowserCDPSession();
+  try {
+    const { processInfo } = await cdp.send("SystemInfo.getProcessInfo");
+    return processInfo.reduce((sum, p) => sum + p.cpuTime, 0);
+  } finally {
+    await cdp.detach();
+  }
+}
+
+async function metered(page: Page): Promise<CDPSession> {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable");
+  return cdp;
+}
+
+async function table(browser: Browser, base: string, size: { runs: number; frames: number }): Promise<Figure[]> {
+  const { page, close } = await openPage(browser);
+  await page.goto(base);
+  await page.getByText(`${(size.runs + 1).toLocaleString("en-US")} runs`, { exact: true }).waitFor();
+  const cdp = await metered(page);
+  const before = await taskSeconds(cdp);
+  const frames = await page.evaluate(async (count) => {
+    const element = document.querySelector(".table-scroll")!;
+    const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
+    const times = [];
+    let last = await frame();
+    for (let i = 0; i < count; i++) {
+      element.scrollTop += 400;
+      const at = await frame();
+      times.push(at - last);
+      last = at;
+    }
+    return times;
+  }, size.frames);
+  const busy = (await taskSeconds(cdp) - before) / size.frames * 1000;
+  const inDocument = await page.evaluate(() => document.getElementsByTagName("*").length);
+  const sorted = await page.evaluate(async () => {
+    const start = performance.now();
+    const first = () => document.querySelector("td.name")!.textContent;
+    const old = first();
+    document.querySelector<HTMLButtonElement>("th.wide button")!.click();
+    while (first() === old) await new Promise((resolve) => requestAnimationFrame(resolve));
+    return performance.now() - start;
+  });
+  await close();
+  const name = `${size.runs} runs, 11 rows a frame`;
+  return [
+    {
+      ...{ part: "page", name: `scroll ${name}: main thread`, value: busy, unit: "ms/frame" },
+      detail: {
+        "frame p50": median(frames),
+        "frame p99": quantile(frames, 0.99),
+        "worst frame": Math.max(...frames),
+        "elements in the document": inDocument,
+      },
+    },
+    { part: "page", name: `sort ${size.runs} runs by name, to the frame`, value: sorted, unit: "ms" },
+  ];
+}
+
+async function zooms(browser: Browser, base: string, size: { steps: number; zooms: number }): Promise<Figure[]> {
+  const { page, close } = await openPage(browser);
+  await page.goto(`${base}/runs/${LONG_RUN}`);
+  await page.locator("[data-series=reward] canvas").waitFor();
+  const times = await page.evaluate(async (count) => {
+    const chart = document.querySelector("[data-series=reward]")!;
+    const plot = chart.querySelector<HTMLElement>(".plot")!;
+    const [zoomIn, all] = chart.querySelectorAll<HTMLButtonElement>(".chart-buttons button");
+    const result: { redraw: number; request: number }[] = [];
+    for (let i = 0; i < count; i++) {
+      // Ever deeper, then out again.
+      const button = i % 6 === 5 ? all! : zoomIn!;
+      performance.clearResourceTimings();
+      const before = plot.dataset.points;
+      const start = performance.now();
+      button.click();
+      while (plot.dataset.points === before) await new Promise((resolve) => requestAnimationFrame(resolve));
+      const redraw = performance.now() - start;
+      const request = (performance.getEntriesByType("resource") as PerformanceResourceTiming[])
+        .filter((e) => e.name.includes("buckets=")).at(-1)?.duration ?? NaN;
+      result.push({ redraw, request });
+    }
+    return result;
+  }, size.zooms);
+  await close();
+  const redraws = times.map((t) => t.redraw);
+  const requests = times.map((t) => t.request);
+  return [{
+    ...{ part: "page", name: `zoom in ${size.steps} steps: click to redraw`, value: median(redraws), unit: "ms" },
+    detail: {
+      worst: Math.max(...redraws),
+      "request p50": median(requests),
+      "request worst": Math.max(...requests),
+      zooms: times.length,
+    },
+  }];
+}
+
+async function streaming(browser: Browser, base: string, seconds: number): Promise<Figure[]> {
+  const running = async () =>
+    (await (await fetch(`${base}/api/runs?state=EXECUTING&limit=100`)).json()).runs as { run_id: string }[];
+  await until(async () => (await running()).length === STREAMING, { what: "all runs to stream" });
+  const ids = (await running()).map((r) => r.run_id);
+  const views: [string, string, string][] = [
+    ["the table", "/", "td.name"],
+    ["one run", `/runs/${ids[0]}`, "[data-series=reward] canvas"],
+    ["12 compared", `/compare?runs=${ids.slice(0, 12).join(",")}`, "[data-series=reward] canvas"],
+  ];
+  const figures: Figure[] = [];
+  for (const [what, path, ready] of views) {
+    const { page, close } = await openPage(browser);
+    await page.goto(base + path);
+    await page.locator(ready).first().waitFor();
+    await pause(2000);
+    const cdp = await metered(page);
+    const start = performance.now();
+    const [task, all] = [await taskSeconds(cdp), await browserSeconds(browser)];
+    await pause(seconds * 1000);
+    const took = (performance.now() - start) / 1000;
+    const main = (await taskSeconds(cdp) - task) / took * 100;
+    const whole = (await browserSeconds(browser) - all) / took * 100;
+    await close();
+    figures.push({
+      ...{ part: "page", name: `${STREAMING} runs stream, ${what}: main thread`, value: main, unit: "% of a core" },
+      detail: { "all processes of the browser": whole },
+    });
+  }
+  return figures;
+}
