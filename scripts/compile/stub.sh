@@ -2,6 +2,8 @@
 # mosaic @VERSION@ (@COMMIT@), the portable form: this script, then Deno's runtime and the program, both compressed.
 # It unpacks them once into a directory named by their checksum, and from then on is only an exec away from them.
 fail() { printf 'mosaic: %s\n' "$1" >&2; exit 4; }
+# The kernel drops what a container's first process does not handle.
+[ $$ != 1 ] || trap 'exit 143' TERM INT QUIT
 
 case $0 in
 */*) self=$0 ;;
@@ -105,5 +107,24 @@ all) flags=-A ;;
   esac
   ;;
 esac
-exec "$home/deno" $runtime $flags "$home/app/main.js" "$@"
-exit 4
+set -- "$home/deno" $runtime $flags "$home/app/main.js" "$@"
+[ $$ = 1 ] || exec "$@"
+
+# A container's first process inherits whatever loses its parent and has to wait for it; the program does not, this shell does.
+# In the background it would have no input, and ignore SIGINT and SIGQUIT: both reach it as SIGTERM.
+exec 3<&0
+"$@" <&3 3<&- &
+program=$! asked=
+exec 3<&-
+trap 'asked=yes; kill -s TERM $program 2>/dev/null' TERM INT QUIT
+trap 'asked=yes; kill -s HUP $program 2>/dev/null' HUP
+wait $program
+status=$?
+# A signal interrupts the waiting. What has been waited for to its end is unknown (127) the next time.
+while [ -n "$asked" ]; do
+  asked=
+  wait $program
+  again=$?
+  [ $again = 127 ] || status=$again
+done
+exit $status

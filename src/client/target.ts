@@ -1,4 +1,5 @@
 /** How a client finds its daemon, and with what it may enter. */
+import { isIP } from "node:net";
 import { readTokens } from "../auth/tokens.ts";
 import type { TlsFiles } from "../auth/listeners.ts";
 import { MosaicError } from "../errors.ts";
@@ -38,7 +39,8 @@ interface DaemonJson {
 /**
  * `target`, else `$MOSAIC_TARGET`, else what the state directory's daemon says it listens on.
  *
- * @throws MosaicError `unavailable` when there is no such daemon, `invalid_argument` without a state directory,
+ * @throws MosaicError `unavailable` when there is no such daemon, `invalid_argument` without a state directory or
+ * without a name to compare a certificate with,
  * `failed_precondition` when a token would travel to another machine unencrypted.
  */
 export function resolveEntrance(options: TargetOptions): Entrance {
@@ -93,6 +95,7 @@ function ownToken(path: string): string | undefined {
 }
 
 function checked(entrance: Entrance): Entrance {
+  requireName(entrance);
   if (entrance.token === undefined || entrance.tls !== undefined) return entrance;
   let loopback: boolean;
   try {
@@ -104,6 +107,15 @@ function checked(entrance: Entrance): Entrance {
   if (loopback) return entrance;
   throw new MosaicError("failed_precondition", `the token would travel to ${entrance.target} unencrypted`, {
     hint: "Name the authority of the daemon's certificate with --tls-ca or $MOSAIC_TLS_CA.",
+  });
+}
+
+/** The runtime compares a certificate with a name only. @throws MosaicError `invalid_argument` */
+function requireName({ target, tls, serverName }: Entrance): void {
+  const host = target.replace(/:\d*$/, "").replace(/^\[|\]$/g, "");
+  if (tls === undefined || serverName !== undefined || isIP(host) === 0) return;
+  throw new MosaicError("invalid_argument", `${target} is an address, and a certificate is compared with a name`, {
+    hint: "Give the host's name, or put the name in the daemon's certificate into $MOSAIC_TLS_SERVER_NAME.",
   });
 }
 

@@ -86,6 +86,9 @@ class Sidecar {
   #diskHeld = false;
   #backlogLimit: number | undefined;
   #leaving = false;
+  /** Worker, control and delivery are there. */
+  #serving = false;
+  #signalled = false;
   #beforeWait = () => {};
 
   constructor(args: ProxyArguments, plan: StartPlan, log: Logger) {
@@ -99,7 +102,7 @@ class Sidecar {
   }
 
   async run(): Promise<number> {
-    const { files, start } = this.#plan;
+    const { files } = this.#plan;
     const { attempt, attach, mirror } = this.#args;
     // What is wrong with the arguments is to be seen before anything is started.
     this.#connect(this.#args.target).close();
@@ -109,6 +112,19 @@ class Sidecar {
       : [];
     if (takeOver) mirrors.forEach((one) => one.skip());
     this.#log.info({ version: VERSION, take_over: takeOver }, "proxy started");
+    // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
+    const signals = this.#listenToSignals();
+    try {
+      return await this.#serve(takeOver, mirrors);
+    } finally {
+      signals();
+      this.#journal.close();
+    }
+  }
+
+  async #serve(takeOver: boolean, mirrors: Mirror[]): Promise<number> {
+    const { files, start } = this.#plan;
+    const { attempt } = this.#args;
     this.#worker = takeOver ? await attachWorker(files, attempt) : await startWorker(files, attempt, {
       argv: this.#args.command,
       env: start.env,
@@ -130,7 +146,8 @@ class Sidecar {
     const watch = new GrowthWatch(files.logs, () => this.#changed(mirrors));
     this.#beforeWait = () => watch.ask();
     const looks = setInterval(() => this.#lookAround(), LOOK_MS);
-    const signals = this.#listenToSignals();
+    this.#serving = true;
+    if (this.#signalled) this.#endBySignal();
     try {
       const result = await this.#delivery.run();
       const code = result.type === "refused" ? await this.#refused(result.reason) : this.#status();
@@ -140,8 +157,6 @@ class Sidecar {
     } finally {
       clearInterval(looks);
       watch.close();
-      signals();
-      this.#journal.close();
     }
   }
 
@@ -285,19 +300,21 @@ class Sidecar {
 
   #listenToSignals(): () => void {
     const stop = () => {
-      this.#stop(GRACE_S, "a signal");
-      this.#leave();
+      this.#signalled = true;
+      if (this.#serving) this.#endBySignal();
     };
     // The terminal that went away is not the run's.
-    const ignore = () => {};
-    Deno.addSignalListener("SIGTERM", stop);
-    Deno.addSignalListener("SIGINT", stop);
-    Deno.addSignalListener("SIGHUP", ignore);
+    const handlers = { SIGTERM: stop, SIGINT: stop, SIGQUIT: stop, SIGHUP: () => {} };
+    const each = Object.entries(handlers) as [Deno.Signal, () => void][];
+    for (const [signal, handler] of each) Deno.addSignalListener(signal, handler);
     return () => {
-      Deno.removeSignalListener("SIGTERM", stop);
-      Deno.removeSignalListener("SIGINT", stop);
-      Deno.removeSignalListener("SIGHUP", ignore);
+      for (const [signal, handler] of each) Deno.removeSignalListener(signal, handler);
     };
+  }
+
+  #endBySignal(): void {
+    this.#stop(GRACE_S, "a signal");
+    this.#leave();
   }
 
   /** Goes when the worker has, with what could be delivered by then. */

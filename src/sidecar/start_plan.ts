@@ -1,6 +1,7 @@
 /** What a proxy is to do, from its arguments and the daemon's start file; or, stand-alone, from its surroundings. */
 import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
 import { readTextIfThere } from "../process/files.ts";
+import { standAloneEnvironment } from "./stand_alone_environment.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { type ProxyStartFile, readStartFile } from "./start_file.ts";
 
@@ -12,10 +13,6 @@ export interface StartPlan {
 }
 
 const HEARTBEAT_S = 60;
-
-function environment(): Record<string, string> {
-  return Deno.env.toObject();
-}
 
 /** The run's directory where the state directory has one, a temporary one where it cannot be made. */
 function standAloneDirectory(runId: string): { directory: string; stateDir: string; daemonJson: string } {
@@ -46,7 +43,7 @@ export function planStart(args: ProxyArguments): StartPlan {
     plan = {
       files: new RunFiles(place.directory, args.workerId),
       start: {
-        env: environment(),
+        env: standAloneEnvironment(Deno.env.toObject(), { ...args, directory: place.directory }),
         cwd: Deno.cwd(),
         sessionToken: "",
         // Who names a daemon means that one, wherever another may be.

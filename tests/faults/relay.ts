@@ -3,6 +3,7 @@ export class Relay implements AsyncDisposable {
   readonly #listener: Deno.TcpListener;
   readonly #target: { hostname: string; port: number };
   readonly #open = new Set<Deno.TcpConn>();
+  #down = false;
 
   constructor(target: string) {
     const [hostname, port] = target.split(":");
@@ -20,10 +21,21 @@ export class Relay implements AsyncDisposable {
     for (const connection of [...this.#open]) this.#close(connection);
   }
 
+  /** As cut(), and until up() nobody gets through. */
+  down(): void {
+    this.#down = true;
+    this.cut();
+  }
+
+  up(): void {
+    this.#down = false;
+  }
+
   async #accept(): Promise<void> {
     for await (const inner of this.#listener) {
       this.#open.add(inner);
-      void this.#join(inner);
+      if (this.#down) this.#close(inner);
+      else void this.#join(inner);
     }
   }
 
