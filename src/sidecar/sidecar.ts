@@ -112,6 +112,9 @@ class Sidecar {
       : [];
     if (takeOver) mirrors.forEach((one) => one.skip());
     this.#log.info({ version: VERSION, take_over: takeOver }, "proxy started");
+    if (Deno.pid === 1) {
+      this.#log.warn("this is process 1, and orphans are not waited for: use an init (docker --init)");
+    }
     // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
     const signals = this.#listenToSignals();
     try {

@@ -96,5 +96,10 @@ Deno.test("clients: the state directory's token is for its own daemon; none trav
       () => resolveEntrance({ target: "far:9", token: "t", env: none }),
       hasCode("failed_precondition", /unencrypted/),
     );
+    assert.throws(
+      () => resolveEntrance({ target: "192.0.2.1:9", env }),
+      hasCode("invalid_argument", /^192\.0\.2\.1:9 is an address/),
+    );
+    assert.equal(resolveEntrance({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
   });
 });

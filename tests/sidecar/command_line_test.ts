@@ -73,6 +73,25 @@ Deno.test("proxy: stand-alone it needs nothing but the daemon and the run's id, 
     assert.match(stderr, /^trouble$/m);
   }));
 
+Deno.test("proxy: stand-alone its worker is told of the run, and nothing of what is the proxy's own", () =>
+  inScene(async (scene) => {
+    Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
+    const env = {
+      MOSAIC_STATE_DIR: scene.directory,
+      MOSAIC_TOKEN_FILE: `${scene.directory}/token`,
+      MOSAIC_TLS_SERVER_NAME: "far",
+      COLOUR: "blue",
+    };
+    const script = 'env | cut -d= -f1 | grep -E "^(MOSAIC_|RUN_ID|COLOUR|DENO_)" | sort | tr "\\n" " "; exit 4';
+    const args = ["--target", scene.daemon.target, "--run-id", RUN, "--mirror", "--", "sh", "-c", script];
+    const proxy = scene.bare(args, { env });
+    assert.equal(await proxy.code(), 4);
+    assert.equal(
+      (await proxy.output).stdout.trim(),
+      "COLOUR MOSAIC_ATTEMPT MOSAIC_CHECKPOINT_DIR MOSAIC_RUN_DIR MOSAIC_RUN_ID RUN_ID",
+    );
+  }));
+
 Deno.test("proxy: a token does not travel to another machine unencrypted, and nothing is started", () =>
   inScene(async (scene) => {
     Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
