@@ -86,7 +86,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       readiness: () => readinessOf(engine, { accepting: () => !stop.requested() }),
     });
     const { listen, local, http } = servers;
-    const side = await startSideServices({ core: engine, log, layout, webhook: options.webhook });
+    const side = await startSideServices({ core: engine, log, layout, ...options });
     engine.begin({ listen: dialable(local), http });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,

@@ -2,6 +2,7 @@
 import { boundReached, type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
 import { readConfig, violationsOf } from "../config/config.ts";
 import { expectedStepsOf, type RunPlan } from "../config/plan.ts";
+import { MetricsEvents } from "../dispatch/metrics_events.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { localLauncher, type ProxyLauncher } from "../dispatch/proxy_process.ts";
 import { Starter } from "../dispatch/starter.ts";
@@ -16,6 +17,7 @@ import { isEnded, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import { Activity } from "../observability/activity.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
+import { queuedEvent } from "../registry/effects.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
@@ -65,7 +67,9 @@ export class Engine implements Core {
   readonly #artifacts: Artifacts;
   readonly #bounds: Bounds;
   readonly #submissions: TokenBucket;
+  readonly #metrics: MetricsEvents;
   readonly #deleting = new Set<string>();
+  #beforeDelete: (row: RunRow) => void = () => {};
   #addresses = { listen: "", http: "" };
 
   constructor(options: EngineOptions) {
@@ -86,12 +90,17 @@ export class Engine implements Core {
       ...options,
       directoryOf: (row) => options.layout.runDir(row.baseDir, row.runId),
     });
+    this.#metrics = new MetricsEvents(options);
     this.#supervisor = new Supervisor({
       ...options,
       onNoted: (row, event) => this.#artifacts.announced(row, event),
-      onLook: (row) => this.#artifacts.observe(row),
+      onLook: (row) => {
+        this.#artifacts.observe(row);
+        this.#metrics.tell(row);
+      },
       onEnded: (row, plan) => void this.#afterEnd(row, plan),
       attach: (row, plan, files) => starter.attach(row, plan, files),
+      placeFor: (priority) => this.#dispatcher.placeFor(priority),
       onRoom: (row) => this.#dispatcher.changed(row),
     });
     this.#dispatcher = new Dispatcher({ ...options, starter, supervisor: this.#supervisor });
@@ -134,6 +143,7 @@ export class Engine implements Core {
 
   /** What is made of an ended attempt's files, beside everything else. */
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
+    this.#metrics.forget(row.runId);
     await this.#artifacts.finish(row);
     if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
     // It may have been given another attempt meanwhile, which needs them.
@@ -375,6 +385,7 @@ export class Engine implements Core {
     }
     this.#refuseDeleted(runId);
     this.#deleting.add(runId);
+    this.#beforeDelete(row);
     const before = this.telemetry.fileBytes();
     let files: number;
     try {
@@ -389,6 +400,11 @@ export class Engine implements Core {
     return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
   }
 
+  /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */
+  beforeDelete(listener: (row: RunRow) => void): void {
+    this.#beforeDelete = listener;
+  }
+
   /** While its files and telemetry go, a run cannot begin anew. */
   #refuseDeleted(runId: string): void {
     if (!this.#deleting.has(runId)) return;
@@ -401,7 +417,7 @@ export class Engine implements Core {
       resumeFrom,
       notBefore: null,
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
-    });
+    }, (waiting) => queuedEvent(waiting, this.#dispatcher.placeFor(waiting.priority)));
     this.log.info({ run_id: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
     this.#dispatcher.changed(waiting);
     return waiting;

@@ -28,6 +28,8 @@ export interface DaemonOptions {
   /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
   maxBacklogBytes: number;
   webhook: string | undefined;
+  /** Kinds of events that it gets; undefined is all but `metrics`. */
+  webhookEvents: string[] | undefined;
   /** Calls and the page need a token of the state directory's tokens.json. */
   auth: "none" | "token";
   /** PEM files; without them connections are plain. */
@@ -89,6 +91,12 @@ function seconds(least: number): (text: string) => number {
 function url(text: string): string {
   if (!/^https?:$/.test(new URL(text).protocol)) throw new Error("it must be an http or https URL");
   return text;
+}
+
+function kinds(text: string): string[] {
+  const named = text.split(",").map((kind) => kind.trim()).filter((kind) => kind !== "");
+  if (named.length === 0) throw new Error("it must name kinds of events, such as failed,completed");
+  return named;
 }
 
 function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }): TlsFiles | undefined {
@@ -156,6 +164,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
     .addOption(checked("--max-disk <size>", "delete the oldest runs beyond this size of all files", bytes))
     .addOption(checked("--webhook <url>", "gets the events of all runs", url))
+    .addOption(checked("--webhook-events <kinds>", "only these, comma-separated (default: all but metrics)", kinds))
     .addOption(
       new Option("--auth <how>", "token: calls and the page need one (see mosaic token)").choices(["none", "token"])
         .default("none"),
@@ -211,6 +220,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     durability: given.durability,
     maxBacklogBytes: given.maxBacklog ?? 0,
     webhook: given.webhook,
+    webhookEvents: given.webhookEvents,
     auth: given.auth,
     tls: tlsFiles(given),
     logLevel: given.logLevel,

@@ -2,6 +2,7 @@
 import { newSecret } from "../webhooks/signature.ts";
 import { type RunTarget, Webhooks } from "../webhooks/webhooks.ts";
 import { planOf } from "../config/plan.ts";
+import type { Engine } from "../core/engine.ts";
 import type { Core } from "../core/core.ts";
 import { messageOf } from "../errors.ts";
 import type { Layout } from "../layout.ts";
@@ -16,9 +17,15 @@ export interface SideServices {
 }
 
 export async function startSideServices(
-  options: { core: Core; log: Logger; layout: Layout; webhook: string | undefined },
+  options: {
+    core: Engine;
+    log: Logger;
+    layout: Layout;
+    webhook: string | undefined;
+    webhookEvents: string[] | undefined;
+  },
 ): Promise<SideServices> {
-  const { core, log, layout, webhook } = options;
+  const { core, log, layout, webhook, webhookEvents } = options;
   const { activity, registry } = core;
   activity.eventLoop.start();
   const lifecycle = new LifecycleFigures(registry, activity, log);
@@ -28,9 +35,11 @@ export async function startSideServices(
     stateFile: layout.webhooksFile,
     secret: secretIn(layout.webhookSecret),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
+    ...(webhookEvents === undefined ? {} : { daemonKinds: webhookEvents }),
     targetOfRun: (runId) => targetOf(registry, runId, log),
     counts: activity.webhooks,
   });
+  core.beforeDelete((row) => webhooks.runWillGo(row.runId));
   const exports = await exportsIfWanted(core, log);
   return {
     async close() {
@@ -78,10 +87,7 @@ function targetOf(registry: Registry, runId: string, log: Logger): RunTarget | u
   const row = registry.get(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
-    const { webhook } = planOf(row.configJson);
-    if (webhook === null) return undefined;
-    const secret = webhook.secretFile === null ? undefined : Deno.readTextFileSync(webhook.secretFile).trim();
-    return { url: webhook.url, events: webhook.events, ...(secret === undefined ? {} : { secret }) };
+    return planOf(row.configJson).webhook ?? undefined;
   } catch (error) {
     log.warn({ run_id: runId, error: messageOf(error) }, "the run's webhook cannot be used");
     return undefined;

@@ -10,6 +10,7 @@ import { RunFiles } from "../layout.ts";
 import type { Layout } from "../layout.ts";
 import { isEnded, type LifecycleEvent } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
+import { queuedEvent } from "../registry/effects.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
@@ -67,6 +68,8 @@ export interface SupervisorOptions {
   onLook: (row: RunRow) => void;
   /** An attempt has ended. */
   onEnded: (row: RunRow, plan: RunPlan) => void;
+  /** The place in the queue that a run of this priority gets; 1 is next. */
+  placeFor: (priority: number) => number;
   /** A run has ended or waits again. */
   onRoom: (row: RunRow) => void;
 }
@@ -309,7 +312,7 @@ export class Supervisor implements Supervision {
       notBefore: delayMs === 0 ? null : Date.now() + delayMs,
       resumeFrom,
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
-    });
+    }, (waiting) => queuedEvent(waiting, this.#options.placeFor(waiting.priority)));
   }
 
   /** The newest checkpoint that the run has saved since it was last reset. */

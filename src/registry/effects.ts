@@ -2,6 +2,11 @@
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "../lifecycle/lifecycle.ts";
 import type { RunRow } from "./types.ts";
 
+/** A run waits to be started: as submitted, or for another attempt. `position` 1 is next; null where nobody knows. */
+export function queuedEvent(run: RunRow, position: number | null): { kind: string; data: Record<string, unknown> } {
+  return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
+}
+
 /** Everything that belonged to the processes of the attempt before. */
 const NO_PROCESSES: Partial<RunRow> = {
   proxy: null,

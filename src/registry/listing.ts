@@ -1,6 +1,6 @@
 /** Filters and pages over runs, as SQL. */
 import { MosaicError } from "../errors.ts";
-import type { RunFilter, RunRow } from "./types.ts";
+import type { EventFilter, RunFilter, RunRow } from "./types.ts";
 
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
@@ -35,6 +35,20 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
   if (filter.submittedSince !== undefined) {
     conditions.push("created_at >= ?");
     values.push(Math.trunc(filter.submittedSince));
+  }
+  return { conditions, values };
+}
+
+export function eventConditions({ runId, kinds }: EventFilter): { conditions: string[]; values: string[] } {
+  const conditions: string[] = [];
+  const values: string[] = [];
+  if (runId !== undefined) {
+    conditions.push("run_id = ?");
+    values.push(runId);
+  }
+  if (kinds !== undefined && kinds.length > 0) {
+    conditions.push("kind IN (SELECT value FROM json_each(?))");
+    values.push(JSON.stringify(kinds));
   }
   return { conditions, values };
 }

@@ -7,13 +7,22 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, transition } from "../lifecycle/lifecycle.ts";
 import { MosaicError } from "../errors.ts";
-import { effectsOf } from "./effects.ts";
+import { effectsOf, queuedEvent } from "./effects.ts";
 import { migrate } from "./migrations.ts";
-import { conditionsOf, NEWEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
+import { conditionsOf, eventConditions, NEWEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./naming.ts";
 import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
 import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
-import type { ArtifactRow, EventRow, NewRun, RunFilter, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import type {
+  ArtifactRow,
+  EventFilter,
+  EventRow,
+  NewRun,
+  RunFilter,
+  RunPatch,
+  RunRow,
+  TransitionRow,
+} from "./types.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
@@ -90,7 +99,8 @@ export class Registry {
         attempt: 1,
         at: now,
       });
-      this.#addEvent(row, "queued", { digest: run.digest, priority: run.priority, position }, now);
+      const { kind, data } = queuedEvent(row, position);
+      this.#addEvent(row, kind, data, now);
       return row;
     });
   }
@@ -293,17 +303,34 @@ export class Registry {
     return this.#write(() => this.#addEvent(this.require(runId), kind, data, this.#now()));
   }
 
+  /** An event that makes the run's earlier ones of this kind worthless: they go. @throws `not_found`. */
+  replaceEvent(runId: string, kind: string, data: Record<string, unknown>): EventRow {
+    return this.#write(() => {
+      this.#sql.run("DELETE FROM events WHERE run_id = ? AND kind = ?", runId, kind);
+      return this.#addEvent(this.require(runId), kind, data, this.#now());
+    });
+  }
+
   /** Those with a higher seq, ascending. */
-  eventsSince(seq: number, options: { runId?: string; limit: number }): EventRow[] {
-    const rows = options.runId === undefined
-      ? this.#sql.all("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", seq, options.limit)
-      : this.#sql.all(
-        "SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-        options.runId,
-        seq,
-        options.limit,
-      );
-    return rows.map(eventFrom);
+  eventsSince(seq: number, options: EventFilter & { limit: number }): EventRow[] {
+    const { conditions, values } = eventConditions(options);
+    return this.#sql.all(
+      `SELECT * FROM events ${where([...conditions, "seq > ?"])} ORDER BY seq LIMIT ?`,
+      ...values,
+      seq,
+      options.limit,
+    ).map(eventFrom);
+  }
+
+  /** The seq after which the newest `count` events of this kind begin; 0 when there are no more. */
+  seqBeforeNewest(count: number, filter: EventFilter): number {
+    const { conditions, values } = eventConditions(filter);
+    const row = this.#sql.get(
+      `SELECT seq FROM events ${where(conditions)} ORDER BY seq DESC LIMIT 1 OFFSET ?`,
+      ...values,
+      count,
+    );
+    return (row?.seq ?? 0) as number;
   }
 
   /** The newest seq; 0 when there is none. It never goes back. */

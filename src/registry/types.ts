@@ -108,6 +108,12 @@ export interface EventRow {
   dataJson: string;
 }
 
+export interface EventFilter {
+  runId?: string;
+  /** Empty or absent: all. */
+  kinds?: readonly string[];
+}
+
 export interface RunFilter {
   states?: readonly RunState[];
   nameContains?: string;

@@ -52,33 +52,36 @@ export async function streamEvents(
   out: Outgoing<typeof EventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const runId = request.run === "" ? undefined : core.registry.resolve(request.run).runId;
+  const { registry } = core;
+  const runId = request.run === "" ? undefined : registry.resolve(request.run).runId;
   if (runId !== undefined) caller.follows(runId);
-  let cursor = sinceOf(request.sinceSeq);
-  /** Everything up to here was looked at: of one run, that is further than the cursor. */
-  let looked = cursor;
-  const closed = core.activity.subscribers.opened("grpc", "event_log", () => core.registry.eventHead() - looked);
+  const filter = { runId, kinds: request.kinds };
+  let cursor = request.sinceSeq === 0n && request.tail > 0
+    ? registry.seqBeforeNewest(request.tail, filter)
+    : sinceOf(request.sinceSeq);
+  const closed = core.activity.subscribers.opened("grpc", "event_log", () => registry.eventHead() - cursor);
   try {
     while (!caller.signal.aborted) {
-      const head = core.registry.eventHead();
-      const seen = core.registry.transitionHead();
+      const head = registry.eventHead();
+      const seen = registry.transitionHead();
       // Looked at before the events are read: an end seen here has its event among them.
       const over = runId !== undefined && isOver(core, runId);
-      const events = core.registry.eventsSince(cursor, { runId, limit: EVENTS_A_READ });
+      const events = registry.eventsSince(cursor, { ...filter, limit: EVENTS_A_READ });
       if (events.length > 0) {
         for (const event of events) {
           await out.send(eventMessage(event));
-          looked = cursor = event.seq;
+          cursor = event.seq;
         }
         await yieldToOthers();
         continue;
       }
-      looked = head;
+      // Nothing that is asked for is left up to here.
+      cursor = Math.max(cursor, head);
       if (!request.follow || over) return;
       await firstOf(
         caller.signal,
-        (stop) => core.registry.waitEventsBeyond(head, stop),
-        (stop) => core.registry.waitTransitionsBeyond(seen, stop),
+        (stop) => registry.waitEventsBeyond(head, stop),
+        (stop) => registry.waitTransitionsBeyond(seen, stop),
       );
     }
   } finally {

@@ -22,7 +22,9 @@ export interface WebhookOptions {
   secret: string;
   /** Gets the events of all runs. */
   daemonUrl?: string;
-  /** What a run's config names; `events` null is all kinds, `secret` undefined is the daemon's. */
+  /** Of these kinds; all but those that come without end when left out. */
+  daemonKinds?: readonly string[];
+  /** What a run's config names. */
   targetOfRun: (runId: string) => RunTarget | undefined;
   /** Attempts per event; the waits between them double from `firstRetryMs` to five minutes. */
   giveUpAfter?: number;
@@ -35,8 +37,10 @@ export interface WebhookOptions {
 
 export interface RunTarget {
   url: string;
+  /** Kinds; null is all but those that come without end. */
   events: readonly string[] | null;
-  secret?: string;
+  /** Holds the key; null is the daemon's key. */
+  secretFile: string | null;
 }
 
 interface Target {
@@ -44,7 +48,12 @@ interface Target {
   /** Undefined for the daemon-wide one. */
   runId?: string;
   seq: number;
+  /** What the run's config said: kept when the run is about to be deleted, and its config with it. */
+  last?: RunTarget;
 }
+
+/** They come every half minute as long as a run runs: only who names them gets them. */
+const BY_NAME_ONLY = ["metrics"];
 
 const RETRY_CAP_MS = 300_000;
 const PAGE = 100;
@@ -89,6 +98,17 @@ export class Webhooks {
     this.#work.push(this.#deliverAll(target));
   }
 
+  /** The run goes, and with it the word on where its last event is to be sent: that is kept until it is delivered. */
+  runWillGo(runId: string): void {
+    const last = this.#options.targetOfRun(runId);
+    if (last === undefined) return;
+    const target: Target = { url: last.url, runId, seq: this.#options.registry.eventHead() };
+    const known = this.#targets.get(this.#key(target));
+    (known ?? target).last = last;
+    if (known === undefined) this.#add(target);
+    this.#save();
+  }
+
   #save(): void {
     const state = { seen: this.#seen, targets: [...this.#targets.values()] };
     try {
@@ -103,7 +123,8 @@ export class Webhooks {
     const { registry, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
       for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
-        if (beginsDeliveries(event)) {
+        // A run is submitted, or gets another attempt after its target may have been let go of.
+        if (event.kind === "queued") {
           const url = targetOfRun(event.runId)?.url;
           const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
           if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
@@ -128,7 +149,7 @@ export class Webhooks {
         this.#save();
         continue;
       }
-      if (target.runId !== undefined && this.#isOver(target.runId)) {
+      if (target.runId !== undefined && this.#isOver(target.runId, target.last !== undefined)) {
         this.#targets.delete(this.#key(target));
         this.#save();
         return;
@@ -137,19 +158,33 @@ export class Webhooks {
     }
   }
 
-  #isOver(runId: string): boolean {
+  #isOver(runId: string, beingDeleted: boolean): boolean {
     const row = this.#options.registry.get(runId);
-    return row === undefined || (row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS);
+    if (row === undefined) return true;
+    return !beingDeleted && row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS;
+  }
+
+  /** Undefined when the event is not to be sent, for nobody wants it or it cannot be signed. */
+  #terms(target: Target, event: EventRow): { secret: string } | undefined {
+    const { targetOfRun, daemonKinds, secret, log } = this.#options;
+    const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
+    if (target.runId !== undefined && own === undefined) return undefined;
+    const kinds = own === undefined ? daemonKinds : own.events;
+    if (!(kinds?.includes(event.kind) ?? !BY_NAME_ONLY.includes(event.kind))) return undefined;
+    if (own === undefined || own.secretFile === null) return { secret };
+    try {
+      return { secret: Deno.readTextFileSync(own.secretFile).trim() };
+    } catch (error) {
+      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event given up");
+      return undefined;
+    }
   }
 
   /** False when the daemon stops before the event got through. */
   async #deliver(target: Target, event: EventRow): Promise<boolean> {
     const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
-    const own = target.runId === undefined ? undefined : this.#options.targetOfRun(target.runId);
-    // The run is gone, and with it the word on how to sign for it.
-    if (target.runId !== undefined && own === undefined) return true;
-    if (own?.events && !own.events.includes(event.kind)) return true;
-    const secret = own?.secret ?? this.#options.secret;
+    const terms = this.#terms(target, event);
+    if (terms === undefined) return true;
     const body = JSON.stringify({
       type: `run.${event.kind}`,
       timestamp: new Date(event.at).toISOString(),
@@ -167,7 +202,7 @@ export class Webhooks {
         const now = Math.floor(Date.now() / 1000);
         const response = await fetch(target.url, {
           method: "POST",
-          headers: signedHeaders(secret, `event-${event.seq}`, now, body),
+          headers: signedHeaders(terms.secret, `event-${event.seq}`, now, body),
           body,
           redirect: "manual",
           signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(timeoutMs)]),
@@ -196,9 +231,4 @@ export class Webhooks {
       if (this.#stop.signal.aborted) return false;
     }
   }
-}
-
-/** A run is submitted, or gets another attempt after its target may have been let go of. */
-function beginsDeliveries({ kind, dataJson }: EventRow): boolean {
-  return kind === "queued" || (kind === "state" && JSON.parse(dataJson).event === "retry");
 }

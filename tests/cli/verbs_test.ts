@@ -365,22 +365,51 @@ Deno.test("metrics: series with their curves, or their points", async () => {
 });
 
 Deno.test("events: lines for people, JSON for programs, filtered by kind", async () => {
+  const asked: { tail: number; kinds: string[]; sinceSeq: bigint }[] = [];
   const answers: Answers = {
-    StreamEvents: () => [
-      { seq: 1n, runId: ID_A, runName: "a", kind: "queued", attempt: 1, dataJson: `{"digest":"d","position":1}` },
-      { seq: 2n, runId: ID_A, runName: "a", kind: "state", attempt: 2, dataJson: `{"from":"READY","to":"EXECUTING"}` },
-    ],
+    StreamEvents: ({ tail, kinds, sinceSeq }) => {
+      asked.push({ tail, kinds, sinceSeq });
+      return [
+        { seq: 1n, runId: ID_A, runName: "a", kind: "queued", attempt: 1, dataJson: `{"digest":"d","position":1}` },
+        {
+          seq: 2n,
+          runId: ID_A,
+          runName: "a",
+          kind: "state",
+          attempt: 2,
+          dataJson: `{"from":"READY","to":"EXECUTING"}`,
+        },
+      ];
+    },
+    GetRun: () => fakeRun(),
   };
   assert.equal(
     (await run(["events"], answers)).out,
     `          ${ID_A.slice(0, 14)}  a  queued digest=d position=1\n` +
       `          ${ID_A.slice(0, 14)}  a  READY → EXECUTING (attempt 2)\n`,
   );
-  assert.match((await run(["watch", "-o", "jsonl"], answers)).out, /^\{"seq":2,.*"to":"EXECUTING"\}\}\n$/);
   assert.deepEqual(JSON.parse((await run(["events", "-k", "queued", "-o", "json"], answers)).out)[0].data, {
     digest: "d",
     position: 1,
   });
+  asked.length = 0;
+  for (
+    const args of [["-f"], ["-f", "x"], [], ["-f", "--since", "0"], ["-f", "--since", "7"], ["-f", "-t", "3"], [
+      "--tail",
+      "3",
+    ]]
+  ) await run(["events", "-k", "failed", ...args], answers);
+  assert.deepEqual(asked.map((a) => [a.tail, a.sinceSeq]), [
+    [10, 0n],
+    [0, 0n],
+    [0, 0n],
+    [0, 0n],
+    [0, 7n],
+    [3, 0n],
+    [3, 0n],
+  ]);
+  assert.deepEqual(asked[0]!.kinds, ["failed"]);
+  assert.equal((await run(["events", "--since", "sometime"], answers)).code, 2);
 });
 
 Deno.test("watch: of all runs what is to come, of one run all, and all with --since", async () => {

@@ -143,6 +143,7 @@ Deno.test("restart: a failed attempt is followed by the next, from the newest ch
     "checkpoint_saved",
     "checkpoint_saved",
     "faulted",
+    "queued",
     "started",
     "failed",
   ]);

@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
-import { connectionOptions, outputOption, wholeNumber } from "../flags.ts";
-import { printEvents } from "./events.ts";
+import { connectionOptions, outputOption } from "../flags.ts";
+import { printEvents, RECENT, startOf } from "./events.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -13,9 +13,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .argument("[run]", "only this run")
     .option(
-      "--since <seq>",
-      "changes after the event with this seq (default: of one run all, of all runs those to come)",
-      wholeNumber(),
+      "--since <when>",
+      "changes after this event's seq, or since so long ago (2h), or a time (default: of one run all, of all runs those to come)",
     );
   connectionOptions(outputOption(command, ["table", "jsonl"]))
     .addHelpText(
@@ -28,9 +27,16 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
-      // The whole history of a host is no answer to "what happens"; --since 0 asks for it.
-      const from = run === undefined && flags["since"] === undefined ? context.now() : 0;
-      const query = { run: run ?? "", kinds: ["state", "deleted"], follow: true, from };
+      const start = startOf(flags["since"], context.now());
+      const toCome = run === undefined && flags["since"] === undefined;
+      const query = {
+        run: run ?? "",
+        kinds: ["state", "deleted"],
+        follow: true,
+        ...start,
+        // What came before is not shown, and yet tells a stream that is opened again where to go on.
+        ...(toCome ? { from: context.now(), tail: RECENT } : { tail: 0 }),
+      };
       result.code = await printEvents(context, query, flags);
     });
 }
