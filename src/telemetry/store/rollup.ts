@@ -1,14 +1,17 @@
 /**
- * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value; closed buckets of 32, 1024 and
- * 32 768 points are rows, so any range is drawn from a few thousand rows whatever its length. What is still open is in
- * memory, and after a restart is the same again: sums are made in the same order from the same rows.
+ * Series for charts, rolled up while ingesting. A point is x (1, 2, 3 …) and a value; closed buckets of 32 points, and of
+ * 8 times as many each level up, are rows, so any range is drawn from a few thousand rows whatever its length. The first
+ * step is the largest because it decides what rollups cost: a row for 32 points; all further levels add a seventh to
+ * that. What is still open is in memory, and after a restart is the same again: sums are made in the same order from the
+ * same rows.
  */
 import type { SeriesBucketRow } from "../types.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
-export const LEVEL_SIZES = [1, 32, 1024, 32_768] as const;
+export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;
 export const TOP_LEVEL = LEVEL_SIZES.length - 1;
-const FACTOR = 32;
+/** An answer is made from about so many rows at most, and its buckets are wider rather than more of them. */
+const MOST_ROWS = 8192;
 
 /** A run of points from x `first` to `last`; non-finite values are not counted. */
 export interface Part {
@@ -62,9 +65,9 @@ export type BucketSink = (level: number, bucket: number, closed: Accumulator, at
 /** Where one series ends: how many points there are, and the buckets not closed yet. */
 export class SeriesHead {
   points: number;
-  #open = [new Accumulator(), new Accumulator(), new Accumulator()];
+  #open = Array.from({ length: TOP_LEVEL }, () => new Accumulator());
 
-  /** @param parts the open part of each level, in order: of level 3 its closed level-2 buckets, …, of level 1 its points */
+  /** @param parts the open part of each level, in order: of the top level its closed buckets one below, …, of level 1 its points */
   constructor(points: number, parts: { level: number; part: Part }[]) {
     this.points = points;
     for (const { level, part } of parts) this.#open[level - 1]!.part(part);
@@ -74,7 +77,7 @@ export class SeriesHead {
   add(value: number, atMs: (index: number) => number, index: number, sink: BucketSink): void {
     if (value - value === 0) this.#open[0]!.value(value);
     this.points++;
-    if (this.points % FACTOR === 0) this.#close(atMs(index), sink);
+    if (this.points % LEVEL_SIZES[1] === 0) this.#close(atMs(index), sink);
   }
 
   #close(atMs: number, sink: BucketSink): void {
@@ -127,12 +130,16 @@ function cover(source: PartSource, level: number, first: number, last: number): 
   ];
 }
 
-/** At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. */
+/**
+ * At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. Where
+ * that would be a multitude of rows the next level is taken, so there may be fewer than asked for, but some hundreds.
+ */
 export function decimate(source: PartSource, first: number, last: number, limit: number): SeriesBucketRow[] {
   if (first > last || limit < 1) return [];
-  const wanted = Math.ceil((last - first + 1) / limit);
+  const range = last - first + 1;
+  const wanted = Math.ceil(range / limit);
   let level = 0;
-  while (level < TOP_LEVEL && LEVEL_SIZES[level + 1]! <= wanted) level++;
+  while (level < TOP_LEVEL && (LEVEL_SIZES[level + 1]! <= wanted || range > MOST_ROWS * LEVEL_SIZES[level]!)) level++;
   const size = LEVEL_SIZES[level]!;
   let width = Math.ceil(wanted / size) * size;
   const group = (x: number) => Math.floor((x - 1) / width);

@@ -149,7 +149,24 @@ const MIGRATIONS: readonly string[] = [
       strftime('%Y-%m-%dT%H:%M:%fZ', m.ts_ms / 1e3, 'unixepoch') AS timestamp
     FROM telemetry_runs r JOIN metrics m USING (run_key) JOIN series n USING (run_key, series);
   `,
+  // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5), where there were levels of 1024 and 32768.
+  ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(eightOfTheLevelBelow)].join("\n"),
 ];
+
+function eightOfTheLevelBelow(level: number): string {
+  const below = `FROM series_buckets b WHERE (b.run_key, b.series, b.level) = (g.run_key, g.series, ${level - 1})
+      AND b.bucket BETWEEN g.its * 8 AND g.its * 8 + 7`;
+  return `INSERT INTO series_buckets
+    SELECT run_key, series, ${level}, its, least, most, total, points,
+      ifnull((SELECT b.last ${below} AND b.count > 0 ORDER BY b.bucket DESC LIMIT 1), 0),
+      (SELECT b.ts_ms ${below} ORDER BY b.bucket DESC LIMIT 1),
+      (SELECT b.last_seq ${below} ORDER BY b.bucket DESC LIMIT 1)
+    FROM (
+      SELECT run_key, series, bucket / 8 AS its, min(min) AS least, max(max) AS most, sum(sum) AS total,
+        sum(count) AS points
+      FROM series_buckets WHERE level = ${level - 1} GROUP BY run_key, series, bucket / 8 HAVING count(*) = 8
+    ) g;`;
+}
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 

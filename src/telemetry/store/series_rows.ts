@@ -8,10 +8,14 @@ export const BASE_SERIES = ["reward", "episode_reward", "episode_length"] as con
 /** Keys of metrics start here. */
 export const FIRST_METRIC_SERIES = 16;
 
+/** A step back along a series costs as much as reading over so many rows. */
+const SCAN_FACTOR = 8;
+
 export class SeriesRows {
   readonly #base: StatementSync[];
   readonly #buckets: StatementSync;
   readonly #bucketEnd: StatementSync;
+  readonly #scan: StatementSync;
   readonly #walk: StatementSync;
 
   constructor(db: DatabaseSync) {
@@ -29,6 +33,10 @@ export class SeriesRows {
     this.#bucketEnd = prepareArrays(
       db,
       "SELECT last_seq FROM series_buckets WHERE run_key = ? AND series = ? AND level = 1 AND bucket = ?",
+    );
+    this.#scan = prepareArrays(
+      db,
+      "SELECT value, ts_ms FROM metrics WHERE run_key = ? AND seq > ? AND seq <= ? AND series = ? ORDER BY seq",
     );
     this.#walk = prepareArrays(
       db,
@@ -66,16 +74,29 @@ export class SeriesRows {
     };
   }
 
-  /** Points of a metric: backwards along the series from the nearest row known, the end of a closed bucket or the last. */
+  /**
+   * Points of a metric. Known are the rows at the ends of closed buckets and the last one. Where the series is most of
+   * what lies between two of these, all of that is read; else one goes back along the series, row by row.
+   */
   #metricPoints(runKey: number, series: number, first: number, last: number, points: number, lastSeq: number): Part[] {
     const size = LEVEL_SIZES[1];
+    const endOf = (bucket: number) => allRows(this.#bucketEnd, runKey, series, bucket - 1)[0]?.[0] as number;
     let x = Math.ceil(last / size) * size;
-    let seq = x <= points ? allRows(this.#bucketEnd, runKey, series, x / size - 1)[0]?.[0] as number | undefined : 0;
+    let seq = x <= points ? endOf(x / size) : 0;
     if (!seq) {
       x = points;
       seq = lastSeq;
     }
+    const before = Math.floor((first - 1) / size);
+    const beforeSeq = before === 0 ? 0 : endOf(before) ?? 0;
     const parts: Part[] = [];
+    if (seq - beforeSeq <= SCAN_FACTOR * (x - before * size)) {
+      let at = before * size;
+      for (const [value, atMs] of allRows(this.#scan, runKey, beforeSeq, seq, series)) {
+        if (++at >= first && at <= last) parts.push(pointPart(at, value as number, atMs as number));
+      }
+      return parts;
+    }
     for (const [value, atMs] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
       if (x <= last) parts.push(pointPart(x, value as number, atMs as number));
       x--;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import type { SeriesBucketRow } from "../../../src/telemetry/types.ts";
 import { batch, steps, withStore } from "./harness.ts";
 
@@ -39,13 +40,38 @@ Deno.test("series: reward in buckets is exact over any range, across restarts at
     const values = rewards.map((r) => Number.isNaN(r) ? null : r);
     const ranges = [[1, total], [1, 100], [31, 33], [33, 64], [2, 69_999], [500, 40_000], [65_537, 70_000], [99, 99]];
     for (const [from, to] of ranges) {
-      for (const limit of [1, 2, 7, 500]) {
+      for (const limit of [1, 2, 7, 500, 20_000]) {
         const rows = bench.store.series("R", "reward", from!, to!, limit);
         assert.ok(rows.length <= limit, `${rows.length} buckets of at most ${limit}`);
         expected(values, rows, from!, to!);
       }
     }
+    // More buckets than are worth their rows become wider ones, and stay hundreds.
+    const many = bench.store.series("R", "reward", 1, total, 20_000).length;
+    assert.ok(many > 1000 && many < 8192, `${many} buckets`);
     assert.deepEqual(bench.store.series("R", "reward", 0, 0, 50), bench.store.series("R", "reward", 1, total, 50));
+  }));
+
+Deno.test("series: a database with the former levels of buckets gets the present ones", () =>
+  withStore((bench) => {
+    const total = 150_000;
+    const values = Array.from({ length: total }, (_, i) => Math.sin(i / 900) * 10);
+    bench.store.ingest("R", 1, batch(0, 1, { steps: { n: total, reward: values } }));
+    const ranges = [[1, total, 40], [1, total, 500], [700, 9000, 9], [256 * 3, 2048 * 60, 300]] as const;
+    const all = () => ranges.map(([from, to, buckets]) => bench.store.series("R", "reward", from, to, buckets));
+    const before = all();
+    bench.store.close();
+    const db = new DatabaseSync(bench.path);
+    db.exec("DELETE FROM series_buckets WHERE level > 3; UPDATE series_buckets SET max = 1e9 WHERE level > 1");
+    db.exec("PRAGMA user_version = 1");
+    db.close();
+    bench.reopen();
+    const close = (rows: SeriesBucketRow[]) => rows.map((row) => ({ ...row, mean: Math.round(row.mean * 1e9) }));
+    assert.deepEqual(all().map(close), before.map(close));
+    // Going on where the buckets end.
+    bench.store.ingest("R", 1, batch(1, 2, { steps: { n: 5000, reward: values.slice(0, 5000) } }));
+    const longer = [...values, ...values.slice(0, 5000)];
+    expected(longer, bench.store.series("R", "reward", 1, longer.length, 60), 1, longer.length);
   }));
 
 Deno.test("series: metrics from steps, episodes and events, exact across restarts", () =>
