@@ -1,10 +1,10 @@
 /** `mosaic proxy`: arguments, log and exit status of a sidecar. What it does is in src/sidecar. */
 import { messageOf, MosaicError } from "./errors.ts";
-import { createLogger, stderrSink } from "./log.ts";
+import { stderrSink } from "./log_line.ts";
 import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./sidecar/arguments.ts";
 import { PROXY_EXIT } from "./sidecar/exit_codes.ts";
 import { explainMissing } from "./permissions/missing.ts";
-import { boundedFileSink } from "./sidecar/proxy_log.ts";
+import { boundedFileSink, proxyLog } from "./sidecar/proxy_log.ts";
 import { runSidecar } from "./sidecar/sidecar.ts";
 import { planStart } from "./sidecar/start_plan.ts";
 
@@ -24,10 +24,10 @@ export async function runProxy(args: string[]): Promise<number> {
   }
   try {
     const plan = planStart(parsed);
-    const log = createLogger({
-      format: "text",
-      sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],
-      fields: { run_id: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
+    const log = proxyLog([boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])], {
+      run_id: parsed.runId,
+      attempt: parsed.attempt,
+      proxy: Deno.pid,
     });
     try {
       return await runSidecar(parsed, plan, log);

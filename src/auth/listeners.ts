@@ -5,7 +5,7 @@
 import { ChannelCredentials, credentials, ServerCredentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { messageOf, MosaicError } from "../errors.ts";
-import { isLoopback, parseListen } from "../rpc/listen.ts";
+import { isLoopback, parseListen } from "../rpc/address.ts";
 
 export interface TlsFiles {
   /** The server's (or client's) certificate chain and private key, PEM. */

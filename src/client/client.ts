@@ -23,7 +23,8 @@ import { asBuffer, methodPath } from "../rpc/definition.ts";
 import { errorFromStatus } from "../rpc/status.ts";
 import { Inbound } from "./inbound.ts";
 import { missingNet } from "../permissions/missing.ts";
-import { notRunning, resolveEntrance, type TargetOptions } from "./target.ts";
+import type { TargetOptions } from "./entrance.ts";
+import { notRunning, resolveEntrance } from "./target.ts";
 
 const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;

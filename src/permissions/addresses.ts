@@ -40,8 +40,10 @@ export function hostOf(address: string): string {
   return address.slice(0, address.lastIndexOf(":"));
 }
 
+/** Names below `.invalid` never have an address (RFC 6761). */
 function isName(entry: string): boolean {
-  return !entry.startsWith("unix:") && !entry.startsWith("[") && !/^\d+(\.\d+){3}(:|$)/.test(entry);
+  return !/\.invalid(:|$)/.test(entry) && !entry.startsWith("unix:") && !entry.startsWith("[") &&
+    !/^\d+(\.\d+){3}(:|$)/.test(entry);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
-import { parseArgs } from "node:util";
-import { messageOf, MosaicError } from "../errors.ts";
+import { MosaicError } from "../errors.ts";
+import { didYouMean } from "../nearest.ts";
 
 export interface ProxyArguments {
   /** `HOST:PORT` or `unix:PATH`. */
@@ -50,36 +50,60 @@ Exit status: the worker's (128 + n after signal n); 2 wrong arguments; 3 another
 70 the run is over or the proxy failed; 71 the worker was lost; 126/127 COMMAND cannot be executed/found.
 `;
 
-const OPTIONS = {
-  "target": { type: "string" },
-  "run-id": { type: "string" },
-  "agent-id": { type: "string" },
-  "worker-id": { type: "string" },
-  "attempt": { type: "string" },
-  "run-dir": { type: "string" },
-  "attach": { type: "boolean" },
-  "heartbeat-interval": { type: "string" },
-  "max-backlog": { type: "string" },
-  "token-file": { type: "string" },
-  "tls-ca": { type: "string" },
-  "tls-server-name": { type: "string" },
-  "mirror": { type: "boolean" },
-} as const;
+const WITH_VALUE = [
+  "target",
+  "run-id",
+  "agent-id",
+  "worker-id",
+  "attempt",
+  "run-dir",
+  "heartbeat-interval",
+  "max-backlog",
+  "token-file",
+  "tls-ca",
+  "tls-server-name",
+] as const;
+const FLAGS = ["attach", "mirror"] as const;
+
+type Options = Partial<Record<typeof WITH_VALUE[number], string> & Record<typeof FLAGS[number], boolean>>;
 
 function invalid(message: string): MosaicError {
   return new MosaicError("invalid_argument", message, { hint: 'See "mosaic proxy --help".' });
+}
+
+/** `--name VALUE`, `--name=VALUE` and `--flag`, by hand: loading the parser of Node's layer takes longer than all of it. */
+function readOptions(words: readonly string[]): Options {
+  const options: Options = {};
+  for (let at = 0; at < words.length; at++) {
+    const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(words[at]!) ?? [];
+    const flag = FLAGS.find((known) => known === name);
+    const option = WITH_VALUE.find((known) => known === name);
+    if (flag !== undefined) {
+      if (value !== undefined) throw invalid(`--${flag} takes no value`);
+      options[flag] = true;
+    } else if (option !== undefined) {
+      const following = value ?? words[++at];
+      if (following === undefined || (value === undefined && following.startsWith("--"))) {
+        throw invalid(`--${option} has no value`);
+      }
+      options[option] = following;
+    } else {
+      const known = [...WITH_VALUE, ...FLAGS].map((one) => `--${one}`);
+      throw invalid(
+        words[at]!.startsWith("-")
+          ? `unknown option ${words[at]}.${didYouMean(words[at]!, known)}`
+          : `unexpected argument "${words[at]}": the worker's command stands behind --`,
+      );
+    }
+  }
+  return options;
 }
 
 /** @throws MosaicError `invalid_argument` naming the option, its value and what is allowed. */
 export function parseProxyArguments(args: string[]): ProxyArguments {
   const split = args.indexOf("--");
   const command = split < 0 ? [] : args.slice(split + 1);
-  let values;
-  try {
-    ({ values } = parseArgs({ args: split < 0 ? args : args.slice(0, split), options: OPTIONS, strict: true }));
-  } catch (error) {
-    throw invalid(messageOf(error));
-  }
+  const values = readOptions(split < 0 ? args : args.slice(0, split));
   const attach = values.attach ?? false;
   if (!attach && command.length === 0) throw invalid("there is no command after --: what is the worker?");
   if (!values["run-id"]) throw invalid("--run-id is missing: a proxy belongs to one run");

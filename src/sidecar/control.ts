@@ -7,10 +7,10 @@
  * answer in time is stopped all the same.
  */
 import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
 import { signalGroup } from "../process/signals.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { DutyCycle } from "./duty_cycle.ts";
+import type { ProxyLog } from "./proxy_log.ts";
 
 export interface Wish {
   paused: boolean;
@@ -31,7 +31,7 @@ export interface ControlOptions {
   leader: ProcessRef | undefined;
   /** The worker's standard input, where it reads control messages. */
   fifo: string | undefined;
-  log: Logger;
+  log: ProxyLog;
   changed: (applied: Applied) => void;
   /** Bytes that the worker has written. */
   written: () => number;

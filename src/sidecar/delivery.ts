@@ -6,16 +6,14 @@
  * on disk is the queue.
  */
 import { messageOf, MosaicError } from "../errors.ts";
-import { setImmediate } from "node:timers";
-import type { MosaicClient } from "../client/client.ts";
-import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Logger } from "../log.ts";
 import type { LineContext, RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import { buildBatch } from "./batches.ts";
 import type { Applied, Wish } from "./control.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
+import type { IngestStream } from "./ingest_stream.ts";
 import type { Journal } from "./journal.ts";
 import { Link, type ProxyInit } from "./link.ts";
+import type { ProxyLog } from "./proxy_log.ts";
 import type { Wake } from "./wake.ts";
 
 type HelloInit = Extract<ProxyInit, { case: "hello" }>["value"];
@@ -32,11 +30,11 @@ export interface DeliveryOptions {
   journal: Journal;
   address: DaemonAddress;
   /** A new connection each time: one that has stopped delivering never recovers. */
-  connect: (target: string) => MosaicClient;
+  open: (target: string) => Promise<IngestStream>;
   hello: () => HelloInit;
   context: LineContext;
   check: RecordCheck | undefined;
-  log: Logger;
+  log: ProxyLog;
   /** Set off whenever there may be something to do. */
   wake: Wake;
   /** Looks for growth of the journal while waiting. */
@@ -138,10 +136,9 @@ export class Delivery {
   }
 
   async #deliver(): Promise<void> {
-    const { address, connect, wake, log } = this.#options;
+    const { address, open, wake, log } = this.#options;
     this.#asked = false;
-    const client = connect(address.current);
-    const link = new Link(client.duplex(Ingest.method.deliver), this.#options.deadmanMs, () => wake.notify());
+    const link = new Link(await open(address.current), this.#options.deadmanMs, () => wake.notify());
     let heartbeat: ReturnType<typeof setInterval> | undefined;
     try {
       link.send({ case: "hello", value: { ...this.#options.hello(), protocol: PROTOCOL } });
@@ -161,7 +158,6 @@ export class Delivery {
       this.#link = undefined;
       clearInterval(heartbeat);
       link.close();
-      client.close();
     }
   }
 

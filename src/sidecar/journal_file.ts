@@ -13,9 +13,9 @@
  */
 import type { RunFiles } from "../layout.ts";
 import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
 import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import { groupMembers } from "../process/identity.ts";
+import type { ProxyLog } from "./proxy_log.ts";
 
 /** By how a file begins, one that was emptied is told from one that was cut. */
 const HEAD_BYTES = 256;
@@ -57,7 +57,7 @@ export class JournalFile {
   /** Outlives this process: another proxy must number the positions alike. */
   readonly #shiftPath: string | undefined;
   readonly #origin: () => JournalOrigin | undefined;
-  readonly #log: Logger | undefined;
+  readonly #log: ProxyLog | undefined;
   #file: Deno.FsFile | undefined;
   #shift: Shift;
   /** The largest position that is known to have existed. */
@@ -73,7 +73,7 @@ export class JournalFile {
   /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
   constructor(
     path: string,
-    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: Logger } = {},
+    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: ProxyLog } = {},
   ) {
     this.#path = path;
     this.#shiftPath = options.shiftPath;
@@ -82,7 +82,7 @@ export class JournalFile {
     this.#shift = this.#savedShift();
   }
 
-  static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
+  static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: ProxyLog): JournalFile {
     return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), origin, log });
   }
 

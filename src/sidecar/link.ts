@@ -1,15 +1,14 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { Duplex } from "../client/client.ts";
-import type { DaemonMessage, DaemonMessageSchema, ProxyMessageSchema, Welcome } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { DaemonMessage, ProxyMessageSchema, Welcome } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { IngestStream } from "./ingest_stream.ts";
 
 export type ProxyInit = NonNullable<
   Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
 >;
-type Stream = Duplex<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
 
 /** One connection: what came, what may be sent, and whether it still lives. */
 export class Link {
-  readonly #duplex: Stream;
+  readonly #stream: IngestStream;
   readonly #deadmanMs: number;
   #received: DaemonMessage["message"][] = [];
   #heardAt = performance.now();
@@ -20,11 +19,11 @@ export class Link {
   readonly #wake: () => void;
 
   constructor(
-    duplex: Stream,
+    stream: IngestStream,
     deadmanMs: number,
     wake: () => void,
   ) {
-    this.#duplex = duplex;
+    this.#stream = stream;
     this.#deadmanMs = deadmanMs;
     this.#wake = wake;
     this.#receive();
@@ -32,7 +31,7 @@ export class Link {
 
   async #receive(): Promise<void> {
     try {
-      for await (const { message } of this.#duplex) {
+      for await (const { message } of this.#stream) {
         this.#heardAt = performance.now();
         this.#waitingSince = undefined;
         this.#received.push(message);
@@ -48,7 +47,7 @@ export class Link {
   send(message: ProxyInit): void {
     if (this.#closed) return;
     try {
-      this.#duplex.send({ message });
+      this.#stream.send({ message });
     } catch (error) {
       this.#error ??= error;
       this.#wake();
@@ -88,6 +87,6 @@ export class Link {
 
   close(): void {
     this.#closed = true;
-    this.#duplex.cancel();
+    this.#stream.cancel();
   }
 }

@@ -1,9 +1,37 @@
-/** A log file that stays small: at its bound it becomes `….1`, replacing the one before. */
-import type { LogSink } from "../log.ts";
+/**
+ * The proxy's log, in a form for people. It is not the daemon's logger, because loading that takes longer than all else
+ * that a proxy does to start a worker.
+ */
+import { type LogSink, textLine } from "../log_line.ts";
+
+type Say = {
+  (message: string): void;
+  (fields: Record<string, unknown>, message: string): void;
+};
+
+export interface ProxyLog {
+  info: Say;
+  warn: Say;
+  error: Say;
+  fatal: Say;
+}
+
+/** A log that hands each line, with `fields` on it, to every sink. */
+export function proxyLog(sinks: readonly LogSink[], fields: Record<string, unknown> = {}): ProxyLog {
+  const at = (level: string): Say => (first: string | Record<string, unknown>, message?: string) => {
+    const time = new Date().toISOString();
+    const line = typeof first === "string"
+      ? textLine({ time, level, msg: first, ...fields })
+      : textLine({ time, level, msg: message, ...fields, ...first });
+    for (const sink of sinks) sink(line);
+  };
+  return { info: at("info"), warn: at("warn"), error: at("error"), fatal: at("fatal") };
+}
 
 const MAX_BYTES = 1 << 20;
 const encoder = new TextEncoder();
 
+/** A file that stays small: at its bound it becomes `….1`, replacing the one before. */
 export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
   let file: Deno.FsFile | undefined;
   let size = 0;

@@ -6,21 +6,18 @@
  * that must outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed
  * at any moment and replaced by another with `--attach`.
  */
-import { MosaicClient } from "../client/client.ts";
-import { resolveEntrance } from "../client/target.ts";
+import { credentialsOf, type Entrance, environmentVariable, safeEntrance } from "../client/entrance.ts";
 import { messageOf } from "../errors.ts";
 import { roomOf, roomText } from "../host/room.ts";
-import type { Logger } from "../log.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
 import { identityOf } from "../process/identity.ts";
 import { isShortage } from "../process/trouble.ts";
-import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import { VERSION } from "../version.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { backlogLimit, isOverBacklog } from "./backlog.ts";
 import { type Wish, WorkerControl } from "./control.ts";
 import { DaemonAddress } from "./daemon_address.ts";
-import { Delivery } from "./delivery.ts";
+import type { Delivery } from "./delivery.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 import { statusOf } from "./exit_record.ts";
 import { patiently } from "./patience.ts";
@@ -28,6 +25,7 @@ import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
+import type { ProxyLog } from "./proxy_log.ts";
 import type { StartPlan } from "./start_plan.ts";
 import { GroupEnd } from "./stop.ts";
 import { lastLines } from "./tail.ts";
@@ -55,7 +53,7 @@ async function lock(path: string): Promise<Deno.FsFile | undefined> {
 }
 
 /** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
-export async function runSidecar(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
+export async function runSidecar(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Promise<number> {
   const held = await lock(plan.files.proxyLock(args.attempt));
   if (held === undefined) {
     log.warn("another proxy serves this attempt");
@@ -71,7 +69,7 @@ export async function runSidecar(args: ProxyArguments, plan: StartPlan, log: Log
 class Sidecar {
   readonly #args: ProxyArguments;
   readonly #plan: StartPlan;
-  readonly #log: Logger;
+  readonly #log: ProxyLog;
   readonly #wake = new Wake();
   readonly #journal: Journal;
   #worker!: Worker;
@@ -91,7 +89,7 @@ class Sidecar {
   #signalled = false;
   #beforeWait = () => {};
 
-  constructor(args: ProxyArguments, plan: StartPlan, log: Logger) {
+  constructor(args: ProxyArguments, plan: StartPlan, log: ProxyLog) {
     this.#args = args;
     this.#plan = plan;
     this.#log = log;
@@ -105,7 +103,7 @@ class Sidecar {
     const { files } = this.#plan;
     const { attempt, attach, mirror } = this.#args;
     // What is wrong with the arguments is to be seen before anything is started.
-    this.#connect(this.#args.target).close();
+    this.#entrance(this.#args.target);
     const takeOver = attach || wasStarted(files, attempt);
     const mirrors = mirror
       ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
@@ -144,7 +142,7 @@ class Sidecar {
     });
     if (takeOver) this.#control.takeOver(this.#savedWish());
     this.#worker.ended.then((ending) => patiently(() => this.#hasEnded(ending)));
-    this.#delivery = this.#newDelivery();
+    this.#delivery = await this.#newDelivery();
 
     const watch = new GrowthWatch(files.logs, () => this.#changed(mirrors));
     this.#beforeWait = () => watch.ask();
@@ -168,7 +166,13 @@ class Sidecar {
     this.#wake.notify();
   }
 
-  #newDelivery(): Delivery {
+  /** Its modules are loaded only now: the worker is started by then, and starts up meanwhile. */
+  async #newDelivery(): Promise<Delivery> {
+    const [{ Delivery }, { openIngest }, { telemetryValidator }] = await Promise.all([
+      import("./delivery.ts"),
+      import("./ingest_stream.ts"),
+      import("../telemetry/schemas/validator.ts"),
+    ]);
     const { start } = this.#plan;
     const args = this.#args;
     const validator = telemetryValidator(start.schema);
@@ -177,7 +181,7 @@ class Sidecar {
     return new Delivery({
       journal: this.#journal,
       address,
-      connect: (target) => this.#connect(target),
+      open: (target) => openIngest(this.#entrance(target)),
       hello: () => ({
         runId: args.runId,
         attempt: args.attempt,
@@ -207,19 +211,17 @@ class Sidecar {
   }
 
   /** @throws when a token or certificate cannot be read, or the token would travel unencrypted. */
-  #connect(target: string): MosaicClient {
+  #entrance(target: string): Entrance {
     const { tokenFile, tlsCaFile, tlsServerName } = this.#args;
     const { start, standAlone } = this.#plan;
-    const { target: checked, ...entrance } = resolveEntrance({
-      target,
+    const given = {
       // Read each time: tokens are rotated.
       token: tokenFile === undefined ? start.sessionToken : Deno.readTextFileSync(tokenFile).trim(),
       tls: tlsCaFile === undefined ? undefined : { ca: tlsCaFile },
       serverName: tlsServerName,
-      // What a daemon was given for its own clients is not for its proxies.
-      env: standAlone ? undefined : () => undefined,
-    });
-    return new MosaicClient(checked, entrance);
+    };
+    // What a daemon was given for its own clients is not for its proxies.
+    return safeEntrance({ target, ...credentialsOf(given, standAlone ? environmentVariable : () => undefined) });
   }
 
   // ------------------------------------------------------------------------------------------------- control

@@ -6,7 +6,6 @@
  */
 import { messageOf, MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
-import type { Logger } from "../log.ts";
 import { readTextIfThere } from "../process/files.ts";
 import { isAlive } from "../process/identity.ts";
 import { groupAlive } from "../process/signals.ts";
@@ -17,6 +16,7 @@ import type { ProcessRef } from "../registry/types.ts";
 import { readExit, readUnfinishedExit, signalOf, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { patiently } from "./patience.ts";
+import type { ProxyLog } from "./proxy_log.ts";
 import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
 
 /** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
@@ -109,7 +109,12 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
  *
  * @throws when no process can be created just now.
  */
-export async function startWorker(files: RunFiles, attempt: number, start: WorkerStart, log: Logger): Promise<Worker> {
+export async function startWorker(
+  files: RunFiles,
+  attempt: number,
+  start: WorkerStart,
+  log: ProxyLog,
+): Promise<Worker> {
   if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
   const program = findProgram(start.argv[0]!, start.cwd, start.env.PATH);
   const cannot = (code: number, spawnError: string, searched?: string): Worker => {
@@ -156,7 +161,7 @@ async function endOf(
   attempt: number,
   leader: ProcessRef | undefined,
   status: Deno.CommandStatus,
-  log: Logger,
+  log: ProxyLog,
 ): Promise<Ending> {
   const exit = await patiently(() => readExit(files, attempt));
   if (exit !== undefined) return { exit };

@@ -13,7 +13,7 @@ import {
   type ServerReflectionResponse,
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { isLoopback, parseListen } from "../../src/rpc/listen.ts";
+import { isLoopback, parseListen } from "../../src/rpc/address.ts";
 import { startRpc } from "../../src/rpc/server.ts";
 import { certificates } from "../auth/certificates.ts";
 import { until } from "../harness/wait.ts";

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { status } from "@grpc/grpc-js";
-import { MosaicClient } from "../../src/client/client.ts";
 import { MosaicError } from "../../src/errors.ts";
-import { createLogger } from "../../src/log.ts";
 import { buildBatch } from "../../src/sidecar/batches.ts";
 import { DaemonAddress } from "../../src/sidecar/daemon_address.ts";
 import { Delivery, type DeliveryOptions } from "../../src/sidecar/delivery.ts";
 import { Journal } from "../../src/sidecar/journal.ts";
+import { openIngest } from "../../src/sidecar/ingest_stream.ts";
 import { JournalFile } from "../../src/sidecar/journal_file.ts";
+import { proxyLog } from "../../src/sidecar/proxy_log.ts";
 import { Wake } from "../../src/sidecar/wake.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 import { RUN, until } from "./scene.ts";
@@ -73,6 +73,8 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
   }
 });
 
+const open = (target: string) => openIngest({ target, token: undefined, tls: undefined, serverName: undefined });
+
 /** A delivery of a journal of two steps, whose worker has ended with 0. */
 async function withDelivery(
   options: Partial<DeliveryOptions>,
@@ -86,11 +88,11 @@ async function withDelivery(
   const delivery = new Delivery({
     journal,
     address: new DaemonAddress(daemon.target, ""),
-    connect: (target) => new MosaicClient(target),
+    open,
     hello: () => ({ runId: RUN, attempt: 1 }),
     context: CONTEXT,
     check: undefined,
-    log: createLogger({ sinks: [] }),
+    log: proxyLog([]),
     wake: new Wake(),
     beforeWait: () => {},
     applied: () => ({ paused: false, maxRateHz: 0, selfPaused: "" }),
@@ -134,11 +136,11 @@ Deno.test("delivery: a token that is refused again and again after the worker's 
 
 Deno.test("delivery: what is wrong before the daemon was asked is not its answer", async () => {
   let tries = 0;
-  const connect = (target: string) => {
+  const broken = (target: string) => {
     if (tries++ < 2) throw new MosaicError("failed_precondition", "no certificate");
-    return new MosaicClient(target);
+    return open(target);
   };
-  await withDelivery({ connect }, async (daemon, run) => {
+  await withDelivery({ open: broken }, async (daemon, run) => {
     assert.deepEqual(await run(), { type: "done" });
     assert.equal(daemon.steps.length, 2);
   });

@@ -1,0 +1,25 @@
+/** Where lines of a log go, and how they look to a person. */
+
+/** Where finished lines go; each ends with a newline. */
+export type LogSink = (line: string) => void;
+
+const encoder = new TextEncoder();
+
+/** Writes to stderr; a closed stderr must not end the process. */
+export const stderrSink: LogSink = (line) => {
+  try {
+    Deno.stderr.writeSync(encoder.encode(line));
+  } catch {
+    // Nobody is left to tell.
+  }
+};
+
+/** A person's form of a log record: time, level, message, then the fields. */
+export function textLine({ time, level, msg, ...rest }: Record<string, unknown>): string {
+  const fields = Object.entries(rest)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return `${time} ${String(level).toUpperCase().padEnd(5)} ${msg ?? ""}${
+    fields.length > 0 ? "  " + fields.join(" ") : ""
+  }\n`;
+}
