@@ -25,6 +25,18 @@ export function commit(): string {
   return run("git", ["status", "--porcelain", "--untracked-files=no"]).out === "" ? head.out : `${head.out}-dirty`;
 }
 
+const EAGER_REQUIRE = /import\{createRequire as (\w+)\} ?from "node:module";var (\w+)=\1\(import\.meta\.url\);/;
+
+/**
+ * The bundler gives its common part a `require` for packages that are CommonJS. Making that loads Node's module layer, a
+ * third of the whole start, for commands too that use no such package; all that is left to require are built-in modules.
+ */
+function withLazyRequire(text: string): string {
+  const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
+  if (lazy.includes("createRequire as")) fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  return lazy;
+}
+
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */
 export function bundle(entry: string): Map<string, string> {
   const directory = Deno.makeTempDirSync();
@@ -33,7 +45,7 @@ export function bundle(entry: string): Map<string, string> {
     const made = run(Deno.execPath(), ["bundle", ...flags, entry]);
     if (!made.ok) fail(`bundling ${entry} failed:\n${made.err}`);
     const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-    return new Map(names.map((name) => [name, Deno.readTextFileSync(`${directory}/${name}`)]));
+    return new Map(names.map((name) => [name, withLazyRequire(Deno.readTextFileSync(`${directory}/${name}`))]));
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }

@@ -69,9 +69,9 @@ Deno.test("proxy: the daemon may be away, cut the stream and come back elsewhere
     await daemon.stop();
     Deno.writeTextFileSync(`${scene.directory}/b`, "");
     await until("the worker's exit", () => scene.exitRecord());
-    const before = daemon.port;
+    const before = daemon.target;
     await daemon.start();
-    assert.notEqual(daemon.port, before);
+    assert.notEqual(daemon.target, before);
     scene.announce();
     assert.equal(await proxy.code(), 0);
     assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 1500));

@@ -54,28 +54,26 @@ export class FakeDaemon {
   refusal: { code: status; message: string } | undefined;
   /** Drops this many exit reports before it acknowledges one. */
   forgetExits = 0;
-  port = 0;
+  /** HOST:PORT or unix:PATH. */
+  target = "";
   #server: Server | undefined;
   readonly #calls = new Set<Call>();
 
-  get target(): string {
-    return `127.0.0.1:${this.port}`;
-  }
-
-  /** @param port 0 takes a free one. */
-  async start(port = 0): Promise<void> {
+  /** On a free port; at a socket; or where it was before. */
+  async start(at = "127.0.0.1:0"): Promise<void> {
     const server = new Server({
       "grpc.max_receive_message_length": 64 << 20,
       "grpc.max_send_message_length": 64 << 20,
     });
     server.addService(DEFINITION, { deliver: (call: Call) => this.#deliver(call) });
-    this.port = await new Promise<number>((resolve, reject) =>
+    const port = await new Promise<number>((resolve, reject) =>
       server.bindAsync(
-        `127.0.0.1:${port}`,
+        at,
         ServerCredentials.createInsecure(),
         (error, bound) => error === null ? resolve(bound) : reject(error),
       )
     );
+    this.target = at.startsWith("unix:") ? at : `127.0.0.1:${port}`;
     this.#server = server;
   }
 

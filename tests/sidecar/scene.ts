@@ -13,9 +13,12 @@ export class Proxy {
   readonly status: Promise<Deno.CommandStatus>;
   readonly output: Promise<{ stdout: string; stderr: string }>;
 
-  constructor(args: string[], options: { env?: Record<string, string>; cwd?: string } = {}) {
+  constructor(
+    args: string[],
+    { permissions = ["-A"], ...options }: { env?: Record<string, string>; cwd?: string; permissions?: string[] } = {},
+  ) {
     this.child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", MAIN, "proxy", ...args],
+      args: ["run", ...permissions, "--no-prompt", "--no-check", MAIN, "proxy", ...args],
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
@@ -59,7 +62,10 @@ export class Scene {
   }
 
   /** Starts a proxy as the daemon does. */
-  proxy(command: string[], options: { start?: Partial<ProxyStartFile>; args?: string[] } = {}): Proxy {
+  proxy(
+    command: string[],
+    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[] } = {},
+  ): Proxy {
     Deno.mkdirSync(this.files.control, { recursive: true });
     writeStartFile(this.files.proxyFile(1), {
       env: { PATH: "/usr/bin:/bin", LANG: "C.UTF-8" },
@@ -77,7 +83,7 @@ export class Scene {
       ...["--target", this.daemon.target, "--run-id", RUN, "--worker-id", "w1", "--run-dir", this.files.directory],
       ...options.args ?? [],
       ...(command.length > 0 ? ["--", ...command] : []),
-    ]);
+    ], options.permissions === undefined ? {} : { permissions: options.permissions });
   }
 
   shell(script: string, options: Parameters<Scene["proxy"]>[1] = {}): Proxy {
