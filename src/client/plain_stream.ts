@@ -75,10 +75,16 @@ export function plainStream<I extends DescMessage, O extends DescMessage>(
         for await (const bytes of messages(response.body!)) yield fromBinary(method.output, bytes);
       } catch (error) {
         if (ended.signal.aborted || error instanceof MosaicError) throw error;
-        throw new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, { cause: error });
+        throw new MosaicError("unavailable", `no daemon answers at ${target}: ${reasonOf(error)}`, { cause: error });
       }
     },
   };
+}
+
+/** Without what everybody knows: that a request was sent, to the URL that stands for the target. */
+function reasonOf(error: unknown): string {
+  const reason = messageOf(error instanceof Error && error.cause !== undefined ? error.cause : error);
+  return reason.replace(/^error sending request for url \([^)]*\): (client error \(Connect\): )?/, "");
 }
 
 function httpClient(target: string): Deno.HttpClient {
@@ -91,7 +97,7 @@ function httpClient(target: string): Deno.HttpClient {
     // Whatever proxies for HTTP the environment names, they are no way to a daemon.
     proxy: address.type === "unix"
       ? { transport: "unix", path: address.path }
-      : { transport: "tcp", hostname: address.host.replace(/^\[|\]$/g, ""), port: address.port },
+      : { transport: "tcp", hostname: address.host, port: address.port },
   });
 }
 
@@ -103,7 +109,7 @@ function refuse({ ok, status, headers }: Response): void {
     throw errorOfStatus(
       Number(code),
       decodeURIComponent(headers.get("grpc-message") ?? ""),
-      hint ? utf8(hint) : undefined,
+      { hint: hint ? utf8(hint) : undefined },
     );
   }
   if (!ok) throw new MosaicError("unavailable", `what answers is no daemon: HTTP status ${status}`);
