@@ -3,7 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import { StepColumnsBuilder } from "../telemetry/dialects/columns.ts";
-import { type LineContext, parseLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
+import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import type { JournalPiece } from "./journal.ts";
 
 /** A message may have 64 MiB; this leaves room for what is around the records. */
@@ -46,35 +46,35 @@ export function buildBatch(
     events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
   }
 
-  const violated = (kind: string, rules: readonly string[], line: string) => {
+  const { lines } = piece;
+  const violated = (kind: string, rules: readonly string[], i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
       const name = `${kind}: ${rule}`;
       violations.set(name, (violations.get(name) ?? 0) + 1);
     }
-    if (violationSamples.length < SAMPLES) violationSamples.push(sample(line));
+    if (violationSamples.length < SAMPLES) violationSamples.push(sample(lines.line(i)));
   };
-  for (const line of piece.lines) {
-    if (line === "") continue;
-    const parsed = parseLine(line, context, check);
+  for (let i = 0; i < lines.length; i++) {
+    const parsed = readLine(lines, i, context, check);
     switch (parsed.type) {
       case "step":
         columns.add(parsed.step);
-        violated("step", parsed.violations, line);
+        violated("step", parsed.violations, i);
         break;
       case "episode":
         episodes.push(parsed.episode);
-        violated("episode", parsed.violations, line);
+        violated("episode", parsed.violations, i);
         break;
       case "event":
         events.push(parsed.event);
         break;
       case "other":
-        if (line.trim() !== "") otherLines++;
+        otherLines++;
         break;
       case "malformed":
         malformedLines++;
-        if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${line}`));
+        if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
     }
   }
 

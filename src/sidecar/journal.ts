@@ -3,13 +3,15 @@
  * nothing is kept in memory but the piece that is just being looked at.
  */
 
+import { Lines } from "../telemetry/dialects/lines.ts";
 import type { JournalFile } from "./journal_file.ts";
 
 /** Whole lines of the journal between two byte positions. */
 export interface JournalPiece {
   from: number;
   to: number;
-  lines: string[];
+  /** Good until the next piece is asked for: they lie in the journal's own buffer. */
+  lines: Lines;
   /** Lines that are longer than any message may be, and were passed over. */
   overlong: number;
   /** All between the two positions cannot be read any more; `bytes` is null where nobody knows how much it was. */
@@ -27,13 +29,13 @@ export interface JournalBounds {
 export const JOURNAL_BOUNDS: JournalBounds = { lines: 1024, bytes: 1 << 20, lineBytes: 64 << 20 };
 
 const NEWLINE = 10;
+const NO_LINES = Lines.of();
 /** What is read at once while an overlong line is passed over. */
 const SKIM_BYTES = 1 << 20;
 
 export class Journal {
   readonly #file: JournalFile;
   readonly #bounds: JournalBounds;
-  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   /** File position of `#bytes[#start]`: where the next piece begins. */
   #position = 0;
   #bytes = new Uint8Array(0);
@@ -88,7 +90,7 @@ export class Journal {
         return this.#skim(final);
       }
       if (held >= want) want = Math.min(want * 2, this.#bounds.lineBytes + 1);
-      if (!this.#fill(want)) return final && held > 0 ? this.#take(held) : undefined;
+      if (!this.#fill(want)) return final && held > 0 ? this.#take(held, [held]) : undefined;
     }
   }
 
@@ -96,7 +98,7 @@ export class Journal {
     const from = this.#position;
     const lost = { why: this.#file.whyLost, bytes: this.#file.lostFrom(from) };
     this.seek(this.#file.readableFrom);
-    return { from, to: this.#position, lines: [], overlong: 0, lost };
+    return { from, to: this.#position, lines: NO_LINES, overlong: 0, lost };
   }
 
   /** Reads more behind what is held, into room for `want` bytes; false at the end. */
@@ -123,27 +125,25 @@ export class Journal {
   #cut(): JournalPiece | undefined {
     const { lines, bytes } = this.#bounds;
     const held = this.#bytes.subarray(this.#start, this.#end);
-    let length = 0;
-    for (let count = 0; count < lines && length < bytes; count++) {
+    const ends: number[] = [];
+    for (let length = 0; ends.length < lines && length < bytes; length = ends.at(-1)! + 1) {
       const newline = held.indexOf(NEWLINE, length);
       if (newline < 0) break;
       // A long line goes by itself, so that a message is either of many short ones or of one.
       if (newline - length > bytes && length > 0) break;
-      length = newline + 1;
+      ends.push(newline);
     }
-    return length === 0 ? undefined : this.#take(length);
+    return ends.length === 0 ? undefined : this.#take(ends.at(-1)! + 1, ends);
   }
 
-  #take(length: number): JournalPiece {
-    const text = this.#decoder.decode(this.#bytes.subarray(this.#start, this.#start + length));
+  #take(length: number, ends: number[]): JournalPiece {
+    const lines = new Lines(this.#bytes.subarray(this.#start, this.#start + length), ends);
     const from = this.#position;
     this.#position += length;
     this.#start += length;
     // Room for a huge line is given back.
     if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) this.#bytes = new Uint8Array(0);
     if (this.#start === this.#end) this.#start = this.#end = 0;
-    const lines = text.split("\n");
-    if (text.endsWith("\n")) lines.pop();
     return { from, to: this.#position, lines, overlong: 0 };
   }
 
@@ -162,7 +162,7 @@ export class Journal {
       if (newline < 0 && !final) return undefined;
       const from = this.#position;
       this.seek(newline < 0 ? at : at + newline + 1);
-      return { from, to: this.#position, lines: [], overlong: 1 };
+      return { from, to: this.#position, lines: NO_LINES, overlong: 1 };
     }
   }
 

@@ -9,6 +9,7 @@ import { openIngest } from "../../src/sidecar/ingest_stream.ts";
 import { JournalFile } from "../../src/sidecar/journal_file.ts";
 import { proxyLog } from "../../src/sidecar/proxy_log.ts";
 import { Wake } from "../../src/sidecar/wake.ts";
+import { Lines } from "../../src/telemetry/dialects/lines.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 import { RUN, until } from "./scene.ts";
 
@@ -19,7 +20,7 @@ Deno.test("batch: counts and samples what is no record", () => {
   const piece = {
     from: 10,
     to: 90,
-    lines: ["plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'],
+    lines: Lines.of("plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'),
     overlong: 0,
   };
   const { message, steps, eventKinds } = buildBatch(piece, CONTEXT, undefined);
@@ -33,11 +34,11 @@ Deno.test("batch: counts and samples what is no record", () => {
 });
 
 Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
-  const skipped = buildBatch({ from: 0, to: 99, lines: [], overlong: 1 }, CONTEXT, undefined);
+  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, CONTEXT, undefined);
   assert.equal(skipped.message.malformedLines, 1n);
   assert.match(skipped.message.malformedSamples![0]!, /99 bytes is too long/);
   const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
-  const large = buildBatch({ from: 0, to: line.length, lines: [line], overlong: 0 }, CONTEXT, undefined, 1000);
+  const large = buildBatch({ from: 0, to: line.length, lines: Lines.of(line), overlong: 0 }, CONTEXT, undefined, 1000);
   assert.equal(large.message.malformedLines, 1n);
   assert.equal(large.message.stepsJson!.length, 0);
 });

@@ -1,6 +1,7 @@
 /** An episode line of any dialect (episode, episode_done, episode_end) as an EpisodeRecord. */
 import type { EpisodeRecord } from "../batch.ts";
-import { type Fields, SLOT } from "./fields.ts";
+import type { Fields } from "./fields.ts";
+import { SLOT } from "./slots.ts";
 import {
   type LineContext,
   parsedMetadata,
@@ -12,6 +13,9 @@ import {
   takeTime,
 } from "./step.ts";
 import { withoutNonFinite } from "./tolerant.ts";
+
+const TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward];
+const STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps];
 
 /** Non-finite numbers travel as text: JSON has none. */
 export function numberOnWire(value: number): number | string {
@@ -38,15 +42,9 @@ export function readEpisode(fields: Fields, context: LineContext): EpisodeRecord
   const metadata = encoded ?? parsedMetadata(fields.value(SLOT.metadata));
   const episode = takeEpisode(fields, metadata);
   if (episode === undefined) return "episode is no number";
-  const totalReward = takeNumber(
-    fields,
-    SLOT.total_reward,
-    SLOT.reward,
-    SLOT.episode_return,
-    SLOT.episode_reward,
-  );
+  const totalReward = takeNumber(fields, TOTAL_REWARD);
   if (totalReward === undefined) return "total_reward is no number";
-  const steps = takeIndex(fields, SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps);
+  const steps = takeIndex(fields, STEPS);
   if (steps === undefined) return "steps is no number";
   const agentId = takeLabel(fields, SLOT.agent_id);
   const workerId = takeLabel(fields, SLOT.worker_id);

@@ -1,6 +1,7 @@
 /** A lifecycle line (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …) as a WorkerEventRecord. */
 import type { WorkerEventRecord } from "../batch.ts";
-import { type Fields, SLOT } from "./fields.ts";
+import type { Fields } from "./fields.ts";
+import { SLOT } from "./slots.ts";
 import { takeTime } from "./step.ts";
 
 /** The payload's fields and those beside it make one object; the payload wins. */

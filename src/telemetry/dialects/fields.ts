@@ -1,193 +1,119 @@
 /**
- * The top-level fields of one line: their parsed values and the very text the worker wrote for each.
+ * The top-level fields of one line: where each stands, its value, and the very text that the worker wrote for it.
  *
- * JSON.parse proves that the line is JSON and gives the values; a second, unvalidating walk finds where each value
- * stands, so that actions, observations and unknown fields are handed on verbatim. That is both exact (`1.0` stays
- * `1.0`, integers of any size survive) and cheaper than writing the values out again.
+ * One walk over the bytes proves that the line is JSON and finds its fields; values are made of those that are asked for
+ * only. Actions, observations and unknown fields are handed on verbatim. That is both exact (`1.0` stays `1.0`, integers
+ * of any size survive) and several times cheaper than parsing the line and writing the values out again.
  */
+import {
+  afterBlanks,
+  afterString,
+  afterValue,
+  CLOSE_BRACE,
+  COLON,
+  COMMA,
+  DOT,
+  MINUS,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  ZERO,
+} from "./json_scan.ts";
+import { type KeyNode, KeyTree } from "./key_tree.ts";
+import { Lines } from "./lines.ts";
+import { slotOf, SLOTS } from "./slots.ts";
+import { withoutNonFinite } from "./tolerant.ts";
 
-/** Names that some dialect gives a meaning; every other field is kept as the record's further information. */
-const KNOWN = [
-  "type",
-  "event_type",
-  "event",
-  "run_id",
-  "agent_id",
-  "worker_id",
-  "episode",
-  "episode_index",
-  "episode_id",
-  "episode_number",
-  "step_index",
-  "step",
-  "time_step",
-  "action",
-  "action_json",
-  "observation",
-  "observation_json",
-  "reward",
-  "total_reward",
-  "episode_return",
-  "episode_reward",
-  "steps",
-  "num_steps",
-  "episode_length",
-  "episode_steps",
-  "terminated",
-  "truncated",
-  "policy_label",
-  "backend",
-  "frame_ref",
-  "render",
-  "render_hint",
-  "render_hint_json",
-  "render_payload",
-  "render_payload_json",
-  "payload_version",
-  "episode_seed",
-  "seed",
-  "ts_unix_ns",
-  "ts",
-  "timestamp",
-  "metadata",
-  "metadata_json",
-  "payload",
-] as const;
-
-export type FieldName = typeof KNOWN[number];
-
-const slotOf = new Map<string, number>(KNOWN.map((name, slot) => [name, slot]));
-/** Slot numbers by name: `SLOT.reward`. */
-export const SLOT = Object.fromEntries(KNOWN.map((name, slot) => [name, slot])) as Record<FieldName, number>;
-
-const QUOTE = 34;
-const BACKSLASH = 92;
-const COMMA = 44;
-const COLON = 58;
-const OPEN_BRACKET = 91;
-const CLOSE_BRACKET = 93;
-const OPEN_BRACE = 123;
-const CLOSE_BRACE = 125;
-
-type CodeUnits = Uint8Array | Uint16Array;
-
-/** Position after the string that begins at `at` (on its opening quote). */
-function afterString(units: CodeUnits, at: number, end: number): number {
-  for (let i = at + 1; i < end; i++) {
-    const c = units[i];
-    if (c === QUOTE) return i + 1;
-    if (c === BACKSLASH) i++;
-  }
-  return end;
-}
-
-/** Position after the value that begins at `at`. Only meaningful in text that is known to be JSON. */
-function afterValue(units: CodeUnits, at: number, end: number): number {
-  const first = units[at];
-  if (first === QUOTE) return afterString(units, at, end);
-  let i = at;
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) {
-    let depth = 1;
-    i++;
-    while (depth > 0 && i < end) {
-      const c = units[i];
-      if (c === QUOTE) {
-        i = afterString(units, i, end);
-        continue;
-      }
-      if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
-      else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--;
-      i++;
-    }
-    return i;
-  }
-  for (; i < end; i++) {
-    const c = units[i]!;
-    if (c === COMMA || c === CLOSE_BRACE || c <= 32) break;
-  }
-  return i;
-}
-
-const encoder = new TextEncoder();
-let bytes = new Uint8Array(4096);
-
-/** The line's code units in a buffer: indexing bytes is several times faster than `charCodeAt`. */
-function codeUnits(line: string): CodeUnits {
-  if (bytes.length < line.length) bytes = new Uint8Array(line.length * 2);
-  // As many bytes as characters: all ASCII, so that positions in the two are the same.
-  if (encoder.encodeInto(line, bytes).written === line.length) return bytes;
-  const units = new Uint16Array(line.length);
-  for (let i = 0; i < line.length; i++) units[i] = line.charCodeAt(i);
-  return units;
-}
-
-/** Where the top-level keys and values of an object stand: quadruples (key from, key to, value from, value to). */
-export function spansOf(line: string, into: number[]): number {
-  const units = codeUnits(line);
-  const end = line.length;
-  let count = 0;
-  let i = 1;
-  while (i < end) {
-    while (i < end && (units[i]! <= 32 || units[i] === COMMA)) i++;
-    if (units[i] !== QUOTE) break;
-    const key = i + 1;
-    i = afterString(units, i, end);
-    into[count * 4] = key;
-    into[count * 4 + 1] = i - 1;
-    // Between the key and its value there is only white space and the colon.
-    while (i < end && (units[i]! <= 32 || units[i] === COLON)) i++;
-    into[count * 4 + 2] = i;
-    i = afterValue(units, i, end);
-    into[count * 4 + 3] = i;
-    count++;
-  }
-  return count;
-}
+/** 10 to the power of the index: all of them exact. */
+const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);
+const NONE = new Lines(new Uint8Array(0), []);
+const LITTLE_N = 110;
 
 /** The fields of the line last loaded. One instance is used again and again: a line allocates nothing here. */
 export class Fields {
-  #line = "";
+  #lines = NONE;
+  #from = 0;
+  #end = 0;
+  #nonFinite = false;
   #count = 0;
+  /** Per field: where its key (without quotes) and its value begin and end, its slot, and whether it was used. */
   readonly #spans: number[] = [];
-  /** Per slot: the index of its field in the line, -1 when the line has none, and the parsed value. */
-  readonly #at = new Int32Array(KNOWN.length);
-  readonly #values: unknown[] = new Array(KNOWN.length).fill(undefined);
-  #taken = new Uint8Array(64);
-  readonly #lastKeys: string[] = [];
-  readonly #lastSlots: number[] = [];
+  readonly #slots: number[] = [];
+  readonly #taken: boolean[] = [];
   #takenCount = 0;
+  /** Per slot: the index of its field in the line, -1 when the line has none. */
+  readonly #at = new Int32Array(SLOTS).fill(-1);
+  readonly #keys = new KeyTree();
 
-  /** @param line Begins with `{`. @param record What JSON.parse made of it. */
-  load(line: string, record: Record<string, unknown>): void {
-    this.#line = line;
-    const spans = this.#spans;
-    const count = this.#count = spansOf(line, spans);
-    this.#at.fill(-1);
-    if (count > this.#taken.length) this.#taken = new Uint8Array(count * 2);
-    this.#taken.fill(0, 0, count);
-    this.#takenCount = 0;
-    let i = 0;
-    for (const key in record) {
-      // A worker's lines mostly have the same keys in the same order.
-      if (this.#lastKeys[i] !== key) {
-        // JSON.parse keeps the order of the text but for keys like "0", which come first.
-        if (/^\d/.test(key)) return this.#loadByName(record);
-        this.#lastKeys[i] = key;
-        this.#lastSlots[i] = slotOf.get(key) ?? -1;
-      }
-      const slot = this.#lastSlots[i]!;
-      if (slot >= 0) {
-        this.#at[slot] = i;
-        this.#values[slot] = record[key];
-      }
-      i++;
-    }
-    // Fewer than in the text: a key came twice.
-    if (i !== count) this.#loadByName(record);
+  /**
+   * @param from position of the line's `{` in the lines
+   * @param end position of the line's end
+   * @returns false when the line is no JSON; then there is nothing to be read.
+   */
+  load(lines: Lines, from: number, end: number): boolean {
+    if (this.#load(lines, from, end, false)) return true;
+    // Python writes NaN and infinities as bare words; what else is no JSON is none with them either.
+    return this.#load(lines, from, end, true);
   }
 
-  #loadByName(record: Record<string, unknown>): void {
-    this.#at.fill(-1);
+  #load(lines: Lines, from: number, end: number, nonFinite: boolean): boolean {
+    this.#forget();
+    this.#lines = lines;
+    this.#from = from;
+    this.#end = end;
+    this.#nonFinite = nonFinite;
+    const { bytes } = lines;
+    let place: KeyNode | undefined = this.#keys.root;
+    let i = afterBlanks(bytes, from + 1, end);
+    if (i < end && bytes[i] === CLOSE_BRACE) return afterBlanks(bytes, i + 1, end) === end;
+    for (;;) {
+      if (i >= end || bytes[i] !== QUOTE) return false;
+      const key = i + 1;
+      let known: KeyNode | undefined = place?.find(bytes, key);
+      i = known === undefined ? afterString(bytes, i, end) : key + known.bytes.length;
+      if (i < 0) return false;
+      const keyEnd = i - 1;
+      if (known === undefined && place !== undefined) {
+        known = this.#keys.learn(place, lines.slice(key, keyEnd), bytes.subarray(key, i));
+      }
+      place = known;
+      i = afterBlanks(bytes, i, end);
+      if (i >= end || bytes[i] !== COLON) return false;
+      const value = afterBlanks(bytes, i + 1, end);
+      i = afterValue(bytes, value, end, nonFinite);
+      if (i < 0) return false;
+      this.#add(key, keyEnd, value, i, known === undefined ? -1 : known.slot);
+      i = afterBlanks(bytes, i, end);
+      if (i >= end) return false;
+      if (bytes[i] === CLOSE_BRACE) break;
+      if (bytes[i] !== COMMA) return false;
+      i = afterBlanks(bytes, i + 1, end);
+    }
+    if (place === undefined) this.#findByName();
+    return afterBlanks(bytes, i + 1, end) === end;
+  }
+
+  #forget(): void {
+    for (let i = 0; i < this.#count; i++) {
+      const slot = this.#slots[i]!;
+      if (slot >= 0) this.#at[slot] = -1;
+    }
+    this.#count = this.#takenCount = 0;
+  }
+
+  #add(key: number, keyEnd: number, value: number, valueEnd: number, slot: number): void {
+    const i = this.#count++;
+    this.#spans[i * 4] = key;
+    this.#spans[i * 4 + 1] = keyEnd;
+    this.#spans[i * 4 + 2] = value;
+    this.#spans[i * 4 + 3] = valueEnd;
+    this.#slots[i] = slot;
+    this.#taken[i] = false;
+    if (slot >= 0) this.#at[slot] = i;
+  }
+
+  /** For a line with a key that has escapes or comes twice. */
+  #findByName(): void {
     const seen = new Map<string, number>();
     for (let i = 0; i < this.#count; i++) {
       const key = this.#keyAt(i);
@@ -195,21 +121,18 @@ export class Fields {
       // Of a repeated key the last value counts, here as in JSON.parse.
       if (before !== undefined) this.#takeAt(before);
       seen.set(key, i);
-      const slot = slotOf.get(key);
-      if (slot !== undefined) {
-        this.#at[slot] = i;
-        this.#values[slot] = record[key];
-      }
+      const slot = this.#slots[i] = slotOf(key);
+      if (slot >= 0) this.#at[slot] = i;
     }
   }
 
   #keyAt(i: number): string {
-    return JSON.parse(this.#line.slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 1]! + 1)) as string;
+    return JSON.parse(this.#lines.slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 1]! + 1)) as string;
   }
 
   #takeAt(i: number): void {
-    if (this.#taken[i] === 1) return;
-    this.#taken[i] = 1;
+    if (this.#taken[i]) return;
+    this.#taken[i] = true;
     this.#takenCount++;
   }
 
@@ -217,15 +140,78 @@ export class Fields {
     return this.#at[slot] !== -1;
   }
 
-  /** The parsed value; undefined when the line has no such field. */
-  value(slot: number): unknown {
-    return this.#at[slot] === -1 ? undefined : this.#values[slot];
+  isNull(slot: number): boolean {
+    return this.#first(slot) === LITTLE_N;
   }
 
-  /** The value as the worker wrote it. Only for a field that is there. */
+  isText(slot: number): boolean {
+    return this.#first(slot) === QUOTE;
+  }
+
+  /** An object or an array. */
+  isCompound(slot: number): boolean {
+    const first = this.#first(slot);
+    return first === OPEN_BRACE || first === OPEN_BRACKET;
+  }
+
+  /** By its first byte a value's type is known. */
+  #first(slot: number): number {
+    const i = this.#at[slot]!;
+    return i === -1 ? 0 : this.#lines.bytes[this.#spans[i * 4 + 2]!]!;
+  }
+
+  /** The value, parsed; undefined when the line has no such field. */
+  value(slot: number): unknown {
+    const i = this.#at[slot]!;
+    if (i === -1) return undefined;
+    const from = this.#spans[i * 4 + 2]!;
+    const to = this.#spans[i * 4 + 3]!;
+    switch (this.#lines.bytes[from]) {
+      case QUOTE: {
+        const text = this.#lines.slice(from + 1, to - 1);
+        return text.includes("\\") ? JSON.parse(this.#lines.slice(from, to)) : text;
+      }
+      case 116:
+        return true;
+      case 102:
+        return false;
+      case LITTLE_N:
+        return null;
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        return JSON.parse(this.#slice(from, to));
+    }
+    return this.#number(from, to);
+  }
+
+  /** Up to 15 digits are exact as an integer, which divided by an exact power of ten is rounded once, and rightly. */
+  #number(from: number, to: number): number {
+    const { bytes } = this.#lines;
+    const digits = bytes[from] === MINUS ? from + 1 : from;
+    if (to - digits > 16) return Number(this.#lines.slice(from, to));
+    let whole = 0;
+    let dot = -1;
+    for (let i = digits; i < to; i++) {
+      const c = bytes[i]!;
+      if (c === DOT) dot = i;
+      // An exponent, or a word.
+      else if (c < ZERO || c > 57) return Number(this.#lines.slice(from, to));
+      else whole = whole * 10 + (c - ZERO);
+    }
+    if (dot < 0 && to - digits > 15) return Number(this.#lines.slice(from, to));
+    const number = dot < 0 ? whole : whole / POWERS[to - dot - 1]!;
+    return digits === from ? number : -number;
+  }
+
+  /** The value as the worker wrote it, but for bare non-finite words, which become null. Only for a field that is there. */
   text(slot: number): string {
     const i = this.#at[slot]!;
-    return this.#line.slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!);
+    return this.#slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!);
+  }
+
+  #slice(from: number, to: number): string {
+    const text = this.#lines.slice(from, to);
+    return this.#nonFinite ? withoutNonFinite(text) : text;
   }
 
   /** Marks a field as used: it is then not among the leftovers. */
@@ -239,11 +225,26 @@ export class Fields {
     if (this.#takenCount === this.#count) return "";
     let text = "";
     for (let i = 0; i < this.#count; i++) {
-      if (this.#taken[i] === 1) continue;
+      if (this.#taken[i]) continue;
       if (without !== undefined && Object.hasOwn(without, this.#keyAt(i))) continue;
-      const field = this.#line.slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 3]!);
+      const field = this.#slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 3]!);
       text = text === "" ? field : `${text},${field}`;
     }
     return text;
+  }
+
+  /** The whole record, parsed; non-finite values at its top are numbers. */
+  record(): Record<string, unknown> {
+    const record = JSON.parse(this.#slice(this.#from, this.#end)) as Record<string, unknown>;
+    if (!this.#nonFinite) return record;
+    const seen = new Set<string>();
+    // Backwards: of a repeated key the last value counts.
+    for (let i = this.#count - 1; i >= 0; i--) {
+      const text = this.#lines.slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!);
+      const key = this.#keyAt(i);
+      if (!seen.has(key) && /^(?:NaN|-?Infinity)$/.test(text)) record[key] = Number(text);
+      seen.add(key);
+    }
+    return record;
   }
 }

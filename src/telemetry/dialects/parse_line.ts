@@ -8,10 +8,12 @@
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
-import { Fields, SLOT } from "./fields.ts";
+import { Fields } from "./fields.ts";
+import { OPEN_BRACE } from "./json_scan.ts";
 import { kindOf } from "./kinds.ts";
+import { Lines } from "./lines.ts";
+import { SLOT } from "./slots.ts";
 import { type LineContext, readStep } from "./step.ts";
-import { parseTolerantly } from "./tolerant.ts";
 
 export type { LineContext };
 
@@ -23,45 +25,55 @@ export type ParsedLine =
   | { type: "episode"; episode: EpisodeRecord; violations: readonly string[] }
   | { type: "event"; event: WorkerEventRecord }
   | { type: "other" }
+  /** Nothing but white space. */
+  | { type: "blank" }
   | { type: "malformed"; why: string };
 
 const OTHER: ParsedLine = { type: "other" };
+const BLANK: ParsedLine = { type: "blank" };
 const NO_VIOLATIONS: readonly string[] = [];
+const KIND_SLOTS = [SLOT.type, SLOT.event_type, SLOT.event];
 const fields = new Fields();
 
-/** @param text One line without its newline; white space around it is ignored. */
+/** @param text One line without its newline. */
 export function parseLine(text: string, context: LineContext, check?: RecordCheck): ParsedLine {
-  // The byte order mark counts as white space in trim(), and `{` is by far the most frequent beginning.
-  let line = text.charCodeAt(0) === 123 ? text : text.trim();
-  if (line.charCodeAt(0) !== 123) return OTHER;
-  let record: unknown;
-  try {
-    record = JSON.parse(line);
-  } catch {
-    const tolerant = parseTolerantly(line);
-    if (tolerant === undefined) {
-      return /^\{\s*(?:"|$)/.test(line) ? { type: "malformed", why: "not valid JSON" } : OTHER;
-    }
-    ({ line, record } = tolerant);
-  }
-  return readRecord(line, record as Record<string, unknown>, context, check);
+  return readLine(Lines.of(text), 0, context, check);
 }
 
-function readRecord(
-  line: string,
-  record: Record<string, unknown>,
+/** Line `i` of the lines. White space around it is ignored. */
+export function readLine(lines: Lines, i: number, context: LineContext, check?: RecordCheck): ParsedLine {
+  const from = lines.begin(i);
+  const end = lines.ends[i]!;
+  if (lines.bytes[from] === OPEN_BRACE) return readObject(lines, from, end, context, check);
+  // The byte order mark counts as white space in trim().
+  const text = lines.slice(from, end).trim();
+  if (text.charCodeAt(0) === OPEN_BRACE) return parseLine(text, context, check);
+  return text === "" ? BLANK : OTHER;
+}
+
+function readObject(
+  lines: Lines,
+  from: number,
+  end: number,
   context: LineContext,
   check: RecordCheck | undefined,
 ): ParsedLine {
-  fields.load(line, record);
-  const slot = kindSlot();
-  if (slot === undefined) return OTHER;
-  const name = (fields.value(slot) as string).toLowerCase();
+  if (!fields.load(lines, from, end)) {
+    return /^\{\s*(?:"|$)/.test(lines.slice(from, end)) ? { type: "malformed", why: "not valid JSON" } : OTHER;
+  }
+  for (const slot of KIND_SLOTS) {
+    const value = fields.isText(slot) ? fields.value(slot) as string : "";
+    if (value !== "") return readRecord(slot, value.toLowerCase(), context, check);
+  }
+  return OTHER;
+}
+
+function readRecord(slot: number, name: string, context: LineContext, check: RecordCheck | undefined): ParsedLine {
   const kind = kindOf(name);
   if (kind === undefined || kind === "chatter") return OTHER;
   fields.take(slot);
   if (kind === "event") return { type: "event", event: readEvent(fields, name) };
-  const violations = check === undefined ? NO_VIOLATIONS : check(kind, record);
+  const violations = check === undefined ? NO_VIOLATIONS : check(kind, fields.record());
   if (kind === "step") {
     const step = readStep(fields, context);
     return typeof step === "string" ? { type: "malformed", why: step } : { type: "step", step, violations };
@@ -69,12 +81,3 @@ function readRecord(
   const episode = readEpisode(fields, context);
   return typeof episode === "string" ? { type: "malformed", why: episode } : { type: "episode", episode, violations };
 }
-
-function kindSlot(): number | undefined {
-  for (const slot of KIND_SLOTS) {
-    const value = fields.value(slot);
-    if (typeof value === "string" && value !== "") return slot;
-  }
-  return undefined;
-}
-const KIND_SLOTS = [SLOT.type, SLOT.event_type, SLOT.event];

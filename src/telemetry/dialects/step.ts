@@ -1,7 +1,8 @@
 /** A step line of any dialect as a StepRecord (the table is in docs/telemetry.md). */
 import type { StepRecord } from "../batch.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";
-import { type Fields, SLOT } from "./fields.ts";
+import type { Fields } from "./fields.ts";
+import { SLOT } from "./slots.ts";
 import { nanosecondsOf, timeOf } from "./time.ts";
 import { withoutNonFinite } from "./tolerant.ts";
 
@@ -13,11 +14,23 @@ export interface LineContext {
   workerId: string;
 }
 
+const EPISODE = [SLOT.episode_index, SLOT.episode];
+const EPISODE_NUMBER = [SLOT.episode_number];
+const STEP = [SLOT.step_index, SLOT.step, SLOT.time_step];
+const REWARD = [SLOT.reward];
+const PAYLOAD_VERSION = [SLOT.payload_version];
+const EPISODE_SEED = [SLOT.episode_seed, SLOT.seed];
+const TIME = [SLOT.ts, SLOT.timestamp];
+const ACTION = [SLOT.action];
+const OBSERVATION = [SLOT.observation];
+const RENDER_PAYLOAD = [SLOT.render_payload];
+const RENDER_HINT = [SLOT.render_hint, SLOT.render];
+
 const EPISODE_SUFFIX = /-ep(\d{1,15})$/;
 
 /** The first of the slots that holds something, as an index. `undefined`: it holds what is no number. A value that had
  * to be changed stays among the leftovers, so that what the worker said is not lost. */
-export function takeIndex(fields: Fields, ...slots: number[]): number | undefined | "absent" {
+export function takeIndex(fields: Fields, slots: readonly number[]): number | undefined | "absent" {
   for (const slot of slots) {
     if (!fields.has(slot)) continue;
     const value = fields.value(slot);
@@ -43,7 +56,7 @@ export function takeEpisode(fields: Fields, metadata: unknown): number | undefin
       return index;
     }
   }
-  const index = takeIndex(fields, SLOT.episode_index, SLOT.episode);
+  const index = takeIndex(fields, EPISODE);
   if (index !== "absent") {
     if (EPISODE_SUFFIX.test(toLabel(fields.value(SLOT.episode_id)))) fields.take(SLOT.episode_id);
     return index;
@@ -53,26 +66,25 @@ export function takeEpisode(fields: Fields, metadata: unknown): number | undefin
     fields.take(SLOT.episode_id);
     return Number(suffix[1]);
   }
-  const number = takeIndex(fields, SLOT.episode_number);
+  const number = takeIndex(fields, EPISODE_NUMBER);
   return number === "absent" ? 0 : number === undefined ? undefined : Math.max(0, number - 1);
 }
 
 /** The first of the slots that holds something, as a number; `undefined` when that is none. Per-agent values are summed
  * and stay among the leftovers. */
-export function takeNumber(fields: Fields, ...slots: number[]): number | undefined {
+export function takeNumber(fields: Fields, slots: readonly number[]): number | undefined {
   for (const slot of slots) {
     if (!fields.has(slot)) continue;
-    const value = fields.value(slot);
-    if (value === null || typeof value !== "object") fields.take(slot);
-    if (value !== null) return toNumber(value, 0);
+    if (!fields.isCompound(slot)) fields.take(slot);
+    if (!fields.isNull(slot)) return toNumber(fields.value(slot), 0);
   }
   return 0;
 }
 
 export function takeFlag(fields: Fields, slot: number): boolean {
-  const value = fields.value(slot);
-  if (value === null || typeof value !== "object") fields.take(slot);
-  return toFlag(value);
+  if (!fields.has(slot)) return false;
+  if (!fields.isCompound(slot)) fields.take(slot);
+  return toFlag(fields.value(slot));
 }
 
 export function takeLabel(fields: Fields, slot: number): string {
@@ -91,7 +103,7 @@ export function takeTime(fields: Fields): string {
       return time;
     }
   }
-  for (const slot of [SLOT.ts, SLOT.timestamp]) {
+  for (const slot of TIME) {
     if (!fields.has(slot)) continue;
     const time = timeOf(fields.value(slot), fields.text(slot));
     if (time === "") continue;
@@ -102,19 +114,16 @@ export function takeTime(fields: Fields): string {
 }
 
 /** JSON text of `*_json` (text that holds JSON) or else of the plain field, verbatim; "" when both are absent or null. */
-function takeJson(fields: Fields, encoded: number, ...plain: number[]): string {
+function takeJson(fields: Fields, encoded: number, plain: readonly number[]): string {
   if (fields.has(encoded)) {
-    const value = fields.value(encoded);
-    if (value !== null) {
-      fields.take(encoded);
-      return typeof value === "string" ? jsonInText(value, fields.text(encoded)) : fields.text(encoded);
-    }
     fields.take(encoded);
+    if (fields.isText(encoded)) return jsonInText(fields.value(encoded) as string, fields.text(encoded));
+    if (!fields.isNull(encoded)) return fields.text(encoded);
   }
   for (const slot of plain) {
     if (!fields.has(slot)) continue;
     fields.take(slot);
-    if (fields.value(slot) !== null) return fields.text(slot);
+    if (!fields.isNull(slot)) return fields.text(slot);
   }
   return "";
 }
@@ -138,14 +147,15 @@ function jsonInText(text: string, asString: string): string {
 }
 
 /** A frame may also come as JSON in a text; as a field it is an object. */
-function takePayload(fields: Fields, plain: number, encoded: number): string {
-  const value = fields.value(plain);
-  if (typeof value !== "string") return takeJson(fields, encoded, plain);
+function takePayload(fields: Fields): string {
+  const { render_payload: plain, render_payload_json: encoded } = SLOT;
+  if (!fields.isText(plain)) return takeJson(fields, encoded, RENDER_PAYLOAD);
   fields.take(plain);
-  return jsonInText(value, fields.text(plain));
+  return jsonInText(fields.value(plain) as string, fields.text(plain));
 }
 
 function metadataOf(fields: Fields): unknown {
+  if (!fields.has(SLOT.metadata_json) && !fields.has(SLOT.metadata)) return undefined;
   return parsedMetadata(fields.value(SLOT.metadata_json)) ?? parsedMetadata(fields.value(SLOT.metadata));
 }
 
@@ -169,14 +179,14 @@ export function readStep(fields: Fields, context: LineContext): StepRecord | str
   fields.take(SLOT.run_id);
   const episode = takeEpisode(fields, metadataOf(fields));
   if (episode === undefined) return "episode is no number";
-  const step = takeIndex(fields, SLOT.step_index, SLOT.step, SLOT.time_step);
+  const step = takeIndex(fields, STEP);
   if (step === undefined) return "step_index is no number";
-  const reward = takeNumber(fields, SLOT.reward);
+  const reward = takeNumber(fields, REWARD);
   if (reward === undefined) return "reward is no number";
   const agentId = takeLabel(fields, SLOT.agent_id);
   const workerId = takeLabel(fields, SLOT.worker_id);
-  const payloadVersion = takeIndex(fields, SLOT.payload_version);
-  const episodeSeed = takeIndex(fields, SLOT.episode_seed, SLOT.seed);
+  const payloadVersion = takeIndex(fields, PAYLOAD_VERSION);
+  const episodeSeed = takeIndex(fields, EPISODE_SEED);
   const record: StepRecord = {
     episode,
     step: step === "absent" ? 0 : step,
@@ -188,10 +198,10 @@ export function readStep(fields: Fields, context: LineContext): StepRecord | str
     workerId: context.workerId === "" ? workerId : context.workerId,
     policyLabel: takeLabel(fields, SLOT.policy_label),
     backend: takeLabel(fields, SLOT.backend),
-    actionJson: takeJson(fields, SLOT.action_json, SLOT.action),
-    observationJson: takeJson(fields, SLOT.observation_json, SLOT.observation),
-    renderHintJson: takeJson(fields, SLOT.render_hint_json, SLOT.render_hint, SLOT.render),
-    renderPayloadJson: takePayload(fields, SLOT.render_payload, SLOT.render_payload_json),
+    actionJson: takeJson(fields, SLOT.action_json, ACTION),
+    observationJson: takeJson(fields, SLOT.observation_json, OBSERVATION),
+    renderHintJson: takeJson(fields, SLOT.render_hint_json, RENDER_HINT),
+    renderPayloadJson: takePayload(fields),
     frameRef: takeLabel(fields, SLOT.frame_ref),
     payloadVersion: typeof payloadVersion === "number" ? payloadVersion : 0,
     episodeSeed: typeof episodeSeed === "number" ? episodeSeed : 0,

@@ -1,0 +1,51 @@
+/** Whole lines of a worker's standard output, as the bytes they came in. */
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const encoder = new TextEncoder();
+
+export class Lines implements Iterable<string> {
+  readonly bytes: Uint8Array;
+  /** Where each line ends: the position of its newline, or of the end. */
+  readonly ends: readonly number[];
+  /** All of it, where each byte is one character, so that a position in the one is the same in the other. */
+  readonly #text: string | undefined;
+
+  /** @param bytes Not copied: they must not change while this is in use. */
+  constructor(bytes: Uint8Array, ends: readonly number[]) {
+    this.bytes = bytes;
+    this.ends = ends;
+    // No character has more code units than bytes, so as many in all means one for each.
+    const text = decoder.decode(bytes);
+    this.#text = text.length === bytes.length ? text : undefined;
+  }
+
+  /** The same from texts, which have no newlines in them. */
+  static of(...texts: string[]): Lines {
+    const ends: number[] = [];
+    const bytes = encoder.encode(texts.map((text) => text + "\n").join(""));
+    for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, end + 1)) ends.push(end);
+    return new Lines(bytes, ends);
+  }
+
+  get length(): number {
+    return this.ends.length;
+  }
+
+  /** Where line `i` begins. */
+  begin(i: number): number {
+    return i === 0 ? 0 : this.ends[i - 1]! + 1;
+  }
+
+  line(i: number): string {
+    return this.slice(this.begin(i), this.ends[i]!);
+  }
+
+  /** The text between two positions; what is no UTF-8 becomes U+FFFD. */
+  slice(from: number, to: number): string {
+    return this.#text === undefined ? decoder.decode(this.bytes.subarray(from, to)) : this.#text.slice(from, to);
+  }
+
+  *[Symbol.iterator](): Iterator<string> {
+    for (let i = 0; i < this.length; i++) yield this.line(i);
+  }
+}
