@@ -21,6 +21,7 @@ import { explainMissing } from "./permissions/missing.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf, together } from "./permissions/permissions.ts";
 import { realWorld } from "./permissions/world.ts";
 import { ownEnvironment } from "./process/environment.ts";
+import { DescriptorReserve } from "./process/descriptors.ts";
 import { writeFileAtomic } from "./process/files.ts";
 import { serviceManager } from "./process/service_manager.ts";
 import { VERSION } from "./version.ts";
@@ -66,6 +67,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     openStores(layout, options.durability, options.bounds, log),
   ]);
   if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
+  const descriptors = new DescriptorReserve(log);
   try {
     const engine = new Engine({
       ...options,
@@ -75,6 +77,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       registry,
       telemetry,
       version: VERSION,
+      descriptors,
       onShutdown: stop.request,
     });
     engine.recover();
@@ -84,7 +87,9 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       ...options,
       tokensFile: layout.tokensFile,
       log,
-      readiness: () => readinessOf(engine, { accepting: () => !stop.requested() }),
+      descriptors,
+      readiness: () =>
+        readinessOf(engine, { accepting: () => !stop.requested(), shortOfDescriptors: () => descriptors.short }),
     });
     const { listen, local, http } = servers;
     const side = await startSideServices({ core: engine, log, layout, ...options });
@@ -119,6 +124,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
   } finally {
     telemetry.close();
     registry.close();
+    descriptors.close();
     stop.release();
   }
 }

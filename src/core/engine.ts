@@ -16,6 +16,7 @@ import { type Layout, RunFiles } from "../layout.ts";
 import { isEnded, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import { Activity } from "../observability/activity.ts";
+import { type FileDescriptors, PLENTY, requireDescriptors } from "../process/descriptors.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
 import { queuedEvent } from "../registry/effects.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -50,6 +51,8 @@ export interface EngineOptions {
   /** "full": what a submitter was told of survives the loss of power. */
   durability?: "normal" | "full";
   launcher?: ProxyLauncher;
+  /** In a shortage nothing new is begun. */
+  descriptors?: FileDescriptors;
   /** Somebody asks the daemon to stop. */
   onShutdown: (reason: string) => void;
 }
@@ -62,6 +65,7 @@ export class Engine implements Core {
   readonly startedAt = Date.now();
   readonly version: string;
   readonly #options: EngineOptions;
+  readonly #descriptors: FileDescriptors;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #artifacts: Artifacts;
@@ -78,11 +82,13 @@ export class Engine implements Core {
     this.log = options.log;
     this.version = options.version;
     this.#options = options;
+    this.#descriptors = options.descriptors ?? PLENTY;
     this.#bounds = { ...STANDARD_BOUNDS, ...options.bounds };
     const { submitRate, submitBurst } = this.#bounds;
     this.#submissions = new TokenBucket(submitRate, submitBurst, performance.now());
     const starter = new Starter({
       ...options,
+      descriptors: this.#descriptors,
       launcher: options.launcher ?? localLauncher,
       target: () => this.#addresses.listen,
     });
@@ -162,6 +168,7 @@ export class Engine implements Core {
     const arrived = performance.now();
     let result = "rejected";
     try {
+      requireDescriptors(this.#descriptors, "take a run");
       this.#admitSubmission(arrived);
       const { row, fresh } = submit(configJson, runId, {
         registry: this.registry,

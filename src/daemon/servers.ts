@@ -7,6 +7,8 @@ import type { Bounds } from "../bounds.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { descriptorLimit, type FileDescriptors } from "../process/descriptors.ts";
+import { connectionsWithin } from "../rpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { startRpc } from "../rpc/server.ts";
 import { parseAddress, startPage } from "../ui/server.ts";
@@ -31,6 +33,7 @@ export interface ServerOptions {
   bounds: Bounds;
   log: Logger;
   readiness: () => Readiness;
+  descriptors?: FileDescriptors;
 }
 
 /** @throws StartFailure (usage, addressTaken) */
@@ -41,12 +44,14 @@ export async function startServers(
   try {
     checkPage(options);
     const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
+    const maxConnections = connectionsWithin(options.bounds.maxConnections, descriptorLimit());
     const rpc = await startRpc(core, {
       listen: options.listen,
-      bounds: options.bounds,
+      bounds: { ...options.bounds, maxConnections },
       log: options.log,
       tls: options.tls,
       ready: () => options.readiness().ready,
+      descriptors: options.descriptors,
       gatekeeper: tokens && gatekeeper(core.registry, tokens),
     });
     try {
@@ -55,6 +60,7 @@ export async function startServers(
         maxStreams: options.bounds.maxPageStreams,
         http: options.http,
         readiness: options.readiness,
+        descriptors: options.descriptors,
         tls: options.tls && pagePair(options.tls),
         login: tokens && pageLogin(tokens, { secure: options.tls !== undefined }),
       });

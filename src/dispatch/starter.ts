@@ -13,6 +13,7 @@ import { roomOf, roomText } from "../host/room.ts";
 import { type Layout, RunFiles } from "../layout.ts";
 import type { Logger } from "../log.ts";
 import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
+import { type FileDescriptors, requireDescriptors } from "../process/descriptors.ts";
 import { isShortage } from "../process/trouble.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
@@ -39,6 +40,8 @@ export interface StarterOptions {
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   heartbeatTimeoutSeconds: number;
+  /** What is left of them is for the runs there are. */
+  descriptors: FileDescriptors;
 }
 
 export class Starter {
@@ -59,6 +62,7 @@ export class Starter {
     try {
       const plan = planOf(row.configJson);
       const files = this.#files(row);
+      requireDescriptors(this.#options.descriptors, "start a run");
       requireRoom(this.#options.layout.baseDir(row.baseDir));
       for (const directory of [files.directory, files.logs, files.control]) {
         Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });

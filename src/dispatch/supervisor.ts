@@ -94,6 +94,8 @@ export class Supervisor implements Supervision {
   #watching = false;
   #closing = false;
   #lookedAt = performance.now();
+  /** What kept runs from being looked after when that was last tried. */
+  readonly #troubles = new Map<string, string>();
 
   constructor(options: SupervisorOptions) {
     this.registry = options.registry;
@@ -202,6 +204,7 @@ export class Supervisor implements Supervision {
     if (ended === undefined || this.#runs.get(run.runId) !== run) return;
     const row = ended.type === "start_again" ? this.#startAgain(run) : this.#end(run, ended.verdict);
     this.#runs.delete(run.runId);
+    this.#troubles.delete(run.runId);
     this.#options.onRoom(row);
   }
 
@@ -344,9 +347,14 @@ export class Supervisor implements Supervision {
         if (run.keeper.replacing && !before) replacing++;
         this.settle(run);
         if (look && run.connected) this.#options.onLook(run.row());
+        this.#troubles.delete(run.runId);
       } catch (error) {
         // A disk that is full, say: nothing was committed, and the next look tries again.
-        this.log.error({ run_id: run.runId, error: messageOf(error) }, "run could not be looked after");
+        const trouble = messageOf(error);
+        if (this.#troubles.get(run.runId) !== trouble) {
+          this.log.error({ run_id: run.runId, error: trouble }, "run could not be looked after; tried again");
+        }
+        this.#troubles.set(run.runId, trouble);
       }
       busy ||= run.stopping || !run.connected;
     }

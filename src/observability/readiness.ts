@@ -3,12 +3,14 @@ import type { Core } from "../core/core.ts";
 
 export interface Readiness {
   ready: boolean;
-  checks: Record<"accepting" | "registry" | "telemetry" | "disk", { ok: boolean; detail: string }>;
+  checks: Record<"accepting" | "registry" | "telemetry" | "disk" | "descriptors", { ok: boolean; detail: string }>;
 }
 
 export interface ReadinessOptions {
   /** False while the daemon stops. */
   accepting: () => boolean;
+  /** No file descriptor is left. */
+  shortOfDescriptors?: () => boolean;
   /** Least free space on the file system of the state directory; 256 MiB. */
   diskFloorBytes?: number;
 }
@@ -19,11 +21,13 @@ export function readinessOf(core: Core, options: ReadinessOptions): Readiness {
   const floor = options.diskFloorBytes ?? DISK_FLOOR_BYTES;
   const free = core.host().diskAvailableBytes;
   const accepting = options.accepting();
+  const short = options.shortOfDescriptors?.() ?? false;
   const checks = {
     accepting: { ok: accepting, detail: accepting ? "takes submissions" : "is stopping" },
     registry: written(core.registry.writable()),
     telemetry: written(core.telemetry.writable()),
     disk: { ok: free >= floor, detail: `${free} bytes are free, the floor is ${floor}` },
+    descriptors: { ok: !short, detail: short ? "no file descriptor is left: raise the limit (ulimit -n)" : "are left" },
   };
   return { ready: Object.values(checks).every((check) => check.ok), checks };
 }

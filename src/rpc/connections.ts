@@ -18,6 +18,11 @@ export const FIRST_CALL_MS = 30_000;
 /** Time for the refusal to arrive. */
 const REFUSED_MS = 1000;
 
+/** As many as are wanted, and no more than leave half of a process's descriptors to its work. */
+export function connectionsWithin(wanted: number, descriptors: number | undefined): number {
+  return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
+}
+
 interface Socket {
   remoteAddress?: string;
   remotePort?: number;
@@ -46,6 +51,7 @@ function keyOf(socket: Socket | undefined): string | undefined {
 
 export class Connections {
   readonly #limits: ConnectionLimits;
+  readonly #watched = new WeakSet<Http2Server>();
   #open = 0;
   /** Those that came when there were enough. */
   readonly #beyond = new Map<string, { socket: Socket; closing?: ReturnType<typeof setTimeout> }>();
@@ -58,11 +64,13 @@ export class Connections {
     return this.#open;
   }
 
-  /** To be called when the server is bound. Closing it ends the timers with their connections. */
+  /** To be called whenever the server is bound. Closing it ends the timers with their connections. */
   watch(server: Server): void {
     // Private in grpc-js, which offers no such bounds itself; without it there are none, and calls still work.
     const listeners = (server as unknown as { http2Servers?: Map<Http2Server, unknown> }).http2Servers;
     for (const listener of listeners?.keys() ?? []) {
+      if (this.#watched.has(listener)) continue;
+      this.#watched.add(listener);
       listener.maxConnections = 2 * this.#limits.connections;
       listener.on("connection", (socket) => this.#count(socket));
       closeSilentOnes(listener, this.#limits.firstCallMs);

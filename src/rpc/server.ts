@@ -18,6 +18,7 @@ import { type GateLimits, SendGates } from "./gate.ts";
 import { healthHandlers } from "./health_service.ts";
 import { ingestHandlers } from "./ingest_service.ts";
 import { watchListener } from "./listener_watch.ts";
+import { type FileDescriptors, PLENTY } from "../process/descriptors.ts";
 import { isLoopback, type ListenAddress, parseListen } from "./address.ts";
 import { bind } from "./listen.ts";
 import { mosaicHandlers } from "./mosaic_service.ts";
@@ -30,6 +31,7 @@ import { pause } from "./waiting.ts";
 /** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
 const MAX_MESSAGE_BYTES = 64 << 20;
 const STOP_GRACE_MS = 5000;
+const RELISTEN_GRACE_MS = 1000;
 
 export interface RpcOptions {
   /** `HOST:PORT` (port 0 picks a free one) or `unix:PATH`. */
@@ -45,6 +47,8 @@ export interface RpcOptions {
   localListen?: string;
   /** Whether the daemon can do its work now, for the health service; whether telemetry can be written, by default. */
   ready?: () => boolean;
+  /** New connections wait while there is a shortage of them. */
+  descriptors?: FileDescriptors;
   /** Who may call what; without one, whoever can connect may do everything. */
   gatekeeper?: Gatekeeper;
 }
@@ -109,13 +113,17 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   const watches: (() => void)[] = [];
   const listenOn = async (at: ListenAddress, security: ServerCredentials): Promise<string> => {
     const bound = await bind(server, at, security);
+    connections.watch(server);
     const actual = parseListen(bound);
     if (actual.type === "tcp") {
       const relisten = async () => {
+        // A listener that is closed takes its connections along, without telling them: they are ended, and made anew.
+        server.drain(bound, RELISTEN_GRACE_MS);
         server.unbind(bound);
         await bind(server, actual, security);
+        connections.watch(server);
       };
-      watches.push(watchListener(actual.port, relisten, options.log));
+      watches.push(watchListener(actual.port, relisten, options.log, options.descriptors ?? PLENTY));
     }
     return bound;
   };
@@ -127,8 +135,6 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
     server.forceShutdown();
     throw error;
   }
-
-  connections.watch(server);
 
   let stopped: Promise<void> | undefined;
   return {

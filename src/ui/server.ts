@@ -2,6 +2,7 @@
 import type { PageLogin } from "../auth/page_login.ts";
 import type { Core } from "../core/core.ts";
 import { messageOf, MosaicError } from "../errors.ts";
+import { type FileDescriptors, PLENTY } from "../process/descriptors.ts";
 import { missingNet } from "../permissions/missing.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
@@ -12,6 +13,8 @@ export interface PageServerOptions extends Omit<AppOptions, "bound"> {
   tls?: { cert: string; key: string };
   /** The page behind a token; without it everybody who reaches the page is its owner. */
   login?: PageLogin;
+  /** In a shortage the page goes first: it gives up its connections and is served again afterwards. */
+  descriptors?: FileDescriptors;
 }
 
 export interface PageServer {
@@ -42,13 +45,13 @@ export function parseAddress(text: string): { hostname: string; port: number } {
  */
 export function startPage(core: Core, options: PageServerOptions): Promise<PageServer> {
   const { hostname, port } = parseAddress(options.http);
-  const { login } = options;
+  const { login, descriptors = PLENTY } = options;
   const app = createApp(core, {
     ...options,
     bound: hostname,
     ...(login === undefined ? {} : { authenticate: login.authenticate }),
   });
-  const abort = new AbortController();
+  let abort = new AbortController();
   const listen = (port: number): Deno.HttpServer<Deno.NetAddr> =>
     Deno.serve(
       {
@@ -73,19 +76,23 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
   }
   const bound = server.addr.port;
   let stopping = false;
-  /** Serving ends by itself when no file descriptor is left for a connection; it is begun again when there is one. */
+  descriptors.onShortage(() => abort.abort());
+  /** Serving ends by itself, too, when no file descriptor is left for a connection; what it held then is not let go. */
   const serveOn = async () => {
     while (!stopping) {
-      const why = await server.finished.then(() => "", messageOf);
+      const why = await server.finished.then(() => "no file descriptor is left", messageOf);
       if (stopping) return;
       options.log.error({ error: why }, "the page serves no longer; it begins again as soon as it can");
+      abort.abort();
       for (let back = false; !back && !stopping;) {
         await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        if (stopping || descriptors.look()) continue;
         try {
-          if (!stopping) server = listen(bound);
+          abort = new AbortController();
+          server = listen(bound);
           back = true;
         } catch {
-          // Still no descriptor, or the port is taken meanwhile.
+          // The port is taken meanwhile.
         }
       }
       if (!stopping) options.log.warn("the page serves again");

@@ -1,7 +1,11 @@
 /** No file descriptor is left: in the daemon, in a proxy. The limit of a living process is lowered and raised again. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { connect } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isAlive, processRef } from "../../src/process/identity.ts";
+import { buildMosaic } from "../harness/built.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -18,6 +22,106 @@ function limitDescriptors(pid: number, count: number): void {
 
 const LOW = 8;
 const ENOUGH = 1024;
+const SHORT = /"msg":"no file descriptor is left/;
+
+/** Lines of the daemon's log with this message. */
+function said(daemon: TestDaemon, message: RegExp): number {
+  return daemon.output().split("\n").filter((line) => message.test(line)).length;
+}
+
+async function untilBothPortsAnswer(daemon: TestDaemon): Promise<void> {
+  const state = () => daemon.output().slice(-2000);
+  await until(async () => {
+    const fresh = connect({ target: daemon.address, deadlineMs: 2000 });
+    try {
+      return (await fresh.unary(Mosaic.method.getHost, {})).pid === BigInt(daemon.pid);
+    } catch {
+      return false;
+    } finally {
+      fresh.close();
+    }
+  }, { what: "new clients to be accepted", state });
+  await until(async () => {
+    const answer = await fetch(`http://${daemon.http}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => null);
+    await answer?.body?.cancel();
+    return answer?.ok;
+  }, { what: "the page to be served, and to be ready", state });
+}
+
+async function isHealthy(daemon: TestDaemon): Promise<boolean> {
+  return (await daemon.client.unary(TrainerService.method.getHealth, {})).healthy;
+}
+
+/** Opens connections until none is taken any more, or `most` are open. */
+async function flood(address: string, most: number): Promise<Deno.Conn[]> {
+  const [hostname, port] = address.split(":");
+  const opened = await Promise.allSettled(
+    Array.from({ length: most }, () => Deno.connect({ hostname: hostname!, port: Number(port) })),
+  );
+  return opened.flatMap((one) => one.status === "fulfilled" ? [one.value] : []);
+}
+
+// From source the runtime itself fails here: it transpiles anew to say where an error came from, and panics (docs/development.md).
+const directory = Deno.makeTempDirSync({ prefix: "mosaic-built-" });
+const MOSAIC = `${directory}/mosaic`;
+Deno.test.beforeAll(() => buildMosaic(MOSAIC));
+Deno.test.afterAll(() => Deno.removeSync(directory, { recursive: true }));
+
+Deno.test("daemon without descriptors: it lives, says so once, takes no run, and answers on both ports afterwards", async () => {
+  await using daemon = await TestDaemon.start({ program: [MOSAIC] });
+  const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
+  const run = await submit(daemon, worker.config());
+  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  const process = processRef(daemon.pid)!;
+  const connections: Deno.Conn[] = [];
+  limitDescriptors(daemon.pid, LOW);
+  try {
+    await until(() => said(daemon, SHORT), { what: "the daemon to say so" });
+    await assert.rejects(submit(daemon, new SteppedWorker(daemon.stateDir, [20]).config()), {
+      code: "unavailable",
+      message: /cannot take a run: no file descriptor is left/,
+    });
+    assert.equal(await isHealthy(daemon), false);
+    // Connections that nobody can accept; a listener that has failed already refuses or resets them.
+    for (const address of [daemon.address, daemon.address, daemon.http]) connections.push(...await flood(address, 1));
+    // A worker that ends meanwhile, and whose exit nobody can take.
+    worker.open();
+    await until(() => said(daemon, /run could not be looked after/), { what: "the exit to arrive" });
+    assert.notEqual((await getRun(daemon, run)).state, "TERMINATED");
+    limitDescriptors(daemon.pid, ENOUGH);
+    await worker.assertWhole(daemon, run);
+  } finally {
+    limitDescriptors(daemon.pid, ENOUGH);
+    connections.forEach((connection) => connection.close());
+  }
+  assert(isAlive(process), daemon.output());
+  await untilBothPortsAnswer(daemon);
+  assert.equal(await isHealthy(daemon), true);
+  assert.deepEqual([said(daemon, SHORT), said(daemon, /run could not be looked after/)], [1, 1], daemon.output());
+});
+
+Deno.test("daemon under a flood of connections: the page gives way, runs go on, and both ports answer afterwards", async () => {
+  await using daemon = await TestDaemon.start({
+    program: ["/bin/sh", "-c", 'ulimit -n 160; exec "$@"', "sh", MOSAIC],
+  });
+  const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
+  const run = await submit(daemon, worker.config());
+  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  const process = processRef(daemon.pid)!;
+  const connections: Deno.Conn[] = [];
+  try {
+    connections.push(...await flood(daemon.http, 200), ...await flood(daemon.address, 200));
+    await until(() => said(daemon, /the page serves no longer/), { what: "the daemon to run short" });
+    worker.open();
+    await worker.assertWhole(daemon, run);
+  } finally {
+    connections.forEach((connection) => connection.close());
+  }
+  assert(isAlive(process), daemon.output());
+  await untilBothPortsAnswer(daemon);
+  const next = new SteppedWorker(daemon.stateDir, [20]);
+  await next.assertWhole(daemon, await submit(daemon, next.config()));
+});
 
 Deno.test("proxy without descriptors: it lives, waits, and goes on when there are some again", async () => {
   await using daemon = await TestDaemon.start();
