@@ -2,6 +2,7 @@
 import { boundReached } from "../bounds.ts";
 import { readConfig } from "../config/config.ts";
 import { prepareRun, resolveRunId } from "../config/prepare.ts";
+import { planOf } from "../config/plan.ts";
 import { newUlid } from "../config/ulid.ts";
 import { MosaicError } from "../errors.ts";
 import type { Layout } from "../layout.ts";
@@ -10,6 +11,7 @@ import { explainTrouble } from "../process/trouble.ts";
 import { removeIfThere, writeFileAtomic } from "../process/files.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
+import { requireReach } from "../webhooks/reach.ts";
 
 /** A config is kept with its run and read for every listing. */
 const MAX_CONFIG_BYTES = 8 << 20;
@@ -38,7 +40,8 @@ export interface Submission {
  * - the digest of a run that lives: that run
  * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
  *
- * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`
+ * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
+ * `permission_denied` for a webhook out of the daemon's reach
  */
 export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
   const { registry, layout, totalSlots } = context;
@@ -50,6 +53,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
   const prepared = prepareRun(read, { runId, layout });
+  if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
   if (prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
     throw new MosaicError(
       "resource_exhausted",

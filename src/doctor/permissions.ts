@@ -17,8 +17,8 @@ import { grantedOf } from "../permissions/granted.ts";
 import { KINDS, type Permissions, permissions, permissionsOfFlags, together } from "../permissions/permissions.ts";
 import { needsOf, planFor } from "../permissions/plan.ts";
 import { realWorld, type World } from "../permissions/world.ts";
-import { ownEnvironment } from "../process/environment.ts";
 import { readTextIfThere } from "../process/files.ts";
+import { programForm } from "../process/self.ts";
 import { askShell } from "../process/shell.ts";
 import { isLocked } from "./lock.ts";
 import { knownRuns } from "./registry_state.ts";
@@ -107,11 +107,12 @@ async function ofProfile(
   own: Grants,
 ): Promise<PartAudit> {
   const needed = await needsOf(words, world);
-  if (Deno.build.standalone) {
+  const form = programForm();
+  if (form === "compiled") {
     const has = grantedOf(needed);
     return { part, source: "baked into this executable", lines: audit(needed, { has, listed: has }) };
   }
-  if (ownEnvironment().MOSAIC_EXECUTABLE) {
+  if (form === "portable") {
     const granted = isEverything(own.listed) ? everything() : await planFor(words, world);
     return { part, source: "planned at each start", lines: audit(needed, { has: granted, listed: granted }) };
   }

@@ -1,5 +1,6 @@
 /** What to say of a permission that is missing: one line that names it and the flag. */
 import { messageOf, MosaicError } from "../errors.ts";
+import { programForm } from "../process/self.ts";
 import { EXTRA_VARIABLE } from "./permissions.ts";
 
 const REFUSAL = /Requires (\w+) access(?: to "([^"]*)")?/;
@@ -39,10 +40,23 @@ export function missingNet(address: string): MosaicError | undefined {
   return missing("net", address);
 }
 
+/** How `flags` are granted to `whom`: depends on the form in which mosaic runs. */
+export function howToAllow(flags: readonly string[], whom: string): string {
+  const text = flags.join(" ");
+  switch (programForm()) {
+    case "portable":
+      return `Start ${whom} with ${EXTRA_VARIABLE}="${text}".`;
+    case "compiled":
+      return `This executable has its permissions built in; build one that has these, too: ${text}`;
+    case "source":
+      return `Start ${whom} by "deno run" with ${text}`;
+  }
+}
+
 function missing(kind: string, what: string, cause?: unknown): MosaicError {
   const flag = `--allow-${kind}${what === "" ? "" : `=${what}`}`;
   return new MosaicError("permission_denied", `not permitted to ${DEEDS[kind]} ${what}; ${flag} grants it`, {
-    hint: `Where mosaic plans its own permissions, add it by ${EXTRA_VARIABLE}=${flag}.`,
+    hint: howToAllow([flag], "it"),
     cause: cause === undefined ? undefined : messageOf(cause),
   });
 }

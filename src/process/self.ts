@@ -8,6 +8,16 @@ export interface SelfCommand {
   env: Record<string, string>;
 }
 
+/** Source wherever the environment may not be looked at: the other two forms may do that much. */
+export function programForm(): "source" | "compiled" | "portable" {
+  if (Deno.build.standalone) return "compiled";
+  try {
+    return ownEnvironment().MOSAIC_EXECUTABLE ? "portable" : "source";
+  } catch {
+    return "source";
+  }
+}
+
 /** Where the portable executable takes its flags from, one a line, instead of planning them. */
 export const PLANNED_VARIABLE = "MOSAIC_PLANNED";
 
