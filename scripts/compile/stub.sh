@@ -79,8 +79,10 @@ if [ -z "$home" ]; then
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
 
-MOSAIC_EXECUTABLE=$self DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=1
-export MOSAIC_EXECUTABLE DENO_DIR DENO_NO_UPDATE_CHECK
+# For the runtime, and for it alone: workers get back what was there before (src/process/environment.ts).
+MOSAIC_OUTER_DENO_DIR=${DENO_DIR-} DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=${DENO_NO_UPDATE_CHECK:-mosaic}
+MOSAIC_EXECUTABLE=$self
+export MOSAIC_EXECUTABLE MOSAIC_OUTER_DENO_DIR DENO_DIR DENO_NO_UPDATE_CHECK
 
 # Lists have one entry a line from here on, and nothing in them is a pattern.
 set -f

@@ -5,6 +5,7 @@ import { readTextIfThere } from "../process/files.ts";
 import { daemonPlan } from "../permissions/daemon_plan.ts";
 import { flagsOf } from "../permissions/permissions.ts";
 import { realWorld } from "../permissions/world.ts";
+import { hostEnvironment } from "../process/environment.ts";
 import { processRef } from "../process/identity.ts";
 import { selfCommand } from "../process/self.ts";
 import { underShell } from "../process/shell.ts";
@@ -40,7 +41,7 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
   const child = new Deno.Command("/bin/sh", {
     ...underShell(
       ["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', output, ...self.argv, "daemon", ...words],
-      { ...Deno.env.toObject(), ...self.env },
+      { ...hostEnvironment(), ...self.env },
     ),
     stdin: "null",
     stdout: "null",

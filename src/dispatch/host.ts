@@ -1,5 +1,5 @@
 /** What the building of a worker's command asks of the host; tests give it a host of their own. */
-import { ownEnvironment } from "../process/environment.ts";
+import { hostEnvironment } from "../process/environment.ts";
 import { firstExecutable, kindOf } from "../process/looking.ts";
 import { selfCommand } from "../process/self.ts";
 import { askShell } from "../process/shell.ts";
@@ -20,7 +20,7 @@ export interface CommandHost {
 
 export function localHost(): CommandHost {
   return {
-    env: { ...ownEnvironment() },
+    env: hostEnvironment(),
     cwd: Deno.cwd(),
     isFile: (path) => ["file", "executable"].includes(kindOf(path) ?? ""),
     findProgram: (name, path) =>

@@ -2,7 +2,7 @@
 import { flagsOf } from "../permissions/permissions.ts";
 import { proxyPlan } from "../permissions/proxy_plan.ts";
 import { realWorld } from "../permissions/world.ts";
-import { ownEnvironment } from "../process/environment.ts";
+import { hostEnvironment } from "../process/environment.ts";
 import { selfCommand } from "../process/self.ts";
 import { splitEnvironment } from "../process/shell.ts";
 import { processRef } from "../process/identity.ts";
@@ -58,7 +58,7 @@ export const localLauncher: ProxyLauncher = {
     const words = ["proxy", ...proxyArguments(proxy)];
     const self = selfCommand(flagsOf(proxyPlan(words.slice(1), realWorld())));
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
-    const { env } = splitEnvironment({ ...ownEnvironment(), ...self.env });
+    const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
     const child = new Deno.Command("/bin/sh", {
       args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...self.argv, ...words],
       env,

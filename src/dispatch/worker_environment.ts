@@ -50,7 +50,7 @@ function passedOn(host: Record<string, string>): Record<string, string> {
   for (const [name, value] of Object.entries(host)) {
     if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matches(pattern, name))) env[name] = value;
   }
-  env.PATH = cleanPath(env.PATH ?? "/usr/local/bin:/usr/bin:/bin");
+  env.PATH ??= "/usr/local/bin:/usr/bin:/bin";
   return env;
 }
 
@@ -58,9 +58,4 @@ function matches(pattern: string, name: string): boolean {
   if (pattern.startsWith("*")) return name.endsWith(pattern.slice(1));
   if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1));
   return pattern === name;
-}
-
-/** PATH without the directory that the runtime puts in front of it, in which `node` is the runtime itself. */
-export function cleanPath(path: string): string {
-  return path.split(":").filter((directory) => !/(^|\/)node_compat_bin\/?$/.test(directory)).join(":");
 }

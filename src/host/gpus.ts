@@ -1,5 +1,6 @@
 /** Which GPUs this host has: asked of nvidia-smi, or told by `--gpus`. */
 import { messageOf, MosaicError } from "../errors.ts";
+import { hostEnvironment } from "../process/environment.ts";
 import { underShell } from "../process/shell.ts";
 
 export interface Gpu {
@@ -58,7 +59,7 @@ export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: st
 export const nvidiaSmi: NvidiaSmi = async () => {
   const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
   const out = await new Deno.Command("/bin/sh", {
-    ...underShell(query, Deno.env.toObject()),
+    ...underShell(query, hostEnvironment()),
     stdin: "null",
     signal: AbortSignal.timeout(10_000),
   }).output();

@@ -7,7 +7,7 @@ const OWN = ["MOSAIC_*", "HOME", "XDG_STATE_HOME", "NO_COLOR", "TERM", "COLUMNS"
 
 export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL", "LANG", "LC_*", "TZ"];
 
-export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH", "DENO_DIR"];
+export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
 const DAEMON_VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY", "OTEL_*"];
 

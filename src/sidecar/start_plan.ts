@@ -1,5 +1,6 @@
 /** What a proxy is to do, from its arguments and the daemon's start file; or, stand-alone, from its surroundings. */
 import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
+import { hostEnvironment } from "../process/environment.ts";
 import { readTextIfThere } from "../process/files.ts";
 import { standAloneEnvironment } from "./stand_alone_environment.ts";
 import type { ProxyArguments } from "./arguments.ts";
@@ -43,7 +44,7 @@ export function planStart(args: ProxyArguments): StartPlan {
     plan = {
       files: new RunFiles(place.directory, args.workerId),
       start: {
-        env: standAloneEnvironment(Deno.env.toObject(), { ...args, directory: place.directory }),
+        env: standAloneEnvironment(hostEnvironment(), { ...args, directory: place.directory }),
         cwd: Deno.cwd(),
         sessionToken: "",
         // Who names a daemon means that one, wherever another may be.

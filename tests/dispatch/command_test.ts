@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { workerCommand } from "../../src/dispatch/command.ts";
-import { cleanPath } from "../../src/dispatch/worker_environment.ts";
+import { cleanPath, hostEnvironment } from "../../src/process/environment.ts";
 import { contextWith, hostWith, planWith, RUN_ID } from "./plans.ts";
 
 const argvOf = (parts: Parameters<typeof planWith>[0], context: Parameters<typeof contextWith>[0] = {}) =>
@@ -116,6 +116,19 @@ Deno.test("environment: of the daemon's only the allow-list and what MOSAIC_WORK
 Deno.test("environment: the directory that the runtime puts into PATH is taken out", () => {
   assert.equal(cleanPath("/home/u/.cache/deno/node_compat_bin:/usr/bin:/bin"), "/usr/bin:/bin");
   assert.equal(cleanPath("/usr/bin"), "/usr/bin");
+});
+
+Deno.test("environment: what the portable executable sets for its runtime is taken out, what was there before put back", () => {
+  const stub = { MOSAIC_EXECUTABLE: "/m", DENO_DIR: "/cache/of/mosaic", MOSAIC_PLANNED: "-A" };
+  assert.deepEqual(hostEnvironment({ A: "1", ...stub, MOSAIC_OUTER_DENO_DIR: "", DENO_NO_UPDATE_CHECK: "mosaic" }), {
+    A: "1",
+  });
+  assert.deepEqual(hostEnvironment({ ...stub, MOSAIC_OUTER_DENO_DIR: "/mine", DENO_NO_UPDATE_CHECK: "1" }), {
+    DENO_DIR: "/mine",
+    DENO_NO_UPDATE_CHECK: "1",
+  });
+  const source = { DENO_DIR: "/mine", MOSAIC_STATE_DIR: "/s" };
+  assert.deepEqual(hostEnvironment(source), source);
 });
 
 Deno.test("environment: frame viewers find the run by the variables of the original", () => {

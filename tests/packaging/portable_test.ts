@@ -1,6 +1,8 @@
 /** The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all that mosaic is. */
 import assert from "node:assert/strict";
 import { buildMosaic, type Ended, start } from "../harness/built.ts";
+import { RunFiles } from "../../src/layout.ts";
+import { readTextIfThere } from "../../src/process/files.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
@@ -99,6 +101,8 @@ Deno.test("portable executable", async (t) => {
     await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
     await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
 
+    await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
+
     await t.step("it runs the demo", async () => {
       const state = freshDir("demo-state");
       const demo = await mosaic("demo", "--state-dir", state, "--steps", "500", "--step-delay-ms", "0");
@@ -134,6 +138,44 @@ async function endToEnd(): Promise<void> {
   const shown = JSON.parse((await mosaic("show", id, "-o", "json", ...at)).stdout);
   assert.equal(shown.state, "TERMINATED");
   assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
+}
+
+/** Of a daemon's proxy and of one that stands alone; with a DENO_DIR of the user's own, and without. */
+async function workersEnvironment(): Promise<void> {
+  const stateDir = freshDir("environment-state");
+  const show = ["/bin/sh", "-c", "env >&2"];
+  const deno = (text: string) => text.split("\n").filter((line) => /^(DENO|MOSAIC_(EXEC|OUTER|PLANNED))/.test(line));
+  for (const [given, expected] of [[{}, []], [{ DENO_DIR: "/mine" }, ["DENO_DIR=/mine"]]] as const) {
+    const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, ...given };
+    {
+      await using daemon = await TestDaemon.start({ stateDir, program: ["env", "-i", ...pairs(env), built] });
+      const id = await submit(daemon, configOf({ name: JSON.stringify(given), command: show }));
+      await untilState(daemon, id, "TERMINATED", "FAULTED");
+      const { stdout } = await mosaic("logs", id, "--stderr", "--state-dir", stateDir);
+      assert.match(stdout, /^MOSAIC_RUN_ID=/m);
+      assert.deepEqual(deno(stdout), expected);
+    }
+    const runDir = freshDir(`alone-${expected.length}`);
+    // Nobody answers: it starts its worker all the same.
+    const words = ["proxy", "--target", "127.0.0.1:9", "--run-id", "R", "--run-dir", runDir, "--", ...show];
+    const alone = new Deno.Command(built, {
+      args: words,
+      env: { PATH: "/usr/bin:/bin", ...env, OWN: "1" },
+      clearEnv: true,
+      ...{ stdin: "null", stdout: "null", stderr: "null" },
+    }).spawn();
+    const errors = await until(() => {
+      const text = readTextIfThere(new RunFiles(runDir, "").stderr(1)) ?? "";
+      return /^OWN=1$/m.test(text) ? text : undefined;
+    }, { what: "the worker's environment" });
+    alone.kill("SIGKILL");
+    await alone.status;
+    assert.deepEqual(deno(errors), expected);
+  }
+}
+
+function pairs(env: Record<string, string>): string[] {
+  return Object.entries({ PATH: "/usr/bin:/bin", ...env }).map(([name, value]) => `${name}=${value}`);
 }
 
 async function upgrade(): Promise<void> {
