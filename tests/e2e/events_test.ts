@@ -88,6 +88,7 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
   assert.deepEqual([completed.steps, completed.episodes, completed.mean_reward_100], [1, 1, 1]);
   assert.equal(typeof completed.duration_s, "number");
 
+  assert.equal((await event(fails, "queued", 2)).data.digest, (await event(fails, "queued")).data.digest);
   const { data: faulted } = await event(fails, "faulted", 1);
   const { data: failed } = await event(fails, "failed", 2);
   for (const data of [faulted, failed]) {
