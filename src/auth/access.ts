@@ -75,6 +75,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.getSeries, READ],
   [mosaic.listArtifacts, READ],
   [mosaic.getHost, READ],
+  [mosaic.getDiskUsage, READ],
   [mosaic.shutdown, ADMIN],
 
   [Ingest.method.deliver, OWN_DELIVERY],

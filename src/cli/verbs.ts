@@ -80,6 +80,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/prune.ts"),
   },
   {
+    name: "du",
+    group: "Runs",
+    summary: "show what runs take on the disk",
+    load: () => import("./verbs/du.ts"),
+  },
+  {
     name: "compare",
     group: "Runs",
     summary: "compare runs: figures, metrics, configs, curves",

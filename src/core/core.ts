@@ -4,6 +4,7 @@
  */
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../telemetry/batch.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
+import type { DiskUsage } from "../retention/usage.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { Logger } from "../log.ts";
@@ -147,7 +148,10 @@ export interface Core {
   /** Stops the run if it lives and starts it again, from a checkpoint or the seed. */
   reset(runId: string, fromCheckpoint: string): Promise<RunRow>;
   /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
+  /** `freedBytes`: what its files and its telemetry took. */
   delete(runId: string): Promise<{ freedBytes: number }>;
+  /** What the files of all runs take; a walk through all of them. */
+  diskUsage(): Promise<DiskUsage>;
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };
   heartbeat(runId: string): void;

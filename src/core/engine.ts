@@ -19,6 +19,7 @@ import { Activity } from "../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../process/descriptors.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
 import { queuedEvent } from "../registry/effects.ts";
+import { type DiskUsage, diskUsage } from "../retention/usage.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
@@ -393,18 +394,21 @@ export class Engine implements Core {
     this.#refuseDeleted(runId);
     this.#deleting.add(runId);
     this.#beforeDelete(row);
-    const before = this.telemetry.fileBytes();
-    let files: number;
+    let freedBytes: number;
     try {
-      files = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
-      await this.telemetry.delete(runId);
+      freedBytes = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
+      freedBytes += await this.telemetry.delete(runId);
       // Last: while the row is there, a deletion that was cut off can be repeated.
       this.registry.delete(runId);
     } finally {
       this.#deleting.delete(runId);
     }
     this.log.info({ run_id: runId, name: row.name }, "run deleted");
-    return { freedBytes: files + Math.max(0, before - this.telemetry.fileBytes()) };
+    return { freedBytes };
+  }
+
+  diskUsage(): Promise<DiskUsage> {
+    return diskUsage(this.#options.layout);
   }
 
   /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */

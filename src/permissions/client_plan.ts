@@ -129,7 +129,7 @@ const demoWorker: Plan = (line, world) => {
 };
 
 const CONNECTING = [
-  ...["list", "ls", "ps", "show", "watch", "wait", "delete", "rm", "prune", "compare", "steps", "episodes"],
+  ...["list", "ls", "ps", "show", "watch", "wait", "delete", "rm", "prune", "du", "compare", "steps", "episodes"],
   ...[
     "metrics",
     "events",

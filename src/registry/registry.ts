@@ -40,6 +40,7 @@ export interface RegistryOptions {
 
 export class Registry {
   readonly #sql: Sql;
+  readonly #path: string;
   readonly #now: () => number;
   readonly #transitionWaiters = new Waiters();
   readonly #eventWaiters = new Waiters();
@@ -63,6 +64,7 @@ export class Registry {
 
   /** Takes over an open database; `open` is what programs use. `path` is for messages. */
   constructor(db: DatabaseSync, path: string, options: RegistryOptions = {}) {
+    this.#path = path;
     migrate(db, path);
     this.#sql = new Sql(db, path);
     this.#now = options.now ?? Date.now;
@@ -423,6 +425,11 @@ export class Registry {
     return this.#writable;
   }
 
+  /** Bytes of the database with its write-ahead log. */
+  fileBytes(): number {
+    return [this.#path, `${this.#path}-wal`].reduce((sum, path) => sum + bytesOf(path), 0);
+  }
+
   close(): void {
     for (const [runId, { at, written }] of this.#heartbeats) {
       try {
@@ -511,5 +518,14 @@ export class Registry {
   /** AUTOINCREMENT's own memory: the highest seq ever given, deleted rows included. */
   #lastSeq(table: string): number {
     return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
+  }
+}
+
+function bytesOf(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    // No log has been written, or there is no file (":memory:").
+    return 0;
   }
 }

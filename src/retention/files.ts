@@ -3,7 +3,7 @@ import type { Layout } from "../layout.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { BaseDir } from "../registry/types.ts";
 
-const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
+export const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
 
 /** Run ids become parts of paths. */
 function checked(runId: string): string {
@@ -42,12 +42,6 @@ export async function bytesAt(path: string): Promise<number> {
     // Not readable, or removed meanwhile: what could be seen is counted.
   }
   return bytes;
-}
-
-/** Bytes of a run's files. */
-export async function bytesOfRun(layout: Layout, runId: string): Promise<number> {
-  const each = await Promise.all(pathsOfRun(layout, runId).map(bytesAt));
-  return each.reduce((a, b) => a + b, 0);
 }
 
 /**

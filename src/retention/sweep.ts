@@ -4,7 +4,7 @@ import type { Layout } from "../layout.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import type { Registry } from "../registry/registry.ts";
-import { bytesOfRun } from "./files.ts";
+import { diskUsage } from "./usage.ts";
 import { chooseRunsToPrune, type PrunableRun, type RetentionPolicy } from "./retention.ts";
 
 export interface SweepOptions {
@@ -22,11 +22,13 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   const { registry, layout, policy, log } = options;
   const runs: PrunableRun[] = [];
   const states = policy.maxBytes === undefined ? ENDED_STATES : undefined;
+  // Sizes cost a walk through all directories: only where they matter.
+  const usage = policy.maxBytes === undefined ? undefined : await diskUsage(layout);
   let token: string | undefined;
   do {
     const page = registry.list({ states }, { limit: 500, token });
     for (const { runId, state, createdAt, finishedAt } of page.runs) {
-      const bytes = policy.maxBytes === undefined ? 0 : await bytesOfRun(layout, runId);
+      const bytes = usage?.byRun.get(runId) ?? 0;
       runs.push({ runId, state, createdAt, finishedAt, bytes });
     }
     token = page.nextToken;

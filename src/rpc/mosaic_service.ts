@@ -114,6 +114,17 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return { artifacts: core.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
     getHost: () => hostMessage(core.host()),
+    async getDiskUsage() {
+      const { byRun, byBase } = await core.diskUsage();
+      const counts = (entries: Iterable<[string, number]>) =>
+        Object.fromEntries([...entries].map(([name, bytes]) => [name, BigInt(bytes)]));
+      return {
+        runs: counts(byRun),
+        directories: counts(Object.entries(byBase)),
+        telemetryBytes: BigInt(core.telemetry.fileBytes()),
+        registryBytes: BigInt(core.registry.fileBytes()),
+      };
+    },
     shutdown() {
       core.requestShutdown("asked for by a client");
       return {};

@@ -273,9 +273,10 @@ export class TelemetryStore implements TelemetryLog {
     return decimate(source, Math.max(1, Math.floor(fromX)), last, Math.floor(buckets));
   }
 
-  async delete(runId: string): Promise<void> {
+  async delete(runId: string): Promise<number> {
     const state = this.#state(runId);
-    if (state === undefined) return;
+    if (state === undefined) return 0;
+    const before = this.#usedBytes();
     this.#dropState(runId);
     await this.#guard(async () => {
       try {
@@ -288,8 +289,18 @@ export class TelemetryStore implements TelemetryLog {
       }
       await this.#deletions.remove(state.runKey);
     });
+    // Closed meanwhile: the rest goes at the next start.
+    if (this.#closed) return 0;
+    const freed = Math.max(0, before - this.#usedBytes());
     // The file shrinks when the log is moved into it.
     await this.#checkpoints.run();
+    return freed;
+  }
+
+  /** Bytes of the database's pages that hold something. */
+  #usedBytes(): number {
+    const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
+    return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size");
   }
 
   fileBytes(): number {

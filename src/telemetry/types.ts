@@ -83,7 +83,8 @@ export interface TelemetryLog {
   listSeries(runId: string): { name: string; points: number; last: number | null }[];
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
   /** Removes all of a run's telemetry, in bounded pieces, and gives the space back. */
-  delete(runId: string): Promise<void>;
+  /** Gives the bytes that the run took in the database, to within what others wrote meanwhile. */
+  delete(runId: string): Promise<number>;
   fileBytes(): number;
   /** Records committed since the process started, for metrics. */
   storedSinceStart(): { steps: number; episodes: number; events: number };

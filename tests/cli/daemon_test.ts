@@ -93,6 +93,13 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   const again = await submitted({ name: "whole-2", command: countingWorker({ steps: 3 }) });
   await ok(["wait", again]);
   assert.match(await ok(["compare", run, again]), /^run_name +whole +whole-2$/m);
+  const usage = JSON.parse(await ok(["du", "-o", "json"]));
+  const of = usage.runs.find((r: { run_id: string }) => r.run_id === run);
+  assert.deepEqual([of.name, of.state], ["whole", "TERMINATED"]);
+  assert.ok(of.bytes > 0 && usage.directories.custom_scripts >= of.bytes && usage.total_bytes > of.bytes);
+  assert.match(await ok(["du", "-l", "1"]), /^ +SIZE +RUN +STATE +NAME\n.*\nand \d+ smaller ones/);
+  const pruned = JSON.parse(await ok(["prune", "--max-size", "0", "-n", "whole", "--dry-run", "-o", "json"]));
+  assert.deepEqual(pruned.runs.map((r: { because: string }) => r.because), ["size", "size"]);
   assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}deleted, .* freed\n${again} {2}deleted`));
   assert.equal((await mosaic(["show", run])).code, 4);
 });

@@ -67,7 +67,9 @@ Deno.test("failures of real programs explain themselves: reason, last lines of s
       [what, [PYTHON, "-c", script], ...expected] as const
     ),
   ];
-  const runs = await Promise.all(cases.map(([name, command]) => submit(daemon, configOf({ name, command }))));
+  const runs = await Promise.all(
+    cases.map(([name, command]) => submit(daemon, configOf({ name, command: [...command] }))),
+  );
   for (const [i, [what, , reason, hint]] of cases.entries()) {
     await t.step(what, async () => {
       const run = await untilState(daemon, runs[i]!, "FAULTED");

@@ -122,6 +122,11 @@ export class FakeCore implements Core {
     return Promise.resolve({ freedBytes: 77 });
   }
 
+  diskUsage() {
+    const byRun = new Map(this.registry.list({}, { limit: 10 }).runs.map((row, i) => [row.runId, 100 + i]));
+    return Promise.resolve({ byRun, byBase: { runs: 1, evals: 2, custom_scripts: 3 } });
+  }
+
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string } {
     const row = this.registry.require(request.runId);
     if (isEnded(row.state)) throw new MosaicError("failed_precondition", "run already terminated");

@@ -157,9 +157,9 @@ export class MemoryTelemetry implements TelemetryLog {
     return [{ firstX: fromX, lastX, min: 0, max: 1, mean: 0.5, last: 1, count: buckets, atMs: name.length }];
   }
 
-  delete(runId: string): Promise<void> {
+  delete(runId: string): Promise<number> {
     this.#runs.delete(runId);
-    return Promise.resolve();
+    return Promise.resolve(0);
   }
 
   fileBytes(): number {

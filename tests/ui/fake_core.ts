@@ -115,9 +115,9 @@ class MemoryTelemetry implements TelemetryLog {
       };
     });
   }
-  delete(runId: string): Promise<void> {
+  delete(runId: string): Promise<number> {
     this.runs.delete(runId);
-    return Promise.resolve();
+    return Promise.resolve(0);
   }
   fileBytes(): number {
     return 4096;
@@ -276,6 +276,7 @@ export class FakeCore implements Core {
     return { freedBytes: 0 };
   }
 
+  diskUsage = unimplemented;
   submit = unimplemented;
   validate = unimplemented;
   registerWorker = unimplemented;

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../errors.ts";
 import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
-import { bytesAt } from "../../retention/files.ts";
+import { bytesByRun } from "../disk.ts";
 import { chooseRunsToPrune, type Chosen, type PrunableRun, type RetentionPolicy } from "../../retention/retention.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -83,10 +83,12 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 async function candidates(link: Link, flags: Record<string, unknown>): Promise<Candidate[]> {
+  const sizes = flags["maxSize"] === undefined ? undefined : await bytesByRun(link);
   const runs: Run[] = [];
   for (let pageToken = "";;) {
     const page = await link.unary(Mosaic.method.listRuns, {
-      states: [...ENDED_STATES],
+      // Live runs are never chosen; their files count towards a size.
+      states: sizes === undefined ? [...ENDED_STATES] : [],
       tags: (flags["tag"] as string[] | undefined) ?? [],
       nameContains: String(flags["name"] ?? ""),
       limit: 1000,
@@ -96,19 +98,14 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
     pageToken = page.nextPageToken;
     if (pageToken === "") break;
   }
-  const found: Candidate[] = [];
-  for (const run of runs) {
-    found.push({
-      runId: run.runId,
-      name: run.name,
-      state: run.state as RunState,
-      createdAt: timeMs(run.submittedAt) ?? 0,
-      finishedAt: timeMs(run.finishedAt),
-      // Sizes cost a walk through the run's directory: only where they matter.
-      bytes: flags["maxSize"] === undefined ? 0 : await bytesAt(run.directory),
-    });
-  }
-  return found;
+  return runs.map((run) => ({
+    runId: run.runId,
+    name: run.name,
+    state: run.state as RunState,
+    createdAt: timeMs(run.submittedAt) ?? 0,
+    finishedAt: timeMs(run.finishedAt),
+    bytes: sizes?.get(run.runId) ?? 0,
+  }));
 }
 
 function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number) {

@@ -1,0 +1,120 @@
+/** `mosaic du` */
+import type { Command } from "commander";
+import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
+import { bytes, shortIds } from "../format.ts";
+import { Link } from "../link.ts";
+import { type Column, csv, table } from "../table.ts";
+import { stateStyle } from "../text.ts";
+
+const PAGE = 1000;
+/** Largest runs that a table shows unless told otherwise. */
+const SHOWN = 20;
+
+interface RunUsage {
+  run_id: string;
+  name: string | null;
+  state: string | null;
+  bytes: number;
+}
+
+interface Usage {
+  runs: RunUsage[];
+  directories: Record<string, number>;
+  telemetry_bytes: number;
+  registry_bytes: number;
+  total_bytes: number;
+}
+
+export function define(command: Command, context: Context): void {
+  command
+    .description(
+      "Shows what the files of runs take on the daemon's disk, largest first, and all of it by directory. Telemetry lies in " +
+        "one database for all runs and counts as a whole.",
+    )
+    .option("-l, --limit <n>", `at most so many runs (a table: ${SHOWN})`, wholeNumber(1));
+  connectionOptions(outputOption(command, ["table", "json", "csv"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic du", "the largest runs, and the sum"],
+          ["mosaic du -o json | jq .total_bytes", "for a script"],
+          ["mosaic prune --max-size 200G --dry-run", "which runs a bound would delete"],
+        ],
+      }),
+    )
+    .action(async (flags: Record<string, unknown>) => {
+      using link = await Link.open(context, connectionFlags(flags));
+      const usage = await usageOf(link);
+      const { color } = context.terminal;
+      const limit = flags["limit"] as number | undefined;
+      switch (flags["output"]) {
+        case "json":
+          context.out.write(`${JSON.stringify({ ...usage, runs: usage.runs.slice(0, limit) }, null, 2)}\n`);
+          break;
+        case "csv":
+          context.out.write(
+            csv(["run", "name", "state", "bytes"], usage.runs.slice(0, limit).map((r) => Object.values(r))),
+          );
+          break;
+        default:
+          context.out.write(usageText(usage, { limit: limit ?? SHOWN, color }));
+      }
+    });
+}
+
+async function usageOf(link: Link): Promise<Usage> {
+  const found = await link.unary(Mosaic.method.getDiskUsage, {});
+  const known = new Map<string, Run>();
+  for (let pageToken = "";;) {
+    const page = await link.unary(Mosaic.method.listRuns, { limit: PAGE, pageToken });
+    for (const run of page.runs) known.set(run.runId, run);
+    pageToken = page.nextPageToken;
+    if (pageToken === "") break;
+  }
+  const runs = Object.entries(found.runs).map(([run_id, bytes]) => ({
+    run_id,
+    name: known.get(run_id)?.name ?? null,
+    state: known.get(run_id)?.state ?? null,
+    bytes: Number(bytes),
+  }));
+  const directories = Object.fromEntries(Object.entries(found.directories).map(([name, n]) => [name, Number(n)]));
+  const telemetry_bytes = Number(found.telemetryBytes);
+  const registry_bytes = Number(found.registryBytes);
+  const total_bytes = Object.values(directories).reduce((a, b) => a + b, telemetry_bytes + registry_bytes);
+  return {
+    runs: runs.sort((a, b) => b.bytes - a.bytes || (a.run_id < b.run_id ? 1 : -1)),
+    directories,
+    telemetry_bytes,
+    registry_bytes,
+    total_bytes,
+  };
+}
+
+function usageText(usage: Usage, { limit, color }: { limit: number; color: boolean }): string {
+  const shown = usage.runs.slice(0, limit);
+  const ids = shortIds(shown.map((r) => r.run_id));
+  const columns: Column<RunUsage>[] = [
+    { name: "size", align: "right", text: (r) => bytes(r.bytes) },
+    { name: "run", text: (r) => ids.get(r.run_id)! },
+    { name: "state", text: (r) => r.state ?? "not on record", style: (r) => stateStyle(r.state ?? "") },
+    { name: "name", text: (r) => r.name ?? "" },
+  ];
+  const more = usage.runs.length - shown.length;
+  const parts: [string, number][] = [
+    ...Object.entries(usage.directories).map(([name, n]): [string, number] => [`${name}/`, n]),
+    ["telemetry", usage.telemetry_bytes],
+    ["registry", usage.registry_bytes],
+    ["all", usage.total_bytes],
+  ];
+  const totals = table<[string, number]>(
+    [{ name: "size", align: "right", text: ([, n]) => bytes(n) }, { name: "what", text: ([name]) => name }],
+    parts,
+    { width: undefined, color, heading: false },
+  );
+  const list = shown.length === 0 ? "No files of runs.\n" : table(columns, shown, { width: undefined, color });
+  return `${list}${more > 0 ? `and ${more} smaller ones (--limit)\n` : ""}\n${totals}`;
+}

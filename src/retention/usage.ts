@@ -1,0 +1,39 @@
+/** What the files of all runs take, from one walk. Links count as links. */
+import type { Layout } from "../layout.ts";
+import type { BaseDir } from "../registry/types.ts";
+import { BASE_DIRS, bytesAt } from "./files.ts";
+
+export interface DiskUsage {
+  /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */
+  byRun: ReadonlyMap<string, number>;
+  /** Bytes below each base directory, of whatever is there. */
+  byBase: Readonly<Record<BaseDir, number>>;
+}
+
+export async function diskUsage(layout: Layout): Promise<DiskUsage> {
+  const byRun = new Map<string, number>();
+  const byBase = { runs: 0, evals: 0, custom_scripts: 0 };
+  const add = (runId: string, bytes: number) => byRun.set(runId, (byRun.get(runId) ?? 0) + bytes);
+  for (const base of BASE_DIRS) {
+    const directory = layout.baseDir(base);
+    for (const name of await namesIn(directory)) {
+      const bytes = await bytesAt(`${directory}/${name}`);
+      byBase[base] += bytes;
+      add(name, bytes);
+    }
+  }
+  for (const name of await namesIn(layout.configs)) {
+    const runId = /^(?:config|worker)-([0-9A-Za-z]+)/.exec(name)?.[1];
+    if (runId !== undefined) add(runId, await bytesAt(`${layout.configs}/${name}`));
+  }
+  return { byRun, byBase };
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(directory))).map((entry) => entry.name);
+  } catch {
+    // Not there: nothing has been written yet.
+    return [];
+  }
+}
