@@ -1,4 +1,5 @@
 /** What differs between runs: their figures, and their configs. */
+import { hideSecret, hideSecretArguments } from "../config/secrets.ts";
 import { ENDED_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./json.ts";
@@ -59,6 +60,28 @@ export function configDifferences(runs: readonly { run_id: string; config: unkno
     .filter((path) => !MEANINGLESS.some((pattern) => pattern.test(path)))
     .map((path) => ({ name: path, values: flat.map((values) => values.get(path) ?? "") }))
     .filter(({ values }) => values.some((v) => v !== values[0]));
+}
+
+/** The same as a person may see it: that secrets differ is shown, and not how. */
+export function withoutSecrets(rows: readonly ComparisonRow[]): ComparisonRow[] {
+  return rows.map(({ name, values }) => ({
+    name,
+    values: values.map((text) => {
+      const words = listIn(text);
+      return words === undefined
+        ? hideSecret(name.split(".").at(-1)!, text)
+        : JSON.stringify(hideSecretArguments(words));
+    }),
+  }));
+}
+
+function listIn(text: string): unknown[] | undefined {
+  try {
+    const value = text.startsWith("[") ? JSON.parse(text) : undefined;
+    return Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function flatten(value: unknown, path: string, put: (path: string, value: string) => void): void {

@@ -5,7 +5,7 @@ import { MosaicError } from "../errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../registry/types.ts";
-import { presentConfig } from "../ui/secrets.ts";
+import { presentConfig } from "../config/secrets.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";

@@ -23,7 +23,7 @@ import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
 import { recordAt, recordsAfter } from "./records.ts";
 import { listRuns } from "./runs_list.ts";
-import { presentConfig } from "./secrets.ts";
+import { presentConfig } from "../config/secrets.ts";
 import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
 
 export interface AppOptions {

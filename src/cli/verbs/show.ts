@@ -1,6 +1,7 @@
 /** `mosaic show` */
 import type { Command } from "commander";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
@@ -15,7 +16,8 @@ export function define(command: Command, context: Context): void {
         "artifacts, and the last lines of its error output.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .option("--config", "print its config instead, as it was stored");
+    .option("--config", "print its config instead, as it was stored; on a terminal its secrets are hidden")
+    .option("--reveal", "with --config: secrets too");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
@@ -31,7 +33,11 @@ export function define(command: Command, context: Context): void {
       using link = await Link.open(context, connectionFlags(flags));
       const run = await link.unary(Mosaic.method.getRun, { run: ref });
       if (flags["config"] === true) {
-        context.out.write(`${JSON.stringify(JSON.parse(run.configJson), null, 2)}\n`);
+        // Programs, and whoever submits it again, get it whole.
+        const reveal = flags["reveal"] === true || !context.terminal.isTty;
+        const { text, hidden } = presentConfig(run.configJson, reveal);
+        context.out.write(`${text}\n`);
+        if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
         return;
       }
       const { artifacts } = await link.unary(Mosaic.method.listArtifacts, { run: run.runId });

@@ -1,0 +1,58 @@
+/** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
+
+/** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
+const SECRET_NAME =
+  /token(?!i[sz]|s)|secret|passw|credential|api[_-]?key|access[_-]?key|private[_-]?key|(^|[_-])key($|[_-])/i;
+/** The password in a URL. */
+const URL_PASSWORD = /(\w:\/\/[^\s:@/]*:)[^\s@/]+(?=@)/g;
+export const HIDDEN = "••••••••";
+
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
+/** A text under a name, without what nobody should read over a shoulder. */
+export function hideSecret(name: string, text: string): string {
+  return text !== "" && isSecretName(name) ? HIDDEN : text.replace(URL_PASSWORD, `$1${HIDDEN}`);
+}
+
+/** Words of a command line: `--api-key=VALUE`, `--api-key VALUE` and `API_KEY=VALUE` lose their values. */
+export function hideSecretArguments(words: readonly unknown[]): unknown[] {
+  return words.map((word, i) => {
+    if (typeof word !== "string") return word;
+    const [, name, value] = /^(-{0,2}[A-Za-z][\w-]*)=([^]+)$/.exec(word) ?? [];
+    if (name !== undefined) return `${name}=${hideSecret(name, value!)}`;
+    const before = words[i - 1];
+    const isValue = typeof before === "string" && /^-{1,2}[A-Za-z][\w-]*$/.test(before) && !word.startsWith("-");
+    return hideSecret(isValue ? before : "", word);
+  });
+}
+
+// JSON.parse with source access and JSON.rawJSON: TypeScript's library does not know them yet.
+type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
+const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
+const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+
+/**
+ * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
+ * Unless `reveal`, secrets are replaced: text values under secret names, values of such options in lists of words,
+ * passwords in URLs. `hidden` counts them.
+ */
+export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
+  let hidden = 0;
+  const counted = (before: unknown, after: unknown) => {
+    if (after !== before) hidden++;
+    return after;
+  };
+  const value = parseWithSource(configJson, (key, value, context) => {
+    if (typeof value === "number") return rawJson(context.source ?? String(value));
+    if (reveal) return value;
+    if (Array.isArray(value)) {
+      const shown = hideSecretArguments(value);
+      return value.map((word, i) => counted(word, shown[i]));
+    }
+    // Those in lists are named by a number, and are looked at with their list.
+    return typeof value === "string" ? counted(value, hideSecret(key, value)) : value;
+  });
+  return { text: JSON.stringify(value, null, 2), hidden };
+}
