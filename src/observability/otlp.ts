@@ -15,13 +15,17 @@ export function exportWanted(env: Env, signal: Signal): boolean {
   return Boolean(env(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`) || env("OTEL_EXPORTER_OTLP_ENDPOINT"));
 }
 
+const PROTOCOLS = ["http/protobuf", "http/json", "grpc"] as const;
+export type Protocol = typeof PROTOCOLS[number];
+
 /** @throws Error for a protocol that is not supported. */
-export function protocolOf(env: Env, signal: Signal): "http/protobuf" | "http/json" {
+export function protocolOf(env: Env, signal: Signal): Protocol {
   const own = `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`;
   const name = env(own) ? own : "OTEL_EXPORTER_OTLP_PROTOCOL";
-  const protocol = env(name) || "http/protobuf";
-  if (protocol === "http/protobuf" || protocol === "http/json") return protocol;
-  throw new Error(`${name} "${protocol}" is not supported; use http/protobuf or http/json`);
+  const given = env(name) || "http/protobuf";
+  const protocol = PROTOCOLS.find((p) => p === given);
+  if (protocol !== undefined) return protocol;
+  throw new Error(`${name} is "${given}": give one of ${PROTOCOLS.join(", ")}`);
 }
 
 /** Milliseconds from a variable. @throws Error when it is no positive number. */

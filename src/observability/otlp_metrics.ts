@@ -27,9 +27,14 @@ const INTERVAL_MS = 60_000;
 const TIMEOUT_MS = 30_000;
 
 async function exporterFor(env: Env): Promise<PushMetricExporter> {
-  return protocolOf(env, "METRICS") === "http/json"
-    ? new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter()
-    : new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter();
+  switch (protocolOf(env, "METRICS")) {
+    case "http/json":
+      return new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter();
+    case "grpc":
+      return new (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter();
+    case "http/protobuf":
+      return new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter();
+  }
 }
 
 export class OtlpMetrics {

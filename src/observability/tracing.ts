@@ -17,9 +17,14 @@ import { resourceOfDaemon } from "./otlp_resource.ts";
 import { spawnSpanId, traceIds } from "./trace_context.ts";
 
 async function exporterFor(env: Env): Promise<SpanExporter> {
-  return protocolOf(env, "TRACES") === "http/json"
-    ? new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter()
-    : new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
+  switch (protocolOf(env, "TRACES")) {
+    case "http/json":
+      return new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter();
+    case "grpc":
+      return new (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter();
+    case "http/protobuf":
+      return new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
+  }
 }
 
 /** Gives the ids that the next span is to have. */

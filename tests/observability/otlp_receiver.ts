@@ -1,4 +1,6 @@
-/** A receiver of OTLP over HTTP, as a collector is one: takes both encodings, and tells what it got in one form. */
+/** A receiver of OTLP, as a collector is one: over HTTP in both encodings, or gRPC; tells what it got in one form. */
+import { Buffer } from "node:buffer";
+import { type sendUnaryData, Server, ServerCredentials, type ServerUnaryCall } from "@grpc/grpc-js";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 
 export interface ReceivedSpan {
@@ -25,42 +27,91 @@ export interface OtlpReceiver extends AsyncDisposable {
   serviceNames: Set<string>;
 }
 
+/** Takes OTLP over HTTP, in both encodings. */
 export function otlpReceiver(): OtlpReceiver {
-  const spans: ReceivedSpan[] = [];
-  const metrics = new Map<string, ReceivedMetric>();
-  const contentTypes = new Set<string>();
-  const serviceNames = new Set<string>();
+  const { got, take } = gathering();
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
     const type = request.headers.get("content-type") ?? "";
     const bytes = new Uint8Array(await request.arrayBuffer());
     if (pathname !== "/v1/traces" && pathname !== "/v1/metrics") return new Response(null, { status: 404 });
-    const isTraces = pathname === "/v1/traces";
-    const body = type === "application/json"
-      ? JSON.parse(new TextDecoder().decode(bytes))
-      : decode(bytes, isTraces ? TRACES : METRICS);
-    contentTypes.add(`${pathname} ${type}`);
-    for (const resource of body.resourceSpans ?? body.resourceMetrics ?? []) {
-      for (const { key, value } of resource.resource.attributes) {
-        if (key === "service.name") serviceNames.add(value.stringValue);
-      }
-      for (const scope of resource.scopeSpans ?? []) spans.push(...scope.spans.map(spanOf));
-      for (const scope of resource.scopeMetrics ?? []) {
-        for (const metric of scope.metrics.map(metricOf)) metrics.set(metric.name, metric);
-      }
-    }
+    const shape = pathname === "/v1/traces" ? TRACES : METRICS;
+    take(
+      `${pathname} ${type}`,
+      type === "application/json" ? JSON.parse(new TextDecoder().decode(bytes)) : decode(bytes, shape),
+    );
     return type === "application/json"
       ? Response.json({})
       : new Response(new Uint8Array(), { headers: { "content-type": "application/x-protobuf" } });
   });
   return {
     url: `http://127.0.0.1:${server.addr.port}`,
-    spans,
-    metrics,
-    contentTypes,
-    serviceNames,
+    ...got,
     [Symbol.asyncDispose]: () => server.shutdown(),
   };
+}
+
+/** Takes OTLP over gRPC. */
+export async function otlpGrpcReceiver(): Promise<OtlpReceiver> {
+  const { got, take } = gathering();
+  const server = new Server();
+  for (const [kind, shape] of [["Trace", TRACES], ["Metrics", METRICS]] as const) {
+    const path = `/opentelemetry.proto.collector.${kind.toLowerCase()}.v1.${kind}Service/Export`;
+    server.addService({
+      export: {
+        path,
+        requestStream: false,
+        responseStream: false,
+        requestSerialize: (bytes: Buffer) => bytes,
+        requestDeserialize: (bytes: Buffer) => bytes,
+        responseSerialize: (bytes: Buffer) => bytes,
+        responseDeserialize: (bytes: Buffer) => bytes,
+      },
+    }, {
+      export: (call: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) => {
+        take(`${path.split("/")[1]} grpc`, decode(call.request, shape));
+        answer(null, Buffer.alloc(0));
+      },
+    });
+  }
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(
+      "127.0.0.1:0",
+      ServerCredentials.createInsecure(),
+      (error, port) => error ? reject(error) : resolve(port),
+    );
+  });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    ...got,
+    [Symbol.asyncDispose]: () => {
+      server.forceShutdown();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** What was received, and how something more is. */
+function gathering() {
+  const got = {
+    spans: [] as ReceivedSpan[],
+    metrics: new Map<string, ReceivedMetric>(),
+    contentTypes: new Set<string>(),
+    serviceNames: new Set<string>(),
+  };
+  const take = (contentType: string, body: Any) => {
+    got.contentTypes.add(contentType);
+    for (const resource of body.resourceSpans ?? body.resourceMetrics ?? []) {
+      for (const { key, value } of resource.resource.attributes) {
+        if (key === "service.name") got.serviceNames.add(value.stringValue);
+      }
+      for (const scope of resource.scopeSpans ?? []) got.spans.push(...scope.spans.map(spanOf));
+      for (const scope of resource.scopeMetrics ?? []) {
+        for (const metric of scope.metrics.map(metricOf)) got.metrics.set(metric.name, metric);
+      }
+    }
+  };
+  return { got, take };
 }
 
 // deno-lint-ignore no-explicit-any -- what a stranger sent

@@ -1,22 +1,29 @@
-/** Traces and metrics of a real daemon as a receiver of OTLP gets them, in both encodings. */
+/** Traces and metrics of a real daemon as a receiver of OTLP gets them, by every protocol. */
 import assert from "node:assert/strict";
 import { traceIds } from "../../src/observability/trace_context.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
-import { otlpReceiver } from "./otlp_receiver.ts";
+import { otlpGrpcReceiver, otlpReceiver } from "./otlp_receiver.ts";
 
-for (
-  const [protocol, contentType] of [["http/protobuf", "application/x-protobuf"], ["http/json", "application/json"]]
-) {
+const PROTOCOLS = {
+  "http/protobuf": ["/v1/metrics application/x-protobuf", "/v1/traces application/x-protobuf"],
+  "http/json": ["/v1/metrics application/json", "/v1/traces application/json"],
+  grpc: [
+    "opentelemetry.proto.collector.metrics.v1.MetricsService grpc",
+    "opentelemetry.proto.collector.trace.v1.TraceService grpc",
+  ],
+};
+
+for (const [protocol, contentTypes] of Object.entries(PROTOCOLS)) {
   Deno.test(`OTLP by ${protocol}: a run is one trace that its worker joins, and the figures are those of /metrics`, async () => {
-    await using receiver = otlpReceiver();
+    await using receiver = protocol === "grpc" ? await otlpGrpcReceiver() : otlpReceiver();
     await using daemon = await TestDaemon.start({
       gpus: "2",
       env: {
         OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-        OTEL_EXPORTER_OTLP_PROTOCOL: protocol!,
+        OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
         OTEL_SERVICE_NAME: "mosaic-under-test",
         OTEL_METRIC_EXPORT_INTERVAL: "500",
         OTEL_BSP_SCHEDULE_DELAY: "200",
@@ -56,10 +63,7 @@ for (
     const scraped = [...text.matchAll(/^# TYPE (\S+) /gm)].map((match) => match[1]!).sort();
     assert.deepEqual([...receiver.metrics.keys()].sort(), scraped);
 
-    assert.deepEqual(
-      [...receiver.contentTypes].sort(),
-      [`/v1/metrics ${contentType}`, `/v1/traces ${contentType}`],
-    );
+    assert.deepEqual([...receiver.contentTypes].sort(), contentTypes);
     assert.deepEqual([...receiver.serviceNames], ["mosaic-under-test"]);
     assert.equal(await daemon.stop(), 0);
   });
@@ -73,4 +77,12 @@ Deno.test("OTLP: a collector that is not there costs a daemon nothing but a warn
   await untilState(daemon, run, "TERMINATED");
   await until(() => daemon.output().includes("OpenTelemetry: an export failed"), { what: "the warning" });
   assert.equal(await daemon.stop(), 0);
+});
+
+Deno.test("OTLP: a protocol that there is not is told with those that there are, and nothing else is hurt", async () => {
+  await using daemon = await TestDaemon.start({
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL: "http/thrift" },
+  });
+  const told = 'OTEL_EXPORTER_OTLP_PROTOCOL is \\"http/thrift\\": give one of http/protobuf, http/json, grpc';
+  await until(() => daemon.output().includes(told), { what: "the error", state: () => daemon.output() });
 });
