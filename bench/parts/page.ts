@@ -1,16 +1,16 @@
 /**
  * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a chart of five million
  * steps, and what it costs to look at 20 runs that stream. Times in a browser wander with the machine; processor time
- * (of the page's main thread, and of all processes of the browser) does so less.
+ * does so less.
  */
-import type { Browser, CDPSession, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Layout } from "../../src/layout.ts";
 import { configOf } from "../../tests/harness/configs.ts";
 import { TestDaemon } from "../../tests/harness/daemon.ts";
 import { until } from "../../tests/harness/wait.ts";
 import { chromiumPath, launch, openPage } from "../../tests/ui/chromium.ts";
-import { median, pause, quantile } from "../measure.ts";
+import { median, pause, processFigures, quantile } from "../measure.ts";
 import { LONG_RUN, prepareState } from "../page_state.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
@@ -88,35 +88,25 @@ async function loading(browser: Browser, base: string): Promise<Figure[]> {
   ];
 }
 
-/** Busy seconds of the page's main thread so far. */
-async function taskSeconds(cdp: CDPSession): Promise<number> {
-  const { metrics } = await cdp.send("Performance.getMetrics");
-  return metrics.find((m) => m.name === "TaskDuration")?.value ?? NaN;
-}
-
-/** Seconds of processor time of all the browser's processes so far. */
-async function browserSeconds(browser: Browser): Promise<number> {
+/** Seconds of processor time so far: of the processes that run pages, and of all the browser's. */
+async function browserSeconds(browser: Browser): Promise<{ pages: number; all: number }> {
   const cdp = await browser.newBrowserCDPSession();
   try {
     const { processInfo } = await cdp.send("SystemInfo.getProcessInfo");
-    return processInfo.reduce((sum, p) => sum + p.cpuTime, 0);
+    const seconds = (type?: string) =>
+      processInfo.filter((p) => type === undefined || p.type === type)
+        .reduce((sum, p) => sum + (processFigures(p.id)?.cpuSeconds ?? 0), 0);
+    return { pages: seconds("renderer"), all: seconds() };
   } finally {
     await cdp.detach();
   }
-}
-
-async function metered(page: Page): Promise<CDPSession> {
-  const cdp = await page.context().newCDPSession(page);
-  await cdp.send("Performance.enable");
-  return cdp;
 }
 
 async function table(browser: Browser, base: string, size: { runs: number; frames: number }): Promise<Figure[]> {
   const { page, close } = await openPage(browser);
   await page.goto(base);
   await page.getByText(`${(size.runs + 1).toLocaleString("en-US")} runs`, { exact: true }).waitFor();
-  const cdp = await metered(page);
-  const before = await taskSeconds(cdp);
+  const before = await browserSeconds(browser);
   const frames = await page.evaluate(async (count) => {
     const element = document.querySelector(".table-scroll")!;
     const frame = () => new Promise<number>((resolve) => requestAnimationFrame(resolve));
@@ -130,7 +120,8 @@ async function table(browser: Browser, base: string, size: { runs: number; frame
     }
     return times;
   }, size.frames);
-  const busy = (await taskSeconds(cdp) - before) / size.frames * 1000;
+  const after = await browserSeconds(browser);
+  const perFrame = (seconds: number) => seconds / size.frames * 1000;
   const inDocument = await page.evaluate(() => document.getElementsByTagName("*").length);
   const sorted = await page.evaluate(async () => {
     const start = performance.now();
@@ -144,8 +135,14 @@ async function table(browser: Browser, base: string, size: { runs: number; frame
   const name = `${size.runs} runs, 11 rows a frame`;
   return [
     {
-      ...{ part: "page", name: `scroll ${name}: main thread`, value: busy, unit: "ms/frame" },
+      ...{
+        part: "page",
+        name: `scroll ${name}: processor`,
+        value: perFrame(after.pages - before.pages),
+        unit: "ms/frame",
+      },
       detail: {
+        "all processes of the browser": perFrame(after.all - before.all),
         "frame p50": median(frames),
         "frame p99": quantile(frames, 0.99),
         "worst frame": Math.max(...frames),
@@ -210,18 +207,16 @@ async function streaming(browser: Browser, base: string, seconds: number): Promi
     await page.goto(base + path);
     await page.locator(ready).first().waitFor();
     await pause(2000);
-    const cdp = await metered(page);
     const start = performance.now();
-    const [task, all] = [await taskSeconds(cdp), await browserSeconds(browser)];
+    const before = await browserSeconds(browser);
     await pause(seconds * 1000);
-    const took = (performance.now() - start) / 1000;
-    const main = (await taskSeconds(cdp) - task) / took * 100;
-    const whole = (await browserSeconds(browser) - all) / took * 100;
-    await close();
+    const after = await browserSeconds(browser);
+    const share = (busy: number) => busy / ((performance.now() - start) / 1000) * 100;
     figures.push({
-      ...{ part: "page", name: `${STREAMING} runs stream, ${what}: main thread`, value: main, unit: "% of a core" },
-      detail: { "all processes of the browser": whole },
+      ...{ part: "page", name: `${STREAMING} runs stream, ${what}`, value: share(after.pages - before.pages) },
+      ...{ unit: "% of a core", detail: { "all processes of the browser": share(after.all - before.all) } },
     });
+    await close();
   }
   return figures;
 }

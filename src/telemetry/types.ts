@@ -64,6 +64,8 @@ export interface SeriesBucketRow {
   last: number;
   count: number;
   atMs: number;
+  /** The worker's step at the bucket's last point, of metrics; null of other series. */
+  step: number | null;
 }
 
 /** The one way to telemetry. Every method is synchronous: SQLite is in the process. */

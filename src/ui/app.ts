@@ -16,8 +16,9 @@ import { artifactResponse } from "./artifact_file.ts";
 import { asset, shell } from "./assets.ts";
 import { columns } from "./columns.ts";
 import { EventStreams } from "./event_stream.ts";
+import { evalSummary } from "./eval_summary.ts";
 import { framesOf } from "./frames.ts";
-import { guard, type PageEnv } from "./guard.ts";
+import { guard, type PageEnv, safeHeaders } from "./guard.ts";
 import type { Authenticate } from "./identity.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
@@ -78,6 +79,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
 
   const eventHead = () => core.registry.eventHead();
 
+  app.use(safeHeaders);
   app.use(guard({
     bound: options.bound,
     hosts: options.hosts ?? [],
@@ -143,11 +145,11 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     );
   });
 
-  app.get("/api/runs", (c) => {
+  app.get("/api/runs", async (c) => {
     if (c.req.query("ids") === undefined) {
       // The head is read first: a change during the listing is then sent again rather than missed.
       const head = core.registry.eventHead();
-      return c.json({ ...listRuns(core, c.req.query()), head });
+      return c.json({ ...await listRuns(core, c.req.query()), head });
     }
     const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.registry.get(id));
     return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
@@ -179,6 +181,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.telemetry, runId, n, from, to, buckets)),
     });
   });
+  app.get("/api/runs/:id/eval", async (c) => c.json({ summary: await evalSummary(core.detail(runOf(c))) }));
   app.get("/api/runs/:id/frames", (c) => {
     const { runId } = runOf(c);
     return c.json(framesOf(

@@ -1,23 +1,35 @@
-/** Downloads of artifacts: only files that are recorded as one, and only inside the run's directory. */
+/** Files of a run for the page: only plain ones, only inside the run's directory, whatever links a worker puts there. */
 import type { Core, RunDetail } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 
+/**
+ * The plain file at `path` below a run's directory; undefined when there is none.
+ *
+ * @throws `permission_denied` when a link leads out of the directory, or to what is no plain file
+ */
+export async function openWithin(directory: string, path: string): Promise<Deno.FsFile | undefined> {
+  try {
+    const root = await Deno.realPath(directory);
+    const real = await Deno.realPath(`${root}/${path}`);
+    if (!real.startsWith(`${root}/`)) {
+      throw new MosaicError("permission_denied", `"${path}" leads out of the run's directory`);
+    }
+    // A named pipe would be waited for without end.
+    if (!(await Deno.lstat(real)).isFile) throw new MosaicError("permission_denied", `"${path}" is no plain file`);
+    return await Deno.open(real);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}
+
+/** A download of a recorded artifact. @throws `not_found` */
 export async function artifactResponse(core: Core, detail: RunDetail, path: string): Promise<Response> {
   const artifact = core.artifacts(detail.row.runId).find((a) => a.path === path);
   if (artifact === undefined) throw new MosaicError("not_found", `the run has no artifact "${path}"`);
-  let file: Deno.FsFile;
-  try {
-    const directory = await Deno.realPath(detail.directory);
-    const real = await Deno.realPath(`${directory}/${path}`);
-    if (!real.startsWith(`${directory}/`)) {
-      throw new MosaicError("permission_denied", `the artifact "${path}" leads out of the run's directory`);
-    }
-    file = await Deno.open(real);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) {
-      throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
-    }
-    throw error;
+  const file = await openWithin(detail.directory, path);
+  if (file === undefined) {
+    throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
   }
   const { size } = await file.stat();
   const name = path.split("/").at(-1)!;

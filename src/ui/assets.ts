@@ -12,6 +12,7 @@ import apiJs from "./client/api.js" with { type: "text" };
 import chartJs from "./client/chart.js" with { type: "text" };
 import chartsJs from "./client/charts.js" with { type: "text" };
 import compareJs from "./client/compare.js" with { type: "text" };
+import configDiffJs from "./client/config_diff.js" with { type: "text" };
 import dialogJs from "./client/dialog.js" with { type: "text" };
 import domJs from "./client/dom.js" with { type: "text" };
 import eventsJs from "./client/events.js" with { type: "text" };
@@ -58,6 +59,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "chart.js": made(JAVASCRIPT, chartJs),
   "charts.js": made(JAVASCRIPT, chartsJs),
   "compare.js": made(JAVASCRIPT, compareJs),
+  "config_diff.js": made(JAVASCRIPT, configDiffJs),
   "dialog.js": made(JAVASCRIPT, dialogJs),
   "dom.js": made(JAVASCRIPT, domJs),
   "events.js": made(JAVASCRIPT, eventsJs),

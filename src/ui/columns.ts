@@ -21,6 +21,7 @@ export function columns(
     mean: rows.map((r) => finiteOrText(r.mean)),
     count: rows.map((r) => r.count),
     at: rows.map((r) => r.atMs),
+    step: rows.map((r) => r.step),
   };
 }
 

@@ -110,15 +110,24 @@ export interface GuardOptions {
 /** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
 const OPEN_PATHS = ["/healthz", "/readyz"];
 
+const SAFE_HEADERS = {
+  "content-security-policy": CONTENT_SECURITY_POLICY,
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), microphone=(), geolocation=()",
+};
+
+/** On every answer, whoever made it: downloads, streams and refusals too. */
+export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
+  await next();
+  for (const [name, value] of Object.entries(SAFE_HEADERS)) c.res.headers.set(name, value);
+};
+
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    c.header("content-security-policy", CONTENT_SECURITY_POLICY);
-    c.header("x-content-type-options", "nosniff");
-    c.header("x-frame-options", "DENY");
-    c.header("referrer-policy", "no-referrer");
-    c.header("cross-origin-opener-policy", "same-origin");
-    c.header("cross-origin-resource-policy", "same-origin");
-    c.header("permissions-policy", "camera=(), microphone=(), geolocation=()");
     if (OPEN_PATHS.includes(c.req.path)) return await next();
     refuseForeignHost(c, options.bound, options.hosts);
     const changes = !["GET", "HEAD"].includes(c.req.method);

@@ -8,8 +8,8 @@ import { listOf, wholeNumber } from "./answers.ts";
 import { runLine } from "./shapes.ts";
 
 export const PAGE_LIMIT = 1000;
-/** How many runs an order other than "created" looks at: the newest ones. Bounded, because it is done in one go. */
-export const SORTED_LIMIT = 2000;
+/** Runs looked at in one go for an order other than "created"; in between others have their turn. */
+const RUNS_AT_ONCE = 200;
 
 type Key = (row: RunRow, telemetry: () => RunTelemetry) => number | string;
 
@@ -38,11 +38,8 @@ export function filterOf(query: Record<string, string | undefined>): RunFilter {
   };
 }
 
-/**
- * One page. Newest first by `token`; any other `sort` (with `dir=asc|desc`) is by `offset`, over the newest
- * {@link SORTED_LIMIT} runs that match.
- */
-export function listRuns(core: Core, query: Record<string, string | undefined>) {
+/** One page. Newest first by `token`; any other `sort` (with `dir=asc|desc`) is by `offset`, over all runs that match. */
+export async function listRuns(core: Core, query: Record<string, string | undefined>) {
   const filter = filterOf(query);
   const limit = wholeNumber("limit", query.limit, 100, 1, PAGE_LIMIT);
   const sort = query.sort || "created";
@@ -58,28 +55,28 @@ export function listRuns(core: Core, query: Record<string, string | undefined>) 
     return { runs: page.runs.map(runLine), total: page.total, next_token: page.nextToken ?? null };
   }
   const offset = wholeNumber("offset", query.offset, 0);
-  const key = SORT_KEYS[sort]!;
   const sign = direction === "asc" ? 1 : -1;
-  const keyed = newestRows(core, filter).map((row) => ({
-    row,
-    key: key(row, () => core.telemetry.summary(row.runId)),
-  }));
-  keyed.sort((a, b) => a.key < b.key ? -sign : a.key > b.key ? sign : a.row.runId < b.row.runId ? -sign : sign);
-  const page = keyed.slice(offset, offset + limit);
+  const keyed = await keyedRuns(core, filter, SORT_KEYS[sort]!);
+  keyed.sort((a, b) => a.key < b.key ? -sign : a.key > b.key ? sign : a.runId < b.runId ? -sign : sign);
+  // One that was deleted since is left out.
+  const rows = keyed.slice(offset, offset + limit).map(({ runId }) => core.registry.get(runId));
   return {
-    runs: page.map(({ row }) => runLine(core.detail(row))),
+    runs: rows.filter((row) => row !== undefined).map((row) => runLine(core.detail(row))),
     total: core.registry.count(filter),
     next_token: null,
   };
 }
 
-function newestRows(core: Core, filter: RunFilter): RunRow[] {
-  const rows: RunRow[] = [];
+async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ runId: string; key: number | string }[]> {
+  const keyed: { runId: string; key: number | string }[] = [];
   let token: string | undefined;
   do {
-    const page = core.registry.list(filter, { limit: PAGE_LIMIT, ...(token === undefined ? {} : { token }) });
-    rows.push(...page.runs);
+    const page = core.registry.list(filter, { limit: RUNS_AT_ONCE, ...(token === undefined ? {} : { token }) });
+    for (const row of page.runs) {
+      keyed.push({ runId: row.runId, key: key(row, () => core.telemetry.summary(row.runId)) });
+    }
     token = page.nextToken;
-  } while (token !== undefined && rows.length < SORTED_LIMIT);
-  return rows;
+    if (token !== undefined) await new Promise((resolve) => setTimeout(resolve, 0));
+  } while (token !== undefined);
+  return keyed;
 }

@@ -14,6 +14,7 @@ export function runLine(detail: RunDetail) {
     max_attempts: row.maxAttempts,
     priority: row.priority,
     tags: row.tags,
+    is_eval: row.baseDir === "evals",
     gpus: row.gpuSlots,
     gpus_requested: row.gpusRequested,
     queue_position: detail.queuePosition,

@@ -154,7 +154,17 @@ export class MemoryTelemetry implements TelemetryLog {
 
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
     const lastX = Math.min(this.head(runId, "steps"), toX);
-    return [{ firstX: fromX, lastX, min: 0, max: 1, mean: 0.5, last: 1, count: buckets, atMs: name.length }];
+    return [{
+      firstX: fromX,
+      lastX,
+      min: 0,
+      max: 1,
+      mean: 0.5,
+      last: 1,
+      count: buckets,
+      atMs: name.length,
+      step: null,
+    }];
   }
 
   delete(runId: string): Promise<number> {

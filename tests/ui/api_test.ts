@@ -54,6 +54,10 @@ Deno.test(
     assert.equal(odd.total, 12);
     const longest = await (await get("/api/runs?sort=steps&dir=desc&limit=3&offset=1")).json();
     assert.deepEqual(longest.runs.map((r: { name: string }) => r.name), ["sweep-23", "sweep-22", "sweep-21"]);
+    // An order is over all runs, however old.
+    for (let i = 0; i < 600; i++) core.add(`later-${i}`);
+    const shortest = await (await get("/api/runs?sort=steps&dir=asc&limit=2&offset=601")).json();
+    assert.deepEqual(shortest.runs.map((r: { name: string }) => r.name), ["sweep-0", "sweep-1"]);
     assert.equal((await get("/api/runs?state=flying")).status, 400);
     assert.equal((await get("/api/runs?sort=colour")).status, 400);
     assert.equal((await get("/api/runs?limit=x")).status, 400);
@@ -266,6 +270,7 @@ Deno.test(
     assert.doesNotMatch(html, /\{\{|<b>"|\son\w+=|style=/);
     const script = await get("/assets/main.js");
     assert.match(script.headers.get("content-type")!, /javascript/);
+    assert.equal(script.headers.get("x-content-type-options"), "nosniff");
     assert.equal((await get("/assets/nothing.js")).status, 404);
     assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
     assert.ok(shippedBytes() < 100_000, `${shippedBytes()} bytes`);
@@ -282,13 +287,34 @@ Deno.test(
     await Deno.writeTextFile(`${core.directory}/outside`, "no");
     await Deno.symlink("../outside", `${directory}/link`);
     const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, at: 1 };
-    for (const path of ["model.bin", "link", "gone.bin"]) core.registry.putArtifact({ ...artifact, path });
+    assert.ok((await new Deno.Command("mkfifo", { args: [`${directory}/pipe`] }).output()).success);
+    for (const path of ["model.bin", "link", "gone.bin", "pipe"]) core.registry.putArtifact({ ...artifact, path });
     const found = await get(`/api/runs/${row.runId}/artifacts/model.bin`);
     assert.equal(await found.text(), "weights");
     assert.match(found.headers.get("content-disposition")!, /^attachment/);
-    for (const [path, status] of [["link", 403], ["gone.bin", 404], ["registry.db", 404]] as const) {
+    assert.equal(found.headers.get("x-content-type-options"), "nosniff");
+    const refused = { link: 403, pipe: 403, "gone.bin": 404, "registry.db": 404, "..%2foutside": 404 };
+    for (const [path, status] of Object.entries(refused)) {
       assert.equal((await get(`/api/runs/${row.runId}/artifacts/${path}`)).status, status, path);
     }
+  }),
+);
+
+Deno.test(
+  "evaluations: their summary is shown, of other runs there is none",
+  withApp(async ({ core, get }) => {
+    const run = core.addExecuting("eval", { baseDir: "evals" });
+    const summary = async ({ runId }: { runId: string }) => await (await get(`/api/runs/${runId}/eval`)).json();
+    assert.deepEqual(await summary(run), { summary: null });
+    const { directory } = core.detail(run);
+    await Deno.mkdir(directory);
+    await Deno.writeTextFile(`${directory}/eval_summary.json`, '{"episodes": 3, "avg_return": NaN}');
+    assert.deepEqual(await summary(run), { summary: { episodes: 3, avg_return: null } });
+    assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).is_eval, true);
+    await Deno.remove(`${directory}/eval_summary.json`);
+    await Deno.symlink("../registry.db", `${directory}/eval_summary.json`);
+    assert.equal((await get(`/api/runs/${run.runId}/eval`)).status, 403);
+    assert.deepEqual(await summary(core.addExecuting("train")), { summary: null });
   }),
 );
 

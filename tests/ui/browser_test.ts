@@ -11,14 +11,16 @@ import { FakeCore } from "./fake_core.ts";
 const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
 
-async function violations(page: Page): Promise<string[]> {
+const WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+/** @param only these rules instead of all of WCAG AA's */
+async function violations(page: Page, only?: string[]): Promise<string[]> {
   // Evaluated by the debugger's protocol, which the page's policy does not concern.
   if (!await page.evaluate(() => "axe" in globalThis)) await page.evaluate(axe.source);
-  const { violations } = await page.evaluate(() =>
-    (globalThis as unknown as { axe: typeof axe }).axe.run(document, {
-      resultTypes: ["violations"],
-      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-    })
+  const { violations } = await page.evaluate(
+    (runOnly) =>
+      (globalThis as unknown as { axe: typeof axe }).axe.run(document, { resultTypes: ["violations"], runOnly }),
+    only ? { type: "rule" as const, values: only } : { type: "tag" as const, values: WCAG_AA },
   );
   return violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary}`));
 }
@@ -119,6 +121,29 @@ if (executable === undefined) {
         await close();
       });
 
+      await t.step("a long chart is zoomed by dragging: new buckets of that part, on every axis", async () => {
+        const long = core.addExecuting("long-run");
+        for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);
+        const { page, errors, close } = await openPage(chrome);
+        await page.goto(`${base}/runs/${long.runId}`);
+        const chart = page.locator("[data-series=reward]");
+        await chart.locator("canvas").waitFor();
+        for (const axis of ["index", "relative"]) {
+          await page.getByRole("combobox", { name: "X axis" }).selectOption(axis);
+          await until(async () => await points(page, "reward") === 50_000, { what: "all of the run" });
+          const box = (await chart.locator(".u-over").boundingBox())!;
+          const y = box.y + box.height / 2;
+          await page.mouse.move(box.x + box.width * 0.5, y);
+          await page.mouse.down();
+          await page.mouse.move(box.x + box.width * 0.55, y, { steps: 5 });
+          await page.mouse.up();
+          await until(async () => await points(page, "reward") < 45_000, { what: `the zoom over ${axis}` });
+          await chart.getByRole("button", { name: "Show all of Step reward" }).click();
+        }
+        assert.deepEqual(errors, []);
+        await close();
+      });
+
       await t.step("what a worker says stays text, in every view", async () => {
         const { page, errors, close } = await openPage(chrome);
         await page.goto(base);
@@ -146,27 +171,105 @@ if (executable === undefined) {
         await close();
       });
 
-      await t.step("accessible: no violations of WCAG AA in light, dark and on a phone", async () => {
-        for (const look of [{}, { dark: true }, { width: 390, height: 844 }]) {
-          const { page, close } = await openPage(chrome, look);
-          await page.goto(base);
-          await page.locator("td.name").nth(2).waitFor();
-          await page.locator("td.check input").first().check();
-          assert.deepEqual(await violations(page), [], `runs ${JSON.stringify(look)}`);
-          await page.goto(`${base}/runs/${failed.runId}`);
-          await page.locator(".failure pre").waitFor();
-          assert.deepEqual(await violations(page), [], `a failed run ${JSON.stringify(look)}`);
-          await page.goto(`${base}/runs/${hostile.runId}`);
-          const tabs = "dark" in look || "width" in look
-            ? ["Overview", "Logs"]
-            : ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"];
-          for (const tab of tabs) {
-            await page.getByRole("tab", { name: tab }).click();
-            await page.locator(`#panel-${tab.toLowerCase()} > *`).first().waitFor({ state: "attached" });
-            assert.deepEqual(await violations(page), [], `${tab} ${JSON.stringify(look)}`);
-          }
-          await close();
+      await t.step("accessible: no violations of WCAG AA in any view, light, dark and on a phone", async () => {
+        const { page, close } = await openPage(chrome);
+        const check = async (view: string) => {
+          assert.deepEqual(await violations(page), [], view);
+          // Colours are all that differs in the dark.
+          await page.emulateMedia({ colorScheme: "dark" });
+          await page.locator("html[data-theme=dark]").waitFor();
+          assert.deepEqual(await violations(page, ["color-contrast"]), [], `${view}, dark`);
+          await page.emulateMedia({ colorScheme: "light" });
+          await page.locator("html[data-theme=light]").waitFor();
+        };
+        await page.goto(base);
+        await page.locator("td.name").nth(2).waitFor();
+        await page.locator("td.check input").first().check();
+        await check("runs");
+        await page.locator(".selection button[data-action=delete]").click();
+        await page.locator("dialog[open], .notice").first().waitFor();
+        await check("a question");
+        await page.goto(`${base}/runs/${failed.runId}`);
+        await page.locator(".failure pre").waitFor();
+        await check("a failed run");
+        await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
+        await page.locator("[data-series=episode_reward] canvas").waitFor();
+        await check("compare");
+        await page.goto(`${base}/compare`);
+        await page.getByRole("combobox", { name: "Add a run" }).waitFor();
+        await check("compare, nothing chosen");
+        await page.goto(`${base}/runs/${hostile.runId}`);
+        for (const tab of ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"]) {
+          await page.getByRole("tab", { name: tab }).click();
+          await page.locator(`#panel-${tab.toLowerCase()} > *`).first().waitFor({ state: "attached" });
+          await check(tab);
         }
+        await page.setViewportSize({ width: 390, height: 844 });
+        for (const tab of ["Overview", "Logs"]) {
+          await page.getByRole("tab", { name: tab }).click();
+          assert.deepEqual(await violations(page), [], `${tab} on a phone`);
+        }
+        for (const path of ["/", `/compare?runs=${hostile.runId},${failed.runId}`]) {
+          await page.goto(base + path);
+          await page.locator("main table").first().waitFor();
+          assert.deepEqual(await violations(page), [], `${path} on a phone`);
+          const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+          assert.ok(wider <= 0, `${path} is ${wider} px wider than a phone`);
+        }
+        await close();
+      });
+
+      await t.step("by keyboard: every control is reached, shows its focus, and works", async () => {
+        const { page, errors, close } = await openPage(chrome);
+        await page.goto(base);
+        await page.locator("td.name").nth(2).waitFor();
+        await page.keyboard.press("/");
+        await page.keyboard.type("failed");
+        await until(async () => await page.locator("td.name").count() === 1, { what: "the filter to apply" });
+        await page.keyboard.press("Escape");
+        await page.keyboard.press("j");
+        await page.keyboard.press("x");
+        await page.getByText("1 selected").waitFor();
+        await page.keyboard.press("Enter");
+        await page.locator(".run-title h1").waitFor();
+        await page.goto(`${base}/runs/${hostile.runId}`);
+        await page.locator("[data-series=episode_reward] canvas").waitFor();
+        const visible = await page.evaluate(() => {
+          const wanted = "a[href], button, input, select, [tabindex='0']";
+          return [...document.querySelectorAll<HTMLElement>(wanted)].filter((e) =>
+            e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }) && !(e as HTMLButtonElement).disabled
+          ).length;
+        });
+        const reached = new Set<string>();
+        for (let i = 0; i < visible + 2; i++) {
+          await page.keyboard.press("Tab");
+          const at = await page.evaluate(() => {
+            const e = document.activeElement as HTMLElement;
+            if (e === document.body) return undefined;
+            e.dataset.reached ??= String(document.querySelectorAll("[data-reached]").length);
+            const { outlineStyle, outlineWidth } = getComputedStyle(e);
+            const shown = outlineStyle !== "none" && parseFloat(outlineWidth) >= 1;
+            return { id: e.dataset.reached, shown, what: e.outerHTML.slice(0, 120) };
+          });
+          if (at === undefined) continue;
+          assert.ok(at.shown, `focus does not show on ${at.what}`);
+          reached.add(at.id);
+        }
+        assert.equal(reached.size, visible);
+        await page.getByRole("tab", { name: "Overview" }).focus();
+        await page.keyboard.press("ArrowRight");
+        await page.locator("#panel-steps tbody tr").nth(4).waitFor();
+        await page.keyboard.press("End");
+        await page.locator("#panel-artifacts:not([hidden])").waitFor();
+        await page.getByRole("button", { name: "Cancel", exact: true }).focus();
+        await page.keyboard.press("Enter");
+        await page.locator("dialog[open]").waitFor();
+        await page.keyboard.press("Escape");
+        await page.locator("dialog").waitFor({ state: "detached" });
+        assert.equal(core.registry.require(hostile.runId).state, "EXECUTING");
+        assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Cancel");
+        assert.deepEqual(errors, []);
+        await close();
       });
 
       await t.step("the daemon goes away and comes back: said, and nothing is missed", async () => {

@@ -112,6 +112,7 @@ class MemoryTelemetry implements TelemetryLog {
         last: ys.at(-1)!,
         count: ys.length,
         atMs: Number(BigInt(part.at(-1)!.ts) / 1_000_000n),
+        step: null,
       };
     });
   }

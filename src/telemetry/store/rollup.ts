@@ -24,6 +24,8 @@ export interface Part {
   /** The last finite value. */
   lastValue: number;
   atMs: number;
+  /** The worker's step at the last point; null where the series does not say. */
+  step: number | null;
 }
 
 class Accumulator {
@@ -151,6 +153,7 @@ export function decimate(source: PartSource, first: number, last: number, limit:
   let firstX = 0;
   let lastX = 0;
   let atMs = 0;
+  let step: number | null = null;
   const flush = () => {
     if (open.count === 0) return;
     const mean = open.sum / open.count;
@@ -163,6 +166,7 @@ export function decimate(source: PartSource, first: number, last: number, limit:
       last: open.lastValue,
       count: open.count,
       atMs,
+      step,
     });
     open.clear();
   };
@@ -177,6 +181,7 @@ export function decimate(source: PartSource, first: number, last: number, limit:
     open.part(part);
     lastX = part.last;
     atMs = part.atMs;
+    step = part.step;
   }
   flush();
   return rows;

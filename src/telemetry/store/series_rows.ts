@@ -27,8 +27,9 @@ export class SeriesRows {
     ];
     this.#buckets = prepareArrays(
       db,
-      `SELECT bucket, min, max, sum, count, last, ts_ms FROM series_buckets
-        WHERE run_key = ? AND series = ? AND level = ? AND bucket >= ? AND bucket < ? ORDER BY bucket`,
+      `SELECT b.bucket, b.min, b.max, b.sum, b.count, b.last, b.ts_ms, m.step FROM series_buckets b
+        LEFT JOIN metrics m ON m.run_key = b.run_key AND m.seq = b.last_seq
+        WHERE b.run_key = ? AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY b.bucket`,
     );
     this.#bucketEnd = prepareArrays(
       db,
@@ -36,16 +37,16 @@ export class SeriesRows {
     );
     this.#scan = prepareArrays(
       db,
-      "SELECT value, ts_ms FROM metrics WHERE run_key = ? AND seq > ? AND seq <= ? AND series = ? ORDER BY seq",
+      "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq > ? AND seq <= ? AND series = ? ORDER BY seq",
     );
     this.#walk = prepareArrays(
       db,
-      `WITH RECURSIVE walk (seq, back, value, ts_ms, n) AS (
-        SELECT seq, back, value, ts_ms, 1 FROM metrics WHERE run_key = ? AND seq = ?
+      `WITH RECURSIVE walk (seq, back, value, ts_ms, step, n) AS (
+        SELECT seq, back, value, ts_ms, step, 1 FROM metrics WHERE run_key = ? AND seq = ?
         UNION ALL
-        SELECT m.seq, m.back, m.value, m.ts_ms, n + 1
+        SELECT m.seq, m.back, m.value, m.ts_ms, m.step, n + 1
           FROM walk JOIN metrics m ON m.run_key = ? AND m.seq = walk.seq - walk.back WHERE walk.back > 0 AND n < ?
-      ) SELECT value, ts_ms FROM walk`,
+      ) SELECT value, ts_ms, step FROM walk`,
     );
   }
 
@@ -54,21 +55,25 @@ export class SeriesRows {
     return {
       buckets: (level, from, to) => {
         const size = LEVEL_SIZES[level]!;
-        return (allRows(this.#buckets, runKey, series, level, from, to) as number[][]).map((row) => ({
-          first: row[0]! * size + 1,
-          last: (row[0]! + 1) * size,
-          min: row[1]!,
-          max: row[2]!,
-          sum: row[3]!,
-          count: row[4]!,
-          lastValue: row[5]!,
-          atMs: row[6]!,
-        }));
+        return allRows(this.#buckets, runKey, series, level, from, to).map((columns) => {
+          const row = columns as number[];
+          return {
+            first: row[0]! * size + 1,
+            last: (row[0]! + 1) * size,
+            min: row[1]!,
+            max: row[2]!,
+            sum: row[3]!,
+            count: row[4]!,
+            lastValue: row[5]!,
+            atMs: row[6]!,
+            step: columns[7] as number | null,
+          };
+        });
       },
       points: (first, last) =>
         series < FIRST_METRIC_SERIES
           ? allRows(this.#base[series - 1]!, runKey, first, last).map((row) =>
-            pointPart(row[0] as number, row[1] as number | null, row[2] as number)
+            pointPart(row[0] as number, row[1] as number | null, row[2] as number, null)
           )
           : this.#metricPoints(runKey, series, first, last, points, lastSeq),
     };
@@ -92,21 +97,23 @@ export class SeriesRows {
     const parts: Part[] = [];
     if (seq - beforeSeq <= SCAN_FACTOR * (x - before * size)) {
       let at = before * size;
-      for (const [value, atMs] of allRows(this.#scan, runKey, beforeSeq, seq, series)) {
-        if (++at >= first && at <= last) parts.push(pointPart(at, value as number, atMs as number));
+      for (const [value, atMs, step] of allRows(this.#scan, runKey, beforeSeq, seq, series)) {
+        if (++at < first || at > last) continue;
+        parts.push(pointPart(at, value as number, atMs as number, step as number));
       }
       return parts;
     }
-    for (const [value, atMs] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
-      if (x <= last) parts.push(pointPart(x, value as number, atMs as number));
+    for (const [value, atMs, step] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
+      if (x <= last) parts.push(pointPart(x, value as number, atMs as number, step as number));
       x--;
     }
     return parts.reverse();
   }
 }
 
-function pointPart(x: number, value: number | null, atMs: number): Part {
+function pointPart(x: number, value: number | null, atMs: number, step: number | null): Part {
   const finite = value !== null && Number.isFinite(value);
   const number = finite ? value : 0;
-  return { first: x, last: x, min: number, max: number, sum: number, count: finite ? 1 : 0, lastValue: number, atMs };
+  const count = finite ? 1 : 0;
+  return { first: x, last: x, min: number, max: number, sum: number, count, lastValue: number, atMs, step };
 }

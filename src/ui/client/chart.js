@@ -13,6 +13,7 @@ import { ascending, numbers, positive, smooth } from "./smoothing.js";
 const uPlot = /** @type {any} */ (globalThis).uPlot;
 
 const HEIGHT = 190;
+const LARGE_HEIGHT = 460;
 const PER_SET = 4;
 
 /** @param {string} name */
@@ -27,8 +28,9 @@ function faint(color, alpha) {
 
 /** @param {DataSet} set @param {XMode} mode @returns {number[]} */
 function xOf(set, mode) {
-  const { last_x, at } = set.columns;
-  if (mode === "index") return ascending(last_x);
+  const { last_x, at, step } = set.columns;
+  // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
+  if (mode === "index") return ascending(last_x.map((x, i) => step[i] ?? x));
   const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
   return ascending(at.map((t) => (t - from) / 1000));
 }
@@ -44,6 +46,13 @@ export class Chart {
   #holder = h("div", { class: "plot", role: "img" });
   #readout = h("span", { class: "readout" });
   #legend = h("div", { class: "legend" });
+  #large = false;
+  #larger = iconButton("larger", "Larger chart", () => {
+    this.#large = !this.#large;
+    this.#larger.setAttribute("aria-pressed", String(this.#large));
+    this.element.toggleAttribute("data-large", this.#large);
+    this.#plot?.setSize(this.#size());
+  });
   #resize;
 
   /** Range of x that a person zoomed to, in the series' own numbering; undefined is all. @type {[number, number] | undefined} */
@@ -55,6 +64,7 @@ export class Chart {
     this.unit = unit;
     this.onzoom = onzoom;
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
+    this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
@@ -68,6 +78,7 @@ export class Chart {
           { class: "chart-buttons" },
           iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
           iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
+          this.#larger,
           h("button", {
             type: "button",
             class: "icon text",
@@ -87,12 +98,15 @@ export class Chart {
       this.#holder,
       this.#legend,
     );
-    this.#resize = new ResizeObserver(() => this.#plot?.setSize({ width: this.#width(), height: HEIGHT }));
+    this.#resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
     this.#resize.observe(this.#holder);
   }
 
-  #width() {
-    return Math.max(200, Math.floor(this.#holder.clientWidth));
+  #size() {
+    return {
+      width: Math.max(200, Math.floor(this.#holder.clientWidth)),
+      height: this.#large ? LARGE_HEIGHT : HEIGHT,
+    };
   }
 
   /** Draws again, with new colours. */
@@ -153,8 +167,7 @@ export class Chart {
     /** @type {Partial<import("uplot").Axis>} */
     const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     return {
-      width: this.#width(),
-      height: HEIGHT,
+      ...this.#size(),
       scales: { x: { time: x === "wall" }, y: { distr: log ? 3 : 1 } },
       series,
       bands,
@@ -170,7 +183,16 @@ export class Chart {
         { ...axis, size: 52, values: (_, v) => v.map((n) => n === null ? "" : compact(n)) },
       ],
       legend: { show: false },
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
+      cursor: {
+        drag: { x: true, y: false, setScale: false },
+        points: { size: 6 },
+        // What one chart points at, others over the same axis point at too; a zoom is of one chart only.
+        sync: {
+          key: x === "index" ? this.unit : x,
+          scales: ["x", null],
+          filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+        },
+      },
       hooks: {
         setCursor: [(u) => this.#point(u)],
         setSelect: [(u) => this.#select(u)],
@@ -233,7 +255,8 @@ export class Chart {
 
   /** From positions on the x axis to the series' own numbering. @param {number} from @param {number} to @returns {[number, number]} */
   #indexRange(from, to) {
-    if (this.#style.x === "index") return [Math.max(0, Math.floor(from)), Math.ceil(to)];
+    const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
+    if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
     let first = Infinity;
     let last = 0;
     for (const set of this.#sets) {
@@ -265,7 +288,7 @@ export class Chart {
 
   #saveCsv() {
     const quoted = (/** @type {string} */ t) => `"${t.replaceAll('"', '""')}"`;
-    const lines = ["run,series,first_x,last_x,time,mean,min,max,count"];
+    const lines = ["run,series,first_x,last_x,step,time,mean,min,max,count"];
     for (const { label, columns: c } of this.#sets) {
       c.last_x.forEach((x, i) =>
         lines.push(
@@ -274,6 +297,7 @@ export class Chart {
             quoted(c.name),
             c.first_x[i],
             x,
+            c.step[i] ?? "",
             new Date(c.at[i] ?? 0).toISOString(),
             c.mean[i],
             c.min[i],
@@ -290,7 +314,7 @@ export class Chart {
     const plot = this.#plot;
     if (plot === undefined) return;
     const source = plot.ctx.canvas;
-    const ratio = source.width / this.#width();
+    const ratio = source.width / this.#size().width;
     const canvas = h("canvas");
     canvas.width = source.width;
     canvas.height = source.height + 28 * ratio;
@@ -313,7 +337,8 @@ export class Chart {
 /** Short figures for axes. @param {number} n */
 function compact(n) {
   const size = Math.abs(n);
-  if (size >= 1e6) return `${Number((n / 1e6).toPrecision(3))}M`;
-  if (size >= 1e4) return `${Number((n / 1e3).toPrecision(3))}k`;
-  return size !== 0 && size < 0.001 ? n.toExponential(0) : String(Number(n.toPrecision(4)));
+  if (size >= 1e6) return `${Number((n / 1e6).toPrecision(4))}M`;
+  if (size >= 1e4) return `${Number((n / 1e3).toPrecision(4))}k`;
+  if (size === 0 || size >= 0.001) return String(Number(n.toPrecision(4)));
+  return n.toExponential(2).replace(/\.?0+e/, "e");
 }

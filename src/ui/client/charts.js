@@ -29,6 +29,9 @@ const UNITS =
 /** Names in one request; the daemon answers no more at once. */
 const NAMES_PER_REQUEST = 12;
 
+/** With more charts than this, a filter by name is offered. */
+const MANY = 6;
+
 /** The usual ones first, then by name. @param {string} a @param {string} b */
 function byImportance(a, b) {
   const x = FIRST.indexOf(a), y = FIRST.indexOf(b);
@@ -54,8 +57,15 @@ export class Charts {
   /** @type {import("./chart.js").ChartStyle} */
   #style = savedStyle();
   #grid = h("div", { class: "charts" });
-  #single = h("dl", { class: "single" });
+  #single = h("div", {});
   #none = h("p", { class: "empty" }, "No episodes and no metrics yet.");
+  #filter = h("input", {
+    type: "search",
+    placeholder: "Metrics, by parts of their names",
+    "aria-label": "Show metrics whose names hold one of these words",
+    hidden: true,
+    oninput: () => this.refresh(),
+  });
   #observer;
   #busy = false;
   #again = false;
@@ -94,6 +104,7 @@ export class Charts {
         h("label", {}, "X axis ", mode),
         h("label", {}, "Smoothing ", weight),
         h("label", {}, log, " Log scale"),
+        this.#filter,
         h("span", { class: "hint" }, "Drag over a chart to zoom"),
       ),
       this.#grid,
@@ -158,7 +169,11 @@ export class Charts {
     }));
     for (const name of names) single.delete(name);
     this.#drawSingle(single);
-    this.#arrange(/** @type {string[]} */ ([...names]).sort(byImportance));
+    const found = /** @type {string[]} */ ([...names]).sort(byImportance);
+    const words = this.#filter.value.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
+    this.#filter.hidden = found.length <= MANY && words.length === 0;
+    this.#none.hidden = found.length > 0;
+    this.#arrange(words.length === 0 ? found : found.filter((n) => words.some((w) => n.toLowerCase().includes(w))));
     const wanted = [...this.#charts].filter(([name]) => this.#inSight.has(name));
     const whole = wanted.filter(([, c]) => c.range === undefined).map(([name]) => name);
     const buckets = Math.min(1000, Math.max(150, Math.round(this.#grid.clientWidth / 2)));
@@ -196,17 +211,27 @@ export class Charts {
     const text = JSON.stringify([...single]);
     if (this.#single.dataset.text === text) return;
     this.#single.dataset.text = text;
+    const sorted = [...single].sort(([a], [b]) => a < b ? -1 : 1);
+    const list = (/** @type {typeof sorted} */ of) =>
+      h(
+        "dl",
+        { class: "single" },
+        of.map(([name, values]) =>
+          h("div", {}, h("dt", {}, name), h("dd", {}, this.runs.map((_, r) => figure(values[r])).join(" · ")))
+        ),
+      );
+    const settings = sorted.filter(([name]) => name.startsWith("config."));
+    const values = sorted.filter(([name]) => !name.startsWith("config."));
     fill(
       this.#single,
-      [...single].sort(([a], [b]) => a < b ? -1 : 1).map(([name, values]) =>
-        h("div", {}, h("dt", {}, name), h("dd", {}, this.runs.map((_, r) => figure(values[r])).join(" · ")))
-      ),
+      values.length > 0 && list(values),
+      settings.length > 0 &&
+        h("details", {}, h("summary", {}, `${settings.length} settings that the worker told`), list(settings)),
     );
   }
 
   /** @param {string[]} names */
   #arrange(names) {
-    this.#none.hidden = names.length > 0;
     const wanted = new Set(names);
     for (const [name, chart] of this.#charts) {
       if (wanted.has(name)) continue;
@@ -215,10 +240,10 @@ export class Charts {
       chart.destroy();
       this.#charts.delete(name);
     }
-    if (names.every((n) => this.#charts.has(n))) return;
+    if (names.length === this.#grid.childElementCount && names.every((n) => this.#charts.has(n))) return;
     for (const name of names) {
       if (this.#charts.has(name)) continue;
-      const chart = new Chart(TITLES[name] ?? name, UNITS[name] ?? "point", () => this.refresh());
+      const chart = new Chart(TITLES[name] ?? name, UNITS[name] ?? "step", () => this.refresh());
       chart.element.dataset.series = name;
       this.#charts.set(name, chart);
       this.#observer.observe(chart.element);

@@ -2,6 +2,7 @@
 /** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
 import { get, heardTime, live, now, runPath } from "./api.js";
 import { Charts } from "./charts.js";
+import { configDifferences } from "./config_diff.js";
 import { attempt } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { duration, elapsed, score, whole } from "./format.js";
@@ -11,14 +12,6 @@ import { chip, isEnded } from "./states.js";
 const MOST = 12;
 /** Every so many ticks the figures and charts are read again. */
 const TICKS = 3;
-
-/** Leaves of a JSON value by their path. @param {unknown} value @param {string} path @param {Map<string, string>} into */
-function flatten(value, path, into) {
-  if (value !== null && typeof value === "object" && Object.keys(value).length > 0) {
-    for (const [k, v] of Object.entries(value)) flatten(v, path === "" ? k : `${path}.${k}`, into);
-  } else into.set(path, typeof value === "string" ? value : JSON.stringify(value));
-  return into;
-}
 
 /** Names may be the same: then the id tells them apart. @param {RunPage[]} runs */
 function labelled(runs) {
@@ -69,13 +62,11 @@ export function mountCompare(root) {
  */
 async function drawComparison(content, ids, closers) {
   const chosen = labelled(await Promise.all(ids.map((id) => get(runPath(id)))));
-  const configs = await Promise.all(
-    ids.map(async (id) => flatten(JSON.parse((await get(runPath(id, "/config"))).text), "", new Map())),
-  );
+  const differences = await configDifferences(chosen);
   const charts = new Charts(chosen);
   closers.push(() => charts.destroy());
   const table = h("div", { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Figures" });
-  fill(content, table, charts.element, h("h2", {}, "Where the configs differ"), differences(chosen, configs));
+  fill(content, table, charts.element, h("h2", {}, "Where the configs differ"), differences);
   drawFigures(table, chosen);
   charts.refresh();
   return async () => {
@@ -118,7 +109,7 @@ function drawPicker(root, runs, ids) {
             "aria-label": `Leave out ${name}`,
             onclick: () => go(ids.filter((i) => i !== id)),
           },
-          name,
+          h("span", {}, name),
           " ×",
         );
       }),
@@ -160,39 +151,6 @@ function drawFigures(root, runs) {
             h("td", { class: "num" }, whole(r.episodes)),
             h("td", { class: "num" }, score(r.mean_reward_100)),
             h("td", { class: "num" }, duration(elapsed(r, at))),
-          )
-        ),
-      ),
-    ),
-  );
-}
-
-/** @param {RunPage[]} runs @param {Map<string, string>[]} configs */
-function differences(runs, configs) {
-  const paths = [...new Set(configs.flatMap((c) => [...c.keys()]))].sort();
-  const differing = paths.filter((p) => new Set(configs.map((c) => c.get(p))).size > 1);
-  if (differing.length === 0) return h("p", { class: "empty" }, "Nowhere.");
-  return h(
-    "div",
-    { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Differences of the configs" },
-    h(
-      "table",
-      { class: "records" },
-      h("caption", { class: "unseen" }, "Differences of the configs"),
-      h(
-        "thead",
-        {},
-        h("tr", {}, h("th", { scope: "col" }, "Setting"), runs.map((r) => h("th", { scope: "col" }, r.name))),
-      ),
-      h(
-        "tbody",
-        {},
-        differing.map((p) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row", class: "mono" }, p),
-            configs.map((c) => h("td", { class: "mono" }, c.get(p) ?? "–")),
           )
         ),
       ),

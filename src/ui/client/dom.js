@@ -55,7 +55,7 @@ const ICONS = {
   auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
   reset: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5V5h2.5",
   plus: "M8 3.5v9M3.5 8h9",
-  minus: "M3.5 8h9",
+  larger: "M9.5 2.5h4v4M13.5 2.5l-5 5M6.5 13.5h-4v-4M2.5 13.5l5-5",
   download: "M8 2.5v7.5M5 7.5l3 3 3-3M3 13.5h10",
   play: "M5 3l8 5-8 5z",
   pause: "M5 3v10M11 3v10",

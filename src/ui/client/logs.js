@@ -13,6 +13,8 @@ const TAIL_BYTES = 64 * 1024;
 /** When the log runs further ahead than this, the view jumps to its end and says so. */
 const JUMP_BYTES = 1024 * 1024;
 const LONGEST_LINE = 4000;
+/** Parts of the log that are read backwards for a first line to show. */
+const LOOKS_BACK = 16;
 
 /** Whether a line is telemetry, which has views of its own. @param {string} line */
 export function isTelemetry(line) {
@@ -33,7 +35,7 @@ export class Logs {
   #state = h("span", { class: "sub" });
   #follow = h("input", { type: "checkbox", checked: true });
   #plain = h("input", { type: "checkbox", checked: true, onchange: () => this.#restart() });
-  #earlier = h("button", { type: "button", onclick: () => attempt(() => this.#loadEarlier()) }, "Earlier lines");
+  #earlier = h("button", { type: "button", onclick: () => this.#scrollBack() }, "Earlier lines");
   #search = h("input", { type: "search", placeholder: "Search the whole log", "aria-label": "Search the whole log" });
   #empty = h("p", { class: "empty", hidden: true });
   #found = h("div", { class: "found", hidden: true });
@@ -106,6 +108,11 @@ export class Logs {
       this.#attempt = chunk.attempt;
       this.#from = chunk.from;
       this.#take(chunk);
+      // Among a worker's telemetry its few other lines may lie far back.
+      for (let i = 0; i < LOOKS_BACK && from < 0 && this.#from > 0 && !this.#lines.hasChildNodes(); i++) {
+        await this.#loadEarlier();
+        if (mine !== this.#generation) return;
+      }
     } finally {
       if (mine === this.#generation) this.#busy = false;
     }
@@ -193,10 +200,16 @@ export class Logs {
     return rows;
   }
 
-  async #loadEarlier() {
-    const chunk = await this.#get(`before=${this.#from}`);
-    const height = this.#lines.scrollHeight;
+  #scrollBack() {
     this.#follow.checked = false;
+    attempt(() => this.#loadEarlier());
+  }
+
+  async #loadEarlier() {
+    const mine = this.#generation;
+    const chunk = await this.#get(`before=${this.#from}`);
+    if (mine !== this.#generation) return;
+    const height = this.#lines.scrollHeight;
     this.#from = chunk.from;
     this.#lines.prepend(...this.#rows(chunk));
     this.#lines.scrollTop += this.#lines.scrollHeight - height;

@@ -3,11 +3,12 @@
 import { drawActions } from "./actions.js";
 import { get, heardTime, live, now, readOnly, Refused, runPath } from "./api.js";
 import { Charts } from "./charts.js";
+import { configDifferences } from "./config_diff.js";
 import { attempt, notice } from "./dialog.js";
 import { fill, h, icon, iconButton, setText } from "./dom.js";
 import { Events } from "./events.js";
 import { Explorer } from "./explorer.js";
-import { age, bytes, duration, elapsed, moment, rate, score, whole, words } from "./format.js";
+import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.js";
 import { Frames } from "./frames.js";
 import { drawLifecycle } from "./lifecycle.js";
 import { Logs } from "./logs.js";
@@ -128,6 +129,7 @@ function show(root, first) {
   const buttons = h("div", { class: "actions" });
   const facts = FACTS.map(([label]) => ({ term: h("dt", {}, label), value: h("dd", {}) }));
   const failure = h("section", { class: "failure", hidden: true, "aria-label": "Failure" });
+  const evaluation = h("section", { hidden: true, "aria-label": "Evaluation" });
   const lifecycle = h("div", {});
   const details = h("dl", { class: "details" });
   const artifacts = h("div", {});
@@ -149,6 +151,7 @@ function show(root, first) {
       content: h(
         "div",
         {},
+        evaluation,
         charts.element,
         h(
           "div",
@@ -175,7 +178,7 @@ function show(root, first) {
       label: "Config",
       content: configPane,
       shown: () => {
-        if (!configShown) attempt(() => drawConfig(false));
+        if (!configShown) attempt(() => Promise.all([drawConfig(false), drawOthers()]));
         configShown = true;
       },
     },
@@ -218,8 +221,30 @@ function show(root, first) {
             `Show ${hidden} hidden ${hidden === 1 ? "value" : "values"}`,
           ),
         reveal && h("button", { type: "button", onclick: () => attempt(() => drawConfig(false)) }, "Hide secrets"),
+        other,
       ),
+      difference,
       h("pre", { class: "json", tabIndex: 0, "aria-label": "Config as JSON" }, text),
+    );
+  }
+
+  /** What another run's config has otherwise. */
+  const difference = h("div", {});
+  const other = h("select", {
+    "aria-label": "Difference from another run",
+    onchange: () =>
+      attempt(async () => {
+        const chosen = { run_id: other.value, name: other.selectedOptions[0]?.textContent ?? "" };
+        fill(difference, other.value !== "" && await configDifferences([run, chosen]));
+      }),
+  });
+  async function drawOthers() {
+    const { runs } = await get("/api/runs?limit=200");
+    fill(
+      other,
+      h("option", { value: "" }, "Difference from …"),
+      runs.filter((/** @type {RunPage} */ r) => r.run_id !== runId)
+        .map((/** @type {RunPage} */ r) => h("option", { value: r.run_id }, `${r.name} (${r.run_id.slice(-6)})`)),
     );
   }
 
@@ -277,6 +302,29 @@ function show(root, first) {
       );
     }
     drawArtifacts(artifacts, run);
+    if (run.is_eval) attempt(drawEvaluation);
+  }
+
+  async function drawEvaluation() {
+    const { summary } = await get(runPath(runId, "/eval"));
+    evaluation.hidden = summary === null || typeof summary !== "object";
+    if (evaluation.hidden) return;
+    fill(
+      evaluation,
+      h("h2", {}, "Evaluation"),
+      h(
+        "dl",
+        { class: "facts" },
+        Object.entries(summary).map(([name, value]) =>
+          h(
+            "div",
+            {},
+            h("dt", {}, words(name)),
+            h("dd", {}, typeof value === "object" && value !== null ? JSON.stringify(value) : figure(value)),
+          )
+        ),
+      ),
+    );
   }
 
   drawAll();

@@ -40,6 +40,21 @@ export function mountRuns(root) {
       changed();
     },
   });
+  const kind = h(
+    "select",
+    {
+      "aria-label": "Filter by kind",
+      hidden: true,
+      onchange: () => {
+        model.filter.kind = kind.value;
+        changed();
+      },
+    },
+    h("option", { value: "" }, "Training and evaluations"),
+    h("option", { value: "train" }, "Training only"),
+    h("option", { value: "eval" }, "Evaluations only"),
+  );
+  kind.value = model.filter.kind;
   const chips = STATES.map((state) => {
     const count = h("span", { class: "count" });
     const button = h(
@@ -71,6 +86,7 @@ export function mountRuns(root) {
       search,
       h("div", { class: "chips", role: "group", "aria-label": "Filter by state" }, chips.map((c) => c.button)),
       tag,
+      kind,
       h("span", { class: "grow" }),
       total,
     ),
@@ -99,6 +115,7 @@ export function mountRuns(root) {
       fill(tag, h("option", { value: "" }, "All tags"), tags.map((t) => h("option", { value: t }, t)));
       tag.value = model.filter.tag;
     }
+    if (kind.hidden && model.hasEvaluations()) kind.hidden = false;
     tag.hidden = tags.length === 0;
     const all = model.runs.size;
     setText(
@@ -176,7 +193,7 @@ export function mountRuns(root) {
       token = page.next_token ?? "";
       draw();
     } while (token !== "" && seen.size < MOST_RUNS);
-    for (const id of model.runs.keys()) if (!seen.has(id)) model.runs.delete(id);
+    for (const id of model.runs.keys()) if (!seen.has(id)) model.remove(id);
     for (const id of table.selected) if (!seen.has(id)) table.selected.delete(id);
     loading = false;
     drawSelection();
@@ -196,7 +213,7 @@ export function mountRuns(root) {
       runs: (data) => {
         model.put(data.runs);
         for (const id of data.deleted) {
-          model.runs.delete(id);
+          model.remove(id);
           table.selected.delete(id);
         }
         drawSelection();
@@ -270,6 +287,8 @@ function readAddress(model) {
   const query = new URLSearchParams(location.search);
   model.filter.text = query.get("name") ?? "";
   model.filter.tag = query.get("tag") ?? "";
+  const kind = query.get("kind") ?? "";
+  model.filter.kind = kind === "train" || kind === "eval" ? kind : "";
   model.filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => STATES.some((k) => k === s)));
   model.sort = query.get("sort") ?? "created";
   model.direction = query.get("dir") === "asc" ? 1 : -1;
@@ -278,9 +297,10 @@ function readAddress(model) {
 /** @param {RunsModel} model */
 function writeAddress(model) {
   const query = new URLSearchParams();
-  const { text, tag, states } = model.filter;
+  const { text, tag, states, kind } = model.filter;
   if (text) query.set("name", text);
   if (tag) query.set("tag", tag);
+  if (kind) query.set("kind", kind);
   if (states.size > 0) query.set("state", [...states].join(","));
   if (model.sort !== "created" || model.direction !== -1) {
     query.set("sort", model.sort);

@@ -3,7 +3,7 @@
 import { elapsed } from "./format.js";
 import { STATES } from "./states.js";
 /** @typedef {import("../shapes.ts").RunLine} RunLine */
-/** @typedef {{states: Set<string>, text: string, tag: string}} Filter */
+/** @typedef {{states: Set<string>, text: string, tag: string, kind: string}} Filter */
 
 /** @type {Record<string, (r: RunLine, now: number) => number | string>} */
 export const SORT_KEYS = {
@@ -26,25 +26,73 @@ export class RunsModel {
   /** @type {Map<string, RunLine>} */
   runs = new Map();
   /** @type {Filter} */
-  filter = { states: new Set(), text: "", tag: "" };
+  filter = { states: new Set(), text: "", tag: "", kind: "" };
   sort = "created";
   /** @type {1 | -1} */
   direction = -1;
 
+  /** Ids in the order last shown, good until a run comes, goes, or changes what the order and filters look at. */
+  #order = /** @type {string[]} */ ([]);
+  #orderedBy = "";
+  #changed = true;
+  /** @type {Map<string, number> | undefined} */
+  #counts;
+  /** @type {string[] | undefined} */
+  #tags;
+
   /** @param {RunLine[]} lines */
   put(lines) {
-    for (const line of lines) this.runs.set(line.run_id, line);
+    const key = this.#key();
+    for (const line of lines) {
+      const before = this.runs.get(line.run_id);
+      this.runs.set(line.run_id, line);
+      if (before === undefined) this.#tags = undefined;
+      if (before?.state !== line.state) this.#counts = undefined;
+      if (before?.state !== line.state || key(before, 0) !== key(line, 0)) this.#changed = true;
+    }
+  }
+
+  /** @param {string} id */
+  remove(id) {
+    if (!this.runs.delete(id)) return;
+    this.#counts = undefined;
+    this.#tags = undefined;
+    this.#changed = true;
+  }
+
+  #key() {
+    return SORT_KEYS[this.sort] ?? ((/** @type {RunLine} */ r) => r.created_at);
   }
 
   /** Runs that pass the filter, in order. @param {number} now @returns {RunLine[]} */
   shown(now) {
-    const { states, text, tag } = this.filter;
+    const by = JSON.stringify([
+      [...this.filter.states],
+      this.filter.text,
+      this.filter.tag,
+      this.filter.kind,
+      this.sort,
+      this.direction,
+    ]);
+    // Elapsed times grow without anybody saying so.
+    if (this.#changed || by !== this.#orderedBy || this.sort === "elapsed") {
+      this.#order = this.#ordered(now);
+      this.#orderedBy = by;
+      this.#changed = false;
+    }
+    return this.#order.map((id) => /** @type {RunLine} */ (this.runs.get(id)));
+  }
+
+  /** @param {number} now */
+  #ordered(now) {
+    const { states, text, tag, kind } = this.filter;
     const wanted = text.trim().toLowerCase();
-    const key = SORT_KEYS[this.sort] ?? ((/** @type {RunLine} */ r) => r.created_at);
+    const key = this.#key();
     /** @type {[number | string, RunLine][]} */
     const passing = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
+      if (kind !== "" && run.is_eval !== (kind === "eval")) continue;
       if (tag !== "" && !run.tags.includes(tag)) continue;
       if (wanted !== "" && !run.name.toLowerCase().includes(wanted) && !run.run_id.toLowerCase().startsWith(wanted)) {
         continue;
@@ -55,21 +103,28 @@ export class RunsModel {
     passing.sort(([a, x], [b, y]) =>
       a < b ? -d : a > b ? d : y.created_at - x.created_at || (x.run_id < y.run_id ? 1 : -1)
     );
-    return passing.map(([, run]) => run);
+    return passing.map(([, run]) => run.run_id);
   }
 
   /** @returns {Map<string, number>} */
   countByState() {
+    if (this.#counts !== undefined) return this.#counts;
     /** @type {Map<string, number>} */
     const counts = new Map();
     for (const { state } of this.runs.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
-    return counts;
+    return this.#counts = counts;
+  }
+
+  hasEvaluations() {
+    for (const { is_eval } of this.runs.values()) if (is_eval) return true;
+    return false;
   }
 
   /** @returns {string[]} */
   tags() {
+    if (this.#tags !== undefined) return this.#tags;
     const tags = new Set();
     for (const run of this.runs.values()) for (const tag of run.tags) tags.add(tag);
-    return [...tags].sort();
+    return this.#tags = [...tags].sort();
   }
 }

@@ -235,10 +235,11 @@ export class RunsTable {
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     setText(parts.link, run.name);
     if (parts.link.title !== run.name) parts.link.title = run.name;
-    const tags = run.tags.join("\n");
+    const shownTags = run.is_eval ? ["evaluation", ...run.tags] : run.tags;
+    const tags = shownTags.join("\n");
     if (parts.tags.dataset.tags !== tags) {
       parts.tags.dataset.tags = tags;
-      parts.tags.replaceChildren(...run.tags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
+      parts.tags.replaceChildren(...shownTags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
     }
     COLUMNS.forEach((column, i) => {
       const cell = /** @type {HTMLElement} */ (parts.cells[i]);

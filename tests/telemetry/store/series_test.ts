@@ -133,4 +133,16 @@ Deno.test("series: the step of a point counts the run's steps where the record n
     store.ingest("R", 1, batch(0, 1, { steps: steps(0, 5) }));
     store.ingest("R", 1, batch(1, 2, { steps: { n: 2, infoJson: ['{"a":1}', '{"a":2,"global_step":77}'] } }));
     assert.deepEqual(store.read("R", "metrics", 0, 9).map(({ step }) => step), [6, 77]);
+    assert.deepEqual(store.series("R", "a", 1, 0, 9).map(({ step }) => step), [6, 77]);
+    assert.equal(store.series("R", "reward", 1, 0, 9)[0]!.step, null);
+  }));
+
+Deno.test("series: closed buckets of a metric know the step of their last point", () =>
+  withStore(({ store }) => {
+    const infoJson = Array.from({ length: 100 }, (_, i) => `{"a":${i},"global_step":${i * 50}}`);
+    store.ingest("R", 1, batch(0, 1, { steps: { n: 100, infoJson } }));
+    assert.deepEqual(store.series("R", "a", 1, 0, 3).map(({ lastX, step }) => [lastX, step]), [[64, 3150], [
+      100,
+      4950,
+    ]]);
   }));

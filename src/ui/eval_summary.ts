@@ -1,0 +1,25 @@
+/** What an evaluation came to: the `eval_summary.json` of its run, by its worker or made when the run ended. */
+import type { RunDetail } from "../core/core.ts";
+import { openWithin } from "./artifact_file.ts";
+import { MosaicError } from "../errors.ts";
+import { parsed } from "./shapes.ts";
+
+export const EVAL_SUMMARY = "eval_summary.json";
+/** The original's has ten figures; a worker's own may say more, but not without end. */
+const MAX_BYTES = 64 * 1024;
+
+/** The summary's JSON; null while there is none, and of runs that are no evaluation. @throws `out_of_range` */
+export async function evalSummary(detail: RunDetail): Promise<unknown> {
+  if (detail.row.baseDir !== "evals") return null;
+  using file = await openWithin(detail.directory, EVAL_SUMMARY);
+  if (file === undefined) return null;
+  const bytes = new Uint8Array(MAX_BYTES + 1);
+  let length = 0;
+  for (let n: number | null; length < bytes.length && (n = await file.read(bytes.subarray(length))) !== null;) {
+    length += n;
+  }
+  if (length > MAX_BYTES) {
+    throw new MosaicError("out_of_range", `${EVAL_SUMMARY} of the run is larger than ${MAX_BYTES} bytes`);
+  }
+  return parsed(new TextDecoder().decode(bytes.subarray(0, length)));
+}
