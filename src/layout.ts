@@ -139,7 +139,7 @@ export class RunFiles {
   proxyFile(attempt: number): string {
     return `${this.control}/proxy-${attempt}.json`;
   }
-  /** The session token of an external run (0600), for whoever starts its proxy. */
+  /** The session token (0600): of an external run for whoever starts its proxy, under `--auth token` for the worker, too. */
   get sessionTokenFile(): string {
     return `${this.control}/session-token`;
   }

@@ -47,6 +47,8 @@ export interface EngineOptions {
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
+  /** What calls need. */
+  auth?: "none" | "token";
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** "full": what a submitter was told of survives the loss of power. */

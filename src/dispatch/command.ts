@@ -17,6 +17,8 @@ export interface CommandContext {
   listenTarget: string;
   /** The worker's config file, when one was written. */
   workerConfigPath?: string | undefined;
+  /** A file with the run's session token, where the daemon asks for tokens. */
+  tokenFile?: string | undefined;
   gpuSlots: readonly number[];
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
@@ -43,6 +45,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     directory: context.directory,
     gpuSlots: context.gpuSlots,
     workerConfigPath: context.workerConfigPath,
+    tokenFile: context.tokenFile,
     resumeFrom: context.resumeFrom,
     hostEnv: host.env,
   });
@@ -96,7 +99,7 @@ function inSandbox(
   context: CommandContext,
   at: { cwd: string; path: string },
 ): string[] {
-  const { host, stateDir, directory, workerConfigPath } = context;
+  const { host, stateDir, directory, workerConfigPath, tokenFile } = context;
   const program = host.findProgram("bwrap", at.path);
   if (program === undefined) {
     const message = "metadata.sandbox asks for bubblewrap, and there is no bwrap on this host";
@@ -110,7 +113,7 @@ function inSandbox(
     runDir: directory,
     logsDir: files.logs,
     controlDir: files.control,
-    readable: workerConfigPath === undefined ? [] : [workerConfigPath],
+    readable: [workerConfigPath, tokenFile].filter((path) => path !== undefined),
     cwd: at.cwd,
     devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
   });

@@ -40,6 +40,8 @@ export interface StarterOptions {
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   heartbeatTimeoutSeconds: number;
+  /** Calls need a token: workers that make some get their run's. */
+  auth?: "none" | "token";
   /** What is left of them is for the runs there are. */
   descriptors: FileDescriptors;
 }
@@ -103,7 +105,7 @@ export class Starter {
   }
 
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, target } = this.#options;
+    const { layout, target, auth } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
@@ -111,6 +113,7 @@ export class Starter {
       directory: files.directory,
       listenTarget: target(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
+      tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       resumeFrom: row.resumeFrom,
       host: localHost(),
@@ -127,7 +130,7 @@ export class Starter {
   #expect(row: RunRow, plan: RunPlan, files: RunFiles, supervisor: Supervisor): void {
     const { log } = this.#options;
     const sessionToken = row.sessionToken ?? newSessionToken();
-    writeFileAtomic(files.sessionTokenFile, `${sessionToken}\n`, { mode: 0o600 });
+    writeSessionToken(files, sessionToken);
     const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     supervisor.started(spawned, plan, undefined, stepsBefore);
     log.info({ run_id: row.runId, attempt: row.attempt, gpus: row.gpuSlots }, "run waits for its external proxy");
@@ -138,6 +141,7 @@ export class Starter {
     const { registry, log } = this.#options;
     const sessionToken = row.sessionToken ?? newSessionToken();
     this.#writeStartFile({ ...row, sessionToken }, plan, files, command);
+    if (this.#options.auth === "token") writeSessionToken(files, sessionToken);
     const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     let process: ProcessRef | undefined;
     try {
@@ -212,6 +216,10 @@ export class Starter {
       heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
     });
   }
+}
+
+function writeSessionToken(files: RunFiles, token: string): void {
+  writeFileAtomic(files.sessionTokenFile, `${token}\n`, { mode: 0o600 });
 }
 
 function newSessionToken(): string {

@@ -14,6 +14,8 @@ export interface EnvironmentContext {
   directory: string;
   gpuSlots: readonly number[];
   workerConfigPath: string | undefined;
+  /** A file with the run's session token, where the daemon asks for tokens. */
+  tokenFile: string | undefined;
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
   hostEnv: Record<string, string>;
@@ -40,6 +42,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_RUN_DIR = context.directory;
   env.MOSAIC_ATTEMPT = String(context.attempt);
   env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
+  // For one that speaks gRPC itself. In a file, because an environment is shown by debuggers and crash reports.
+  if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
   return env;
 }
 
