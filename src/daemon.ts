@@ -23,8 +23,11 @@ import { realWorld } from "./permissions/world.ts";
 import { ownEnvironment } from "./process/environment.ts";
 import { DescriptorReserve } from "./process/descriptors.ts";
 import { writeFileAtomic } from "./process/files.ts";
+import { isShortage } from "./process/trouble.ts";
 import { serviceManager } from "./process/service_manager.ts";
 import { VERSION } from "./version.ts";
+
+const ANNOUNCE_AGAIN_MS = 2000;
 
 /** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
 export async function runDaemon(args: string[]): Promise<number> {
@@ -102,7 +105,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = settled();
-    announce(layout, { listen, ...(local === listen ? {} : { local }), http });
+    const endAnnouncing = announce(layout, { listen, ...(local === listen ? {} : { local }), http }, log);
     log.info(
       {
         ...{ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
@@ -115,6 +118,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
 
     const reason = await stop.wait;
     log.info({ reason }, "stopping; runs and their proxies live on");
+    endAnnouncing();
     await manager.stopping();
     await sweeps?.close();
     await engine.close();
@@ -137,11 +141,34 @@ function giveUpStart(args: readonly string[]): string[] {
   return flagsOf(giveUp(start, kept)).filter((flag) => flag.startsWith("--allow-"));
 }
 
-/** Tells clients and proxies where the daemon is, once it answers. */
-function announce(layout: Layout, addresses: { listen: string; local?: string; http: string }): void {
+/**
+ * Tells clients and proxies where the daemon is, once it answers; on a full disk as soon as there is room.
+ *
+ * @returns ends the attempts
+ */
+function announce(
+  layout: Layout,
+  addresses: { listen: string; local?: string; http: string },
+  log: Logger,
+): () => void {
   const started = new Date().toISOString();
-  const file = { pid: Deno.pid, version: VERSION, ...addresses, started_at: started };
-  writeFileAtomic(layout.daemonJson, `${JSON.stringify(file)}\n`, { mode: 0o600 });
+  const text = `${JSON.stringify({ pid: Deno.pid, version: VERSION, ...addresses, started_at: started })}\n`;
+  const write = () => {
+    try {
+      writeFileAtomic(layout.daemonJson, text, { mode: 0o600 });
+      return true;
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+      return false;
+    }
+  };
+  if (write()) return () => {};
+  log.error(
+    { file: layout.daemonJson, listen: addresses.listen },
+    "there is no room to say where this daemon is: until there is, runs can be looked at with --target, and none starts",
+  );
+  const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
+  return () => clearInterval(timer);
 }
 
 /** Why the daemon should stop: a signal, or somebody's request. Errors that nobody caught are logged and survived. */

@@ -27,6 +27,7 @@ import type { TelemetryLog } from "../telemetry/types.ts";
 import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { acceptedProtocol } from "./protocol.ts";
+import { Recovery } from "./recovery.ts";
 import { submit } from "./submission.ts";
 import { TokenBucket } from "./token_bucket.ts";
 
@@ -75,6 +76,7 @@ export class Engine implements Core {
   readonly #bounds: Bounds;
   readonly #submissions: TokenBucket;
   readonly #metrics: MetricsEvents;
+  readonly #recovery: Recovery;
   readonly #deleting = new Set<string>();
   #beforeDelete: (row: RunRow) => void = () => {};
   #addresses = { listen: "", http: "" };
@@ -89,6 +91,7 @@ export class Engine implements Core {
     this.#bounds = { ...STANDARD_BOUNDS, ...options.bounds };
     const { submitRate, submitBurst } = this.#bounds;
     this.#submissions = new TokenBucket(submitRate, submitBurst, performance.now());
+    this.#recovery = new Recovery(options.log);
     const starter = new Starter({
       ...options,
       descriptors: this.#descriptors,
@@ -112,15 +115,31 @@ export class Engine implements Core {
       placeFor: (priority) => this.#dispatcher.placeFor(priority),
       onRoom: (row) => this.#dispatcher.changed(row),
     });
-    this.#dispatcher = new Dispatcher({ ...options, starter, supervisor: this.#supervisor });
+    this.#dispatcher = new Dispatcher({
+      ...options,
+      starter,
+      supervisor: this.#supervisor,
+      mayStart: () => this.#recovery.look(),
+    });
   }
 
-  /** Takes up what an earlier daemon has left. To be called before proxies can connect. */
+  /** Takes up what an earlier daemon has left; what cannot be taken up yet is tried again. To be called before proxies can connect. */
   recover(): void {
-    this.registry.setGpuSlots(this.#options.gpus.map((gpu) => gpu.slot));
+    this.#recovery.do({
+      what: "the host's GPU slots",
+      work: () => this.registry.setGpuSlots(this.#options.gpus.map((gpu) => gpu.slot)),
+    });
     for (const row of this.registry.live()) {
-      if (RUNNING_STATES.includes(row.state)) this.#supervisor.adopt(row);
-      else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
+      const { runId } = row;
+      this.#recovery.do({
+        what: "run",
+        runId,
+        work: () => {
+          if (RUNNING_STATES.includes(row.state)) this.#supervisor.adopt(row);
+          else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
+        },
+        setAside: (why) => this.#setAside(runId, why),
+      });
     }
     if (this.#supervisor.size > 0) this.log.info({ runs: this.#supervisor.size }, "runs of an earlier daemon taken up");
   }
@@ -129,18 +148,36 @@ export class Engine implements Core {
   begin(addresses: { listen: string; http: string }): void {
     this.#addresses = addresses;
     this.#supervisor.watch();
-    this.#dispatcher.start();
     this.#artifacts.recover();
-    const { layout } = this.#options;
-    reapStrays(layout, (runId) => this.#supervisor.get(runId)?.attempt, this.log);
+    this.#reap();
     let token: string | undefined;
     do {
       const page = this.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
       for (const row of page.runs) {
-        if (row.attempt < row.maxAttempts || row.faultRequested === "reset") this.#supervisor.restartIfDue(row);
+        if (row.attempt >= row.maxAttempts && row.faultRequested !== "reset") continue;
+        const work = () => this.#supervisor.restartIfDue(this.registry.require(row.runId));
+        this.#recovery.do({ what: "the next attempt", runId: row.runId, work });
       }
       token = page.nextToken;
     } while (token !== undefined);
+    this.#dispatcher.start();
+  }
+
+  /** A run that cannot be supervised has failed; its proxy is sent away when it asks, and its group is ended. */
+  #setAside(runId: string, why: string): void {
+    const reason = `recovery_failed: ${why}`;
+    const row = this.registry.apply(runId, { type: "failed", reason }, {}, () => ({
+      kind: "failed",
+      data: { reason, hint: null },
+    }));
+    this.#dispatcher.changed(row);
+    if (this.#addresses.listen !== "") this.#reap();
+  }
+
+  #reap(): void {
+    const attempt = (runId: string) =>
+      this.#recovery.waits(runId) ? this.registry.get(runId)?.attempt : this.#supervisor.get(runId)?.attempt;
+    reapStrays(this.#options.layout, attempt, this.log);
   }
 
   /** Starts nothing more; runs and their proxies live on. */

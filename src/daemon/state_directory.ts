@@ -4,6 +4,7 @@ import type { Layout } from "../layout.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
 import { processRef } from "../process/identity.ts";
 import { signalProcess } from "../process/signals.ts";
+import { isShortage } from "../process/trouble.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
@@ -39,8 +40,8 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
   try {
     // What a daemon that crashed has left would send clients to nobody.
     removeIfThere(layout.daemonJson);
-    sign(lock);
-    writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 });
+    evenWithoutRoom(() => sign(lock));
+    evenWithoutRoom(() => writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 }));
   } catch (error) {
     lock.close();
     throw unusable(layout, error);
@@ -82,9 +83,19 @@ async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
 /** The holder of the lock says in the file who it is: a pid alone may belong to another process by now. */
 function sign(lock: Deno.FsFile): void {
   const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
-  lock.truncateSync(0);
+  // Over what is there, which takes no room of a full disk.
   lock.seekSync(0, Deno.SeekMode.Start);
   for (let done = 0; done < bytes.length;) done += lock.writeSync(bytes.subarray(done));
+  lock.truncateSync(bytes.length);
+}
+
+/** The lock alone says that somebody has the directory; who that is can be told when there is room. */
+function evenWithoutRoom(write: () => void): void {
+  try {
+    write();
+  } catch (error) {
+    if (!isShortage(error)) throw error;
+  }
 }
 
 function holderOf(layout: Layout): ProcessRef | undefined {

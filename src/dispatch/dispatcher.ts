@@ -24,6 +24,8 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  /** False while what an earlier daemon has left is not taken up. */
+  mayStart: () => boolean;
 }
 
 /** Milliseconds of a clock that nobody sets; what is on record is wall-clock time, and survives a restart. */
@@ -46,6 +48,11 @@ function waitingOf(row: RunRow): WaitingRun {
     notBefore: backOffEnd(row),
     waitingFor: row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`,
   };
+}
+
+/** A cancellation that is not entered yet keeps a run from being started all the same. */
+function waits(row: RunRow): boolean {
+  return row.state === "INIT" && row.cancelRequestedAt === null;
 }
 
 const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");
@@ -107,7 +114,7 @@ export class Dispatcher {
 
   /** A run's row has changed such that it waits, or waits no longer, or has made room. */
   changed(row: RunRow): void {
-    if (row.state === "INIT") this.#waiting.set(row.runId, waitingOf(row));
+    if (waits(row)) this.#waiting.set(row.runId, waitingOf(row));
     else this.#waiting.delete(row.runId);
     this.wake();
   }
@@ -122,7 +129,7 @@ export class Dispatcher {
   #readQueue(): void {
     this.#waiting.clear();
     for (const row of this.#options.registry.live()) {
-      if (row.state === "INIT" && !this.#starting.has(row.runId)) this.#waiting.set(row.runId, waitingOf(row));
+      if (waits(row) && !this.#starting.has(row.runId)) this.#waiting.set(row.runId, waitingOf(row));
     }
   }
 
@@ -131,6 +138,7 @@ export class Dispatcher {
     if (this.#closed) return;
     const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
     try {
+      if (!this.#options.mayStart()) return;
       const slots = registry.gpuSlots();
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
       const { start, queue, wakeAt } = schedule(waiting, {
@@ -160,7 +168,7 @@ export class Dispatcher {
     const { registry, supervisor, starter, log } = this.#options;
     const row = registry.get(runId);
     this.#waiting.delete(runId);
-    if (row?.state !== "INIT") return;
+    if (row === undefined || !waits(row)) return;
     const claimed = slots.length === 0 ? row : registry.claimGpus(runId, slots);
     const started = starter.start(claimed, supervisor)
       .then(() => undefined, (error) => {
@@ -176,7 +184,7 @@ export class Dispatcher {
         if (trouble === undefined) this.#troubles.delete(runId);
         else this.#troubles.set(runId, trouble);
         const now = registry.get(runId);
-        if (now?.state === "INIT") {
+        if (now !== undefined && waits(now)) {
           const waits = trouble === undefined ? {} : { notBefore: clock() + TROUBLE_WAIT_MS, waitingFor: trouble };
           this.#waiting.set(runId, { ...waitingOf(now), ...waits });
         }

@@ -8,7 +8,7 @@ import { messageOf, MosaicError } from "../errors.ts";
 import { roomOf, roomText } from "../host/room.ts";
 import { RunFiles } from "../layout.ts";
 import type { Layout } from "../layout.ts";
-import { isEnded, type LifecycleEvent } from "../lifecycle/lifecycle.ts";
+import { isEnded, type LifecycleEvent, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import { queuedEvent } from "../registry/effects.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -146,6 +146,10 @@ export class Supervisor implements Supervision {
     const run = this.#runs.get(hello.runId);
     if (run === undefined) {
       const row = this.registry.require(hello.runId);
+      // By its recovery, which waits for room.
+      if (RUNNING_STATES.includes(row.state)) {
+        throw new MosaicError("unavailable", `run ${row.runId} is not taken up yet by this daemon`);
+      }
       throw new MosaicError("failed_precondition", `run ${row.runId} is ${row.state} and has no place for a proxy`);
     }
     return run.open(hello, link);

@@ -16,6 +16,7 @@ export const FAILURE_CLASSES = [
   "preflight",
   "telemetry_schema",
   "dispatch_error",
+  "recovery_failed",
   "reset",
 ] as const;
 

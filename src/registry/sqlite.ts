@@ -1,6 +1,7 @@
 /** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../errors.ts";
+import { openWal } from "../process/wal.ts";
 
 /** `normal` survives the crash of a process, `full` also the loss of power. */
 export type Durability = "normal" | "full";
@@ -18,10 +19,8 @@ export function openDatabase(path: string, durability: Durability): DatabaseSync
       // SQLite would create it with the umask's mode; the log and shared memory beside it take the database's.
       Deno.openSync(path, { create: true, write: true, read: true, mode: 0o600 }).close();
     }
-    const db = new DatabaseSync(path);
+    const { db } = openWal(path, BUSY_TIMEOUT_MS);
     try {
-      db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-      db.exec("PRAGMA journal_mode = WAL");
       db.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
       db.exec("PRAGMA foreign_keys = ON");
       db.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);

@@ -10,6 +10,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../bounds.ts";
 import { MosaicError } from "../errors.ts";
 import { explainTrouble } from "../process/trouble.ts";
+import { openWal } from "../process/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints } from "./store/checkpoints.ts";
 import { cleanSteps, columnsOf, storableInteger, storableReal, storableText, storableTime } from "./store/columns.ts";
@@ -154,16 +155,18 @@ export class TelemetryStore implements TelemetryLog {
     try {
       // Only the owner may read what workers say; SQLite gives its other files the same mode.
       Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
-      db = new DatabaseSync(path);
-      db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
-        PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
-        PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
+      if (Deno.statSync(path).size === 0) prepareNew(path);
+      const opened = openWal(path, BUSY_TIMEOUT_MS);
+      db = opened.db;
+      db.exec(`PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
         PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
       if (options.maxBytes !== undefined) {
         db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / PAGE_BYTES))}`);
       }
       migrate(db, path);
-      const store = new TelemetryStore(db, path, options);
+      // The checkpoint thread's connection finds no place beside one that is alone.
+      const checkpoints = opened.alone ? { ...options.checkpoints, mode: "inline" as const } : options.checkpoints;
+      const store = new TelemetryStore(db, path, { ...options, checkpoints });
       store.#deletions.resume();
       return store;
     } catch (error) {
@@ -587,4 +590,15 @@ function meanOfFinite(values: number[]): number | null {
     count++;
   }
   return count === 0 ? null : Number.isFinite(sum / count) ? sum / count : null;
+}
+
+/** What can be chosen only while there is nothing in the file: later the same words would write to it. */
+function prepareNew(path: string): void {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}; PRAGMA page_size = ${PAGE_BYTES};
+      PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL`);
+  } finally {
+    db.close();
+  }
 }

@@ -1,5 +1,6 @@
 /** What the next daemon does, by the point at which the one before it died. */
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { RunFiles } from "../../src/layout.ts";
 import { configOf } from "../harness/configs.ts";
 import { until } from "../harness/wait.ts";
@@ -115,4 +116,48 @@ Deno.test("proxies that end before they start anything are tried again a few tim
   assert.match(row.reason!, /^spawn_failed: the proxy ends/);
   assert.match(row.hint!, /proxy\.log/);
   await until(() => f.eventKinds(runId).includes("failed"), { what: "the failed event" });
+});
+
+Deno.test("a run that cannot be taken up is set aside with the reason, and the others are taken up", async () => {
+  await using f = idle();
+  const [damaged, refused, whole] = [1, 2, 3].map(() => f.engine.submit(configOf({ command })).runId) as [
+    string,
+    string,
+    string,
+  ];
+  for (const runId of [damaged, whole]) f.registry.apply(runId, { type: "spawned" });
+  f.registry.update(refused, { cancelRequestedAt: Date.now() });
+  await f.engine.close();
+  const db = new DatabaseSync(f.layout.registryDb);
+  db.prepare("UPDATE runs SET config_json = '{}' WHERE run_id = ?").run(damaged);
+  db.exec(`CREATE TRIGGER refuse BEFORE UPDATE ON runs WHEN OLD.run_id = '${refused}'
+    BEGIN SELECT RAISE(ABORT, 'not this run'); END`);
+  await using next = f.successor(2);
+  assert.equal(next.row(damaged).state, "FAULTED");
+  assert.match(next.row(damaged).reason!, /^recovery_failed: the stored config is damaged/);
+  assert.equal(next.row(refused).state, "INIT", "what cannot be written stays as it was");
+  await next.connect(whole);
+  assert.equal(next.row(whole).attempt, 1);
+  db.close();
+});
+
+Deno.test("no room at the start: nothing is started, runs can be looked at, and all is taken up when there is room", async () => {
+  await using f = idle();
+  const { runId: waiting } = f.engine.submit(configOf({ command, gpus }));
+  const { runId: cancelled } = f.engine.submit(configOf({ command }));
+  f.registry.update(cancelled, { cancelRequestedAt: Date.now() });
+  await f.engine.close();
+  const db = new DatabaseSync(f.layout.registryDb);
+  for (const table of ["gpu_slots", "runs"]) {
+    db.exec(`CREATE TRIGGER full_${table} BEFORE UPDATE ON ${table}
+      BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END`);
+  }
+  await using next = f.successor(2);
+  assert.deepEqual([next.row(waiting).state, next.row(cancelled).state], ["INIT", "INIT"]);
+  assert.equal(next.engine.list({}, { limit: 10 }).total, 2);
+  assert.equal(next.proxies.started.length, 0);
+  db.exec("DROP TRIGGER full_gpu_slots; DROP TRIGGER full_runs");
+  db.close();
+  await next.connect(waiting);
+  assert.equal(next.row(cancelled).state, "CANCELLED");
 });

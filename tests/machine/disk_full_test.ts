@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/process/files.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { getRun, submit, untilState } from "../harness/runs.ts";
+import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { submitBy } from "./cli.ts";
 import { diskTest } from "./small_disk.ts";
@@ -110,5 +110,38 @@ diskTest(
     assert.equal((await getRun(daemon, run)).state, "INIT");
     disk.free();
     await worker.assertWhole(daemon, run);
+  },
+);
+
+diskTest(
+  "disk full at the daemon's start: what is stored can be read, no run is taken, and work goes on once there is room",
+  async (stage) => {
+    const disks = [stage.disk(stage.layout.trainer, "8m"), stage.disk(`${stage.stateDir}/telemetry`, "8m")];
+    stage.disk(stage.layout.baseDir("custom_scripts"), "16m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
+    const ended = new SteppedWorker(stage.stateDir, [20]);
+    const endedRun = await submit(daemon, ended.config());
+    await ended.assertWhole(daemon, endedRun);
+    const living = new SteppedWorker(stage.stateDir, [50, 50]);
+    const run = await submit(daemon, living.config({ gpus: { requested: 1, mandatory: true } }));
+    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+    await daemon.stop();
+    for (const disk of disks) disk.fill();
+
+    const back = daemon.restart();
+    const starts = () => daemon.output().split('"msg":"ready"').length - 1;
+    await until(() => starts() === 2, { what: "the daemon to start", state: () => daemon.output().slice(-2000) });
+    assert.equal((await getRun(daemon, endedRun)).state, "TERMINATED");
+    assert.equal((await steps(daemon, endedRun)).length, 20);
+    await assert.rejects(submit(daemon, new SteppedWorker(stage.stateDir, [20]).config()), {
+      code: "unavailable",
+      message: /disk is full/,
+    });
+    living.open();
+    for (const disk of disks) disk.free();
+    await back;
+    await living.assertWhole(daemon, run);
+    const next = new SteppedWorker(stage.stateDir, [20]);
+    await next.assertWhole(daemon, await submit(daemon, next.config({ gpus: { requested: 1, mandatory: true } })));
   },
 );

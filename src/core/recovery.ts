@@ -1,0 +1,72 @@
+/**
+ * What a daemon begins with (its host's GPU slots, the runs an earlier daemon has left), piece by piece: none keeps it
+ * from starting. What fails for want of room is tried again until it succeeds; what fails for good is set aside.
+ */
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { isShortage } from "../process/trouble.ts";
+
+export interface RecoveryTask {
+  what: string;
+  runId?: string;
+  /** May be called again when it has thrown. */
+  work(): void;
+  /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of room. */
+  setAside?(why: string): void;
+}
+
+export class Recovery {
+  readonly #log: Logger;
+  #left: RecoveryTask[] = [];
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  do(task: RecoveryTask): void {
+    if (!this.#done(task, true)) this.#left.push(task);
+  }
+
+  /** Tries what is left; true when nothing is. */
+  look(): boolean {
+    if (this.#left.length === 0) return true;
+    this.#left = this.#left.filter((task) => !this.#done(task, false));
+    if (this.#left.length === 0) this.#log.info("all that an earlier daemon has left is taken up now");
+    return this.#left.length === 0;
+  }
+
+  /** Whether this run is among what is left. */
+  waits(runId: string): boolean {
+    return this.#left.some((task) => task.runId === runId);
+  }
+
+  #done(task: RecoveryTask, first: boolean): boolean {
+    const { what, runId } = task;
+    try {
+      this.#try(task);
+      return true;
+    } catch (error) {
+      if (isShortage(error)) {
+        if (first) {
+          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not taken up for now; tried again");
+        }
+        return false;
+      }
+      this.#log.error(
+        { what, run_id: runId, error: messageOf(error) },
+        "a defect: this can neither be taken up nor set aside",
+      );
+      return true;
+    }
+  }
+
+  #try({ what, runId, work, setAside }: RecoveryTask): void {
+    try {
+      work();
+    } catch (error) {
+      if (isShortage(error) || setAside === undefined) throw error;
+      this.#log.error({ what, run_id: runId, error: messageOf(error) }, "cannot be taken up, and is set aside");
+      setAside(messageOf(error));
+    }
+  }
+}
