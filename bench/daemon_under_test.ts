@@ -53,16 +53,27 @@ export class DaemonUnderTest implements AsyncDisposable {
   /** Waits until all runs' workers stand at the gate, and opens it. @returns the seconds that took */
   async open(gate: Gate, runIds: readonly string[]): Promise<number> {
     const start = performance.now();
+    await this.ready(runIds);
+    Deno.writeTextFileSync(gate.file, "");
+    return (performance.now() - start) / 1000;
+  }
+
+  /** Waits until all runs' proxies have registered and their workers run. */
+  async ready(runIds: readonly string[]): Promise<void> {
+    const start = performance.now();
     for (;;) {
       const runs = await this.#list(runIds);
       const failed = runs.find((run) => run.state === "FAULTED");
       if (failed !== undefined) throw new Error(`run ${failed.runId} is FAULTED: ${failed.reason}`);
-      if (runs.every((run) => run.state === "READY" && run.workerPid > 0n)) break;
+      if (runs.every((run) => run.state === "READY" && run.workerPid > 0n)) return;
       if (performance.now() - start > DEADLINE_MS) throw new Error("not all runs have started");
       await pause(100);
     }
-    Deno.writeTextFileSync(gate.file, "");
-    return (performance.now() - start) / 1000;
+  }
+
+  async proxiesConnected(): Promise<number> {
+    const text = await (await fetch(`http://${this.daemon.http}/metrics`)).text();
+    return Number(/^mosaic_proxies_connected (\d+)/m.exec(text)?.[1] ?? 0);
   }
 
   async #list(runIds: readonly string[]): Promise<Run[]> {
@@ -150,7 +161,7 @@ export class DaemonUnderTest implements AsyncDisposable {
   }
 }
 
-const MIB = 1024 * 1024;
+export const MIB = 1024 * 1024;
 
 export function deliveryDetail(delivery: Delivery): Record<string, number> {
   return {

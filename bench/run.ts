@@ -26,6 +26,14 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   },
   sizes: { what: "records of 1 KB and 100 KB", load: async () => (await import("./parts/end_to_end.ts")).sizes },
   memory: { what: "long runs, one after the other", load: async () => (await import("./parts/end_to_end.ts")).memory },
+  backlog: {
+    what: "a gigabyte journalled while the daemon is away",
+    load: async () => (await import("./parts/recovery.ts")).backlog,
+  },
+  reattach: {
+    what: "a daemon finds its hundred runs again",
+    load: async () => (await import("./parts/recovery.ts")).reattach,
+  },
   health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },

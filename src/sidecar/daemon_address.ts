@@ -6,6 +6,8 @@ export class DaemonAddress {
   readonly #given: string;
   readonly #daemonJson: string;
   #current: string;
+  /** Which daemon.json was read last. */
+  #read: string | undefined;
 
   constructor(given: string, daemonJson: string) {
     this.#given = given;
@@ -19,6 +21,7 @@ export class DaemonAddress {
 
   /** To be called when the current address did not answer. */
   lookAgain(): void {
+    this.#read = this.#written();
     this.#current = this.#announced() ?? this.#given;
   }
 
@@ -28,6 +31,22 @@ export class DaemonAddress {
    */
   isOurs(): boolean {
     return this.#daemonJson === "" || this.#announced() === this.#current;
+  }
+
+  /** Whether a daemon has announced itself since the last look: it does so when it can be reached. */
+  announcedAnew(): boolean {
+    const written = this.#written();
+    return written !== undefined && written !== this.#read;
+  }
+
+  #written(): string | undefined {
+    if (this.#daemonJson === "") return undefined;
+    try {
+      const { ino, mtime } = Deno.statSync(this.#daemonJson);
+      return `${ino} ${mtime?.getTime()}`;
+    } catch {
+      return undefined;
+    }
   }
 
   #announced(): string | undefined {

@@ -58,6 +58,8 @@ export interface DeliveryOptions {
 
 const PROTOCOL = "mosaic-ingest/1.0";
 const BACKOFF_MS = { first: 100, most: 2000 };
+/** How often a daemon that is away is looked for in its daemon.json. */
+const LOOK_MS = 200;
 /** So that lines which trickle in share a message. */
 const GATHER_MS = 10;
 const WELCOME_MS = 15_000;
@@ -116,7 +118,13 @@ export class Delivery {
         }
         address.lookAgain();
         const until = performance.now() + Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** (this.#failures - 1));
-        for (let left: number; !this.#givenUp && (left = until - performance.now()) > 0;) await wake.wait(left);
+        for (let left: number; !this.#givenUp && (left = until - performance.now()) > 0;) {
+          await wake.wait(Math.min(left, LOOK_MS));
+          // A daemon that is started again finds its proxies at once, however long they were without one.
+          if (!address.announcedAnew()) continue;
+          address.lookAgain();
+          break;
+        }
       }
     }
   }

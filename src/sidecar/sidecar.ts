@@ -14,7 +14,7 @@ import { identityOf } from "../process/identity.ts";
 import { isShortage } from "../process/trouble.ts";
 import { VERSION } from "../version.ts";
 import type { ProxyArguments } from "./arguments.ts";
-import { backlogLimit, isOverBacklog } from "./backlog.ts";
+import { backlogLimit, isOverBacklog, LEAST_BACKLOG_BYTES } from "./backlog.ts";
 import { type Wish, WorkerControl } from "./control.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import type { Delivery } from "./delivery.ts";
@@ -34,6 +34,8 @@ import { attachWorker, type Ending, journalOrigin, startWorker, wasStarted, type
 
 const STDERR_LINES = 20;
 const LOOK_MS = 1000;
+const ROOM_LOOK_MS = 10_000;
+const ROOM_LOOK_BYTES = 1 << 20;
 /** A daemon that only asks whether the lock is held has it for a moment. */
 const LOCK_TRIES = 20;
 const GRACE_S = 5;
@@ -84,6 +86,7 @@ class Sidecar {
   #diskHeld = false;
   #backlogLimit: number | undefined;
   #leaving = false;
+  readonly #firstRoomLook = performance.now() + ROOM_LOOK_MS;
   /** Worker, control and delivery are there. */
   #serving = false;
   #signalled = false;
@@ -265,7 +268,12 @@ class Sidecar {
     }
   }
 
+  /**
+   * The daemon has looked just before the start; and asking loads a module of Node's, which takes as long as all the rest of
+   * the start. So a worker that writes little is first looked after when others that start with it have started.
+   */
   #lookAtRoom(): void {
+    if (performance.now() < this.#firstRoomLook && this.#journal.size() < ROOM_LOOK_BYTES) return;
     const { logs } = this.#plan.files;
     const room = roomOf(logs, this.#diskHeld);
     if (room.enough !== this.#diskHeld) return;
@@ -278,8 +286,10 @@ class Sidecar {
 
   #lookAtBacklog(): void {
     const { start, files } = this.#plan;
-    this.#backlogLimit ??= backlogLimit(this.#args.maxBacklogBytes ?? start.maxBacklogBytes, files.logs);
     const backlog = this.#journal.size() - this.#acknowledged;
+    const asked = this.#args.maxBacklogBytes ?? start.maxBacklogBytes;
+    if (!asked && !this.#backlogHeld && backlog < LEAST_BACKLOG_BYTES) return;
+    this.#backlogLimit ??= backlogLimit(asked, files.logs);
     const over = isOverBacklog(this.#backlogHeld, backlog, this.#backlogLimit);
     if (over === this.#backlogHeld) return;
     this.#backlogHeld = over;
