@@ -1,6 +1,6 @@
 /** What `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
-import { PLAIN_AUTHORITY } from "../rpc/address.ts";
+import { SOCKET_AUTHORITY } from "../rpc/address.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
 import { PROXY_VARIABLES } from "./environment.ts";
@@ -16,12 +16,13 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   const given = optionValue(line, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const daemonJson = runDir === undefined ? undefined : daemonJsonOf(runDir, line, world);
-  const net = [PLAIN_AUTHORITY, ...target.net];
+  const net = [...target.net];
   const read = ["/dev/null"];
   const write: string[] = [];
   if (target.socket !== undefined) {
     read.push(target.socket);
     write.push(target.socket);
+    net.push(SOCKET_AUTHORITY);
   } else if (daemonJson !== undefined) {
     // A daemon that is started again may listen on another port of its host.
     net.push(...target.net.filter((entry) => entry.includes(":")).map(hostOf));

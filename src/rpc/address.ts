@@ -31,7 +31,7 @@ export function isLoopback(address: ListenAddress): boolean {
 }
 
 /**
- * Stands in the URL of a call that goes by fetch (src/client/plain_stream.ts), where the real address would be subject to
- * fetch's list of forbidden ports. Nothing is looked up or connected to by this name, but the runtime wants it permitted.
+ * Stands in the URL of a call over a Unix socket (src/client/socket_stream.ts). Nothing is looked up or connected to by this
+ * name, but the runtime wants it permitted.
  */
-export const PLAIN_AUTHORITY = "daemon.invalid:80";
+export const SOCKET_AUTHORITY = "daemon.invalid:80";

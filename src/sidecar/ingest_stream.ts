@@ -1,7 +1,7 @@
-/** The stream to the daemon: by the runtime's own client where that can do it, else by grpc-js, which takes longer to load. */
+/** The stream to the daemon: by the runtime's own client where that does it well, else by grpc-js, which takes longer to load. */
 import type { Duplex } from "../client/client.ts";
 import type { Entrance } from "../client/entrance.ts";
-import { mayStreamPlainly, plainStream } from "../client/plain_stream.ts";
+import { mayStreamBySocket, socketStream } from "../client/socket_stream.ts";
 import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 
 /** `cancel` ends all that it holds. */
@@ -9,7 +9,9 @@ export type IngestStream = Duplex<typeof ProxyMessageSchema, typeof DaemonMessag
 
 /** @throws MosaicError for an address or certificates that cannot be used. */
 export async function openIngest(entrance: Entrance): Promise<IngestStream> {
-  if (entrance.tls === undefined && mayStreamPlainly()) return plainStream(Ingest.method.deliver, entrance);
+  if (entrance.tls === undefined && mayStreamBySocket(entrance.target)) {
+    return socketStream(Ingest.method.deliver, entrance);
+  }
   const { MosaicClient } = await import("../client/client.ts");
   const client = new MosaicClient(entrance.target, entrance);
   const stream = client.duplex(Ingest.method.deliver);

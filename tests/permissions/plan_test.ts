@@ -4,7 +4,6 @@ import { MosaicError } from "../../src/errors.ts";
 import { flagsOf, permissions, permissionsOfFlags, together, without } from "../../src/permissions/permissions.ts";
 import { planFor } from "../../src/permissions/plan.ts";
 import type { World } from "../../src/permissions/world.ts";
-import { PLAIN_AUTHORITY } from "../../src/rpc/address.ts";
 
 interface WorldOptions {
   env?: Record<string, string>;
@@ -78,7 +77,7 @@ Deno.test("plan: a daemon's proxy gets its run's directory and its daemon's host
   const planned = await plan(line, { files });
   assert.deepEqual(planned.read, ["/dev/null", "/s/daemon.json", "/s/runs/R"]);
   assert.deepEqual(planned.write, ["/s/runs/R"]);
-  assert.deepEqual(planned.net, ["127.0.0.1", PLAIN_AUTHORITY]);
+  assert.deepEqual(planned.net, ["127.0.0.1"]);
   assert.deepEqual(planned.run, ["/bin/sh"]);
   assert.notEqual(planned.env, "all");
 });
@@ -86,7 +85,7 @@ Deno.test("plan: a daemon's proxy gets its run's directory and its daemon's host
 Deno.test("plan: a proxy that stands alone reads its whole environment, for it is the worker's", async () => {
   const planned = await plan("proxy --target gpu.example:5 --run-id R --tls-ca ca.pem --run-dir d -- sh");
   assert.equal(planned.env, "all");
-  assert.deepEqual(planned.net, ["192.0.2.7:5", "[2001:db8::7]:5", PLAIN_AUTHORITY, "gpu.example", "gpu.example:5"]);
+  assert.deepEqual(planned.net, ["192.0.2.7:5", "[2001:db8::7]:5", "gpu.example", "gpu.example:5"]);
   assert.deepEqual(planned.read, ["/dev/null", "/work/ca.pem", "/work/d"]);
   assert.deepEqual(planned.write, ["/work/d"]);
 });

@@ -1,11 +1,11 @@
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import assert from "node:assert/strict";
-import { messages, plainStream } from "../../src/client/plain_stream.ts";
+import { messages, socketStream } from "../../src/client/socket_stream.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { rawService } from "../../src/rpc/definition.ts";
 import { statusOf } from "../../src/rpc/status.ts";
-import { inScene, numbers, printSteps, RUN, Scene } from "./scene.ts";
+import { numbers, printSteps, RUN, Scene } from "./scene.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
 function framed(...texts: string[]): number[] {
@@ -19,7 +19,7 @@ async function textsOf(pieces: number[][]): Promise<string[]> {
   return (await Array.fromAsync(messages(body()))).map((bytes) => new TextDecoder().decode(bytes));
 }
 
-Deno.test("plain stream: messages are whole, however the bytes come", async () => {
+Deno.test("socket stream: messages are whole, however the bytes come", async () => {
   const bytes = framed("one", "", "three");
   const expected = ["one", "", "three"];
   assert.deepEqual(await textsOf([bytes]), expected);
@@ -31,17 +31,19 @@ Deno.test("plain stream: messages are whole, however the bytes come", async () =
   await assert.rejects(textsOf([[0, 255, 255, 255, 255]]), /a message of 4294967295 bytes/);
 });
 
-Deno.test("plain stream: a refusal comes with its code, text and hint", async () => {
+Deno.test("socket stream: a refusal comes with its code, text and hint", async () => {
   const server = new Server();
   const refusal = new MosaicError("not_found", "kein Lauf „ä“", { hint: "Schau mit mosaic list – ↯." });
   server.addService(rawService(Ingest), {
     // deno-lint-ignore no-explicit-any
     deliver: (call: any) => call.emit("error", statusOf(refusal)),
   });
-  const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (e, p) => e === null ? resolve(p) : reject(e))
+  const directory = Deno.makeTempDirSync();
+  const target = `unix:${directory}/daemon.sock`;
+  await new Promise<number>((resolve, reject) =>
+    server.bindAsync(target, ServerCredentials.createInsecure(), (e, p) => e === null ? resolve(p) : reject(e))
   );
-  const stream = plainStream(Ingest.method.deliver, { target: `127.0.0.1:${port}`, token: undefined });
+  const stream = socketStream(Ingest.method.deliver, { target, token: undefined });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     await assert.rejects(Array.fromAsync(stream), (error) => {
@@ -52,13 +54,15 @@ Deno.test("plain stream: a refusal comes with its code, text and hint", async ()
   } finally {
     stream.cancel();
     server.forceShutdown();
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 
-Deno.test("plain stream: a daemon that goes ends the stream, one that is not there is named", async () => {
+Deno.test("socket stream: a daemon that goes ends the stream, one that is not there is named", async () => {
+  const directory = Deno.makeTempDirSync();
   const daemon = new FakeDaemon();
-  await daemon.start();
-  const stream = plainStream(Ingest.method.deliver, { target: daemon.target, token: "t" });
+  await daemon.start(`unix:${directory}/daemon.sock`);
+  const stream = socketStream(Ingest.method.deliver, { target: daemon.target, token: "t" });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     const reader = stream[Symbol.asyncIterator]();
@@ -72,11 +76,12 @@ Deno.test("plain stream: a daemon that goes ends the stream, one that is not the
   } finally {
     stream.cancel();
   }
-  const nobody = plainStream(Ingest.method.deliver, { target: daemon.target, token: undefined });
+  const nobody = socketStream(Ingest.method.deliver, { target: daemon.target, token: undefined });
   await assert.rejects(Array.fromAsync(nobody), (error) => {
-    return error instanceof MosaicError && /^no daemon answers at \S+: .*refused/.test(error.message);
+    return error instanceof MosaicError && /^no daemon answers at unix:\S+: .+/.test(error.message);
   });
   nobody.cancel();
+  Deno.removeSync(directory, { recursive: true });
 });
 
 Deno.test("proxy: delivers over a Unix socket", async () => {
@@ -87,15 +92,18 @@ Deno.test("proxy: delivers over a Unix socket", async () => {
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
 });
 
-Deno.test("proxy: under permissions that an older mosaic has planned it delivers all the same", () =>
-  inScene(async (scene) => {
-    const net = `--allow-net=${scene.daemon.target}`;
-    const proxy = scene.shell(printSteps(0, 50), {
-      permissions: ["--allow-read", "--allow-write", "--allow-run=/bin/sh", "--allow-env", "--allow-sys", net],
-    });
-    assert.equal(await proxy.code(), 0, (await proxy.output).stderr);
-    assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
-  }));
+Deno.test("proxy: under permissions that an older mosaic has planned for a socket it delivers all the same", async () => {
+  await using scene = new Scene();
+  const socket = `unix:${scene.directory}/daemon.sock`;
+  await scene.daemon.start(socket);
+  scene.announce();
+  const net = `--allow-net=${socket}`;
+  const proxy = scene.shell(printSteps(0, 50), {
+    permissions: ["--allow-read", "--allow-write", "--allow-run=/bin/sh", "--allow-env", "--allow-sys", net],
+  });
+  assert.equal(await proxy.code(), 0, (await proxy.output).stderr);
+  assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
+});
 
 Deno.test("proxy: a proxy for HTTP in the environment is none of its business", async () => {
   await using scene = new Scene();

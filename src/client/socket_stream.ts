@@ -1,10 +1,11 @@
 /**
- * A bidirectional gRPC call over a plain connection, by the runtime's own HTTP client.
+ * A bidirectional gRPC call over a Unix socket, by the runtime's own HTTP client.
  *
  * It is there for the proxy, of which there is one for every run: grpc-js, and the layer of Node's modules below it, is
  * most of the time and a third of the memory that a proxy would take to start. What it lacks: trailers cannot be had, so a
  * stream that the other end breaks off after its first message ends without a reason (a refusal before that comes in the
- * headers, reason and all); and no other authorities than the issuer given can be had for TLS, which is left to grpc-js.
+ * headers, reason and all). TCP is left to grpc-js, because this client gathers what it sends until what was sent before is
+ * acknowledged (no TCP_NODELAY): each 64 KiB, the window of the runtime's server, would take 40 ms.
  */
 import {
   create,
@@ -17,20 +18,20 @@ import {
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../errors.ts";
 import { missingNet } from "../permissions/missing.ts";
-import { parseListen, PLAIN_AUTHORITY } from "../rpc/address.ts";
+import { parseListen, SOCKET_AUTHORITY } from "../rpc/address.ts";
 import { errorOfStatus, HINT_TRAILER } from "../rpc/status_codes.ts";
 import type { Duplex } from "./client.ts";
 
 const PREFIX_BYTES = 5;
 const MAX_MESSAGE_BYTES = 64 << 20;
 
-/** Whether this process may make such calls; one that was started under an older plan may not. */
-export function mayStreamPlainly(): boolean {
-  return missingNet(PLAIN_AUTHORITY) === undefined;
+/** Whether it is for this target, and this process may use it: one that was started under an older plan may not. */
+export function mayStreamBySocket(target: string): boolean {
+  return target.startsWith("unix:") && missingNet(SOCKET_AUTHORITY) === undefined;
 }
 
-/** @throws MosaicError `invalid_argument` for no address, `permission_denied` for one that is not permitted. */
-export function plainStream<I extends DescMessage, O extends DescMessage>(
+/** @throws MosaicError `invalid_argument` for a target that is no Unix socket. */
+export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   { target, token }: { target: string; token: string | undefined },
 ): Duplex<I, O> {
@@ -41,7 +42,7 @@ export function plainStream<I extends DescMessage, O extends DescMessage>(
     start: (controller) => void (outgoing = controller),
     cancel: () => void (outgoing = undefined),
   });
-  const answer = fetch(`http://${PLAIN_AUTHORITY}/${method.parent.typeName}/${method.name}`, {
+  const answer = fetch(`http://${SOCKET_AUTHORITY}/${method.parent.typeName}/${method.name}`, {
     method: "POST",
     client,
     body,
@@ -89,16 +90,8 @@ function reasonOf(error: unknown): string {
 
 function httpClient(target: string): Deno.HttpClient {
   const address = parseListen(target);
-  const refused = missingNet(address.type === "unix" ? `unix:${address.path}` : target);
-  if (refused !== undefined) throw refused;
-  return Deno.createHttpClient({
-    http1: false,
-    http2: true,
-    // Whatever proxies for HTTP the environment names, they are no way to a daemon.
-    proxy: address.type === "unix"
-      ? { transport: "unix", path: address.path }
-      : { transport: "tcp", hostname: address.host, port: address.port },
-  });
+  if (address.type !== "unix") throw new MosaicError("invalid_argument", `${target} is no Unix socket`);
+  return Deno.createHttpClient({ http1: false, http2: true, proxy: { transport: "unix", path: address.path } });
 }
 
 /** @throws what the headers say, where the call was refused before anything was answered. */
