@@ -2,7 +2,7 @@
 /** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
 import { h, iconButton, saveFile } from "./dom.js";
 import { clock, duration, figure, whole } from "./format.js";
-import { ascending, numbers, positive, smooth } from "./smoothing.js";
+import { ascending, numbers, positive, smooth, spread } from "./smoothing.js";
 
 /** @typedef {ReturnType<typeof import("../columns.ts").columns>} Columns */
 /** @typedef {{label: string, color: string, columns: Columns, startedAt: number | null}} DataSet */
@@ -30,7 +30,7 @@ function faint(color, alpha) {
 function xOf(set, mode) {
   const { last_x, at, step } = set.columns;
   // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
-  if (mode === "index") return ascending(last_x.map((x, i) => step[i] ?? x));
+  if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
   const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
   return ascending(at.map((t) => (t - from) / 1000));
 }

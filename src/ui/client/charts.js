@@ -57,11 +57,11 @@ export class Charts {
   /** @type {import("./chart.js").ChartStyle} */
   #style = savedStyle();
   #grid = h("div", { class: "charts" });
-  #single = h("div", {});
+  #single = h("div", { class: "said-once" });
   #none = h("p", { class: "empty" }, "No episodes and no metrics yet.");
   #filter = h("input", {
     type: "search",
-    placeholder: "Metrics, by parts of their names",
+    placeholder: "Filter metrics",
     "aria-label": "Show metrics whose names hold one of these words",
     hidden: true,
     oninput: () => this.refresh(),

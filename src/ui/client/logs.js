@@ -232,12 +232,13 @@ export class Logs {
     );
     if (fresh) this.#found.replaceChildren();
     this.#found.querySelector(".found-end")?.remove();
+    const lines = this.#found.querySelectorAll(".match").length + rows.length;
     this.#found.append(
       ...rows,
       h(
         "div",
         { class: "found-end" },
-        `${whole(this.#found.querySelectorAll(".match").length + rows.length)} lines found`,
+        lines === 1 ? "1 line found" : `${whole(lines)} lines found`,
         !answer.done &&
           h(
             "button",

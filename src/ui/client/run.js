@@ -229,7 +229,7 @@ function show(root, first) {
   }
 
   /** What another run's config has otherwise. */
-  const difference = h("div", {});
+  const difference = h("div", { class: "difference" });
   const other = h("select", {
     "aria-label": "Difference from another run",
     onchange: () =>

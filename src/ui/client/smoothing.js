@@ -31,6 +31,25 @@ export function positive(values) {
 }
 
 /**
+ * Points that were stored together may carry the same step: they lie between the step before and that one.
+ * @param {number[]} steps ascending, or back after a restart
+ */
+export function spread(steps) {
+  const xs = [...steps];
+  for (let start = 0; start < steps.length;) {
+    let end = start + 1;
+    while (end < steps.length && steps[end] === steps[start]) end++;
+    const before = steps[start - 1] ?? 0;
+    const step = steps[start] ?? 0;
+    for (let i = start; before < step && i < end; i++) {
+      xs[i] = before + (step - before) * (i - start + 1) / (end - start);
+    }
+    start = end;
+  }
+  return xs;
+}
+
+/**
  * uPlot wants x ascending and each x once; two clocks may disagree.
  * @param {number[]} xs
  */
