@@ -8,7 +8,7 @@
  * - `--offline` makes the portable form instead: a shell stub, the Deno that runs this script, and the bundled program.
  *   `--profile least` (default) plans each start's permissions from its arguments, `all` holds nothing back.
  *
- * Beside it: `dist/mosaic.sha256` and `dist/THIRD_PARTY_LICENSES`. The same inputs give the same bytes.
+ * Beside it: `mosaic.sha256` and `THIRD_PARTY_LICENSES`. The same inputs give the same bytes.
  */
 import { parseArgs } from "node:util";
 import { fail, ROOT, sha256 } from "./compile/build.ts";
@@ -38,7 +38,7 @@ if (options.offline && options.target !== undefined && options.target !== Deno.b
 }
 if (options.offline) portable({ output, profile: profile as "least" | "all", compression });
 else compiled({ output, target: options.target, profile: profile as Profile });
-Deno.writeTextFileSync(`${ROOT}dist/THIRD_PARTY_LICENSES`, licences());
+Deno.writeTextFileSync(`${output.replace(/[^/]*$/, "")}THIRD_PARTY_LICENSES`, licences());
 Deno.writeTextFileSync(`${output}.sha256`, `${sha256(Deno.readFileSync(output))}  ${output.replace(/^.*\//, "")}\n`);
 console.log(
   `${output}  ${(Deno.statSync(output).size / 1e6).toFixed(1)} MB  ` +

@@ -30,11 +30,19 @@ const EAGER_REQUIRE = /import\{createRequire as (\w+)\} ?from "node:module";var 
 /**
  * The bundler gives its common part a `require` for packages that are CommonJS. Making that loads Node's module layer, a
  * third of the whole start, for commands too that use no such package; all that is left to require are built-in modules.
+ * A package that asks for `createRequire` by itself keeps it: it is in a part of its own.
  */
 function withLazyRequire(text: string): string {
   const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
-  if (lazy.includes("createRequire as")) fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  if (lazy.includes("__deno_internal_createRequire")) {
+    fail("the bundle makes its require otherwise than known; see withLazyRequire");
+  }
   return lazy;
+}
+
+/** The file that reads the commit (src/version.ts) is told it first. */
+export function withCommit(text: string, commit: string): string {
+  return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }
 
 /** A program as files of JavaScript: each part that is loaded by itself has its own, so that a start reads only its own. */

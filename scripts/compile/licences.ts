@@ -1,24 +1,66 @@
-/** Licence texts of every package below node_modules that the bundle may hold. */
-import { ROOT } from "./build.ts";
+/** Licence texts of every package that the program's module graph reaches, and of the runtime. */
+import { fail, run } from "./build.ts";
+
+interface Package {
+  name: string;
+  version: string;
+  dependencies: string[];
+  localPath: string;
+}
+
+/** `deno info --json`, as far as it matters here. */
+interface Graph {
+  modules: { kind: string; npmPackage?: string }[];
+  npmPackages: Record<string, Package>;
+}
+
+const RULE = "-".repeat(72);
 
 export function licences(): string {
-  const store = `${ROOT}node_modules/.deno`;
-  const parts: string[] = [];
-  for (const entry of [...Deno.readDirSync(store)].map((e) => e.name).sort()) {
-    const at = entry.lastIndexOf("@");
-    if (at <= 0) continue;
-    const name = entry.slice(0, at).replace("+", "/");
-    const folder = `${store}/${entry}/node_modules/${name}`;
-    try {
-      const meta = JSON.parse(Deno.readTextFileSync(`${folder}/package.json`));
-      const file = [...Deno.readDirSync(folder)].map((e) => e.name).find((n) => /^licen[cs]e/i.test(n));
-      const text = file === undefined
-        ? `(no licence file; package.json says: ${meta.license ?? "nothing"})`
-        : Deno.readTextFileSync(`${folder}/${file}`);
-      parts.push(`${name} ${meta.version} (${meta.license ?? "see below"})\n${"-".repeat(72)}\n${text.trim()}\n`);
-    } catch {
-      // A folder without a package of its own.
-    }
-  }
-  return parts.join("\n\n");
+  const parts = packagesOf(graph()).map(({ name, version, localPath }) => {
+    const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as { license?: string };
+    const file = [...Deno.readDirSync(localPath)].map((entry) => entry.name).find((n) => /^licen[cs]e/i.test(n));
+    if (file === undefined && license === undefined) fail(`${name} ${version} does not say under what licence it is`);
+    const text = file === undefined
+      ? `(no licence file in the package; its package.json says: ${license})`
+      : Deno.readTextFileSync(`${localPath}/${file}`).trim();
+    return `${name} ${version} (${license ?? "see below"})\n${RULE}\n${text}\n`;
+  });
+  return [`Deno ${Deno.version.deno} (MIT)\n${RULE}\n${DENO}\n`, ...parts].join("\n\n");
 }
+
+/** The packages that the program imports, and what those depend on; by name. */
+export function packagesOf({ modules, npmPackages }: Graph): Package[] {
+  const wanted = modules.map(({ npmPackage }) => npmPackage).filter((id) => id !== undefined);
+  const found = new Map<string, Package>();
+  for (const id of wanted) {
+    const one = npmPackages[id];
+    // Of optional ones that are for other platforms there is nothing here.
+    if (found.has(id) || one === undefined) continue;
+    found.set(id, one);
+    wanted.push(...one.dependencies);
+  }
+  return [...found.values()].sort((a, b) => a.name < b.name ? -1 : 1);
+}
+
+export function graph(): Graph {
+  const info = run(Deno.execPath(), ["info", "--json", "src/main.ts"]);
+  if (!info.ok) fail(`the module graph cannot be made:\n${info.err}`);
+  return JSON.parse(info.out);
+}
+
+/** The executable holds the runtime; licences of what that holds are in Deno's repository. */
+const DENO = `Copyright 2018-2026 the Deno authors
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.`;

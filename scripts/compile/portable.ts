@@ -1,7 +1,7 @@
 /** The portable form: a shell stub, then the Deno that runs this script and the bundled program with its planner, packed. */
 import { gzipSync } from "node:zlib";
 import { VERSION } from "../../src/version.ts";
-import { bundle, commit, fail, sha256 } from "./build.ts";
+import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { tarOf } from "./tar.ts";
 import stub from "./stub.sh" with { type: "text" };
 
@@ -51,9 +51,4 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   file.close();
   Deno.chmodSync(temporary, 0o755);
   Deno.renameSync(temporary, output);
-}
-
-/** The file that reads the commit (src/version.ts) is told it first. */
-function withCommit(text: string, commit: string): string {
-  return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }

@@ -1,0 +1,135 @@
+/**
+ * The compiled form, as far as it goes without Deno's runtime base: what is handed to `deno compile`, what is in the
+ * executable, and that it comes out the same twice. The stock runtime stands in for the base: the result does not run.
+ */
+import assert from "node:assert/strict";
+import { bundle, sha256 } from "../../scripts/compile/build.ts";
+import { compileArguments, missingBase, PROFILES } from "../../scripts/compile/compiled.ts";
+import { graph, packagesOf } from "../../scripts/compile/licences.ts";
+import config from "../../deno.json" with { type: "json" };
+
+const ROOT = new URL("../..", import.meta.url).pathname;
+
+Deno.test("compile: nothing is asked for at run time, nothing is fetched, and one named set is built in", () => {
+  const given = compileArguments({ output: "/o/mosaic", target: undefined, profile: "daemon" }, "/app");
+  for (const flag of ["--no-prompt", "--no-remote", "--unstable-net", "-P=daemon", "--config"]) {
+    assert.ok(given.includes(flag), `${flag} in ${given.join(" ")}`);
+  }
+  assert.deepEqual(given.slice(-3), ["-o", "/o/mosaic", "/app/main.js"]);
+  for (const profile of PROFILES) {
+    const words = compileArguments({ output: "m", target: undefined, profile }, "/app");
+    assert.equal(words.includes("-A"), profile === "all");
+    assert.ok(!words.some((word) => word.startsWith("--allow-")));
+    if (profile !== "all") assert.ok(profile in config.permissions, profile);
+  }
+  const target = "aarch64-unknown-linux-gnu";
+  assert.match(
+    compileArguments({ output: "m", target, profile: "all" }, "/a").join(" "),
+    new RegExp(`--target ${target}`),
+  );
+});
+
+Deno.test("compile: a base that is not at hand is named, with where to get it and where to put it", () => {
+  const world = (env: string | undefined, ...files: string[]) => ({
+    ...{ cache: "/c", version: "2.9.3", env: () => env, isFile: (path: string) => files.includes(path) },
+  });
+  const archive = "/c/dl/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip";
+  const missing = (env: string | undefined, ...files: string[]) =>
+    missingBase("x86_64-unknown-linux-gnu", world(env, ...files));
+  assert.equal(missing(undefined, archive), undefined);
+  assert.equal(missing("/d/denort", "/d/denort"), undefined);
+  assert.match(missing("/d/denort", archive)!, /DENORT_BIN names \/d\/denort, which is not a file/);
+  const said = missing(undefined)!;
+  for (
+    const part of ["https://dl.deno.land/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip", archive, "--offline"]
+  ) {
+    assert.ok(said.includes(part), said);
+  }
+});
+
+/** What main.js imports, at once or later, and so on. The bundler leaves parts behind that nothing imports. */
+function reachable(program: Map<string, string>): string[] {
+  const found = ["main.js"];
+  for (const name of found) {
+    for (const [, other] of program.get(name)!.matchAll(/"\.\/([\w.-]+\.js)"/g)) {
+      if (program.has(other!) && !found.includes(other!)) found.push(other!);
+    }
+  }
+  return found;
+}
+
+async function compile(...args: string[]): Promise<{ code: number; err: string }> {
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "scripts/compile.ts", ...args],
+    cwd: ROOT,
+    env: { DENORT_BIN: Deno.execPath() },
+    stdin: "null",
+    stdout: "null",
+  }).output();
+  return { code, err: new TextDecoder().decode(stderr) };
+}
+
+Deno.test("compile: an unknown target or profile is refused with those that there are", async () => {
+  const target = await compile("--target", "x86_64-pc-windows-msvc");
+  assert.equal(target.code, 1);
+  assert.match(target.err, /x86_64-pc-windows-msvc.*x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu/);
+  assert.match((await compile("--profile", "root")).err, /--profile root.*workstation, daemon, proxy, client, all/);
+});
+
+Deno.test("compile: the whole program is in it, with its flags and its commit; two builds are the same bytes", async (t) => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const [one, two] = [`${directory}/one/mosaic`, `${directory}/two/mosaic`];
+    for (const output of [one, two]) {
+      Deno.mkdirSync(output.slice(0, -"/mosaic".length));
+      const made = await compile("--profile", "daemon", "--output", output);
+      assert.equal(made.code, 0, made.err);
+    }
+    const bytes = Deno.readFileSync(one);
+    const program = bundle("src/main.ts");
+    await t.step("the same bytes, and a checksum file that is right", () => {
+      assert.equal(sha256(bytes), sha256(Deno.readFileSync(two)));
+      assert.equal(Deno.readTextFileSync(`${one}.sha256`), `${sha256(bytes)}  mosaic\n`);
+    });
+    // The program lies behind the base.
+    const text = new TextDecoder("latin1").decode(bytes.subarray(Deno.statSync(Deno.execPath()).size));
+    await t.step("every part of the bundle, also what is loaded when it is needed", () => {
+      const names = reachable(program);
+      assert.ok(names.length > 50 && names.some((name) => name.startsWith("daemon-")));
+      for (const name of names) assert.ok(text.includes(`"n":"${name}"`), name);
+    });
+    await t.step("what is no module is in the bundle as text: proto files, the page, the schema", () => {
+      const texts = reachable(program).map((name) => program.get(name)!).join("\n");
+      const proto = "ChRneW1ndWkvdHJhaW5lci5wcm90b"; // gymgui/trainer.proto, as its descriptor begins
+      for (const part of [proto, "<!doctype html>", "https://json-schema.org/"]) {
+        assert.ok(texts.toLowerCase().includes(part.toLowerCase()), part);
+      }
+    });
+    await t.step("no prompts, the daemon's set, the commit", () => {
+      assert.match(text, /"no_prompt":true|"prompt":false/);
+      assert.ok(text.includes('"/var/lib/mosaic"') && text.includes('"/bin/sh"'));
+      assert.doesNotMatch(text, /"allow_all":true/);
+      assert.match(text, /globalThis\.MOSAIC_COMMIT="(?:[0-9a-f]{12}(?:-dirty)?|unknown)"/);
+    });
+    await t.step("the licences of every package of the module graph, and the runtime's", () => {
+      const licences = Deno.readTextFileSync(`${directory}/one/THIRD_PARTY_LICENSES`);
+      const packages = packagesOf(graph());
+      const expected = [
+        "@grpc/grpc-js",
+        "@bufbuild/protobuf",
+        "hono",
+        "zod",
+        "commander",
+        "pino",
+        "uplot",
+        "protobufjs",
+      ];
+      for (const name of expected) assert.ok(packages.some((one) => one.name === name), name);
+      for (const { name, version } of packages) assert.ok(licences.includes(`${name} ${version} (`), name);
+      assert.ok(licences.startsWith(`Deno ${Deno.version.deno} (MIT)`));
+      assert.ok(!/^(playwright-core|axe-core|typescript) /m.test(licences), "what tests use is not in it");
+    });
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
