@@ -24,6 +24,10 @@ const RESERVED = 120;
  * - The pid's start time is the 20th field after the command's name, as src/process/identity.ts has it.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
+ * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
+ *   a shell says so on standard error, which goes to a file here. Whether this shell says it of this signal is tried out,
+ *   where it has said nothing; where it does not (SIGINT, SIGPIPE, a full disk), the status is taken for the signal.
+ *   Statuses of signals that end nobody (17 to 23 and 28) are codes in any case.
  * - It ends with the worker's status, for a parent that finds no record (a full disk).
  * - What comes before `--` are variables that the runtime hands to nobody (src/process/shell.ts).
  * - Variables have a prefix because a name that is in the worker's environment would be changed there.
@@ -45,20 +49,31 @@ if ! true >"$_mosaic_worker"; then
   exit ${NO_ROOM}
 fi
 set +C
-if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
+if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" || ! true >"$_mosaic_exit.said.tmp" ||
   ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s"}\\n' \\
     $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
-  command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_worker"
+  command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
   exit ${NO_ROOM}
 fi
+exec 2>>"$_mosaic_exit.said.tmp"
 ( while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" ) \\
   0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
 _mosaic_raw=$?
 _mosaic_code=$_mosaic_raw _mosaic_signal=
-if [ $_mosaic_code -gt 128 ]; then
-  _mosaic_signal=$(kill -l $((_mosaic_code - 128)) 2>/dev/null) && _mosaic_code=null
-  [ -n "$_mosaic_signal" ] && _mosaic_signal=SIG$_mosaic_signal
-fi
+_mosaic_tells() {
+  [ -s "$_mosaic_exit.said.tmp" ] && return 1
+  ( ulimit -c 0; exec /bin/sh -c 'kill -s "$0" $$' "$1" ) >/dev/null
+  [ -s "$_mosaic_exit.said.tmp" ]
+}
+case $((_mosaic_code - 128)) in
+-* | 0 | 1[7-9] | 2[0-3] | 28) ;;
+*)
+  _mosaic_signal=$(kill -l $((_mosaic_code - 128)) 2>/dev/null)
+  if [ -n "$_mosaic_signal" ] && _mosaic_tells "$_mosaic_signal"; then _mosaic_signal=; fi
+  [ -n "$_mosaic_signal" ] && _mosaic_code=null _mosaic_signal=SIG$_mosaic_signal ;;
+esac
+exec 2>/dev/null
+command -p rm -f "$_mosaic_exit.said.tmp"
 _mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 _mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
   "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")

@@ -11,6 +11,28 @@ Deno.test("proxy: a signal of the worker's own is reported by name, the status i
     assert.deepEqual([scene.exitRecord()!.code, scene.exitRecord()!.signal], [null, "SIGTERM"]);
   }));
 
+Deno.test("proxy: an exit code above 128 is the program's own, and no signal", async () => {
+  for (const code of [129, 134, 137, 139, 143, 147, 200, 255]) {
+    await inScene(async (scene) => {
+      assert.equal(await scene.shell(`exit ${code}`).code(), code);
+      assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, ""]);
+      const { code: written, signal } = scene.exitRecord()!;
+      assert.deepEqual([written, signal], [code, ""]);
+    });
+  }
+});
+
+Deno.test("proxy: a signal that ends the worker is told from a code, whatever the signal", async () => {
+  for (const signal of ["HUP", "INT", "ABRT", "KILL", "SEGV", "PIPE", "ALRM", "TERM"]) {
+    await inScene(async (scene) => {
+      await scene.shell(`ulimit -c 0; kill -${signal} $$; sleep 60`).code();
+      assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [undefined, `SIG${signal}`]);
+      const left = [...Deno.readDirSync(scene.directory)].filter(({ name }) => name.endsWith(".tmp"));
+      assert.deepEqual(left, []);
+    });
+  }
+});
+
 Deno.test("proxy: SIGKILL to the whole group is recorded by the proxy", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`echo '{"type":"step"}'; sleep 600`);
