@@ -10,13 +10,15 @@
 import { RateMeter } from "../core/rate.ts";
 import type { ControlWish, ExitReport, ProxyHello, ProxyLink } from "../core/core.ts";
 import type { RunPlan } from "../config/plan.ts";
-import { MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
 import { roomOf } from "../host/room.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import { groupAlive } from "../process/signals.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
+import { lesserBatches } from "../telemetry/refused.ts";
+import type { IngestResult } from "../telemetry/types.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { Backpressure } from "./backpressure.ts";
 import { EventNotes } from "./event_notes.ts";
@@ -206,9 +208,9 @@ export class SupervisedRun {
 
   // ------------------------------------------------------------------------------------------- what the run says
 
-  ingest(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
+  ingest(delivered: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
     const { telemetry } = this.#supervision;
-    const result = telemetry.ingest(this.runId, this.attempt, batch);
+    const { result, batch } = this.#store(delivered);
     if (result.type === "gap") return result.position;
     if (result.type === "stored") {
       this.#steps += result.steps;
@@ -220,6 +222,34 @@ export class SupervisedRun {
     if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) this.active();
     this.alive(journalSize);
     return result.position;
+  }
+
+  /**
+   * The batch, or as much of it as the store takes: what it refuses for its content it would refuse for ever.
+   * @throws what has nothing to do with the content, such as a full disk
+   */
+  #store(batch: IngestBatch): { result: IngestResult; batch: IngestBatch } {
+    const { telemetry, log } = this.#supervision;
+    try {
+      return { result: telemetry.ingest(this.runId, this.attempt, batch), batch };
+    } catch (error) {
+      if (error instanceof MosaicError) throw error;
+      const why = messageOf(error);
+      for (const less of lesserBatches(batch, why)) {
+        try {
+          const result = telemetry.ingest(this.runId, this.attempt, less);
+          const { from, to } = batch;
+          log.error(
+            { run_id: this.runId, attempt: this.attempt, from, to, error: why },
+            "records are refused by the store",
+          );
+          return { result, batch: less };
+        } catch (again) {
+          if (again instanceof MosaicError) throw again;
+        }
+      }
+      throw error;
+    }
   }
 
   #measure(steps: number, batch: IngestBatch, journalSize: number): void {

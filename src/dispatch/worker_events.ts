@@ -1,8 +1,16 @@
 /** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
+import { REFUSED_KIND } from "../telemetry/refused.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
-const NOTED_KINDS = ["checkpoint_saved", "checkpoint_loaded", "run_failed", "run_completed", "journal_lost"];
+const NOTED_KINDS = [
+  "checkpoint_saved",
+  "checkpoint_loaded",
+  "run_failed",
+  "run_completed",
+  "journal_lost",
+  REFUSED_KIND,
+];
 const PAGE = 500;
 
 export function isNoted(kind: string): boolean {

@@ -11,6 +11,7 @@ import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "./ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
+import { unreadableBatch } from "../telemetry/refused.ts";
 import { Turns } from "./turns.ts";
 import { pause } from "./waiting.ts";
 
@@ -171,7 +172,7 @@ class Delivery {
     this.#connected.journalSize = journalSize;
     let batch: IngestBatch | undefined;
     const position = await this.#stored(journalSize, () => {
-      batch ??= batchOf(message);
+      batch ??= this.#read(message);
       return this.#session.batch(batch, journalSize, samples);
     });
     if (position < to) {
@@ -183,6 +184,17 @@ class Delivery {
     }
     this.#acknowledged(position, (performance.now() - arrived) / 1000, batch!);
     await this.#out.send({ message: { case: "ack", value: { position: BigInt(position) } } });
+  }
+
+  /** A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. */
+  #read(message: Batch): IngestBatch {
+    try {
+      return batchOf(message);
+    } catch (error) {
+      const [from, to] = [Number(message.fromPosition), Number(message.toPosition)];
+      this.#core.log.error({ run_id: this.#runId, from, to, error: messageOf(error) }, "a batch cannot be read");
+      return unreadableBatch(from, to, messageOf(error));
+    }
   }
 
   #acknowledged(position: number, seconds: number, batch: IngestBatch): void {

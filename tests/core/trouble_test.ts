@@ -1,5 +1,6 @@
 /** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { planOf } from "../../src/config/plan.ts";
 import { SupervisedRun } from "../../src/dispatch/supervised_run.ts";
 import { MosaicError } from "../../src/errors.ts";
@@ -143,4 +144,37 @@ Deno.test("no process can be created and the registry cannot be written: the att
   broken![Symbol.dispose]();
   await f.state(runId, "INIT");
   f.engine.cancel(runId);
+});
+
+Deno.test("a batch that the store refuses for its content: the rest of it is stored, an event says what was not, and the next one follows", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(2);
+  const db = new DatabaseSync(f.layout.telemetryDb);
+  db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
+  const episode = {
+    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true, truncated: false, metadataJson: "", tsNs: "" },
+    ...{ agentId: "", workerId: "" },
+  };
+  proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
+  proxy.steps(1);
+  const { steps, episodes, journalPosition, violations } = f.telemetry.summary(runId);
+  assert.deepEqual([steps, episodes, journalPosition], [4, 0, 300]);
+  assert.deepEqual(violations, { "store: records were refused": 1 });
+  const told = f.registry.eventsSince(0, { runId, limit: 100 }).filter(({ kind }) => kind === "records_refused");
+  assert.deepEqual(told.map(({ dataJson }) => JSON.parse(dataJson)), [
+    { from: 100, to: 200, records: 1, reason: "no such episode", telemetry_seq: 1 },
+  ]);
+  // Nothing at all is taken, the notice neither: the place in the log goes on all the same, and is counted.
+  for (const table of ["steps", "worker_events"]) {
+    db.exec(`CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`);
+  }
+  proxy.steps(3);
+  assert.equal(f.telemetry.summary(runId).journalPosition, 400);
+  assert.deepEqual(f.telemetry.summary(runId).violations, { "store: records were refused": 4 });
+  db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_steps; DROP TRIGGER refuse_worker_events");
+  db.close();
+  proxy.steps(1);
+  assert.equal(f.telemetry.summary(runId).steps, 5);
 });

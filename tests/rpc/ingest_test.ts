@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { WorkerEventRecord } from "../../src/telemetry/batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { MosaicError } from "../../src/errors.ts";
@@ -117,7 +118,7 @@ Deno.test("Deliver: another major version is refused with both named; another mi
   assert.throws(() => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"), hasCode("failed_precondition"));
 });
 
-Deno.test("Deliver: batch before hello, second hello, unknown run, broken JSON and short columns are refused", async () => {
+Deno.test("Deliver: batch before hello, second hello and an unknown run are refused", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
     const early = client.duplex(Ingest.method.deliver);
@@ -130,17 +131,34 @@ Deno.test("Deliver: batch before hello, second hello, unknown run, broken JSON a
     await twice.next();
     twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
     await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
+  });
+});
 
-    const broken = proxyOf(client, runId);
-    await broken.next();
-    broken.batch(0, 5, { stepsJson: encoder.encode("{") });
-    await assert.rejects(broken.next(), hasCode("invalid_argument", /steps_json/));
-
-    const short = proxyOf(client, runId);
-    await short.next();
-    short.batch(0, 5, { stepsJson: json({ n: 2, step: [1] }) });
-    await assert.rejects(short.next(), hasCode("invalid_argument", /column step has 1 of 2/));
-    assert.equal(core.telemetry.head(runId, "steps"), 0);
+Deno.test("Deliver: batches that cannot be read are passed over, with an event that says where and why", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const events: WorkerEventRecord[] = [];
+    const ingest = core.telemetry.ingest.bind(core.telemetry);
+    core.telemetry.ingest = (run, attempt, batch) => {
+      events.push(...batch.events);
+      return ingest(run, attempt, batch);
+    };
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    proxy.batch(0, 5, { stepsJson: encoder.encode("{") });
+    assert.equal((await proxy.next())?.case, "ack");
+    proxy.batch(5, 9, { stepsJson: json({ n: 2, step: [1] }) });
+    assert.equal((await proxy.next())?.case, "ack");
+    proxy.batch(9, 12, { stepsJson: json({ n: 1, step: [1] }) });
+    assert.equal((await proxy.next())?.case, "ack");
+    assert.equal(core.telemetry.head(runId, "steps"), 1);
+    const told = events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]);
+    assert.deepEqual(told.map(([kind, { from, to, records }]) => [kind, from, to, records]), [
+      ["records_refused", 0, 5, null],
+      ["records_refused", 5, 9, null],
+    ]);
+    assert.match(told[0]![1].reason, /steps_json is no JSON/);
+    assert.match(told[1]![1].reason, /column step has 1 of 2/);
   });
 });
 
