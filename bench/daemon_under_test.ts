@@ -41,8 +41,9 @@ export class DaemonUnderTest implements AsyncDisposable {
     this.client = connect({ target: daemon.address, deadlineMs: 60_000 });
   }
 
-  static async start(args: string[] = []): Promise<DaemonUnderTest> {
-    return new DaemonUnderTest(await TestDaemon.start({ args: ["--log-level", "warn", ...args] }));
+  /** @param options `stateDir`: instead of a fresh one */
+  static async start(args: string[] = [], options: { stateDir?: string } = {}): Promise<DaemonUnderTest> {
+    return new DaemonUnderTest(await TestDaemon.start({ ...options, args: ["--log-level", "warn", ...args] }));
   }
 
   async submit(load: Load, gate?: Gate): Promise<string> {

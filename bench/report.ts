@@ -30,21 +30,33 @@ const plain = (value: number): string =>
 
 const ratio = (value: number, of: number | undefined): string => of === undefined ? "" : (value / of).toFixed(2);
 
+/** What end-to-end figures say beside their rate, as columns: CPU seconds per 100 000 steps, and memory. */
+const COSTS: [header: string, detail: string][] = [
+  ["daemon CPU", "daemon CPU s per 100 k steps"],
+  ["proxy CPU", "proxy CPU s per 100 k steps"],
+  ["daemon MiB", "daemon peak MiB"],
+  ["proxy MiB", "largest proxy peak MiB"],
+];
+
 export function table(figures: readonly Figure[]): string {
   const header = ["part", "what", "figure", "unit", "/insert", "/parse", "/pipe", "inserts/s", "parses/s", "piped/s"];
+  header.push(...COSTS.map(([name]) => name));
   const rows = figures.map((f) => [
     ...[f.part, f.name, plain(f.value), f.unit],
     ...[ratio(f.value, f.yardsticks?.insert), ratio(f.value, f.yardsticks?.parse), ratio(f.value, f.yardsticks?.pipe)],
     ...(f.yardsticks ? [f.yardsticks.insert, f.yardsticks.parse, f.yardsticks.pipe].map(plain) : ["", "", ""]),
+    ...COSTS.map(([, key]) => typeof f.detail?.[key] === "number" ? plain(f.detail[key]) : ""),
   ]);
   const widths = header.map((name, c) => Math.max(name.length, ...rows.map((row) => row[c]!.length)));
   const line = (row: string[]) =>
     row.map((cell, c) => c < 2 || c === 3 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!)).join("  ").trimEnd();
-  const details = figures.filter((f) => f.detail !== undefined).map((f) =>
-    `${f.part} ${f.name}: ` +
-    Object.entries(f.detail!).map(([key, value]) => `${key} ${typeof value === "number" ? plain(value) : value}`)
-      .join(", ")
-  );
+  const inColumns = new Set(COSTS.map(([, key]) => key));
+  const details = figures.flatMap((f) => {
+    const further = Object.entries(f.detail ?? {}).filter(([key]) => !inColumns.has(key));
+    if (further.length === 0) return [];
+    const texts = further.map(([key, value]) => `${key} ${typeof value === "number" ? plain(value) : value}`);
+    return [`${f.part} ${f.name}: ${texts.join(", ")}`];
+  });
   return [line(header), ...rows.map(line), "", ...details].join("\n");
 }
 

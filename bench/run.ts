@@ -3,6 +3,7 @@
  * Rates are printed with what the machine itself does with the same records in the same minute: a ratio can be compared
  * between machines and days, a time cannot.
  */
+import { timed } from "./measure.ts";
 import { type Figure, table, writeResults } from "./report.ts";
 
 export interface BenchOptions {
@@ -37,6 +38,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
+  long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },
+  many: { what: "a registry of ten thousand runs", load: async () => (await import("./parts/growth.ts")).many },
+  wal: { what: "the write-ahead log beside readers", load: async () => (await import("./parts/growth.ts")).wal },
+  large: { what: "starting with 10 GB of telemetry", load: async () => (await import("./parts/growth.ts")).large },
   startup: {
     what: "starting the program and the daemon",
     load: async () => (await import("./parts/latency.ts")).startup,
@@ -53,14 +58,15 @@ async function main(args: string[]): Promise<number> {
   }
   const names = args.filter((arg) => arg in PARTS);
   const figures: Figure[] = [];
+  const seconds: Record<string, number> = {};
   for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
     const part = await PARTS[name]!.load();
     console.error(`${name}: ${PARTS[name]!.what} …`);
-    figures.push(...await part({ quick }));
+    seconds[name] = await timed(async () => void figures.push(...await part({ quick }))) / 1000;
   }
   console.log(table(figures));
   const directory = new URL("results", import.meta.url).pathname;
-  console.error(`\nwritten to ${writeResults(directory, figures, { quick, parts: names })}`);
+  console.error(`\nwritten to ${writeResults(directory, figures, { quick, parts: names, seconds })}`);
   return 0;
 }
 

@@ -13,6 +13,8 @@ import type { Supervisor } from "./supervisor.ts";
 const SAFETY_NET_MS = 2000;
 /** Longest wait that a timer is set for; the safety net sees to the rest. */
 const MAX_TIMER_MS = 60_000;
+/** After a look, dispatch rests for so many times what it took: at most a tenth of the thread's time goes into it. */
+const LOOK_REST = 9;
 
 /** After trouble that passes, such as a full disk. */
 const TROUBLE_WAIT_MS = 2000;
@@ -69,6 +71,10 @@ export class Dispatcher {
   #pass: "none" | "due" = "none";
   #timer: ReturnType<typeof setTimeout> | undefined;
   #net: ReturnType<typeof setInterval> | undefined;
+  #rest: ReturnType<typeof setTimeout> | undefined;
+  #lookedAt = 0;
+  /** What the last look took, milliseconds. */
+  #lookMs = 0;
   #closed = false;
 
   constructor(options: DispatcherOptions) {
@@ -93,6 +99,7 @@ export class Dispatcher {
     this.#closed = true;
     clearInterval(this.#net);
     clearTimeout(this.#timer);
+    clearTimeout(this.#rest);
     await Promise.all(this.#starting.values());
   }
 
@@ -123,7 +130,10 @@ export class Dispatcher {
   wake(): void {
     if (this.#pass === "due" || this.#closed) return;
     this.#pass = "due";
-    queueMicrotask(() => this.#look());
+    // A look costs as much as the queue is long, and thousands may be submitted at once.
+    const restMs = this.#lookMs < 1 ? 0 : this.#lookedAt + LOOK_REST * this.#lookMs - performance.now();
+    if (restMs <= 0) queueMicrotask(() => this.#look());
+    else this.#rest = setTimeout(() => this.#look(), restMs);
   }
 
   #readQueue(): void {
@@ -135,7 +145,15 @@ export class Dispatcher {
 
   #look(): void {
     this.#pass = "none";
+    clearTimeout(this.#rest);
     if (this.#closed) return;
+    const began = performance.now();
+    this.#dispatch();
+    this.#lookedAt = performance.now();
+    this.#lookMs = this.#lookedAt - began;
+  }
+
+  #dispatch(): void {
     const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
     try {
       if (!this.#options.mayStart()) return;

@@ -3,6 +3,7 @@ import { MosaicError } from "../errors.ts";
 import type { EventFilter, RunFilter, RunRow } from "./types.ts";
 
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
+export const OLDEST_FIRST = "ORDER BY created_at, run_id";
 
 /** The token of the page that follows `last`. */
 export function tokenAfter(last: RunRow): string {

@@ -9,7 +9,7 @@ import { isEnded, type LifecycleEvent, LIVE_STATES, transition } from "../lifecy
 import { MosaicError } from "../errors.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import { migrate } from "./migrations.ts";
-import { conditionsOf, eventConditions, NEWEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
+import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./naming.ts";
 import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
 import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
@@ -137,20 +137,24 @@ export class Registry {
   }
 
   /**
-   * Newest submitted first. `token` is the `nextToken` of the page before: a place in the order, so that paging goes on
+   * Newest submitted first, or oldest. `token` is the `nextToken` of the page before: a place in the order, so that paging goes on
    * when runs are submitted or deleted in between.
    *
    * @throws `invalid_argument` for a token that no page gave.
    */
-  list(filter: RunFilter, page: { limit: number; token?: string }): { runs: RunRow[]; nextToken: string | undefined } {
+  list(
+    filter: RunFilter,
+    page: { limit: number; token?: string; oldestFirst?: boolean },
+  ): { runs: RunRow[]; nextToken: string | undefined } {
     const { conditions, values } = conditionsOf(filter);
     if (page.token) {
       const [createdAt, runId] = placeOf(page.token);
-      conditions.push("(created_at, run_id) < (?, ?)");
+      conditions.push(`(created_at, run_id) ${page.oldestFirst ? ">" : "<"} (?, ?)`);
       values.push(createdAt, runId);
     }
     const limit = Math.max(1, Math.trunc(page.limit));
-    const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${NEWEST_FIRST} LIMIT ?`, ...values, limit + 1);
+    const order = page.oldestFirst ? OLDEST_FIRST : NEWEST_FIRST;
+    const rows = this.#sql.all(`${SELECT_RUN} ${where(conditions)} ${order} LIMIT ?`, ...values, limit + 1);
     const runs = rows.slice(0, limit).map((row) => this.#runFrom(row));
     const last = runs.at(-1);
     return { runs, nextToken: rows.length > limit && last ? tokenAfter(last) : undefined };

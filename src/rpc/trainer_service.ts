@@ -8,7 +8,7 @@ import type { Handlers } from "./serve.ts";
 import { timestampOfMs } from "./time.ts";
 import { controlStream } from "./trainer_control.ts";
 import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
-import { allRuns, streamRunEpisodes, streamRunSteps, watchRuns } from "./trainer_streams.ts";
+import { everyRun, streamRunEpisodes, streamRunSteps, watchRuns } from "./trainer_streams.ts";
 
 /** The run, by its exact id as the original's clients give it. */
 function known(core: Core, runId: string) {
@@ -36,8 +36,10 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
       core.cancel(known(core, request.runId).runId);
       return {};
     },
-    listRuns(request) {
-      return { runs: allRuns(core, statesOf(request.statusFilter)).map(runRecord) };
+    async listRuns(request) {
+      const records = [];
+      for await (const runs of everyRun(core, statesOf(request.statusFilter))) records.push(...runs.map(runRecord));
+      return { runs: records };
     },
     watchRuns: (request, out, caller) => watchRuns(core, request, out, caller),
     heartbeat(request) {

@@ -5,6 +5,7 @@ import type { StreamEpisodesRequest, StreamStepsRequest, WatchRunsRequest } from
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { RunState } from "../lifecycle/lifecycle.ts";
+import type { RunRow } from "../registry/types.ts";
 import type { StoredOf } from "../telemetry/types.ts";
 import type { Credits } from "./credits.ts";
 import { sinceOf, telemetryRows } from "./cursors.ts";
@@ -14,18 +15,18 @@ import { episodeMessage, stepMessage } from "./step_records.ts";
 import { yieldToOthers } from "./waiting.ts";
 
 const TRANSITIONS_A_READ = 256;
-const RUNS_A_PAGE = 500;
+const RUNS_A_PAGE = 100;
 
-/** Every run that passes the filter, oldest submitted first. */
-export function allRuns(core: Core, states: RunState[] | undefined) {
-  const runs = [];
+/** Every run that passes the filter, oldest submitted first, a page at a time: others have their turn in between. */
+export async function* everyRun(core: Core, states: RunState[] | undefined): AsyncGenerator<RunRow[], void> {
   let token: string | undefined;
   do {
-    const page = core.registry.list(states === undefined ? {} : { states }, { limit: RUNS_A_PAGE, token });
-    runs.push(...page.runs);
-    token = page.nextToken;
+    const page = { limit: RUNS_A_PAGE, token, oldestFirst: true };
+    const { runs, nextToken } = core.registry.list(states === undefined ? {} : { states }, page);
+    yield runs;
+    token = nextToken;
+    if (token !== undefined) await yieldToOthers();
   } while (token !== undefined);
-  return runs.reverse();
 }
 
 /** The runs as they are (when `since_seq` is 0 or from another registry), then every transition after that. */
@@ -42,7 +43,9 @@ export async function watchRuns(
   if (cursor === 0 || cursor > head) {
     // The head was read first: a transition in between is seen twice, never not at all.
     cursor = head;
-    for (const row of allRuns(core, states)) await out.send(runRecord(row));
+    for await (const runs of everyRun(core, states)) {
+      for (const row of runs) await out.send(runRecord(row));
+    }
   }
   const closed = core.activity.subscribers.opened("grpc", "transitions", () => core.registry.transitionHead() - cursor);
   try {

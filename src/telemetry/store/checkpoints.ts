@@ -10,6 +10,8 @@ import { messageOf } from "../../errors.ts";
 export const BUSY_TIMEOUT_MS = 5000;
 /** The log is moved into the database when it is larger. */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Of the limit: a log so large is told of. */
+const TELL_FACTOR = 16;
 /** Look at the log's size after about so many bytes of rows. */
 const LOOK_EVERY_BYTES = 2 * 1024 * 1024;
 
@@ -62,6 +64,8 @@ export class Checkpoints {
   #unseen = 0;
   /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by the limit. */
   #next: number;
+  /** Size at which to say that a reader keeps the log from being emptied. */
+  #tellAt: number;
   #closed = false;
   /** Who waits for the checkpoint that is running. */
   #waiting: (() => void)[] = [];
@@ -71,6 +75,7 @@ export class Checkpoints {
     this.#path = path;
     this.#limit = options.limitBytes ?? WAL_LIMIT_BYTES;
     this.#next = this.#limit;
+    this.#tellAt = TELL_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
     this.#inline = options.mode === "inline";
   }
@@ -139,13 +144,29 @@ export class Checkpoints {
       }
       this.#finished();
       if (event.data.error !== undefined) this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
-      if (event.data.busy === 0) this.#next = this.#limit;
+      if (event.data.busy === 0) {
+        this.#next = this.#limit;
+        this.#tellAt = TELL_FACTOR * this.#limit;
+      } else this.#tellOfReader();
     };
     worker.onerror = (event) => {
       event.preventDefault();
       this.#fallBack(event.message);
     };
     return worker;
+  }
+
+  /** Nothing in mosaic reads for longer than a call takes: then somebody else holds the database open for reading. */
+  #tellOfReader(): void {
+    const size = this.walBytes();
+    if (size < this.#tellAt) return;
+    this.#tellAt = 2 * size;
+    this.#warn(
+      `${this.#path}-wal has ${
+        size >> 20
+      } MiB and cannot be emptied: a program other than mosaic has held the database ` +
+        "open in a read transaction for long. The log shrinks when that ends.",
+    );
   }
 
   #fallBack(reason: string): void {
@@ -168,6 +189,7 @@ export class Checkpoints {
       this.#db.exec("PRAGMA busy_timeout = 0");
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
       this.#next = busy === 0 ? this.#limit : this.walBytes() + this.#limit;
+      if (busy !== 0) this.#tellOfReader();
     } catch (error) {
       this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
       this.#next = this.walBytes() + this.#limit;

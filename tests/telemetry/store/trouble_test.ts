@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
+import { until } from "../../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 const text = (n: number) => Array.from({ length: n }, (_, i) => JSON.stringify("x".repeat(500) + i));
@@ -130,3 +131,41 @@ for (const mode of ["worker", "inline"] as const) {
       assert.equal(store.head("R", "steps"), b * 500);
     }, { checkpoints: { mode, limitBytes: 1024 * 1024 } }));
 }
+
+Deno.test("checkpoints: a foreign snapshot lets the log grow, which is told once a doubling; our cursors do not", () => {
+  const warnings: string[] = [];
+  const limitBytes = 256 * 1024;
+  return withStore(async (bench) => {
+    const { store, path } = bench;
+    const wal = () => Deno.statSync(`${path}-wal`).size;
+    let b = 0;
+    const write = () => store.ingest("R", 1, batch(b, ++b, { steps: { n: 500, observationJson: text(500) } }));
+    const cursors = Array.from({ length: 20 }, () => 0);
+    for (let round = 0; round < 60; round++) {
+      write();
+      // Each a little further, all of them far behind.
+      cursors.forEach((since, c) => cursors[c] = store.read("R", "steps", since, 7).at(-1)?.seq ?? since);
+    }
+    assert.ok(wal() < 3 * limitBytes, `${wal()} bytes beside cursors`);
+    assert.deepEqual(warnings, []);
+    const foreign = new DatabaseSync(path, { readOnly: true });
+    try {
+      foreign.exec("BEGIN");
+      foreign.prepare("SELECT count(*) FROM telemetry_runs").get();
+      await until(() => {
+        write();
+        return warnings.length > 0;
+      }, { what: "a word of the growing log" });
+      assert.match(warnings[0]!, /telemetry\.sqlite-wal has \d+ MiB and cannot be emptied/);
+      const told = wal();
+      while (wal() < 1.5 * told) write();
+      assert.equal(warnings.length, 1);
+    } finally {
+      foreign.close();
+    }
+    await until(() => {
+      write();
+      return wal() < 3 * limitBytes;
+    }, { what: "a short log again" });
+  }, { checkpoints: { mode: "inline", limitBytes, warn: (message) => void warnings.push(message) } });
+});
