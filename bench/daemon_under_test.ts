@@ -82,6 +82,18 @@ export class DaemonUnderTest implements AsyncDisposable {
     return runs.filter((run) => runIds.includes(run.runId));
   }
 
+  /** Waits until so many subscribers follow the steps of some run. */
+  async following(subscribers: number): Promise<void> {
+    const start = performance.now();
+    for (;;) {
+      const metrics = await (await fetch(`http://${this.daemon.http}/metrics`)).text();
+      const following = /^mosaic_subscribers\{[^}]*stream="steps"[^}]*\} (\d+)/m.exec(metrics)?.[1] ?? "0";
+      if (Number(following) >= subscribers) return;
+      if (performance.now() - start > DEADLINE_MS) throw new Error(`${following} of ${subscribers} subscribers follow`);
+      await pause(50);
+    }
+  }
+
   async submitCommand(command: string[]): Promise<string> {
     const { runId } = await this.client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) });
     return runId;

@@ -1,5 +1,6 @@
 /** Workers, proxies and a daemon as in real use; every figure counts only when no step is missing. */
-import { DaemonUnderTest, deliveryDetail, type Load } from "../daemon_under_test.ts";
+import { DaemonUnderTest, type Delivery, deliveryDetail, type Load } from "../daemon_under_test.ts";
+import { median } from "../measure.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
 import { yardsticks } from "../yardsticks.ts";
@@ -62,30 +63,61 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
   return figures;
 }
 
-/** Readers beside one fast worker, one of them stalled. */
+/**
+ * Readers beside one fast worker. What a stalled one costs the others is a ratio of the same daemon's runs with and
+ * without it, in turn: the machine changes more from minute to minute than a stalled reader may.
+ */
 export async function subscribers(options: BenchOptions): Promise<Figure[]> {
-  const load = { steps: scaled(options, 500_000), observationBytes: 0 };
+  const load = { steps: scaled(options, 300_000), observationBytes: 0 };
+  const pairs = options.quick ? 1 : 5;
+  const machine = await yardsticks(load);
+  await using bench = await DaemonUnderTest.start();
   const figures: Figure[] = [];
-  for (const [reading, stalled] of [[0, 0], [1, 0], [1, 1], [19, 1]] as const) {
-    await using bench = await DaemonUnderTest.start();
-    const id = await bench.submit(load);
-    const readers = new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.address, id, String(reading), String(stalled)],
-      stdout: "piped",
-      stderr: "inherit",
-    }).spawn();
-    const delivery = await bench.delivered([id], load);
-    const { stdout, success } = await readers.output();
-    const { seen } = success ? JSON.parse(new TextDecoder().decode(stdout)) as { seen: number[] } : { seen: [] };
-    if (seen.length !== reading || seen.some((steps) => steps !== load.steps)) {
-      throw new Error(`subscribers saw ${seen.join(", ")} of ${load.steps} steps`);
-    }
+  const add = (name: string, runs: Delivery[]) =>
     figures.push({
-      ...{ part: "subscribers", name: `${reading + stalled}, ${stalled} of them stalled` },
-      ...{ value: delivery.stepsPerSecond, unit: "steps/s", detail: deliveryDetail(delivery) },
+      ...{ part: "subscribers", name, value: median(runs.map((run) => run.stepsPerSecond)), unit: "steps/s" },
+      ...{ yardsticks: machine, detail: deliveryDetail(runs.at(-1)!) },
     });
+  // The first run of a daemon is slower than the others, whoever reads.
+  await read(bench, load, 1, 0);
+  add("no reader", [await read(bench, load, 0, 0)]);
+  const without: Delivery[] = [];
+  const withStalled: Delivery[] = [];
+  for (let pair = 0; pair < pairs; pair++) {
+    // Now the one first, now the other.
+    const order = pair % 2 === 0 ? [without, withStalled] : [withStalled, without];
+    for (const runs of order) runs.push(await read(bench, load, 1, runs === withStalled ? 1 : 0));
   }
+  add("1 reader", without);
+  add("1 reader and 1 stalled", withStalled);
+  const ratio = (of: (run: Delivery) => number) => median(withStalled.map(of)) / median(without.map(of));
+  figures.push({
+    ...{ part: "subscribers", name: "stalled to none: rate", value: ratio((run) => run.stepsPerSecond), unit: "ratio" },
+    detail: { "daemon's processor time": ratio((run) => run.daemonCpuPer100k), "pairs of runs": pairs },
+  });
+  add("19 readers and 1 stalled", [await read(bench, load, 19, 1)]);
   return figures;
+}
+
+/** One run that is read; every reader that reads sees every step. */
+async function read(bench: DaemonUnderTest, load: Load, reading: number, stalled: number): Promise<Delivery> {
+  // The readers are there before the first step.
+  const gate = { file: `${bench.daemon.stateDir}/go-${crypto.randomUUID()}` };
+  const id = await bench.submit(load, gate);
+  const readers = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.address, id, String(reading), String(stalled)],
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  await bench.following(reading + stalled);
+  await bench.open(gate, [id]);
+  const delivery = await bench.delivered([id], load);
+  const { stdout, success } = await readers.output();
+  const { seen } = success ? JSON.parse(new TextDecoder().decode(stdout)) as { seen: number[] } : { seen: [] };
+  if (seen.length !== reading || seen.some((steps) => steps !== load.steps)) {
+    throw new Error(`subscribers saw ${seen.join(", ")} of ${load.steps} steps`);
+  }
+  return delivery;
 }
 
 const SUBSCRIBER = new URL("../subscriber.ts", import.meta.url).pathname;
