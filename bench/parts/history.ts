@@ -1,7 +1,7 @@
 /** A long run read back: replay from SQLite, and chart series over any range. */
 import { jsonLines } from "../../src/telemetry/json.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
-import { pause, quantile } from "../measure.ts";
+import { pause, quantile, timed } from "../measure.ts";
 import { asReceived, stepBatch, stepColumns } from "../records.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
@@ -10,13 +10,18 @@ import { yardsticks } from "../yardsticks.ts";
 const SHAPE = { observationBytes: 0 };
 const BATCH = 2048;
 
-async function withLongRun<T>(steps: number, work: (store: TelemetryStore) => T): Promise<T> {
+async function withLongRun<T>(
+  steps: number,
+  work: (store: TelemetryStore) => T,
+  withMetric = false,
+): Promise<Awaited<T>> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   let store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
   try {
     const template = stepColumns(0, BATCH, SHAPE);
     for (let done = 0; done < steps; done += BATCH) {
       template.reward = Array.from({ length: BATCH }, (_, i) => Math.sin((done + i) / 1e5) + i % 7);
+      if (withMetric) template.infoJson = template.reward.map((reward) => `{"loss":${Number(reward) / 3}}`);
       store.ingest("run", 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
       if (done % (BATCH * 8) === 0) await pause(0);
     }
@@ -53,32 +58,58 @@ export async function replay(options: BenchOptions): Promise<Figure[]> {
   });
 }
 
+/** Reward and a metric of a long run: the whole, random ranges, and near views, at rest and while another run is stored. */
 export async function series(options: BenchOptions): Promise<Figure[]> {
-  const steps = options.quick ? 500_000 : 5_000_000;
-  return await withLongRun(steps, (store) => {
-    const points = store.head("run", "steps");
-    const times: number[] = [];
-    let worst = 0;
-    let seed = 1;
-    const random = () => (seed = seed * 48_271 % 2_147_483_647) / 2_147_483_647;
-    for (let i = 0; i < 200; i++) {
-      const length = Math.floor(points ** random());
-      const from = 1 + Math.floor(random() * (points - length));
-      const buckets = [100, 500, 2000][i % 3]!;
-      const start = performance.now();
-      const rows = store.series("run", "reward", from, from + length, buckets);
-      const ms = performance.now() - start;
-      if (rows.length > buckets) throw new Error(`${rows.length} buckets of ${buckets}`);
-      times.push(ms);
-      worst = Math.max(worst, ms);
+  const steps = options.quick ? 200_000 : 5_000_000;
+  return await withLongRun(steps, async (store) => {
+    const figures: Figure[] = [];
+    for (const name of ["reward", "loss"]) {
+      figures.push(await ranges(store, name, `${name}, at rest`, () => {}));
+      let done = 0;
+      const template = stepColumns(0, BATCH, SHAPE);
+      const ingest = () => {
+        store.ingest(`beside ${name}`, 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
+        done += BATCH;
+      };
+      figures.push(await ranges(store, name, `${name}, between batches of another run`, ingest));
     }
-    const start = performance.now();
-    store.series("run", "reward", 0, 0, 500);
-    const whole = performance.now() - start;
-    const name = `200 ranges of ${points} points`;
-    return [{
-      ...{ part: "series", name, value: quantile(times, 0.5), unit: "ms" },
-      detail: { p99: quantile(times, 0.99), worst, "all points in 500 buckets": whole },
-    }];
-  });
+    return figures;
+  }, true);
+}
+
+/** @param between is done before each answer, and not measured */
+async function ranges(store: TelemetryStore, series: string, what: string, between: () => void): Promise<Figure> {
+  const points = store.head("run", "steps");
+  const times: Record<"whole" | "random" | "near", number[]> = { whole: [], random: [], near: [] };
+  let seed = 1;
+  const random = () => (seed = seed * 48_271 % 2_147_483_647) / 2_147_483_647;
+  for (let i = 0; i < 300; i++) {
+    const kind = (["whole", "random", "near"] as const)[i % 3]!;
+    const buckets = [200, 500, 1000, 2000][i % 4]!;
+    // Of any length, each order of magnitude as likely; near: a screen or some.
+    const length = kind === "whole"
+      ? points
+      : Math.floor(kind === "random" ? points ** random() : buckets * (1 + 30 * random()));
+    const from = 1 + Math.floor(random() * Math.max(0, points - length));
+    between();
+    const ms = await timed(() => {
+      const rows = store.series("run", series, from, from + length - 1, buckets);
+      if (rows.length > buckets || rows.length === 0) throw new Error(`${rows.length} buckets of ${buckets}`);
+    });
+    times[kind].push(ms);
+    if (i % 10 === 0) await pause(0);
+  }
+  const all = Object.values(times).flat();
+  return {
+    ...{ part: "series", name: `${what}, 300 ranges of ${points} points`, value: quantile(all, 0.5), unit: "ms" },
+    detail: {
+      p99: quantile(all, 0.99),
+      worst: Math.max(...all),
+      ...Object.fromEntries(
+        Object.entries(times).map((
+          [kind, ms],
+        ) => [kind, `${quantile(ms, 0.5).toFixed(1)} (p99 ${quantile(ms, 0.99).toFixed(1)})`]),
+      ),
+    },
+  };
 }
