@@ -31,6 +31,8 @@ import { type Verdict, verdictOf } from "./verdict.ts";
 
 /** How long a connected proxy may take to report the exit of a group that is gone. */
 const REPORT_MS = 30_000;
+/** The same of a proxy that has been silent for the whole heartbeat timeout. */
+const SILENT_REPORT_MS = 5000;
 /** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
 const SAMPLE_INTERVAL_MS = 10_000;
 
@@ -67,6 +69,8 @@ export class SupervisedRun {
   /** The exit was taken (without a report: nothing is known of it); only the rest of the group is waited for. */
   #exit: { report: ExitReport | undefined; runFailed: string | undefined } | undefined;
   #ended: Ended | undefined;
+  /** Stopped because neither the worker nor its proxy gave a sign of life. */
+  #silent = false;
   #sampledAt = -SAMPLE_INTERVAL_MS;
 
   constructor(supervision: Supervision, row: RunRow, options: {
@@ -313,6 +317,7 @@ export class SupervisedRun {
     const row = this.row();
     if (row.faultRequested !== null || row.cancelRequestedAt !== null || this.#exit !== undefined) return;
     registry.update(this.runId, { faultRequested: reason });
+    this.#silent = reason === "heartbeat_timeout";
     log.warn({ run_id: this.runId, attempt: this.attempt, reason }, "run is stopped");
     this.stop(graceMs);
   }
@@ -381,7 +386,8 @@ export class SupervisedRun {
     }
     stop.advance(now, this.worker(), this.#link);
     const gone = stop.goneFor(now);
-    if (gone !== undefined && gone > REPORT_MS && this.#session !== undefined && !this.#isExternal) {
+    const patienceMs = this.#silent ? SILENT_REPORT_MS : REPORT_MS;
+    if (gone !== undefined && gone > patienceMs && this.#session !== undefined && !this.#isExternal) {
       this.#supervision.log.warn({ run_id: this.runId }, "the proxy does not report an exit and is replaced");
       this.closeSession("the exit was not reported in time");
       this.keeper.kill();

@@ -1,0 +1,112 @@
+/** The real proxy dies or hangs at moments that matter; the daemon's own time limits with real processes. */
+import assert from "node:assert/strict";
+import { readTextIfThere } from "../../src/process/files.ts";
+import { isAlive, processRef } from "../../src/process/identity.ts";
+import { signalProcess } from "../../src/process/signals.ts";
+import type { ProcessRef } from "../../src/registry/types.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { processesOf } from "../harness/processes.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { SteppedWorker } from "../machine/workers.ts";
+
+const TALKS_THEN_SLEEPS = `echo '{"event_type":"step","step_index":0,"reward":1}'; exec sleep 600`;
+
+async function untilSteps(daemon: TestDaemon, run: string, count: number): Promise<void> {
+  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === count, { what: `${count} steps` });
+}
+
+async function proxyOf(daemon: TestDaemon, run: string): Promise<ProcessRef> {
+  const pid = await until(async () => Number((await getRun(daemon, run)).proxyPid), { what: "the proxy's pid" });
+  return processRef(pid)!;
+}
+
+/** Processes of the run, the daemon itself not among them. */
+function left(daemon: TestDaemon, run: string): string[] {
+  return processesOf(daemon.stateDir).filter(({ command, pid }) => pid !== daemon.pid && command.includes(run))
+    .map(({ command }) => command);
+}
+
+Deno.test("proxy dies between the exit record and its report: another reports what the record says, and all that was printed", async () => {
+  await using daemon = await TestDaemon.start();
+  const worker = new SteppedWorker(daemon.stateDir, [50, 500]);
+  const run = await submit(daemon, worker.config());
+  await untilSteps(daemon, run, 50);
+  const proxy = await proxyOf(daemon, run);
+  const stopped = processRef(daemon.pid)!;
+  signalProcess(stopped, "SIGSTOP");
+  try {
+    worker.open();
+    const exit = `${daemon.layout.runDir("custom_scripts", run)}/exit.json`;
+    await until(() => readTextIfThere(exit), { what: "the exit record" });
+    signalProcess(proxy, "SIGKILL");
+    await until(() => !isAlive(proxy), { what: "the proxy to be dead" });
+  } finally {
+    signalProcess(stopped, "SIGCONT");
+  }
+  await worker.assertWhole(daemon, run);
+  const row = await getRun(daemon, run);
+  assert.deepEqual([row.exitCode, row.attempt], [0, 1]);
+});
+
+Deno.test("proxy killed right at its start: the attempt begins anew, with one worker and every step", async () => {
+  await using daemon = await TestDaemon.start();
+  const worker = new SteppedWorker(daemon.stateDir, [30]);
+  const run = await submit(daemon, worker.config());
+  // As soon as there is a process, whether the daemon has entered it or not.
+  await until(() => {
+    const proxy = processesOf(daemon.stateDir).find(({ command }) => command.includes(`--run-id ${run}`));
+    return proxy !== undefined && signalProcess(proxy, "SIGKILL");
+  }, { what: "a proxy to kill" });
+  await worker.assertWhole(daemon, run);
+  assert.equal((await getRun(daemon, run)).attempt, 1);
+});
+
+Deno.test("heartbeat timeout: a proxy that hangs silences its run, which fails, and nothing of it is left", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
+  const metadata = { heartbeat_timeout_seconds: 4 };
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKS_THEN_SLEEPS], metadata }));
+  await untilSteps(daemon, run, 1);
+  signalProcess(await proxyOf(daemon, run), "SIGSTOP");
+  const row = await untilState(daemon, run, "FAULTED");
+  assert.equal(row.reason, "heartbeat_timeout");
+  await until(() => left(daemon, run).length === 0, { what: "all of it to be gone", state: () => left(daemon, run) });
+});
+
+Deno.test("handshake timeout: a proxy that never registers fails its run, and no worker is ever started", async () => {
+  await using daemon = await TestDaemon.start();
+  const marker = `${daemon.stateDir}/started`;
+  const metadata = { handshake_timeout_seconds: 2 };
+  /** Whether it was stopped in time, before it had registered. */
+  const stopsInTime = async (): Promise<boolean> => {
+    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", `: >${marker}`], metadata }));
+    let hung: ProcessRef | undefined;
+    await until(() => {
+      hung = processesOf(daemon.stateDir).find(({ command }) => command.includes(`--run-id ${run}`));
+      return hung !== undefined && signalProcess(hung, "SIGSTOP");
+    }, { what: "a proxy to stop" });
+    await until(async () => (await getRun(daemon, run)).state !== "HANDSHAKE", { what: "the run to go on" });
+    const { reason } = await getRun(daemon, run);
+    if (reason !== "handshake_timeout") {
+      signalProcess(hung!, "SIGCONT");
+      await untilState(daemon, run, "TERMINATED");
+      Deno.removeSync(marker);
+      return false;
+    }
+    assert.equal(readTextIfThere(marker), undefined);
+    await until(() => !isAlive(hung!), { what: "the hung proxy to be killed" });
+    return true;
+  };
+  for (let tries = 1; !(await stopsInTime()); tries++) assert(tries < 10, "no proxy was stopped before it registered");
+});
+
+Deno.test("stall timeout: a worker that lives and prints nothing fails, its heartbeats notwithstanding", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
+  const schedule = { stall_timeout_seconds: 2 };
+  const metadata = { heartbeat_timeout_seconds: 60 };
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKS_THEN_SLEEPS], schedule, metadata }));
+  const row = await untilState(daemon, run, "FAULTED");
+  assert.equal(row.reason, "stall_timeout");
+  await until(() => left(daemon, run).length === 0, { what: "all of it to be gone", state: () => left(daemon, run) });
+});
