@@ -1,6 +1,7 @@
 /** The options of `mosaic daemon`. */
 import { Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../bounds.ts";
+import { manual } from "../cli/command.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import type { TlsFiles } from "../auth/listeners.ts";
 import { messageOf } from "../errors.ts";
@@ -189,6 +190,19 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(bound("ringSteps", "a run's newest steps in memory", whole(1)))
     .addOption(bound("ringBytes", "memory of all runs' newest records", sizeBetween(1 << 20, Infinity)))
     .addOption(bound("windowBytes", "what one proxy may have under way", sizeBetween(64 << 10, 1 << 30)))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic daemon", "the GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
+          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --older-than 90d --max-disk 2T", "a host's service"],
+          ["mosaic daemon --listen unix:/run/mosaic.sock --http off", "for this host alone, without a page"],
+          ["mosaic daemon --replace", "take the place of an older one; runs go on"],
+        ],
+        exits: "0 stopped in order\n2 wrong options, or another daemon has the directory\n3 an address is taken\n" +
+          "4, 5, 6 state directory or database: unusable, of a newer mosaic, damaged",
+      }),
+    )
     .exitOverride()
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
   try {

@@ -25,7 +25,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic cancel @last", "cancel the newest run"],
           ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
-          ["mosaic list -q -s live -t sweep | xargs mosaic cancel", "cancel all live runs of a sweep"],
+          ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
         ],
       }),
     )

@@ -10,7 +10,7 @@ import { number } from "../format.ts";
 import { type RunDetailJson, runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
 import { table } from "../table.ts";
-import { paint } from "../text.ts";
+import { harmless, paint } from "../text.ts";
 import { DEFAULT_SERIES, fetchSeries } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
@@ -70,6 +70,11 @@ export function define(command: Command, context: Context): void {
       const name = String(flags["metric"]);
       const series: Series[] = [];
       for (const run of runs) {
+        // What some of the runs do not have is drawn for the others.
+        if (metrics.find((m) => m.name === name)?.last[runs.indexOf(run)] === null) {
+          context.err.write(`mosaic: ${run.run_id} (${harmless(run.name)}) has no series "${harmless(name)}"\n`);
+          continue;
+        }
         const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });
         series.push({ name: run.name, points: buckets.map((b) => ({ x: Number(b.lastX), y: b.mean })) });
       }

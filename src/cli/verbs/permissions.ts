@@ -25,7 +25,7 @@ Environment:
   MOSAIC_ALLOW   flags granted beyond the plan, such as --allow-net=hooks.example.com:443`,
         examples: [
           ["mosaic permissions daemon --listen unix:/run/mosaic.sock", "one flag a line"],
-          ["mosaic permissions -o json proxy --run-id R --target HOST:PORT -- python train.py", "by kind"],
+          ["mosaic permissions -o json proxy --run-id R --target 127.0.0.1:50055 -- python train.py", "by kind"],
           ["deno run $(mosaic permissions daemon) src/main.ts daemon", "from source, held to the least"],
         ],
         exits: "0 printed\n2 unknown command, an option without its value, an address that is none",

@@ -13,7 +13,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic resume @last", "let the newest run go on"],
-          ["mosaic list -q -s paused | xargs mosaic resume", "let all go on"],
+          ["mosaic list -q -s paused | xargs -r mosaic resume", "let all go on"],
         ],
       }),
     )
