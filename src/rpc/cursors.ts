@@ -2,11 +2,10 @@
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
-import type { StoredOf, TelemetryKind } from "../telemetry/types.ts";
+import type { TelemetryKind } from "../telemetry/types.ts";
+import type { Form } from "./record_forms.ts";
+import type { Piece, Renderings } from "./renderings.ts";
 import { firstOf, yieldToOthers } from "./waiting.ts";
-
-/** Rows read at one time; a row may be large, the store's own bound on bytes holds besides. */
-const ROWS_A_READ = 512;
 
 /** A since_seq as a number that SQLite and the ring compare with. */
 export function sinceOf(value: bigint): number {
@@ -26,24 +25,27 @@ export interface CursorOptions {
   limit?: number;
 }
 
-/** The rows of a run after `since`, ascending and contiguous. @throws MosaicError `out_of_range` below retention. */
-export async function* telemetryRows<K extends TelemetryKind>(
+/** A run's records after `since` in pieces, ascending and contiguous. @throws MosaicError `out_of_range` below retention. */
+export async function* recordPieces<K extends TelemetryKind>(
   core: Core,
   runId: string,
-  kind: K,
+  renderings: Renderings,
+  form: Form<K>,
   options: CursorOptions,
-): AsyncGenerator<StoredOf[K][], void> {
+): AsyncGenerator<Piece, void> {
+  const { kind } = form;
   const { signal, follow } = options;
   let cursor = options.since;
   let left = options.limit ?? Infinity;
+  const records = renderings.open(form, runId);
   const closed = core.activity.subscribers.opened("grpc", kind, () => core.telemetry.head(runId, kind) - cursor);
   try {
     while (!signal.aborted && left > 0) {
-      const rows = core.telemetry.read(runId, kind, cursor, Math.min(ROWS_A_READ, left));
-      if (rows.length > 0) {
-        yield rows;
-        cursor = rows[rows.length - 1]!.seq;
-        left -= rows.length;
+      const piece = records.read(cursor, left);
+      if (piece !== undefined) {
+        yield piece;
+        cursor = piece.last;
+        left -= piece.last - piece.first + 1;
         await yieldToOthers();
         continue;
       }
@@ -65,5 +67,6 @@ export async function* telemetryRows<K extends TelemetryKind>(
     }
   } finally {
     closed();
+    records.close();
   }
 }

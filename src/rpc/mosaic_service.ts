@@ -9,6 +9,7 @@ import { presentConfig } from "../config/secrets.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
+import { Renderings } from "./renderings.ts";
 import type { Handlers } from "./serve.ts";
 import { msOfTimestamp } from "./time.ts";
 
@@ -35,6 +36,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     }
     return core.registry.resolve(ref);
   };
+  const renderings = new Renderings(core);
   const detail = (row: RunRow): RunDetail => core.detail(row);
 
   return {
@@ -80,7 +82,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       return { freedBytes: BigInt(freedBytes) };
     },
     validateConfig: (request) => core.validate(request.configJson),
-    streamTelemetry: (request, out, caller) => streamTelemetry(core, request, out, caller),
+    streamTelemetry: (request, out, caller) => streamTelemetry(core, renderings, request, out, caller),
     streamEvents: (request, out, caller) => streamEvents(core, request, out, caller),
     streamLogs: (request, out, caller) => streamLogs(core, bounds.logLines, request, out, caller),
     listSeries(request) {

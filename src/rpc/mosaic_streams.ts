@@ -3,16 +3,16 @@ import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
-import { jsonLines } from "../telemetry/json.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
-import { sinceOf, telemetryRows } from "./cursors.ts";
+import { recordPieces, sinceOf } from "./cursors.ts";
+import { telemetryBatch } from "./record_forms.ts";
+import type { Renderings } from "./renderings.ts";
 import { eventMessage } from "./run_messages.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { firstOf, yieldToOthers } from "./waiting.ts";
 
 const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const EVENTS_A_READ = 256;
-const encoder = new TextEncoder();
 
 function kindOf(text: string): TelemetryKind {
   const kind = KINDS.find((k) => k === text);
@@ -24,6 +24,7 @@ function kindOf(text: string): TelemetryKind {
 
 export async function streamTelemetry(
   core: Core,
+  renderings: Renderings,
   request: TelemetryRequest,
   out: Outgoing<typeof TelemetryBatchSchema>,
   caller: Caller,
@@ -31,19 +32,13 @@ export async function streamTelemetry(
   const kind = kindOf(request.kind);
   const row = core.registry.resolve(request.run);
   caller.follows(row.runId);
-  const pieces = telemetryRows(core, row.runId, kind, {
+  const pieces = recordPieces(core, row.runId, renderings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
     follow: request.follow ? "until_ended" : "to_head",
     limit: request.limit === 0n ? undefined : Number(request.limit),
   });
-  for await (const rows of pieces) {
-    await out.send({
-      jsonl: encoder.encode(jsonLines(row.runId, kind, rows)),
-      firstSeq: BigInt(rows[0]!.seq),
-      lastSeq: BigInt(rows[rows.length - 1]!.seq),
-    });
-  }
+  for await (const { framed } of pieces) await out.sendFrames(framed);
 }
 
 export async function streamEvents(

@@ -12,13 +12,13 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import type {
+import {
   Metadata,
-  ServerDuplexStream,
-  ServerReadableStream,
-  ServerUnaryCall,
-  ServerWritableStream,
-  UntypedServiceImplementation,
+  type ServerDuplexStream,
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
@@ -31,6 +31,7 @@ import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Connections } from "./connections.ts";
 import { asBuffer, methodPath } from "./definition.ts";
 import { bearerOf } from "./early_refusal.ts";
+import { messagesOf } from "./frames.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
 import { statusOf } from "./status.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
@@ -65,6 +66,8 @@ export interface Outgoing<I extends DescMessage> {
   send(message: MessageInitShape<I>): Promise<void> | undefined;
   /** The same for a message that is encoded already. */
   sendBytes(bytes: Uint8Array): Promise<void> | undefined;
+  /** The same for any number of encoded messages in gRPC's framing (./frames.ts). On a stream that sends nothing else. */
+  sendFrames(framed: Uint8Array): Promise<void>;
 }
 
 type Awaitable<T> = T | Promise<T>;
@@ -314,6 +317,7 @@ function causeText(error: unknown): string | undefined {
 /** Grpc-js's own objects, of which only what the gate needs is named. */
 interface Http2Side {
   session?: { socket?: { bytesWritten: number }; destroyed?: boolean };
+  write(bytes: Uint8Array): boolean;
   close(code: number): void;
 }
 
@@ -333,12 +337,17 @@ function http2SideOf(call: unknown): Http2Side | undefined {
 /** RST_STREAM code that clients show as UNAVAILABLE. */
 const REFUSED_STREAM = 7;
 
+/** Frames are written in pieces, between which the gate may close; they need not end where a message ends. */
+const WRITE_BYTES = 1 << 16;
+
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   readonly #call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
   readonly #schema: O;
   readonly #signal: AbortSignal;
   readonly #gate: StreamGate | undefined;
   readonly #http2: Http2Side | undefined;
+  /** Whether the call's headers were sent for frames. */
+  #begun = false;
 
   constructor(
     call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
@@ -365,6 +374,26 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
     // is ever sent would never be settled.
     this.#gate?.wrote(bytes.length + 5);
     return this.#gate?.ready();
+  }
+
+  async sendFrames(framed: Uint8Array): Promise<void> {
+    if (this.#http2 === undefined) {
+      for (const message of messagesOf(framed)) await this.sendBytes(message);
+      return;
+    }
+    if (!this.#begun) {
+      this.#begun = true;
+      this.#call.sendMetadata(new Metadata());
+    }
+    for (let at = 0; at < framed.length; at += WRITE_BYTES) {
+      if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
+      const bytes = framed.subarray(at, at + WRITE_BYTES);
+      // Past grpc-js, which would make a frame, a copy and a write of each message.
+      this.#http2.write(bytes);
+      this.#gate?.wrote(bytes.length);
+      const ready = this.#gate?.ready();
+      if (ready !== undefined) await ready;
+    }
   }
 
   /** Drops what the reader has not taken. */

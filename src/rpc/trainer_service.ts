@@ -4,6 +4,7 @@ import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { Credits } from "./credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
+import { Renderings } from "./renderings.ts";
 import type { Handlers } from "./serve.ts";
 import { timestampOfMs } from "./time.ts";
 import { controlStream } from "./trainer_control.ts";
@@ -28,6 +29,7 @@ export interface Health {
 
 export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
   const credits = new Credits();
+  const renderings = new Renderings(core);
   return {
     submitRun(request) {
       return core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
@@ -63,8 +65,8 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
         healthy: health.healthy(),
       };
     },
-    streamRunSteps: (request, out, caller) => streamRunSteps(core, credits, request, out, caller),
-    streamRunEpisodes: (request, out, caller) => streamRunEpisodes(core, credits, request, out, caller),
+    streamRunSteps: (request, out, caller) => streamRunSteps(core, credits, renderings, request, out, caller),
+    streamRunEpisodes: (request, out, caller) => streamRunEpisodes(core, credits, renderings, request, out, caller),
     publishRunSteps: (incoming, caller) => publishSteps(core, incoming, caller),
     publishRunEpisodes: (incoming, caller) => publishEpisodes(core, incoming, caller),
   };

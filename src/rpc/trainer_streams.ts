@@ -1,17 +1,18 @@
 /** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: cursors that never end by themselves. */
-import type { DescMessage, MessageInitShape } from "@bufbuild/protobuf";
+import type { DescMessage } from "@bufbuild/protobuf";
 import type { RunEpisodeSchema, RunRecordSchema, RunStepSchema } from "../gen/gymgui/trainer_pb.ts";
 import type { StreamEpisodesRequest, StreamStepsRequest, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { RunState } from "../lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/types.ts";
-import type { StoredOf } from "../telemetry/types.ts";
 import type { Credits } from "./credits.ts";
-import { sinceOf, telemetryRows } from "./cursors.ts";
+import { recordPieces, sinceOf } from "./cursors.ts";
+import { messagesOf } from "./frames.ts";
+import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
+import type { Renderings } from "./renderings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
 import type { Caller, Outgoing } from "./serve.ts";
-import { episodeMessage, stepMessage } from "./step_records.ts";
 import { yieldToOthers } from "./waiting.ts";
 
 const TRANSITIONS_A_READ = 256;
@@ -73,25 +74,29 @@ function required(runId: string): string {
   return runId;
 }
 
-/** Rows of one kind as messages, each for a credit where the subscriber asked for that. */
-async function streamRows<K extends "steps" | "episodes", S extends DescMessage>(
+/** Records of one kind, each for a credit where the subscriber asked for that. */
+async function streamRecords<K extends "steps" | "episodes">(
   core: Core,
   credits: Credits,
+  renderings: Renderings,
+  form: Form<K>,
   request: { runId: string; sinceSeq: bigint },
-  kind: K,
-  message: (runId: string, row: StoredOf[K]) => MessageInitShape<S>,
-  out: Outgoing<S>,
+  out: Outgoing<DescMessage>,
   caller: Caller,
 ): Promise<void> {
   const runId = required(request.runId);
   caller.follows(runId);
   const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
-  const credited = credits.open(core, caller, runId, kind);
+  const credited = credits.open(core, caller, runId, form.kind);
   try {
-    for await (const rows of telemetryRows(core, runId, kind, options)) {
-      for (const row of rows) {
-        if (credited !== undefined) await credited.take(caller.signal);
-        await out.send(message(runId, row));
+    for await (const { framed } of recordPieces(core, runId, renderings, form, options)) {
+      if (credited === undefined) {
+        await out.sendFrames(framed);
+        continue;
+      }
+      for (const message of messagesOf(framed)) {
+        await credited.take(caller.signal);
+        await out.sendBytes(message);
       }
     }
   } finally {
@@ -102,19 +107,21 @@ async function streamRows<K extends "steps" | "episodes", S extends DescMessage>
 export function streamRunSteps(
   core: Core,
   credits: Credits,
+  renderings: Renderings,
   request: StreamStepsRequest,
   out: Outgoing<typeof RunStepSchema>,
   caller: Caller,
 ): Promise<void> {
-  return streamRows(core, credits, request, "steps", stepMessage, out, caller);
+  return streamRecords(core, credits, renderings, RUN_STEPS, request, out, caller);
 }
 
 export function streamRunEpisodes(
   core: Core,
   credits: Credits,
+  renderings: Renderings,
   request: StreamEpisodesRequest,
   out: Outgoing<typeof RunEpisodeSchema>,
   caller: Caller,
 ): Promise<void> {
-  return streamRows(core, credits, request, "episodes", episodeMessage, out, caller);
+  return streamRecords(core, credits, renderings, RUN_EPISODES, request, out, caller);
 }

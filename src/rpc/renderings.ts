@@ -1,0 +1,80 @@
+/**
+ * What subscribers of one run are sent, rendered once. Rows never change, so a piece that begins after a seq is good for
+ * every reader that has come as far; readers at the head of a log wake together and go on in step. Kept is only what more
+ * than one reader may want, and the newest of it.
+ */
+import type { Core } from "../core/core.ts";
+import type { TelemetryKind } from "../telemetry/types.ts";
+import type { Form } from "./record_forms.ts";
+
+/** Framed messages with the rows from `first` to `last`. */
+export interface Piece {
+  framed: Uint8Array;
+  first: number;
+  last: number;
+}
+
+/** Rows read at one time; a row may be large, the store's own bound on bytes holds besides. */
+const ROWS_A_PIECE = 512;
+/** Of all pieces kept. */
+const MAX_BYTES = 8 << 20;
+
+export class Renderings {
+  readonly #core: Core;
+  /** Oldest first. */
+  readonly #pieces = new Map<string, Piece>();
+  readonly #readers = new Map<string, number>();
+  #bytes = 0;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** Bytes of what is kept. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A reader of a run's records in one form. To be closed. */
+  open<K extends TelemetryKind>(form: Form<K>, runId: string): RenderedRecords {
+    const opened = `${form.name} ${form.kind} ${runId}`;
+    this.#readers.set(opened, (this.#readers.get(opened) ?? 0) + 1);
+    return {
+      read: (since, most) => {
+        // An id may be used again after its run was deleted; the time of its submission is another one then.
+        const key = `${opened} ${this.#core.registry.get(runId)?.createdAt} ${since}`;
+        const whole = most >= ROWS_A_PIECE;
+        const known = whole ? this.#pieces.get(key) : undefined;
+        if (known !== undefined) return known;
+        const rows = this.#core.telemetry.read(runId, form.kind, since, Math.min(ROWS_A_PIECE, most));
+        if (rows.length === 0) return undefined;
+        const framed = form.render(runId, rows);
+        const piece = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };
+        if (whole && this.#readers.get(opened)! > 1) this.#keep(key, piece);
+        return piece;
+      },
+      close: () => {
+        const left = this.#readers.get(opened)! - 1;
+        if (left === 0) this.#readers.delete(opened);
+        else this.#readers.set(opened, left);
+      },
+    };
+  }
+
+  #keep(key: string, piece: Piece): void {
+    if (piece.framed.length > MAX_BYTES / 2) return;
+    this.#pieces.set(key, piece);
+    this.#bytes += piece.framed.length;
+    for (const [oldest, { framed }] of this.#pieces) {
+      if (this.#bytes <= MAX_BYTES) break;
+      this.#pieces.delete(oldest);
+      this.#bytes -= framed.length;
+    }
+  }
+}
+
+export interface RenderedRecords {
+  /** The next piece after `since`, of at most so many rows; undefined at the head. @throws `out_of_range` below retention. */
+  read(since: number, most: number): Piece | undefined;
+  close(): void;
+}

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
+import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { messagesOf } from "../../src/rpc/frames.ts";
+import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
+import { episodeMessage, stepMessage } from "../../src/rpc/step_records.ts";
+import { jsonLines } from "../../src/telemetry/json.ts";
+import type { StoredStep } from "../../src/telemetry/types.ts";
+import { A_STEP } from "./memory_telemetry.ts";
+
+const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const TEXTS = ["", "x", "é", "😀", "a".repeat(48), "b".repeat(49), "ü".repeat(50), "c".repeat(127), "ö".repeat(64)];
+const LONG = ["d".repeat(128), "é".repeat(127), "e".repeat(16_383), "€".repeat(8000), "f".repeat(300_000), "\ud800"];
+const NUMBERS = [0, 1, 127, 128, 16_384, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 40 + 5, Number.MAX_SAFE_INTEGER];
+const REWARDS = [0, 1, -0.5, NaN, Infinity, -Infinity, 1e-308];
+const TIMES = [
+  "0",
+  "1",
+  "999999999",
+  "1000000000",
+  "1700000000123456789",
+  "1700000000000000000",
+  "9223372036854775807",
+];
+
+/** Every value of every field at least once, in odd company. */
+function steps(): StoredStep[] {
+  const texts = [...TEXTS, ...LONG];
+  const of = <T>(values: readonly T[], i: number): T => values[i % values.length]!;
+  return Array.from({ length: 150 }, (_, i) => ({
+    ...A_STEP,
+    seq: of(NUMBERS, i + 1),
+    attempt: 1,
+    episode: of(NUMBERS, i),
+    step: of(NUMBERS, i * 3),
+    reward: of(REWARDS, i),
+    terminated: i % 2 === 0,
+    truncated: i % 3 === 0,
+    tsNs: of(TIMES, i),
+    agentId: of(TEXTS, i),
+    workerId: of(TEXTS, i * 5 + 1),
+    policyLabel: of(TEXTS, i * 7 + 2),
+    backend: of(TEXTS, i + 3),
+    actionJson: of(TEXTS, i * 2),
+    observationJson: of(texts, i),
+    renderHintJson: of(TEXTS, i + 4),
+    renderPayloadJson: of(texts, i * 4 + 7),
+    frameRef: of(TEXTS, i + 6),
+    payloadVersion: of([0, 1, 300], i),
+    episodeSeed: of(NUMBERS, i + 2),
+  }));
+}
+
+Deno.test("frames: a step is encoded as the library encodes it, byte for byte", () => {
+  const rows = steps();
+  const messages = [...messagesOf(RUN_STEPS.render(RUN, rows))];
+  assert.equal(messages.length, rows.length);
+  for (const [i, row] of rows.entries()) {
+    const expected = toBinary(RunStepSchema, create(RunStepSchema, stepMessage(RUN, row)));
+    assert.deepEqual(messages[i], expected, `step ${i}`);
+  }
+});
+
+Deno.test("frames: episodes and batches of JSON are those of the library", () => {
+  const episode = {
+    ...{ seq: 3, attempt: 1, episode: 2, totalReward: 1.5, steps: 9, terminated: true, truncated: false },
+    ...{ metadataJson: '{"é":1}', tsNs: "1700000000123456789", agentId: "a", workerId: "" },
+  };
+  assert.deepEqual(
+    [...messagesOf(RUN_EPISODES.render(RUN, [episode, episode]))],
+    Array(2).fill(toBinary(RunEpisodeSchema, create(RunEpisodeSchema, episodeMessage(RUN, episode)))),
+  );
+  const rows = steps().slice(0, 20).map((row, i) => ({ ...row, seq: i + 5 }));
+  const jsonl = new TextEncoder().encode(jsonLines(RUN, "steps", rows));
+  assert.deepEqual(
+    [...messagesOf(telemetryBatch("steps").render(RUN, rows))],
+    [toBinary(TelemetryBatchSchema, create(TelemetryBatchSchema, { jsonl, firstSeq: 5n, lastSeq: 24n }))],
+  );
+});
