@@ -18,6 +18,7 @@ import { groupAlive } from "../process/signals.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
+import { refusesContent } from "../telemetry/store/failures.ts";
 import type { IngestResult } from "../telemetry/types.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { Backpressure } from "./backpressure.ts";
@@ -237,7 +238,7 @@ export class SupervisedRun {
     try {
       return { result: telemetry.ingest(this.runId, this.attempt, batch), batch };
     } catch (error) {
-      if (error instanceof MosaicError) throw error;
+      if (!refusesContent(error)) throw error;
       const why = messageOf(error);
       for (const less of lesserBatches(batch, why)) {
         try {
@@ -249,7 +250,7 @@ export class SupervisedRun {
           );
           return { result, batch: less };
         } catch (again) {
-          if (again instanceof MosaicError) throw again;
+          if (!refusesContent(again)) throw again;
         }
       }
       throw error;

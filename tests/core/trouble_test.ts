@@ -178,3 +178,18 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   proxy.steps(1);
   assert.equal(f.telemetry.summary(runId).steps, 5);
 });
+
+Deno.test("a batch that cannot be stored for want of memory is no refused one: nothing of it is passed over", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(2);
+  const { ingest } = f.telemetry;
+  f.telemetry.ingest = () => {
+    throw Object.assign(new Error("out of memory"), { errcode: 7 });
+  };
+  assert.throws(() => proxy.steps(3), /out of memory/);
+  f.telemetry.ingest = ingest;
+  const { steps, journalPosition, violations } = f.telemetry.summary(runId);
+  assert.deepEqual([steps, journalPosition, violations], [2, 100, {}]);
+});

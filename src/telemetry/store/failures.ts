@@ -48,3 +48,14 @@ export function machineTrouble(error: unknown, path: string): MosaicError | unde
     cause: error,
   });
 }
+
+/** SQLite's codes for what is wrong with a value: too big, a constraint, a mismatch, out of range. */
+const CONTENT = new Set([18, 19, 20, 25]);
+
+/** Whether the same records would be refused again, however often; trouble that may pass (memory, say) is none of it. */
+export function refusesContent(error: unknown): boolean {
+  const { errcode, message } = error as { errcode?: number; message?: string };
+  if (typeof errcode === "number") return CONTENT.has(errcode & 0xff);
+  return error instanceof TypeError || error instanceof RangeError ||
+    /constraint|too big|mismatch|cannot be bound/i.test(String(message));
+}
