@@ -1,6 +1,6 @@
 /** How long a person or a program waits: unary calls, the way from submit to the first record, starting up. */
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { MAIN, TestDaemon } from "../../tests/harness/daemon.ts";
+import { PROGRAM, TestDaemon } from "../../tests/harness/daemon.ts";
 import { countingWorker } from "../../tests/harness/configs.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { median, pause, processFigures, quantile, timed } from "../measure.ts";
@@ -76,8 +76,8 @@ export async function startup(options: BenchOptions): Promise<Figure[]> {
   for (let i = 0; i < rounds; i++) {
     help.push(
       await timed(async () => {
-        const args = ["run", "-A", "--no-check", MAIN, "--help"];
-        await new Deno.Command(Deno.execPath(), { args, stdout: "null", stderr: "null" }).output();
+        const args = [...PROGRAM.slice(1), "--help"];
+        await new Deno.Command(PROGRAM[0]!, { args, stdout: "null", stderr: "null" }).output();
       }),
     );
     let daemon: TestDaemon | undefined;

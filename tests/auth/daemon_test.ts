@@ -5,7 +5,7 @@ import { resolveEntrance } from "../../src/client/target.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
-import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -19,8 +19,8 @@ async function ended(client: MosaicClient, run: string) {
 }
 
 async function mosaic(stateDir: string, ...args: string[]) {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--node-modules-dir=manual", MAIN, ...args],
+  const { code, stdout, stderr } = await new Deno.Command(PROGRAM[0]!, {
+    args: [...PROGRAM.slice(1), ...args],
     env: { MOSAIC_STATE_DIR: stateDir },
   }).output();
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };

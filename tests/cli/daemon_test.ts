@@ -5,7 +5,7 @@ import { connect } from "../../src/client/client.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { signalProcess } from "../../src/process/signals.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
-import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 import { fakeWorld } from "./fakes.ts";
 
@@ -144,8 +144,6 @@ Deno.test("a wrong config, an unknown run and an unreachable daemon have exit co
   assert.match(await ok(["status"]), new RegExp(`^listens on +${daemon.address}$`, "m"));
   assert.equal(JSON.parse(await ok(["status", "-o", "json"])).pid, daemon.pid);
 });
-
-const PROGRAM = [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", MAIN];
 
 Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves the run alone", async () => {
   const run = await submitted({ command: countingWorker({ steps: 3000 }) });

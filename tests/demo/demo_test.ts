@@ -7,7 +7,7 @@ import { violationsOf } from "../../src/config/config.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { signalProcess } from "../../src/process/signals.ts";
 import { fakeRun, NOW } from "../cli/fakes.ts";
-import { MAIN } from "../harness/daemon.ts";
+import { PROGRAM } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
 
@@ -17,8 +17,8 @@ async function demo(
   body: (demo: { output: () => string; child: Deno.ChildProcess; dir: string }) => Promise<void>,
 ): Promise<void> {
   const dir = await Deno.makeTempDir({ prefix: "mosaic-test-" });
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--no-prompt", MAIN, "demo", "--state-dir", dir, ...args],
+  const child = new Deno.Command(PROGRAM[0]!, {
+    args: [...PROGRAM.slice(1), "demo", "--state-dir", dir, ...args],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -5,14 +5,14 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { Layout } from "../../src/layout.ts";
 import { readTextIfThere } from "../../src/process/files.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
-import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
 /** A daemon that does not come up: its exit code and what it says. */
 async function failing(...args: string[]): Promise<{ code: number; said: string }> {
-  const out = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--node-modules-dir=manual", MAIN, "daemon", ...args],
+  const out = await new Deno.Command(PROGRAM[0]!, {
+    args: [...PROGRAM.slice(1), "daemon", ...args],
     stdin: "null",
   }).output();
   return { code: out.code, said: new TextDecoder().decode(out.stderr) };

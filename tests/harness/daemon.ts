@@ -10,8 +10,13 @@ import { until } from "./wait.ts";
 
 export const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
+/** An executable to test instead of the source code: `MOSAIC_BIN=dist/mosaic deno task test tests/e2e`. */
+const BUILT = Deno.env.get("MOSAIC_BIN");
+
 /** argv of mosaic as tests run it. */
-export const PROGRAM = [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
+export const PROGRAM: readonly string[] = BUILT
+  ? [Deno.realPathSync(BUILT)]
+  : [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
 
 export interface TestDaemonOptions {
   /** Further options of `mosaic daemon`. */
@@ -22,7 +27,7 @@ export interface TestDaemonOptions {
   gpus?: string;
   /** Instead of a directory of the harness's own; it is kept then. */
   stateDir?: string;
-  /** What to run instead of `deno run -A src/main.ts`, such as a built executable. */
+  /** What to run instead of PROGRAM. */
   program?: string[];
 }
 
@@ -160,7 +165,7 @@ export class TestDaemon implements AsyncDisposable {
     this.#client = undefined;
   }
 
-  #program(): string[] {
+  #program(): readonly string[] {
     return this.#options.program ?? PROGRAM;
   }
 

@@ -98,9 +98,17 @@ Deno.test("portable executable", async (t) => {
       assert.equal(new TextDecoder().decode(checked.stdout).split(" ")[0], sum);
     });
 
+    await t.step("a second build is the same bytes", async () => {
+      const again = `${freshDir("again")}/mosaic`;
+      await buildMosaic(again);
+      assert.equal(Deno.readTextFileSync(`${again}.sha256`), Deno.readTextFileSync(`${built}.sha256`));
+      Deno.removeSync(again);
+    });
+
     await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
     await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
 
+    await t.step("it passes the end-to-end tests of the source code", endToEndTests);
     await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
 
     await t.step("it runs the demo", async () => {
@@ -138,6 +146,17 @@ async function endToEnd(): Promise<void> {
   const shown = JSON.parse((await mosaic("show", id, "-o", "json", ...at)).stdout);
   assert.equal(shown.state, "TERMINATED");
   assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
+}
+
+/** A part of them, for time's sake: runs, cancellation, daemon and proxy killed at work. MOSAIC_BIN takes any. */
+async function endToEndTests(): Promise<void> {
+  const files = ["tests/e2e/crash_test.ts", "tests/e2e/run_test.ts"];
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["test", "-A", "--no-check", "--quiet", ...files],
+    env: { MOSAIC_BIN: built, MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "" },
+    stdin: "null",
+  }).output();
+  assert.equal(code, 0, new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr));
 }
 
 /** Of a daemon's proxy and of one that stands alone; with a DENO_DIR of the user's own, and without. */

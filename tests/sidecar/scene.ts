@@ -2,11 +2,11 @@
 import { RunFiles } from "../../src/layout.ts";
 import { groupMembers, isAlive, processRef } from "../../src/process/identity.ts";
 import { signalGroup } from "../../src/process/signals.ts";
+import { MAIN, PROGRAM } from "../harness/daemon.ts";
 import { type ProxyStartFile, writeStartFile } from "../../src/sidecar/start_file.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
 export const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
-const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 
 export class Proxy {
   readonly child: Deno.ChildProcess;
@@ -15,10 +15,13 @@ export class Proxy {
 
   constructor(
     args: string[],
-    { permissions = ["-A"], ...options }: { env?: Record<string, string>; cwd?: string; permissions?: string[] } = {},
+    { permissions, ...options }: { env?: Record<string, string>; cwd?: string; permissions?: string[] } = {},
   ) {
-    this.child = new Deno.Command(Deno.execPath(), {
-      args: ["run", ...permissions, "--no-prompt", "--no-check", MAIN, "proxy", ...args],
+    const program = permissions === undefined
+      ? PROGRAM
+      : [Deno.execPath(), "run", ...permissions, "--no-prompt", "--no-check", MAIN];
+    this.child = new Deno.Command(program[0]!, {
+      args: [...program.slice(1), "proxy", ...args],
       stdin: "null",
       stdout: "piped",
       stderr: "piped",
