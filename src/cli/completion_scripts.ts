@@ -25,8 +25,9 @@ function flags(verb: CompletedVerb): string[] {
 function bash(verbs: readonly CompletedVerb[]): string {
   const choices = new Map<string, readonly string[]>();
   for (const o of verbs.flatMap((v) => v.options)) {
-    if (o.long !== undefined && o.choices.length > 0) {
-      choices.set(o.long, [...new Set([...choices.get(o.long) ?? [], ...o.choices])]);
+    for (const flag of [o.long, o.short]) {
+      if (flag === undefined || o.choices.length === 0) continue;
+      choices.set(flag, [...new Set([...choices.get(flag) ?? [], ...o.choices])]);
     }
   }
   return `# bash completion of mosaic: source <(mosaic completions bash)
