@@ -10,6 +10,7 @@ import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./core/engine.ts";
 import { messageOf } from "./errors.ts";
+import { RunCgroups } from "./isolation/cgroups.ts";
 import { gpusOf } from "./host/gpus.ts";
 import { Layout } from "./layout.ts";
 import { createLogger, type Logger } from "./log.ts";
@@ -72,8 +73,10 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
   if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
   const descriptors = new DescriptorReserve(log);
   try {
+    const cgroups = openCgroups(options, log);
     const engine = new Engine({
       ...options,
+      cgroups,
       gpus,
       layout,
       log,
@@ -169,6 +172,18 @@ function announce(
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
   return () => clearInterval(timer);
+}
+
+function openCgroups({ cgroupParent }: DaemonOptions, log: Logger): RunCgroups | undefined {
+  if (cgroupParent === undefined) {
+    log.info("cpus and memory_mb of configs are advice: there is no --cgroup-parent");
+    return undefined;
+  }
+  const cgroups = RunCgroups.open(cgroupParent);
+  const { parent, advisory } = cgroups;
+  if (advisory.length === 0) log.info({ parent }, "workers are held to their cpus and memory_mb");
+  else log.warn({ parent, advisory }, "the cgroup lacks controllers: what it does not hold workers to is advice");
+  return cgroups;
 }
 
 /** Why the daemon should stop: a signal, or somebody's request. Errors that nobody caught are logged and survived. */

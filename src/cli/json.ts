@@ -65,6 +65,7 @@ export interface RunDetailJson extends RunJson {
     at: string | null;
   }[];
   config: unknown;
+  held_to: string[];
   stderr_tail: string[];
 }
 
@@ -188,6 +189,7 @@ export function runDetailJson(run: Run): RunDetailJson {
       at: time(t.at),
     })),
     config: run.configJson === "" ? null : JSON.parse(run.configJson),
+    held_to: [...run.heldTo],
     stderr_tail: [...run.stderrTail],
   };
 }

@@ -31,6 +31,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     ["tags", run.tags.join(", ")],
     ["priority", run.priority === 0 ? "" : String(run.priority)],
     ["gpus", gpus(run)],
+    ["limits", limits(run)],
     ["rate limit", run.max_rate_hz === null ? "" : `${run.max_rate_hz} steps/s`],
     ["submitted", run.submitted_at === null ? "" : localTime(ms(run.submitted_at)!)],
     ["started", run.started_at === null ? "" : localTime(ms(run.started_at)!)],
@@ -95,6 +96,19 @@ function section(title: string, body: string, color: boolean): string {
 function gpus(run: RunDetailJson): string {
   if (run.gpu_slots.length > 0) return run.gpu_slots.join(", ");
   return run.gpus_requested > 0 ? `${run.gpus_requested} requested` : "";
+}
+
+/** The config's resources, and whether anything holds the worker to them. An external run's are its container's affair. */
+function limits({ config, held_to }: RunDetailJson): string {
+  const { resources, metadata } = (config ?? {}) as {
+    resources?: { cpus?: number; memory_mb?: number };
+    metadata?: { worker?: { external?: boolean } };
+  };
+  if (resources?.cpus === undefined || resources.memory_mb === undefined || metadata?.worker?.external) return "";
+  const how = (name: string) => held_to.includes(name) ? "held by cgroup" : "advice";
+  const [cpus, memory] = [how("cpus"), how("memory_mb")];
+  const texts = [`${resources.cpus} CPU${resources.cpus === 1 ? "" : "s"}`, bytes(resources.memory_mb * 2 ** 20)];
+  return cpus === memory ? `${texts.join(", ")} (${cpus})` : `${texts[0]} (${cpus}), ${texts[1]} (${memory})`;
 }
 
 function worker(run: RunDetailJson): string {

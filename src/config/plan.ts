@@ -16,6 +16,7 @@ export const PLAN_DEFAULTS = {
   restartBackoffMaxSeconds: 600,
   minRateHz: 1,
   starvedSeconds: 10,
+  umask: "077",
 } as const;
 
 export interface RunPlan {
@@ -40,6 +41,8 @@ export interface RunPlan {
   heartbeatTimeoutSeconds: number | null;
   handshakeTimeoutSeconds: number | null;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
+  /** Octal; of the worker's files. */
+  umask: string;
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
   /** How the original's GUI wants the worker to show its frames; null when it says nothing. */
   fastlane: { only: boolean; slot: number } | null;
@@ -183,6 +186,7 @@ function makePlan(configJson: string): RunPlan {
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
     sandbox: sandboxPlan(metadata.sandbox),
+    umask: metadata.umask ?? PLAN_DEFAULTS.umask,
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),
   };

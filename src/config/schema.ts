@@ -152,6 +152,8 @@ const metadata = open({
   heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
   handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
   sandbox: sandbox.optional(),
+  umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
+    .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
   webhook: webhook.optional(),
   artifacts: open({ tensorboard: open({}).nullish(), wandb: open({}).nullish() }).nullish(),
 }).meta({ id: "metadata" });

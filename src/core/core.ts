@@ -131,6 +131,8 @@ export interface Core {
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
 
   detail(row: RunRow): RunDetail;
+  /** The config's `resources` that the host holds the run's worker to ("memory_mb", "cpus"); the others are advice. */
+  heldTo(row: RunRow): string[];
   list(
     filter: RunFilter,
     page: { limit: number; token?: string },

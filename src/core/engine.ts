@@ -25,6 +25,8 @@ import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import { heldTo, type RunCgroups } from "../isolation/cgroups.ts";
+import { cgroupOf } from "../sidecar/start_file.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { acceptedProtocol } from "./protocol.ts";
 import { Recovery } from "./recovery.ts";
@@ -52,6 +54,8 @@ export interface EngineOptions {
   auth?: "none" | "token";
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
+  /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
+  cgroups?: RunCgroups | undefined;
   /** "full": what a submitter was told of survives the loss of power. */
   durability?: "normal" | "full";
   launcher?: ProxyLauncher;
@@ -178,6 +182,7 @@ export class Engine implements Core {
     const attempt = (runId: string) =>
       this.#recovery.waits(runId) ? this.registry.get(runId)?.attempt : this.#supervisor.get(runId)?.attempt;
     reapStrays(this.#options.layout, attempt, this.log);
+    this.#options.cgroups?.sweep((runId, n) => this.registry.get(runId) !== undefined && attempt(runId) !== n);
   }
 
   /** Starts nothing more; runs and their proxies live on. */
@@ -276,6 +281,11 @@ export class Engine implements Core {
         stepsPerSecond: row.state === "EXECUTING" ? run?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
+  }
+
+  heldTo(row: RunRow): string[] {
+    const files = new RunFiles(this.#options.layout.runDir(row.baseDir, row.runId), row.workerId);
+    return heldTo(cgroupOf(files.proxyFile(row.attempt)));
   }
 
   list(

@@ -28,6 +28,8 @@ export interface DaemonOptions {
   durability: "normal" | "full";
   /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
   maxBacklogBytes: number;
+  /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
+  cgroupParent: string | undefined;
   webhook: string | undefined;
   /** Kinds of events that it gets; undefined is all but `metrics`. */
   webhookEvents: string[] | undefined;
@@ -46,6 +48,13 @@ function bytes(text: string): number {
   const value = parseBytes(text);
   if (value === undefined) throw new Error("it must be a size such as 500M or 10G");
   return value;
+}
+
+function cgroup(text: string): string {
+  if (text !== "auto" && !text.startsWith("/")) {
+    throw new Error("it must be auto or an absolute path below /sys/fs/cgroup");
+  }
+  return text.replace(/(.)\/+$/, "$1");
 }
 
 function sizeBetween(least: number, most: number): (text: string) => number {
@@ -161,6 +170,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
+    .addOption(
+      checked(
+        "--cgroup-parent <dir>",
+        "hold workers to their cpus and memory_mb below this cgroup; auto: the own",
+        cgroup,
+      ),
+    )
     .addOption(checked("--keep-last <n>", "delete ended runs but the newest n", whole(0)))
     .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
     .addOption(checked("--max-disk <size>", "delete the oldest runs beyond this size of all files", bytes))
@@ -233,6 +249,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     graceSeconds: given.grace,
     durability: given.durability,
     maxBacklogBytes: given.maxBacklog ?? 0,
+    cgroupParent: given.cgroupParent,
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
     auth: given.auth,

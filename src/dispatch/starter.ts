@@ -17,7 +17,8 @@ import { type FileDescriptors, requireDescriptors } from "../process/descriptors
 import { isShortage } from "../process/trouble.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
-import { writeStartFile } from "../sidecar/start_file.ts";
+import type { RunCgroup, RunCgroups } from "../isolation/cgroups.ts";
+import { cgroupOf, writeStartFile } from "../sidecar/start_file.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { type WorkerCommand, workerCommand } from "./command.ts";
 import { localHost } from "./host.ts";
@@ -39,6 +40,8 @@ export interface StarterOptions {
   target: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
+  /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
+  cgroups?: RunCgroups | undefined;
   heartbeatTimeoutSeconds: number;
   /** Calls need a token: workers that make some get their run's. */
   auth?: "none" | "token";
@@ -92,7 +95,8 @@ export class Starter {
   attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
     try {
       // Rewritten, because a token or a limit may be the new daemon's.
-      this.#writeStartFile(row, plan, files, this.#command(row, plan, files));
+      const cgroup = cgroupOf(files.proxyFile(row.attempt));
+      this.#writeStartFile(row, plan, files, this.#command(row, plan, files), cgroup);
     } catch (error) {
       // On a full disk the one from before serves as well.
       if (!isShortage(error) || readTextIfThere(files.proxyFile(row.attempt)) === undefined) throw error;
@@ -138,9 +142,10 @@ export class Starter {
 
   /** From here on without a pause: nobody can cancel the run in between. */
   #spawn(row: RunRow, plan: RunPlan, files: RunFiles, command: WorkerCommand, supervisor: Supervisor): void {
-    const { registry, log } = this.#options;
+    const { registry, log, cgroups } = this.#options;
     const sessionToken = row.sessionToken ?? newSessionToken();
-    this.#writeStartFile({ ...row, sessionToken }, plan, files, command);
+    const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
+    this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
     if (this.#options.auth === "token") writeSessionToken(files, sessionToken);
     const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     let process: ProcessRef | undefined;
@@ -200,7 +205,13 @@ export class Starter {
     return started.process;
   }
 
-  #writeStartFile(row: RunRow, plan: RunPlan, files: RunFiles, command: WorkerCommand): void {
+  #writeStartFile(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    command: WorkerCommand,
+    cgroup: RunCgroup | undefined,
+  ): void {
     const { layout, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
@@ -213,6 +224,8 @@ export class Starter {
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
+      cgroup: cgroup ?? null,
+      umask: plan.umask,
       heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
     });
   }

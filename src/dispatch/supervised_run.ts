@@ -14,7 +14,10 @@ import { messageOf, MosaicError } from "../errors.ts";
 import type { RunFiles } from "../layout.ts";
 import { roomOf } from "../host/room.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { OutOfMemory } from "../failure/explain.ts";
+import { endCgroup, oomKilled } from "../isolation/cgroups.ts";
 import { groupAlive } from "../process/signals.ts";
+import { cgroupOf } from "../sidecar/start_file.ts";
 import type { ProcessRef, RunRow } from "../registry/types.ts";
 import type { IngestBatch } from "../telemetry/batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
@@ -68,7 +71,7 @@ export class SupervisedRun {
   #steps: number;
   #stop: GroupStop | undefined;
   /** The exit was taken (without a report: nothing is known of it); only the rest of the group is waited for. */
-  #exit: { report: ExitReport | undefined; runFailed: string | undefined } | undefined;
+  #exit: { report: ExitReport | undefined; runFailed: string | undefined; oom?: OutOfMemory } | undefined;
   #ended: Ended | undefined;
   /** Stopped because neither the worker nor its proxy gave a sign of life. */
   #silent = false;
@@ -450,6 +453,20 @@ export class SupervisedRun {
     this.keeper.started(started.process, now, true);
   }
 
+  /** Also of an attempt whose worker was never started. */
+  dropCgroup(): void {
+    const cgroup = cgroupOf(this.files.proxyFile(this.attempt));
+    if (cgroup !== undefined) endCgroup(cgroup.path);
+  }
+
+  /** Whoever has left the worker's group is still in its cgroup. False while the kernel is ending them. */
+  #cgroupEnded(): boolean {
+    const cgroup = cgroupOf(this.files.proxyFile(this.attempt));
+    if (cgroup === undefined) return true;
+    if (oomKilled(cgroup)) this.#exit!.oom = { limitMb: cgroup.memoryMb };
+    return endCgroup(cgroup.path);
+  }
+
   /** Decided and committed when nothing of the group is left: until then the run can be cancelled. */
   #finish(now: number): void {
     const worker = this.worker();
@@ -459,8 +476,9 @@ export class SupervisedRun {
       this.#supervision.wake();
       return;
     }
-    const { report, runFailed } = this.#exit!;
-    this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, runFailed) };
+    if (!this.#cgroupEnded()) return this.#supervision.wake();
+    const { report, runFailed, oom } = this.#exit!;
+    this.#ended = { type: "verdict", verdict: verdictOf(this.row(), report, runFailed, oom) };
     this.#supervision.settle(this);
   }
 }

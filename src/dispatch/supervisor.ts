@@ -206,6 +206,7 @@ export class Supervisor implements Supervision {
   settle(run: SupervisedRun): void {
     const { ended } = run;
     if (ended === undefined || this.#runs.get(run.runId) !== run) return;
+    run.dropCgroup();
     const row = ended.type === "start_again" ? this.#startAgain(run) : this.#end(run, ended.verdict);
     this.#runs.delete(run.runId);
     this.#troubles.delete(run.runId);

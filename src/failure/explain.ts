@@ -11,8 +11,13 @@ export interface Ending {
   faultRequested: string | null;
   /** The text of the attempt's `run_failed` record; undefined when it printed none. */
   runFailed: string | undefined;
-  /** Whether the kernel is known to have killed the worker (or a child of it) for want of memory. */
-  oomKilled?: boolean;
+  /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
+  oomKilled?: OutOfMemory | undefined;
+}
+
+export interface OutOfMemory {
+  /** MiB that the worker was held to; null where it was the host's memory only. */
+  limitMb: number | null;
 }
 
 export interface Explanation {
@@ -34,7 +39,7 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled }: Ending): strin
   if (exit === undefined) return "worker_lost";
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
-  if (oomKilled && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
+  if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
   if (exit.signal !== "") return `signal_${exit.signal}`;
   if (exit.code === null) return "worker_lost";
   if (exit.code !== 0) return `exit_code_${exit.code}`;
@@ -42,17 +47,21 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled }: Ending): strin
   return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
 }
 
-function hintOf(reason: string, { exit, runFailed }: Ending): string | null {
+function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string | null {
+  if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
   return hintFromLines(said) ?? hintOfStatus(reason);
 }
 
+function outOfMemory(limitMb: number | null): string {
+  const limit = limitMb === null ? "" : `; it may use ${limitMb} MiB (resources.memory_mb)`;
+  return `The kernel killed the worker because memory ran out${limit}. Use less (smaller replay buffer, fewer environments), raise resources.memory_mb, or run fewer workers at a time.`;
+}
+
 /** Reasons that explain themselves, whatever the worker wrote. */
 const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
-  oom_killed: () =>
-    "The kernel killed the worker because memory ran out. Use less (smaller replay buffer, fewer environments), raise resources.memory_mb, or run fewer workers at a time.",
   handshake_timeout: () =>
     "The run's proxy did not register in time. Look at logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
   heartbeat_timeout: () =>

@@ -42,7 +42,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
-      const run = fullRunMessage(detail(row), core.transitions(row.runId));
+      const run = { ...fullRunMessage(detail(row), core.transitions(row.runId)), heldTo: core.heldTo(row) };
       const looksOnly = principal.type === "role" && principal.role === "read";
       return looksOnly ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },

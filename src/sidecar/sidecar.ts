@@ -134,6 +134,8 @@ class Sidecar {
       env: start.env,
       cwd: start.cwd,
       controlled: start.supportsPause,
+      cgroup: start.cgroup?.path,
+      umask: start.umask,
     }, this.#log);
 
     this.#control = new WorkerControl({

@@ -2,7 +2,8 @@
  * What the daemon hands to a proxy besides its arguments: a file of mode 0600 (`RunFiles.proxyFile(attempt)`), because
  * an environment and a token do not belong on a command line that everybody can read in `ps`.
  */
-import { writeFileAtomic } from "../process/files.ts";
+import type { RunCgroup } from "../isolation/cgroups.ts";
+import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 
 export interface ProxyStartFile {
@@ -21,6 +22,10 @@ export interface ProxyStartFile {
   supportsPause: boolean;
   /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */
   maxBacklogBytes: number;
+  /** The control group that the worker is put into; null: none. */
+  cgroup: RunCgroup | null;
+  /** Octal, the worker's; "" leaves it the proxy's. */
+  umask: string;
   /** Seconds between heartbeats. */
   heartbeatIntervalS: number;
 }
@@ -44,5 +49,15 @@ export function readStartFile(path: string): ProxyStartFile {
       hint: "The daemon writes it before it starts a proxy; without --run-dir the proxy needs none.",
       cause: error,
     });
+  }
+}
+
+/** The control group of an attempt's worker; undefined where it has none, or was never started. */
+export function cgroupOf(path: string): RunCgroup | undefined {
+  try {
+    const { cgroup } = JSON.parse(readTextIfThere(path) ?? "") as Partial<ProxyStartFile>;
+    return cgroup ?? undefined;
+  } catch {
+    return undefined;
   }
 }

@@ -53,6 +53,8 @@ export function planStart(args: ProxyArguments): StartPlan {
         schema: null,
         supportsPause: false,
         maxBacklogBytes: 0,
+        cgroup: null,
+        umask: "",
         heartbeatIntervalS: HEARTBEAT_S,
       },
       standAlone: true,

@@ -36,6 +36,10 @@ export interface WorkerStart {
   cwd: string;
   /** Give the worker a FIFO for control messages. */
   controlled: boolean;
+  /** The control group to put the worker into. */
+  cgroup: string | undefined;
+  /** Octal; "" leaves it as it is. */
+  umask: string;
 }
 
 const POLL_MS = 100;
@@ -138,6 +142,8 @@ export async function startWorker(
       env: start.env,
       cwd: start.cwd,
       stdin,
+      cgroup: start.cgroup,
+      umask: start.umask,
     })
   );
   let left: Deno.CommandStatus | undefined;

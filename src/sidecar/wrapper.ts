@@ -11,6 +11,8 @@ import { inodeOf } from "./journal_file.ts";
 export const ALREADY_STARTED = 199;
 /** The wrapper could not write its files (a full disk): nothing was started, and may be later. */
 export const NO_ROOM = 198;
+/** Without the limits that it is to have, the worker is not run. */
+const NO_CGROUP = 126;
 /** Bytes of an exit record, padded with spaces. */
 const RESERVED = 120;
 
@@ -22,6 +24,7 @@ const RESERVED = 120;
  * - The exit record's space is taken before the worker starts, and written over without truncation: the end of a worker
  *   that has filled the disk is a fact on disk all the same.
  * - The pid's start time is the 20th field after the command's name, as src/process/identity.ts has it.
+ * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
  * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
@@ -35,8 +38,8 @@ const RESERVED = 120;
 const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
 _mosaic_worker=$1 _mosaic_exit=$2 _mosaic_out=$3 _mosaic_err=$4 _mosaic_in=$5 _mosaic_at=$6
-_mosaic_journal=$7
-shift 7
+_mosaic_journal=$7 _mosaic_cgroup=$8 _mosaic_umask=$9
+shift 9
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 _mosaic_boot=boot _mosaic_stat= _mosaic_ticks=
 read -r _mosaic_boot </proc/sys/kernel/random/boot_id
@@ -56,7 +59,16 @@ if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" || ! true >"$_mosaic_exit
   exit ${NO_ROOM}
 fi
 exec 2>>"$_mosaic_exit.said.tmp"
-( while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" ) \\
+(
+  if [ -n "$_mosaic_cgroup" ] && ! echo 0 >"$_mosaic_cgroup/cgroup.procs"; then
+    echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
+    exit ${NO_CGROUP}
+  fi
+  [ -z "$_mosaic_umask" ] || umask "$_mosaic_umask"
+  while [ "$1" != -- ]; do export "$1"; shift; done
+  shift
+  exec "$@"
+) \\
   0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
 _mosaic_raw=$?
 _mosaic_code=$_mosaic_raw _mosaic_signal=
@@ -91,6 +103,10 @@ export interface WrappedCommand {
   cwd: string;
   /** A FIFO where the worker is given control messages. */
   stdin: string | undefined;
+  /** The control group that the worker is put into. */
+  cgroup: string | undefined;
+  /** Octal; "" leaves it as it is. */
+  umask: string;
 }
 
 /** @throws when no process can be created. */
@@ -108,6 +124,8 @@ export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedC
       command.stdin ?? "/dev/null",
       new Date().toISOString(),
       inodeOf(files.stdout(attempt)) ?? "",
+      command.cgroup ?? "",
+      command.umask,
       ...exports,
       "--",
       command.program,

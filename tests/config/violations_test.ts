@@ -83,6 +83,8 @@ Deno.test("config: each violation names its path", () => {
       "metadata.handshake_timeout_seconds",
     ]],
     [withMetadata({ sandbox: "docker" }), ["metadata.sandbox"]],
+    [withMetadata({ umask: 22 }), ["metadata.umask"]],
+    [withMetadata({ umask: "rw" }), ["metadata.umask"]],
     [withMetadata({ webhook: "ftp://x" }), ["metadata.webhook"]],
     [withMetadata({ webhook: { url: "nowhere", key: "k" } }), ["metadata.webhook.url", "metadata.webhook.key"]],
   ];

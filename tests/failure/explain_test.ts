@@ -13,10 +13,10 @@ Deno.test("explain: the reason of every way in which a run can end", () => {
     [ending({}), undefined],
     [ending({ code: 3 }), "exit_code_3"],
     [ending({ code: null, signal: "SIGKILL" }), "signal_SIGKILL"],
-    [ending({ code: null, signal: "SIGKILL" }, { oomKilled: true }), "oom_killed"],
-    [ending({ code: 137 }, { oomKilled: true }), "oom_killed"],
+    [ending({ code: null, signal: "SIGKILL" }, { oomKilled: { limitMb: 512 } }), "oom_killed"],
+    [ending({ code: 137 }, { oomKilled: { limitMb: 512 } }), "oom_killed"],
     // A child was killed for want of memory and the worker coped.
-    [ending({ code: 0 }, { oomKilled: true }), undefined],
+    [ending({ code: 0 }, { oomKilled: { limitMb: 512 } }), undefined],
     [ending({ code: null, lost: true }), "worker_lost"],
     [ending({ code: null }), "worker_lost"],
     [ending(undefined), "worker_lost"],

@@ -58,6 +58,10 @@ export class FakeCore implements Core {
     return { violations: [{ path: "run_name", message: "is missing" }], digest: "d", canonicalJson: configJson };
   }
 
+  heldTo(): string[] {
+    return ["memory_mb"];
+  }
+
   detail(row: RunRow): RunDetail {
     const failure = this.failure;
     this.failure = undefined;

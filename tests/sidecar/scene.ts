@@ -79,6 +79,8 @@ export class Scene {
       schema: null,
       supportsPause: false,
       maxBacklogBytes: 0,
+      cgroup: null,
+      umask: "",
       heartbeatIntervalS: 60,
       ...options.start,
     });

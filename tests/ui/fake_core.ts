@@ -229,6 +229,9 @@ export class FakeCore implements Core {
     this.telemetry.changed();
   }
 
+  heldTo(): string[] {
+    return [];
+  }
   detail(row: RunRow): RunDetail {
     const telemetry = this.telemetry.summary(row.runId);
     return {
