@@ -31,7 +31,10 @@ for mount in "$0" "$0/unified"; do
   cd "$mount$own" || exit 1
   if [ "$own" != / ]; then
     mkdir -p daemon || exit 1
-    for pid in $(cat cgroup.procs); do echo "$pid" >daemon/cgroup.procs || exit 1; done
+    for try in 1 2 3; do
+      while read -r pid; do echo "$pid" >daemon/cgroup.procs; done <cgroup.procs
+    done 2>/dev/null
+    read -r left <cgroup.procs && exit 1
   fi
   pwd
   exit

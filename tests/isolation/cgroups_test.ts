@@ -100,6 +100,29 @@ where(
   },
 );
 
+where(parent !== undefined, "cgroups: auto divides the daemon's own group, again after a restart", async () => {
+  const service = `${parent}/service`;
+  Deno.mkdirSync(service);
+  // As service managers do that know of a subgroup: a group whose children have controllers takes no process.
+  const enter = 'group=$0/daemon; [ -d "$group" ] || group=$0; echo 0 >"$group/cgroup.procs"; exec "$@"';
+  const inService = ["/bin/sh", "-c", enter, service, ...PROGRAM];
+  try {
+    await using daemon = await TestDaemon.start({ args: ["--cgroup-parent", "auto"], program: inService });
+    const run = await submit(daemon, configOf({ command: countingWorker({ steps: 100_000, everySeconds: 0.05 }) }));
+    await untilState(daemon, run, "EXECUTING");
+    await daemon.restart();
+    await untilState(daemon, run, "EXECUTING");
+    assert.equal(readTextIfThere(`${service}/cgroup.procs`), "");
+    assert.match(readTextIfThere(`${service}/daemon/cgroup.procs`)!, new RegExp(`^${daemon.pid}$`, "m"));
+    await daemon.client.unary(Mosaic.method.cancelRun, { run });
+    await untilState(daemon, run, "CANCELLED");
+    const groups = [...Deno.readDirSync(service)].filter((entry) => entry.isDirectory).map((entry) => entry.name);
+    assert.deepEqual(groups, ["daemon"]);
+  } finally {
+    await until(() => askShell('rmdir "$0/daemon" "$0"', service) !== undefined, { what: "the groups to be removed" });
+  }
+});
+
 where(
   hasMemory,
   "cgroups: a worker beyond its memory is killed, and the run says so",
