@@ -86,6 +86,7 @@ Deno.test("json: a run in full", () => {
       { seq: 2, from: "INIT", to: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1, at: null },
     ],
     config: { run_name: "cart-1" },
+    held_to: [],
     stderr_tail: ["boom"],
   });
 });
