@@ -129,7 +129,7 @@ function show(root, first) {
   const buttons = h("div", { class: "actions" });
   const facts = FACTS.map(([label]) => ({ term: h("dt", {}, label), value: h("dd", {}) }));
   const failure = h("section", { class: "failure", hidden: true, "aria-label": "Failure" });
-  const evaluation = h("section", { hidden: true, "aria-label": "Evaluation" });
+  const evaluation = h("section", { class: "evaluation", hidden: true, "aria-label": "Evaluation" });
   const lifecycle = h("div", {});
   const details = h("dl", { class: "details" });
   const artifacts = h("div", {});
