@@ -102,9 +102,9 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     engine.begin({ listen: dialable(local), http });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
-      layout,
       log,
       policy: options.retention,
+      diskUsage: () => engine.diskUsage(),
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = settled();

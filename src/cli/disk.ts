@@ -2,8 +2,12 @@
 import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Link } from "./link.ts";
 
-/** Bytes of each run's files, by run id. */
+/** Bytes of each run's files and telemetry, by run id. */
 export async function bytesByRun(link: Link): Promise<Map<string, number>> {
-  const { runs } = await link.unary(Mosaic.method.getDiskUsage, {});
-  return new Map(Object.entries(runs).map(([runId, bytes]) => [runId, Number(bytes)]));
+  const { runs, telemetry } = await link.unary(Mosaic.method.getDiskUsage, {});
+  const found = new Map<string, number>();
+  for (const [runId, bytes] of [...Object.entries(runs), ...Object.entries(telemetry)]) {
+    found.set(runId, (found.get(runId) ?? 0) + Number(bytes));
+  }
+  return found;
 }

@@ -19,7 +19,7 @@ import { Activity } from "../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../process/descriptors.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
 import { queuedEvent } from "../registry/effects.ts";
-import { type DiskUsage, diskUsage } from "../retention/usage.ts";
+import { type DiskUsage, filesUsage } from "../retention/usage.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
@@ -456,8 +456,9 @@ export class Engine implements Core {
     return { freedBytes };
   }
 
-  diskUsage(): Promise<DiskUsage> {
-    return diskUsage(this.#options.layout);
+  async diskUsage(): Promise<DiskUsage> {
+    const files = await filesUsage(this.#options.layout);
+    return { ...files, telemetryByRun: await this.telemetry.bytesOfRuns() };
   }
 
   /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */

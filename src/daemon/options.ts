@@ -179,7 +179,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     )
     .addOption(checked("--keep-last <n>", "delete ended runs but the newest n", whole(0)))
     .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
-    .addOption(checked("--max-disk <size>", "delete the oldest runs beyond this size of all files", bytes))
+    .addOption(checked("--max-disk <size>", "delete the oldest runs when files and telemetry of all take more", bytes))
     .addOption(checked("--webhook <url>", "gets the events of all runs", url))
     .addOption(checked("--webhook-events <kinds>", "only these, comma-separated (default: all but metrics)", kinds))
     .addOption(

@@ -8,7 +8,7 @@ export interface RetentionPolicy {
   keepLast?: number;
   /** Runs that ended longer ago than this many milliseconds go. */
   olderThanMs?: number;
-  /** Oldest runs go until the files of those that stay take no more than this many bytes. */
+  /** Oldest runs go until the files and the telemetry of those that stay take no more than this many bytes. */
   maxBytes?: number;
 }
 
@@ -17,7 +17,7 @@ export interface PrunableRun {
   state: RunState;
   createdAt: number;
   finishedAt: number | null;
-  /** Of its files; 0 where only number and age matter. */
+  /** Of its files and its telemetry; 0 where only number and age matter. */
   bytes: number;
 }
 

@@ -1,16 +1,16 @@
 /** The daemon's own pruning: applies a policy to everything that has ended. */
 import { messageOf } from "../errors.ts";
-import type { Layout } from "../layout.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import type { Registry } from "../registry/registry.ts";
-import { diskUsage } from "./usage.ts";
 import { chooseRunsToPrune, type PrunableRun, type RetentionPolicy } from "./retention.ts";
+import { bytesOfRun, type DiskUsage } from "./usage.ts";
 
 export interface SweepOptions {
   registry: Pick<Registry, "list">;
-  layout: Layout;
   policy: RetentionPolicy;
+  /** Asked for a policy with a size only: a walk through all files. */
+  diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
   /** Removes an ended run: rows, telemetry, files. */
   deleteRun: (runId: string) => Promise<{ freedBytes: number }>;
   log: Logger;
@@ -19,16 +19,15 @@ export interface SweepOptions {
 
 /** One pass. What could not be deleted is logged and tried again by the next pass. */
 export async function sweep(options: SweepOptions): Promise<{ deleted: string[]; freedBytes: number }> {
-  const { registry, layout, policy, log } = options;
+  const { registry, policy, log } = options;
   const runs: PrunableRun[] = [];
   const states = policy.maxBytes === undefined ? ENDED_STATES : undefined;
-  // Sizes cost a walk through all directories: only where they matter.
-  const usage = policy.maxBytes === undefined ? undefined : await diskUsage(layout);
+  const usage = policy.maxBytes === undefined ? undefined : await options.diskUsage();
   let token: string | undefined;
   do {
     const page = registry.list({ states }, { limit: 500, token });
     for (const { runId, state, createdAt, finishedAt } of page.runs) {
-      const bytes = usage?.byRun.get(runId) ?? 0;
+      const bytes = usage === undefined ? 0 : bytesOfRun(usage, runId);
       runs.push({ runId, state, createdAt, finishedAt, bytes });
     }
     token = page.nextToken;

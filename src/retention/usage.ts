@@ -1,16 +1,27 @@
-/** What the files of all runs take, from one walk. Links count as links. */
+/** What all runs take on the disk. */
 import type { Layout } from "../layout.ts";
 import type { BaseDir } from "../registry/types.ts";
 import { BASE_DIRS, bytesAt } from "./files.ts";
 
-export interface DiskUsage {
+export interface FilesUsage {
   /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */
   byRun: ReadonlyMap<string, number>;
   /** Bytes below each base directory, of whatever is there. */
   byBase: Readonly<Record<BaseDir, number>>;
 }
 
-export async function diskUsage(layout: Layout): Promise<DiskUsage> {
+export interface DiskUsage extends FilesUsage {
+  /** Each run's share of the telemetry database, about. */
+  telemetryByRun: ReadonlyMap<string, number>;
+}
+
+/** Bytes of a run's files and telemetry. */
+export function bytesOfRun(usage: Pick<DiskUsage, "byRun" | "telemetryByRun">, runId: string): number {
+  return (usage.byRun.get(runId) ?? 0) + (usage.telemetryByRun.get(runId) ?? 0);
+}
+
+/** One walk through the files of all runs. Links count as links. */
+export async function filesUsage(layout: Layout): Promise<FilesUsage> {
   const byRun = new Map<string, number>();
   const byBase = { runs: 0, evals: 0, custom_scripts: 0 };
   const add = (runId: string, bytes: number) => byRun.set(runId, (byRun.get(runId) ?? 0) + bytes);

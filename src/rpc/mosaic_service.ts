@@ -117,11 +117,12 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     },
     getHost: () => hostMessage(core.host()),
     async getDiskUsage() {
-      const { byRun, byBase } = await core.diskUsage();
+      const { byRun, byBase, telemetryByRun } = await core.diskUsage();
       const counts = (entries: Iterable<[string, number]>) =>
         Object.fromEntries([...entries].map(([name, bytes]) => [name, BigInt(bytes)]));
       return {
         runs: counts(byRun),
+        telemetry: counts(telemetryByRun),
         directories: counts(Object.entries(byBase)),
         telemetryBytes: BigInt(core.telemetry.fileBytes()),
         registryBytes: BigInt(core.registry.fileBytes()),

@@ -25,6 +25,7 @@ import { migrate } from "./store/schema.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepWriter } from "./store/step_writer.ts";
+import { bytesOfRuns } from "./store/usage.ts";
 import { Waiters } from "./store/waiters.ts";
 import type {
   IngestResult,
@@ -314,6 +315,10 @@ export class TelemetryStore implements TelemetryLog {
       // Somebody removed the file under us: the next write says so.
     }
     return bytes;
+  }
+
+  bytesOfRuns(): Promise<Map<string, number>> {
+    return bytesOfRuns(this.#db, () => this.#usedBytes());
   }
 
   storedSinceStart(): { steps: number; episodes: number; events: number } {

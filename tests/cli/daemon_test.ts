@@ -96,8 +96,8 @@ Deno.test("a run from submit to delete, by every verb that looks at it", async (
   const usage = JSON.parse(await ok(["du", "-o", "json"]));
   const of = usage.runs.find((r: { run_id: string }) => r.run_id === run);
   assert.deepEqual([of.name, of.state], ["whole", "TERMINATED"]);
-  assert.ok(of.bytes > 0 && usage.directories.custom_scripts >= of.bytes && usage.total_bytes > of.bytes);
-  assert.match(await ok(["du", "-l", "1"]), /^ +SIZE +RUN +STATE +NAME\n.*\nand \d+ smaller ones/);
+  assert.ok(of.bytes > of.telemetry_bytes && of.telemetry_bytes > 0 && usage.total_bytes > of.bytes);
+  assert.match(await ok(["du", "-l", "1"]), /^ +SIZE +TELEMETRY +RUN +STATE +NAME\n.*\nand \d+ smaller ones/);
   const pruned = JSON.parse(await ok(["prune", "--max-size", "0", "-n", "whole", "--dry-run", "-o", "json"]));
   assert.deepEqual(pruned.runs.map((r: { because: string }) => r.because), ["size", "size"]);
   assert.match(await ok(["delete", run, again]), new RegExp(`^${run} {2}deleted, .* freed\n${again} {2}deleted`));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Layout } from "../../src/layout.ts";
 import { createLogger } from "../../src/log.ts";
-import { diskUsage } from "../../src/retention/usage.ts";
+import { filesUsage } from "../../src/retention/usage.ts";
 import { dropUnkept, removeRunFiles } from "../../src/retention/files.ts";
 import { sweep } from "../../src/retention/sweep.ts";
 import { newRun, runId, withRegistry } from "../registry/fixture.ts";
@@ -41,7 +41,7 @@ Deno.test("run files: all three base directories and all configs go, those of ot
     const others = [`${layout.runDir("runs", two)}/a`, layout.configFile(two), layout.workerConfigFile(two, "w1")];
     for (const path of others) write(path, "{}");
 
-    assert.equal((await diskUsage(layout)).byRun.get(one), 21);
+    assert.equal((await filesUsage(layout)).byRun.get(one), 21);
     assert.deepEqual(await removeRunFiles(layout, one), { freedBytes: 21 });
     assert.ok(!exists(layout.runDir("runs", one)) && !exists(layout.runDir("evals", one)));
     assert.ok(!configs.some(exists));
@@ -56,7 +56,7 @@ Deno.test("run files: a link is removed, what it points to is neither counted no
     write(outside, "x".repeat(1000));
     write(`${layout.runDir("runs", runId(1))}/a`, "12345");
     Deno.symlinkSync(`${layout.stateDir}/outside`, `${layout.runDir("runs", runId(1))}/link`);
-    assert.ok((await diskUsage(layout)).byRun.get(runId(1))! < 500);
+    assert.ok((await filesUsage(layout)).byRun.get(runId(1))! < 500);
     await removeRunFiles(layout, runId(1));
     assert.ok(exists(outside));
   });
@@ -107,7 +107,10 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
       const asked: string[] = [];
       const result = await sweep({
         registry,
-        layout,
+        diskUsage: async () => ({
+          byRun: (await filesUsage(layout)).byRun,
+          telemetryByRun: new Map([[runId(3), 30], [runId(4), 40]]),
+        }),
         policy: { maxBytes: 150 },
         log: createLogger({ sinks: [(line) => logged.push(line)] }),
         now: () => clock.now,

@@ -128,7 +128,7 @@ export class FakeCore implements Core {
 
   diskUsage() {
     const byRun = new Map(this.registry.list({}, { limit: 10 }).runs.map((row, i) => [row.runId, 100 + i]));
-    return Promise.resolve({ byRun, byBase: { runs: 1, evals: 2, custom_scripts: 3 } });
+    return Promise.resolve({ byRun, byBase: { runs: 1, evals: 2, custom_scripts: 3 }, telemetryByRun: byRun });
   }
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string } {

@@ -176,6 +176,10 @@ export class MemoryTelemetry implements TelemetryLog {
     return 4096;
   }
 
+  bytesOfRuns(): Promise<Map<string, number>> {
+    return Promise.resolve(new Map());
+  }
+
   storedSinceStart() {
     return { steps: 0, episodes: 0, events: 0 };
   }

@@ -72,7 +72,7 @@ Deno.test("verbs: each reaches the core for the run that was named, and answers 
     await assert.rejects(client.unary(method.deleteRun, { run: "run-1" }), hasCode("failed_precondition"));
     await client.unary(method.cancelRun, { run: "run-1" });
     const usage = await client.unary(method.getDiskUsage, {});
-    assert.deepEqual(usage.runs, { [id]: 100n });
+    assert.deepEqual([usage.runs, usage.telemetry], [{ [id]: 100n }, { [id]: 100n }]);
     assert.deepEqual(usage.directories, { runs: 1n, evals: 2n, custom_scripts: 3n });
     assert.equal((await client.unary(method.deleteRun, { run: "run-1" })).freedBytes, 77n);
     await assert.rejects(client.unary(method.getRun, { run: id }), hasCode("not_found"));

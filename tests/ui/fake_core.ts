@@ -123,6 +123,10 @@ class MemoryTelemetry implements TelemetryLog {
   fileBytes(): number {
     return 4096;
   }
+
+  bytesOfRuns(): Promise<Map<string, number>> {
+    return Promise.resolve(new Map());
+  }
   storedSinceStart() {
     return { steps: 1234, episodes: 12, events: 3 };
   }

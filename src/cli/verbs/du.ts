@@ -17,7 +17,9 @@ interface RunUsage {
   run_id: string;
   name: string | null;
   state: string | null;
+  /** Of its files and its telemetry. */
   bytes: number;
+  telemetry_bytes: number;
 }
 
 interface Usage {
@@ -31,8 +33,8 @@ interface Usage {
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Shows what the files of runs take on the daemon's disk, largest first, and all of it by directory. Telemetry lies in " +
-        "one database for all runs and counts as a whole.",
+      "Shows what runs take on the daemon's disk, largest first, and all of it by directory. Telemetry lies in one database " +
+        "for all runs: what is shown of a run is its share, estimated.",
     )
     .option("-l, --limit <n>", `at most so many runs (a table: ${SHOWN})`, wholeNumber(1));
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
@@ -57,7 +59,10 @@ export function define(command: Command, context: Context): void {
           break;
         case "csv":
           context.out.write(
-            csv(["run", "name", "state", "bytes"], usage.runs.slice(0, limit).map((r) => Object.values(r))),
+            csv(
+              ["run", "name", "state", "bytes", "telemetry_bytes"],
+              usage.runs.slice(0, limit).map((r) => Object.values(r)),
+            ),
           );
           break;
         default:
@@ -75,11 +80,12 @@ async function usageOf(link: Link): Promise<Usage> {
     pageToken = page.nextPageToken;
     if (pageToken === "") break;
   }
-  const runs = Object.entries(found.runs).map(([run_id, bytes]) => ({
+  const runs = [...new Set([...Object.keys(found.runs), ...Object.keys(found.telemetry)])].map((run_id) => ({
     run_id,
     name: known.get(run_id)?.name ?? null,
     state: known.get(run_id)?.state ?? null,
-    bytes: Number(bytes),
+    bytes: Number(found.runs[run_id] ?? 0n) + Number(found.telemetry[run_id] ?? 0n),
+    telemetry_bytes: Number(found.telemetry[run_id] ?? 0n),
   }));
   const directories = Object.fromEntries(Object.entries(found.directories).map(([name, n]) => [name, Number(n)]));
   const telemetry_bytes = Number(found.telemetryBytes);
@@ -99,6 +105,7 @@ function usageText(usage: Usage, { limit, color }: { limit: number; color: boole
   const ids = shortIds(shown.map((r) => r.run_id));
   const columns: Column<RunUsage>[] = [
     { name: "size", align: "right", text: (r) => bytes(r.bytes) },
+    { name: "telemetry", align: "right", text: (r) => bytes(r.telemetry_bytes) },
     { name: "run", text: (r) => ids.get(r.run_id)! },
     { name: "state", text: (r) => r.state ?? "not on record", style: (r) => stateStyle(r.state ?? "") },
     { name: "name", text: (r) => r.name ?? "" },
@@ -115,6 +122,6 @@ function usageText(usage: Usage, { limit, color }: { limit: number; color: boole
     parts,
     { width: undefined, color, heading: false },
   );
-  const list = shown.length === 0 ? "No files of runs.\n" : table(columns, shown, { width: undefined, color });
+  const list = shown.length === 0 ? "Nothing of runs.\n" : table(columns, shown, { width: undefined, color });
   return `${list}${more > 0 ? `and ${more} smaller ones (--limit)\n` : ""}\n${totals}`;
 }

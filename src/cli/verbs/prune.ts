@@ -35,7 +35,11 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .option("--keep-last <n>", "keep the newest so many ended runs, whatever else is said", wholeNumber())
     .option("--older-than <duration>", "delete what ended longer ago, as in 30d", durationValue)
-    .option("--max-size <size>", "delete the oldest until the files of the rest take no more, as in 200G", bytesValue)
+    .option(
+      "--max-size <size>",
+      "delete the oldest until files and telemetry of the rest take no more, as in 200G",
+      bytesValue,
+    )
     .option("-t, --tag <tag>", "only among runs with this tag, may be repeated", repeated)
     .option("-n, --name <text>", "only among runs whose names contain this")
     .option("--dry-run", "delete nothing");
@@ -87,7 +91,7 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
   const runs: Run[] = [];
   for (let pageToken = "";;) {
     const page = await link.unary(Mosaic.method.listRuns, {
-      // Live runs are never chosen; their files count towards a size.
+      // Live runs are never chosen; what they take counts towards a size.
       states: sizes === undefined ? [...ENDED_STATES] : [],
       tags: (flags["tag"] as string[] | undefined) ?? [],
       nameContains: String(flags["name"] ?? ""),

@@ -1,0 +1,70 @@
+/**
+ * What each run takes of the database: its share of the pages in use, by its counters and the texts of a few of its rows.
+ * Counting its pages would read them all; this reads some 30 rows a run, whatever its length.
+ */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { allRows, prepareArrays } from "./reader.ts";
+
+/** Rows of a kind whose texts are measured, evenly from the first to the last. */
+const SAMPLES = 10;
+/** Runs between two turns of the event loop: about 5 ms. */
+const RUNS_PER_TURN = 50;
+/** Of a run's rows in the small tables. */
+const RUN_BYTES = 300;
+
+/** Bytes of a row without its texts, its part of the rollups' buckets with it. */
+const KINDS = [
+  {
+    table: "steps",
+    counter: "steps",
+    rowBytes: 48,
+    texts: ["action", "observation", "info", "render_hint", "render_payload", "frame_ref"],
+  },
+  { table: "episodes", counter: "episodes", rowBytes: 50, texts: ["metadata"] },
+  { table: "worker_events", counter: "events", rowBytes: 28, texts: ["kind", "data"] },
+  { table: "metrics", counter: "metrics", rowBytes: 36, texts: [] },
+] as const;
+
+/**
+ * Bytes by run id; together they are `usedBytes`, less what runs take whose deletion is under way.
+ * Gives the event loop its turn, so the figures of runs that are being written are those of slightly different moments.
+ */
+export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Promise<Map<string, number>> {
+  const rows = allRows(prepareArrays(
+    db,
+    `SELECT run_id, deleting, run_key, ${KINDS.map(({ counter }) => counter).join(", ")} FROM telemetry_runs`,
+  ));
+  const measures = KINDS.map(({ table, texts }): StatementSync | undefined =>
+    texts.length === 0 ? undefined : prepareArrays(
+      db,
+      // octet_length reads no text.
+      `SELECT avg(${texts.map((text) => `ifnull(octet_length(${text}), 0)`).join(" + ")}) FROM ${table}
+        WHERE run_key = ? AND seq IN (${new Array(SAMPLES).fill("?").join(",")})`,
+    )
+  );
+  const weights: number[] = [];
+  let sum = 0;
+  for (const [i, [, , runKey, ...counts]] of rows.entries()) {
+    let weight = RUN_BYTES;
+    for (const [k, { rowBytes }] of KINDS.entries()) {
+      const count = counts[k] as number;
+      if (count === 0) continue;
+      const measured = measures[k] && allRows(measures[k], runKey as number, ...evenly(count));
+      weight += count * (rowBytes + ((measured?.[0]?.[0] ?? 0) as number));
+    }
+    weights.push(weight);
+    sum += weight;
+    if (i % RUNS_PER_TURN === RUNS_PER_TURN - 1) await new Promise((resolve) => setTimeout(resolve, 0));
+  }
+  const scale = sum === 0 ? 0 : usedBytes() / sum;
+  const found = new Map<string, number>();
+  for (const [i, [runId, deleting]] of rows.entries()) {
+    if (deleting === 0) found.set(runId as string, Math.round(weights[i]! * scale));
+  }
+  return found;
+}
+
+/** Some of the seqs 1 to `count`. */
+function evenly(count: number): number[] {
+  return Array.from({ length: SAMPLES }, (_, i) => 1 + Math.floor((count - 1) * i / (SAMPLES - 1)));
+}
