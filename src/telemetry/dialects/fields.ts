@@ -112,7 +112,7 @@ export class Fields {
     if (slot >= 0) this.#at[slot] = i;
   }
 
-  /** For a line with a key that has escapes or comes twice. */
+  /** For a line with a key that has no place in the tree. */
   #findByName(): void {
     const seen = new Map<string, number>();
     for (let i = 0; i < this.#count; i++) {

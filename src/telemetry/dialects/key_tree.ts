@@ -7,12 +7,17 @@ import { slotOf } from "./slots.ts";
 /** Keys learned before all are forgotten, and keys that may follow one another: bounds for lines of ever new shapes. */
 const MAX_LEARNED = 1024;
 const MAX_BRANCHES = 16;
+/** Keys of a line, and bytes of a key, beyond which looking names up costs less. */
+const MAX_DEPTH = 128;
+const MAX_KEY_BYTES = 256;
 
 export class KeyNode {
   /** With the quote at its end, so that no key is the beginning of another. */
   readonly bytes: Uint8Array;
   readonly slot: number;
   readonly next: KeyNode[] = [];
+  /** Keys up to and with this one. */
+  readonly depth: number;
   readonly #parent: KeyNode | undefined;
   /** undefined for the beginning of all lines. */
   readonly #name: string | undefined;
@@ -22,6 +27,7 @@ export class KeyNode {
     this.bytes = bytes;
     this.slot = name === undefined ? -1 : slotOf(name);
     this.#parent = parent;
+    this.depth = parent === undefined ? 0 : parent.depth + 1;
   }
 
   /** The node of the key that stands at a position of the line; undefined when none was seen there yet. */
@@ -47,9 +53,11 @@ export class KeyTree {
   root = new KeyNode();
   #learned = 0;
 
-  /** Adds a key; undefined for one that has no place here: it is written with escapes, or comes twice in its line.
+  /** Adds a key; undefined for one that has no place here: it is written with escapes, comes twice in its line, is long,
+   * or stands behind very many.
    * @param bytes of the key with its closing quote */
   learn(after: KeyNode, name: string, bytes: Uint8Array): KeyNode | undefined {
+    if (after.depth === MAX_DEPTH || bytes.length > MAX_KEY_BYTES) return undefined;
     if (name.includes("\\") || after.has(name)) return undefined;
     if (after.next.length === MAX_BRANCHES) after.next.length = 0;
     if (this.#learned === MAX_LEARNED) {

@@ -116,6 +116,30 @@ Deno.test("fields: lines of ever new keys are read like others", () => {
   }
 });
 
+Deno.test("fields: a line of very many keys, and one of long keys, are read like others", () => {
+  const fields = new Fields();
+  const many = Array.from({ length: 20_000 }, (_, i) => `"layer.${i}.norm":${i}`).join(",");
+  for (const others of [many, `"${"k".repeat(100_000)}":0`]) {
+    const lines = Lines.of(`{"type":"step","reward":1,${others},"reward":2}`);
+    for (let time = 0; time < 2; time++) {
+      assert(fields.load(lines, 0, lines.ends[0]!));
+      assert.equal(fields.value(SLOT.reward), 2);
+      for (const slot of [SLOT.type, SLOT.reward]) fields.take(slot);
+      assert.equal(fields.leftovers(), others);
+    }
+  }
+});
+
+Deno.test("fields: a text of many megabytes beside a bare NaN", () => {
+  const fields = new Fields();
+  const frame = `"NaN \\" ${"x".repeat(20_000_000)}"`;
+  const lines = Lines.of(`{"type":"step","reward":NaN,"frame":${frame},"loss":-Infinity}`);
+  assert(fields.load(lines, 0, lines.ends[0]!));
+  assert.equal(fields.record().frame, JSON.parse(frame));
+  for (const slot of [SLOT.type, SLOT.reward]) fields.take(slot);
+  assert(fields.leftovers() === `"frame":${frame},"loss":null`);
+});
+
 Deno.test("lines: positions hold where a byte is no character", () => {
   const bytes = encoder.encode("é\n\nplain\n");
   bytes[7] = 0xff;
