@@ -21,6 +21,15 @@ export interface Wish {
 /** Why the proxy holds a worker that nobody wants to be paused. */
 export type Hold = "backlog" | "disk";
 
+/** How a worker is paused: it has been asked and has answered, or its group is stopped; "": neither. */
+export type PausedBy = "message" | "signal" | "";
+
+/** What the next proxy of this worker has to know, whenever this one ends. */
+export interface Kept extends Wish {
+  /** Of a worker that is to go on, "message" means that it has not said yet that it does. */
+  pausedBy: PausedBy;
+}
+
 /** What is in force. */
 export interface Applied extends Wish {
   /** "backlog" or "disk" while the proxy holds the worker of its own accord. */
@@ -33,6 +42,8 @@ export interface ControlOptions {
   fifo: string | undefined;
   log: ProxyLog;
   changed: (applied: Applied) => void;
+  /** Called before what it says is done. */
+  keep: (kept: Kept) => void;
   /** Bytes that the worker has written. */
   written: () => number;
   /** How long a worker may take to answer a control message before signals are used. */
@@ -46,6 +57,8 @@ export class WorkerControl {
   #wish: Wish = { paused: false, maxRateHz: 0 };
   /** Of a worker that is asked by message: whether it has answered with "paused". */
   #answeredPaused = false;
+  /** It was asked to go on and has not answered. */
+  #resuming = false;
   #pausedBySignal = false;
   readonly #held = new Set<Hold>();
   #throttledOff = false;
@@ -57,6 +70,7 @@ export class WorkerControl {
   #writing: Promise<void> = Promise.resolve();
   readonly #duty: DutyCycle;
   #told = "";
+  #kept = "";
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -82,20 +96,27 @@ export class WorkerControl {
     };
   }
 
-  /** A worker that an earlier proxy may have left stopped goes on, unless the wish says otherwise. */
-  takeOver(wish: Wish): void {
+  /** A worker that an earlier proxy may have left stopped goes on, unless it is to be paused: one that is stays as it is. */
+  takeOver({ paused, maxRateHz, pausedBy }: Kept): void {
     this.#stopped = undefined;
-    this.want(wish);
-    this.#enforce();
+    this.#wish = { paused, maxRateHz };
+    this.#pausedBySignal = paused && pausedBy === "signal";
+    this.#answeredPaused = paused && pausedBy === "message";
+    if (paused && pausedBy === "") this.#pause();
+    else if (!paused && pausedBy === "message") this.#resume();
+    else this.#enforce();
+    this.#duty.limit(maxRateHz);
+    this.#tell();
   }
 
   want(wish: Wish): void {
     if (this.#over) return;
     const before = this.#wish;
     this.#wish = { paused: wish.paused, maxRateHz: wish.maxRateHz };
-    if (wish.maxRateHz !== before.maxRateHz) this.#duty.limit(wish.maxRateHz);
     if (wish.paused && !before.paused) this.#pause();
-    if (!wish.paused && before.paused) this.#resume();
+    else if (!wish.paused && before.paused) this.#resume();
+    else this.#keep();
+    this.#duty.limit(wish.maxRateHz);
     this.#tell();
   }
 
@@ -115,8 +136,14 @@ export class WorkerControl {
   /** A lifecycle record of the worker: `paused` and `resumed` answer control messages. */
   heard(kind: string): void {
     if (kind !== "paused" && kind !== "resumed") return;
-    clearTimeout(this.#answerTimer);
-    this.#answeredPaused = kind === "paused" && this.#wish.paused;
+    const paused = kind === "paused";
+    // An answer to the message before leaves the last one unanswered.
+    if (paused === this.#wish.paused) {
+      clearTimeout(this.#answerTimer);
+      this.#resuming = false;
+    }
+    this.#answeredPaused = paused && this.#wish.paused;
+    if (!this.#over) this.#keep();
     this.#tell();
   }
 
@@ -137,14 +164,17 @@ export class WorkerControl {
   }
 
   #pause(): void {
-    if (this.#options.fifo === undefined) {
-      this.#pausedBySignal = true;
-      return this.#enforce();
-    }
+    const asked = this.#options.fifo !== undefined;
+    this.#resuming = false;
+    this.#pausedBySignal = !asked;
+    this.#keep();
+    this.#enforce();
+    if (!asked) return;
     this.#send("pause");
     this.#answerTimer = setTimeout(() => {
       this.#options.log.warn("the worker does not answer the pause and is stopped");
       this.#pausedBySignal = true;
+      this.#keep();
       this.#enforce();
       this.#tell();
     }, this.#options.answerMs ?? ANSWER_MS);
@@ -153,8 +183,10 @@ export class WorkerControl {
   #resume(): void {
     clearTimeout(this.#answerTimer);
     this.#pausedBySignal = this.#answeredPaused = false;
+    this.#resuming = this.#options.fifo !== undefined;
+    this.#keep();
     this.#enforce();
-    if (this.#options.fifo !== undefined) this.#send("resume");
+    if (this.#resuming) this.#send("resume");
   }
 
   /** One message after the other: a worker that does not read lets the pipe fill up, and then they wait here. */
@@ -178,6 +210,15 @@ export class WorkerControl {
     } catch (error) {
       log.warn({ error: messageOf(error) }, "the worker's group cannot be signalled");
     }
+  }
+
+  #keep(): void {
+    const message = this.#answeredPaused || this.#resuming;
+    const kept: Kept = { ...this.#wish, pausedBy: this.#pausedBySignal ? "signal" : message ? "message" : "" };
+    const text = JSON.stringify(kept);
+    if (text === this.#kept) return;
+    this.#kept = text;
+    this.#options.keep(kept);
   }
 
   #tell(): void {

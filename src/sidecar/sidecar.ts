@@ -15,7 +15,7 @@ import { isShortage } from "../process/trouble.ts";
 import { VERSION } from "../version.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { backlogLimit, isOverBacklog, LEAST_BACKLOG_BYTES } from "./backlog.ts";
-import { type Wish, WorkerControl } from "./control.ts";
+import { type Kept, type Wish, WorkerControl } from "./control.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import type { Delivery } from "./delivery.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
@@ -143,9 +143,10 @@ class Sidecar {
       fifo: start.supportsPause && this.#worker.leader !== undefined ? files.stdinFifo(attempt) : undefined,
       log: this.#log,
       changed: (applied) => this.#delivery?.report(applied),
+      keep: (kept) => this.#keep(kept),
       written: () => this.#journal.size(),
     });
-    if (takeOver) this.#control.takeOver(this.#savedWish());
+    if (takeOver) this.#control.takeOver(this.#kept());
     this.#worker.ended.then((ending) => patiently(() => this.#hasEnded(ending)));
     this.#delivery = await this.#newDelivery();
 
@@ -235,13 +236,28 @@ class Sidecar {
     return `${this.#plan.files.control}/wish-${this.#args.attempt}.json`;
   }
 
-  /** What was wanted of the worker when the last proxy heard of it: holds while the daemon is away. */
-  #savedWish(): Wish {
+  /** What was wanted of the worker when the last proxy heard of it, which holds while the daemon is away. */
+  #kept(): Kept {
+    let kept: Partial<Kept> = {};
     try {
-      const { paused, maxRateHz } = JSON.parse(readTextIfThere(this.#wishFile) ?? "") as Partial<Wish>;
-      return { paused: paused === true, maxRateHz: typeof maxRateHz === "number" ? maxRateHz : 0 };
+      kept = JSON.parse(readTextIfThere(this.#wishFile) ?? "{}");
     } catch {
-      return { paused: false, maxRateHz: 0 };
+      // Nothing that can be read was kept.
+    }
+    const { paused, maxRateHz, pausedBy } = kept;
+    return {
+      paused: paused === true,
+      maxRateHz: typeof maxRateHz === "number" ? maxRateHz : 0,
+      pausedBy: pausedBy === "message" || pausedBy === "signal" ? pausedBy : "",
+    };
+  }
+
+  #keep(kept: Kept): void {
+    try {
+      if (!kept.paused && kept.maxRateHz === 0 && kept.pausedBy === "") removeIfThere(this.#wishFile);
+      else writeFileAtomic(this.#wishFile, JSON.stringify(kept));
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "what is wanted of the worker cannot be kept for another proxy");
     }
   }
 
@@ -249,12 +265,6 @@ class Sidecar {
     const before = this.#control.wish;
     if (before.paused === wish.paused && before.maxRateHz === wish.maxRateHz) return;
     this.#log.info({ paused: wish.paused, max_rate_hz: wish.maxRateHz }, "control");
-    try {
-      if (!wish.paused && wish.maxRateHz === 0) removeIfThere(this.#wishFile);
-      else writeFileAtomic(this.#wishFile, JSON.stringify({ paused: wish.paused, maxRateHz: wish.maxRateHz }));
-    } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "the wish cannot be kept for another proxy");
-    }
     this.#control.want(wish);
   }
 

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { nextShare, slices } from "../../src/sidecar/duty_cycle.ts";
 import { isOverBacklog } from "../../src/sidecar/backlog.ts";
+import type { Kept } from "../../src/sidecar/control.ts";
+import { signalGroup } from "../../src/process/signals.ts";
 import { inScene, type Scene, until } from "./scene.ts";
 
 /** The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped right after vfork. */
@@ -18,6 +20,11 @@ function states(scene: Scene): string[] {
 function stopped(scene: Scene): boolean {
   const all = states(scene);
   return all.includes("T") && all.every((state) => state === "T" || state === "D");
+}
+
+/** As if an earlier proxy had left it. */
+function keep(scene: Scene, kept: Kept): void {
+  Deno.writeTextFileSync(`${scene.files.control}/wish-1.json`, JSON.stringify(kept));
 }
 
 const TICKER = `trap 'exit 0' TERM; i=0
@@ -76,6 +83,61 @@ Deno.test("control: a worker that reads its input is asked to pause, and its ans
     const said = Deno.readTextFileSync(`${scene.directory}/said`);
     assert.equal(said, '{"control":"pause"}\n{"control":"resume"}\n');
     assert.deepEqual(daemon.events.map((e) => e.kind), ["paused", "resumed"]);
+  }));
+
+Deno.test("control: a worker that has paused when asked is not asked again by another proxy, and stays paused", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const first = scene.shell(
+      `while read -r line; do echo "$line" >>said; case $line in
+        *pause*) echo '{"event":"paused","payload":{}}';;
+        *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
+      { start: { supportsPause: true } },
+    );
+    await until("the proxy", () => daemon.applied.length > 0);
+    daemon.control({ paused: true, maxRateHz: 0 });
+    await until("the answer", () => daemon.applied.at(-1)!.paused);
+    await first.kill();
+    const before = daemon.applied.length;
+    const second = scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] });
+    await until("the second proxy", () => daemon.applied.length > before);
+    daemon.control({ paused: false, maxRateHz: 0 });
+    assert.equal(await second.code(), 0);
+    assert.equal(daemon.applied[before]!.paused, true, "it is told as paused from the beginning");
+    const said = Deno.readTextFileSync(`${scene.directory}/said`);
+    assert.equal(said, '{"control":"pause"}\n{"control":"resume"}\n');
+  }));
+
+Deno.test("control: a worker that was stopped since it did not answer stays stopped under another proxy", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const first = scene.shell(`trap 'exit 0' TERM; while :; do sleep 0.02; done`, { start: { supportsPause: true } });
+    await until("the proxy", () => daemon.applied.length > 0);
+    await first.kill();
+    signalGroup(scene.leader()!, "SIGSTOP");
+    await until("the worker to be stopped", () => stopped(scene));
+    keep(scene, { paused: true, maxRateHz: 0, pausedBy: "signal" });
+    daemon.control({ paused: true, maxRateHz: 0 });
+    const before = daemon.applied.length;
+    const second = scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] });
+    await until("the second proxy", () => daemon.applied.length > before);
+    assert.equal(daemon.applied[before]!.paused, true, "it is told as paused from the beginning");
+    assert(stopped(scene));
+    daemon.control({ paused: false, maxRateHz: 0 });
+    await until("the worker to go on", () => !stopped(scene));
+    daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
+    assert.equal(await second.code(), 0);
+  }));
+
+Deno.test("control: a worker that may not have heard that it is to go on is told by another proxy", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const first = scene.shell(`read -r line; echo "$line" >said`, { start: { supportsPause: true } });
+    await until("the proxy", () => daemon.applied.length > 0);
+    await first.kill();
+    keep(scene, { paused: false, maxRateHz: 0, pausedBy: "message" });
+    assert.equal(await scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] }).code(), 0);
+    assert.equal(Deno.readTextFileSync(`${scene.directory}/said`), '{"control":"resume"}\n');
   }));
 
 Deno.test("control: too much undelivered output holds the worker until it is delivered", () =>
