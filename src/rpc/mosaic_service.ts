@@ -108,6 +108,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
           firstX: BigInt(row.firstX),
           lastX: BigInt(row.lastX),
           count: BigInt(row.count),
+          step: row.step ?? undefined,
         })),
         lastX: BigInt(rows.at(-1)?.lastX ?? 0),
       };

@@ -84,10 +84,34 @@ Deno.test("plot: draws a series, or gives its numbers, or says what there is", a
   assert.match(drawn, /9 ┤.*[⠁-⣿]/);
   assert.match(drawn, /1 episode +50/);
   const csv = (await run(["plot", "a", "loss", "-o", "csv"])).out.split("\n");
-  assert.equal(csv[0], "first_x,last_x,min,max,mean,last,count,at");
+  assert.equal(csv[0], "first_x,last_x,min,max,mean,last,count,at,step");
   const wrong = await run(["plot", "a", "lss"]);
   assert.equal(wrong.code, 4);
   assert.match(wrong.err, /no series "lss"\. Did you mean loss/);
+});
+
+Deno.test("plot, compare: a metric is drawn over the worker's steps, and --from and --to are steps", async () => {
+  const asked: [bigint, bigint][] = [];
+  // Points 1 to 5, in buckets of one, at steps 1000 to 5000.
+  const metric: Answers = {
+    ...DAEMON,
+    GetSeries: ({ fromX, toX }) => {
+      asked.push([fromX, toX]);
+      const points = [1n, 2n, 3n, 4n, 5n].filter((x) => x >= fromX && (toX === 0n || x <= toX));
+      return {
+        buckets: points.map((x) => ({ firstX: x, lastX: x, mean: Number(x), count: 1n, step: Number(x) * 1000 })),
+      };
+    },
+  };
+  const size = ["--width", "40", "--height", "8"];
+  assert.match((await run(["plot", "a", "loss", ...size], metric)).out, /1,?000 step +5,?000/);
+  assert.match((await run(["compare", "a", "a", "--metric", "loss"], metric)).out, /1,?000 step +5,?000/);
+  asked.length = 0;
+  const part = ["plot", "a", "loss", "--from", "1500", "--to", "4000", "-o", "json"];
+  const rows = JSON.parse((await run(part, metric)).out);
+  assert.deepEqual(rows.map((r: { step: number }) => r.step), [2000, 3000, 4000]);
+  assert.deepEqual(asked, [[0n, 0n], [2n, 4n]]);
+  assert.equal((await run(["plot", "a", "loss", "--from", "9000", "-o", "json"], metric)).out, "[]\n");
 });
 
 Deno.test("prune: by number and age; a dry run deletes nothing", async () => {

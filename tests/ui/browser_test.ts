@@ -142,6 +142,41 @@ if (executable === undefined) {
         await close();
       });
 
+      await t.step("a zoom over time shows what was recorded then, and says where nothing was", async () => {
+        const paused = core.addExecuting("paused-run");
+        const start = Date.UTC(2025, 0, 1);
+        // Ten seconds of work, eighty of nothing, ten of work.
+        for (let s = 0; s < 100; s += s === 9 ? 81 : 1) core.addEpisode(paused.runId, 3, undefined, start + s * 1000);
+        const { page, errors, close } = await openPage(chrome);
+        await page.goto(`${base}/runs/${paused.runId}`);
+        const chart = page.locator("[data-series=reward]");
+        await chart.locator("canvas").waitFor();
+        const drag = async (from: number, to: number) => {
+          const box = (await chart.locator(".u-over").boundingBox())!;
+          const y = box.y + box.height / 2;
+          await page.mouse.move(box.x + box.width * from, y);
+          await page.mouse.down();
+          await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
+          await page.mouse.up();
+        };
+        for (const mode of ["relative", "wall"]) {
+          await page.getByLabel("X axis").selectOption(mode);
+          await until(async () => await points(page, "reward") === 60, { what: "all of the run" });
+          await drag(0.3, 0.7);
+          await page.locator(".notice").filter({ hasText: "Step reward: nothing was recorded between" }).waitFor();
+          await page.getByRole("button", { name: "Dismiss" }).click();
+          assert.equal(await points(page, "reward"), 60);
+          assert.equal(await chart.getAttribute("data-zoomed"), null);
+          await drag(0.7, 0.999);
+          await until(async () => await points(page, "reward") <= 30, { what: "the zoom" });
+          assert.ok(await points(page, "reward") > 0);
+          await chart.getByRole("button", { name: "Show all of Step reward" }).click();
+          await until(async () => await points(page, "reward") === 60, { what: "all of the run again" });
+        }
+        assert.deepEqual(errors, []);
+        await close();
+      });
+
       await t.step("what a worker says stays text, in every view", async () => {
         const { page, errors, close } = await openPage(chrome);
         await page.goto(base);

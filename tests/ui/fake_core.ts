@@ -191,11 +191,11 @@ export class FakeCore implements Core {
     return this.registry.apply(runId, { type: "active" });
   }
 
-  /** An episode of `length` steps with a reward of 1 each. */
-  addEpisode(runId: string, length: number, payload?: (step: number) => string): void {
+  /** An episode of `length` steps with a reward of 1 each, all of them at one time (Unix milliseconds). */
+  addEpisode(runId: string, length: number, payload?: (step: number) => string, at = Date.now()): void {
     const stored = this.telemetry.of(runId);
     const common = { attempt: 1, agentId: "agent_1", workerId: "" };
-    const tsNs = `${BigInt(Date.now()) * 1_000_000n}`;
+    const tsNs = `${BigInt(at) * 1_000_000n}`;
     const episode = stored.episodes.length;
     for (let step = 0; step < length; step++) {
       stored.steps.push({

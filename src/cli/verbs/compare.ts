@@ -11,7 +11,7 @@ import { type RunDetailJson, runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
 import { table } from "../table.ts";
 import { harmless, paint } from "../text.ts";
-import { DEFAULT_SERIES, fetchSeries } from "./plot.ts";
+import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
   command
@@ -76,14 +76,14 @@ export function define(command: Command, context: Context): void {
           continue;
         }
         const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });
-        series.push({ name: run.name, points: buckets.map((b) => ({ x: Number(b.lastX), y: b.mean })) });
+        series.push({ name: run.name, points: buckets.map((b) => ({ x: position(b), y: b.mean })) });
       }
       context.out.write(plot(series, {
         width: Math.min(width, 160),
         height: Math.max(10, Math.floor(height / 2)),
         color,
         title: name,
-        xLabel: name.startsWith("episode_") ? "episode" : "point",
+        xLabel: xLabel(name),
       }));
     });
 }

@@ -25,6 +25,8 @@ export interface BucketJson {
   last: number;
   count: number;
   at: string;
+  /** The worker's step at the last point; null of series that are not metrics. */
+  step: number | null;
 }
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -38,9 +40,9 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--width <columns>", "width (default: the terminal's)", wholeNumber(20))
     .option("--height <rows>", "height (default: two thirds of the terminal's)", wholeNumber(6))
     .option("--log", "logarithmic scale")
-    .option("--time", "wall time, in seconds since the first point, instead of the number of the point")
-    .option("--from <x>", "from this point", wholeNumber())
-    .option("--to <x>", "to this point", wholeNumber())
+    .option("--time", "wall time, in seconds since the first point, instead of the step or episode")
+    .option("--from <x>", "from this step or episode", wholeNumber())
+    .option("--to <x>", "to this step or episode", wholeNumber())
     .option("-w, --watch", "draw again every two seconds until the run has ended");
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
@@ -62,8 +64,8 @@ export function define(command: Command, context: Context, result: { code: numbe
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
           const buckets = await fetchSeries(link, run.runId, name, {
             buckets: width * 2,
-            fromX: Number(flags["from"] ?? 0),
-            toX: Number(flags["to"] ?? 0),
+            from: Number(flags["from"] ?? 0),
+            to: Number(flags["to"] ?? 0),
           });
           const text = render(buckets, flags, context, { width, name, title: `${run.name}  ${name}` });
           context.out.write(watch && context.terminal.isTty ? `\x1b[H\x1b[J${text}` : text);
@@ -85,12 +87,12 @@ function render(
   const format = flags["output"] as Format;
   if (format === "json") return `${JSON.stringify(rows, null, 2)}\n`;
   if (format === "csv") {
-    const fields = ["first_x", "last_x", "min", "max", "mean", "last", "count", "at"] as const;
+    const fields = ["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step"] as const;
     return csv(fields, rows.map((row) => fields.map((f) => row[f])));
   }
   const start = buckets[0]?.atMs ?? 0;
   const time = flags["time"] === true;
-  const points = buckets.map((b) => ({ x: time ? (b.atMs - start) / 1000 : Number(b.lastX), y: b.mean }));
+  const points = buckets.map((b) => ({ x: time ? (b.atMs - start) / 1000 : position(b), y: b.mean }));
   return plot([{ name, points }], {
     width,
     height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
@@ -101,8 +103,14 @@ function render(
   });
 }
 
-function xLabel(series: string): string {
-  return series === "reward" ? "step" : series.startsWith("episode_") ? "episode" : "point";
+/** What the x axis of a series counts. */
+export function xLabel(series: string): string {
+  return [DEFAULT_SERIES, "episode_length"].includes(series) ? "episode" : "step";
+}
+
+/** Where a bucket ends on the x axis: metrics are seen over the worker's steps, as on the page. */
+export function position(bucket: SeriesBucket): number {
+  return bucket.step ?? Number(bucket.lastX);
 }
 
 function bucketJson(b: SeriesBucket): BucketJson {
@@ -115,15 +123,20 @@ function bucketJson(b: SeriesBucket): BucketJson {
     last: b.last,
     count: Number(b.count),
     at: new Date(b.atMs).toISOString(),
+    step: b.step ?? null,
   };
 }
 
-/** A run's series. @throws {MosaicError} `not_found` with what was meant when it has none of that name. */
+/**
+ * A run's series.
+ * @param options `from` and `to` are steps or episodes, 0 is no bound
+ * @throws {MosaicError} `not_found` with what was meant when it has none of that name
+ */
 export async function fetchSeries(
   link: Link,
   run: string,
   name: string,
-  { buckets, fromX = 0, toX = 0 }: { buckets: number; fromX?: number; toX?: number },
+  { buckets, from = 0, to = 0 }: { buckets: number; from?: number; to?: number },
 ): Promise<SeriesBucket[]> {
   const { series } = await link.unary(Mosaic.method.listSeries, { run });
   const known = series.map((s) => s.name);
@@ -133,12 +146,17 @@ export async function fetchSeries(
       hint: `It has: ${known.join(", ") || "none yet"}.`,
     });
   }
-  const answer = await link.unary(Mosaic.method.getSeries, {
-    run,
-    name,
-    buckets,
-    fromX: BigInt(fromX),
-    toX: BigInt(toX),
-  });
-  return answer.buckets;
+  const read = async (fromX: bigint, toX: bigint) =>
+    (await link.unary(Mosaic.method.getSeries, { run, name, buckets, fromX, toX })).buckets;
+  if (from === 0 && to === 0) return await read(0n, 0n);
+  // The daemon counts points. Those of a metric lie at the worker's steps: where, its whole series says.
+  const whole = await read(0n, 0n);
+  if (whole.every((b) => b.step === undefined)) return await read(BigInt(from), BigInt(to));
+  const upper = to === 0 ? Infinity : to;
+  const wanted = whole.filter((b, i) =>
+    position(b) >= from && (b.firstX < b.lastX ? position(whole[i - 1] ?? b) : position(b)) <= upper
+  );
+  if (wanted.length === 0) return [];
+  const found = await read(wanted[0]!.firstX, wanted.at(-1)!.lastX);
+  return found.filter((b) => position(b) >= from && position(b) <= upper);
 }

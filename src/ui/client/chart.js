@@ -1,8 +1,9 @@
 // @ts-check
 /** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
+import { notice } from "./dialog.js";
 import { h, iconButton, saveFile } from "./dom.js";
 import { clock, duration, figure, whole } from "./format.js";
-import { ascending, numbers, positive, smooth, spread } from "./smoothing.js";
+import { ascending, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.js";
 
 /** @typedef {ReturnType<typeof import("../columns.ts").columns>} Columns */
 /** @typedef {{label: string, color: string, columns: Columns, startedAt: number | null}} DataSet */
@@ -12,8 +13,6 @@ import { ascending, numbers, positive, smooth, spread } from "./smoothing.js";
 /** @type {typeof import("uplot")} */
 const uPlot = /** @type {any} */ (globalThis).uPlot;
 
-const HEIGHT = 190;
-const LARGE_HEIGHT = 460;
 const PER_SET = 4;
 
 /** @param {string} name */
@@ -51,7 +50,6 @@ export class Chart {
     this.#large = !this.#large;
     this.#larger.setAttribute("aria-pressed", String(this.#large));
     this.element.toggleAttribute("data-large", this.#large);
-    this.#plot?.setSize(this.#size());
   });
   #resize;
 
@@ -102,10 +100,11 @@ export class Chart {
     this.#resize.observe(this.#holder);
   }
 
+  /** The style sheet says how high charts are. */
   #size() {
     return {
       width: Math.max(200, Math.floor(this.#holder.clientWidth)),
-      height: this.#large ? LARGE_HEIGHT : HEIGHT,
+      height: Math.max(100, Math.floor(this.#holder.clientHeight)),
     };
   }
 
@@ -205,11 +204,6 @@ export class Chart {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#sets.length === 0) return this.#describe();
     const x = u.data[0]?.[i] ?? 0;
-    const at = this.#style.x === "index"
-      ? `${this.unit} ${whole(Math.round(x))}`
-      : this.#style.x === "wall"
-      ? clock(x * 1000)
-      : duration(x * 1000);
     const parts = this.#sets.map((set, s) => {
       const value = (/** @type {number} */ n) => figure(u.data[s * PER_SET + n]?.[i]);
       return this.#sets.length === 1
@@ -218,7 +212,13 @@ export class Chart {
         ? ""
         : `${set.label} ${value(4)}`;
     });
-    this.#readout.textContent = `${parts.filter((p) => p !== "").join(" · ")}  at ${at}`;
+    this.#readout.textContent = `${parts.filter((p) => p !== "").join(" · ")}  at ${this.#place(x)}`;
+  }
+
+  /** A position on the x axis for a person. @param {number} x */
+  #place(x) {
+    if (this.#style.x === "index") return `${this.unit} ${whole(Math.round(x))}`;
+    return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
   }
 
   #describe() {
@@ -250,23 +250,21 @@ export class Chart {
     const from = u.posToVal(u.select.left, "x");
     const to = u.posToVal(u.select.left + u.select.width, "x");
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.#zoomTo(this.#indexRange(from, to));
+    const range = this.#indexRange(from, to);
+    if (range !== undefined) this.#zoomTo(range);
+    else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
   }
 
-  /** From positions on the x axis to the series' own numbering. @param {number} from @param {number} to @returns {[number, number]} */
+  /** From positions on the x axis to the series' own numbering. @param {number} from @param {number} to @returns {[number, number] | undefined} */
   #indexRange(from, to) {
     const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
     if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
-    let first = Infinity;
-    let last = 0;
-    for (const set of this.#sets) {
-      xOf(set, this.#style.x).forEach((x, i) => {
-        if (x < from || x > to) return;
-        first = Math.min(first, set.columns.first_x[i] ?? 0);
-        last = Math.max(last, set.columns.last_x[i] ?? 0);
-      });
-    }
-    return first <= last ? [first, last] : [0, Number.MAX_SAFE_INTEGER];
+    const ranges = this.#sets.flatMap((set) => {
+      const range = pointsBetween(xOf(set, this.#style.x), set.columns, from, to);
+      return range === undefined ? [] : [range];
+    });
+    if (ranges.length === 0) return undefined;
+    return [Math.min(...ranges.map(([first]) => first)), Math.max(...ranges.map(([, last]) => last))];
   }
 
   #zoomIn() {

@@ -50,10 +50,32 @@ export function spread(steps) {
 }
 
 /**
- * uPlot wants x ascending and each x once; two clocks may disagree.
+ * uPlot wants x ascending and each x once; two clocks may disagree, and points of one millisecond have the same time.
+ * Moved by the least that counts: times of day are large, and a part of them that looks small is minutes.
  * @param {number[]} xs
  */
 export function ascending(xs) {
   let last = -Infinity;
-  return xs.map((x) => last = x > last ? x : last + 1e-6 * Math.max(1, Math.abs(last)));
+  return xs.map((x) => last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON));
+}
+
+/**
+ * The numbers of the points between two positions on the x axis. A bucket of several points reaches from the position
+ * of the bucket before it to its own.
+ * @param {number[]} xs of each bucket's last point @param {{first_x: number[], last_x: number[]}} buckets
+ * @param {number} from @param {number} to
+ * @returns {[number, number] | undefined} the first and the last, or undefined where nothing was recorded
+ */
+export function pointsBetween(xs, { first_x, last_x }, from, to) {
+  let first = Infinity;
+  let last = -Infinity;
+  xs.forEach((x, i) => {
+    const a = first_x[i] ?? 0;
+    const b = last_x[i] ?? 0;
+    const begin = a < b ? xs[i - 1] ?? -Infinity : x;
+    if (x < from || begin > to) return;
+    first = Math.min(first, a);
+    last = Math.max(last, b);
+  });
+  return first <= last ? [first, last] : undefined;
 }
