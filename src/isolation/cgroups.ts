@@ -47,7 +47,9 @@ cd "$0" && [ -e cgroup.controllers ] || { echo "it is no directory of cgroup v2"
 for controller in memory cpu; do echo "+$controller" >cgroup.subtree_control; done 2>/dev/null
 mkdir -p "$1probe" || { echo "no group can be made in it"; exit; }
 sh -c 'echo 0 >"$0"' "$1probe/cgroup.procs" 2>/dev/null && ok=yes
+[ -e "$1probe/cgroup.kill" ] || old=yes
 rmdir "$1probe"
+[ -z "$old" ] || { echo "its groups have no cgroup.kill (Linux 5.14), so none could be ended"; exit; }
 [ -n "$ok" ] || { echo "no process can be moved into it"; exit; }
 echo "ok $(cat cgroup.subtree_control)"`;
 
@@ -60,11 +62,12 @@ if [ -n "$1" ]; then
 fi
 [ -z "$2" ] || echo "$2" >cpu.max`;
 
-/** Silent, or what is left: processes that the kernel has not let go yet. */
+/** Silent, or what is left: processes that the kernel has not let go yet. The worker may have made groups in its own. */
 const END = `
 [ -d "$0" ] || exit 0
 echo 1 >"$0/cgroup.kill"
-rmdir "$0" && exit
+find "$0" -depth -type d -exec rmdir {} \\;
+[ -d "$0" ] || exit 0
 while read -r name value; do [ "$name $value" != "populated 1" ] || echo populated; done <"$0/cgroup.events"`;
 
 export class RunCgroups {

@@ -30,16 +30,18 @@ const RESERVED = 120;
  * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
  *   a shell says so on standard error, which goes to a file here. Whether this shell says it of this signal is tried out,
  *   where it has said nothing; where it does not (SIGINT, SIGPIPE, a full disk), the status is taken for the signal.
- *   Statuses of signals that end nobody (17 to 23 and 28) are codes in any case.
+ *   Statuses of signals that end nobody (17 to 23 and 28) or that nobody has (32, 33) are codes in any case. Where sh is
+ *   bash, it says nothing in its POSIX mode.
  * - It ends with the worker's status, for a parent that finds no record (a full disk).
  * - What comes before `--` are variables that the runtime hands to nobody (src/process/shell.ts).
  * - Variables have a prefix because a name that is in the worker's environment would be changed there.
  */
-const SCRIPT = `
+export const SCRIPT = `
 trap : HUP INT QUIT TERM USR1 USR2
 _mosaic_worker=$1 _mosaic_exit=$2 _mosaic_out=$3 _mosaic_err=$4 _mosaic_in=$5 _mosaic_at=$6
 _mosaic_journal=$7 _mosaic_cgroup=$8 _mosaic_umask=$9
 shift 9
+[ -z "$BASH_VERSION" ] || { (set +o posix) 2>/dev/null && set +o posix; }
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 _mosaic_boot=boot _mosaic_stat= _mosaic_ticks=
 read -r _mosaic_boot </proc/sys/kernel/random/boot_id
@@ -78,7 +80,7 @@ _mosaic_tells() {
   [ -s "$_mosaic_exit.said.tmp" ]
 }
 case $((_mosaic_code - 128)) in
--* | 0 | 1[7-9] | 2[0-3] | 28) ;;
+-* | 0 | 1[7-9] | 2[0-3] | 28 | 3[23]) ;;
 *)
   _mosaic_signal=$(kill -l $((_mosaic_code - 128)) 2>/dev/null)
   if [ -n "$_mosaic_signal" ] && _mosaic_tells "$_mosaic_signal"; then _mosaic_signal=; fi

@@ -69,6 +69,7 @@ where(
     const script = `setsid sh -c 'echo $$ >"$0".new; mv "$0".new "$0"; exec sleep 1000' ${pidFile} &
 while [ ! -e ${pidFile} ]; do sleep 0.05; done
 grep -h '^0::' /proc/self/cgroup >${daemon.stateDir}/cgroup
+mkdir -p ${parent}/mosaic-$MOSAIC_RUN_ID-1/of-the-worker/deeper
 printf '{"type":"step","step":0}\\n'`;
     const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
     const ended = await untilState(daemon, run, "TERMINATED");

@@ -12,7 +12,7 @@ Deno.test("proxy: a signal of the worker's own is reported by name, the status i
   }));
 
 Deno.test("proxy: an exit code above 128 is the program's own, and no signal", async () => {
-  for (const code of [129, 134, 137, 139, 143, 147, 200, 255]) {
+  for (const code of [129, 134, 137, 139, 143, 147, 160, 200, 255]) {
     await inScene(async (scene) => {
       assert.equal(await scene.shell(`exit ${code}`).code(), code);
       assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, ""]);
