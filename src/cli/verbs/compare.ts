@@ -69,6 +69,7 @@ export function define(command: Command, context: Context): void {
       if (flags["plot"] === false) return;
       const name = String(flags["metric"]);
       const series: Series[] = [];
+      let label = "";
       for (const run of runs) {
         // What some of the runs do not have is drawn for the others.
         if (metrics.find((m) => m.name === name)?.last[runs.indexOf(run)] === null) {
@@ -76,6 +77,7 @@ export function define(command: Command, context: Context): void {
           continue;
         }
         const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });
+        label = xLabel(name, buckets);
         series.push({ name: run.name, points: buckets.map((b) => ({ x: position(b), y: b.mean })) });
       }
       context.out.write(plot(series, {
@@ -83,7 +85,7 @@ export function define(command: Command, context: Context): void {
         height: Math.max(10, Math.floor(height / 2)),
         color,
         title: name,
-        xLabel: xLabel(name),
+        xLabel: label,
       }));
     });
 }

@@ -98,14 +98,15 @@ function render(
     height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
     color: terminal.color,
     title,
-    xLabel: time ? "seconds" : xLabel(name),
+    xLabel: time ? "seconds" : xLabel(name, buckets),
     log: flags["log"] === true,
   });
 }
 
-/** What the x axis of a series counts. */
-export function xLabel(series: string): string {
-  return [DEFAULT_SERIES, "episode_length"].includes(series) ? "episode" : "step";
+/** What the x axis of a series counts; a daemon from before steps were sent leaves the numbers of the points. */
+export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
+  if ([DEFAULT_SERIES, "episode_length"].includes(series)) return "episode";
+  return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
 }
 
 /** Where a bucket ends on the x axis: metrics are seen over the worker's steps, as on the page. */
