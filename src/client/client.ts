@@ -21,6 +21,8 @@ import { channelCredentials, type TlsFiles } from "../auth/listeners.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import { asBuffer, methodPath } from "../rpc/definition.ts";
 import { errorFromStatus } from "../rpc/status.ts";
+import { Channels } from "./channels.ts";
+import { noticeEndedConnections } from "./ended_connections.ts";
 import { Inbound } from "./inbound.ts";
 import { missingNet } from "../permissions/missing.ts";
 import type { TargetOptions } from "./entrance.ts";
@@ -83,8 +85,7 @@ export function connect(options: TargetOptions & { deadlineMs?: number } = {}): 
 export class MosaicClient {
   readonly target: string;
   readonly #options: ClientOptions;
-  #channel: Client | undefined;
-  readonly #retired = new Set<Client>();
+  readonly #channels = new Channels(() => this.#connect());
 
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
@@ -93,50 +94,56 @@ export class MosaicClient {
 
   /**
    * One request, one answer. A call that runs out of its deadline is made once more on a new connection (a connection
-   * may stop delivering for good), unless doing it twice could do harm.
+   * may stop delivering for good), unless doing it twice could do harm; one that did not begin is, whatever it does.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
     options: UnaryOptions = {},
   ): Promise<MessageShape<O>> {
-    try {
-      return await this.#unaryOnce(method, request, options);
-    } catch (error) {
-      if ((error as MosaicError).code !== "deadline_exceeded" || NOT_REPEATED.has(method.name)) throw error;
-      this.#retire();
-      return await this.#unaryOnce(method, request, options);
+    const deadlineMs = options.deadlineMs ?? this.#options.deadlineMs ?? DEADLINE_MS;
+    for (let first = true;; first = false) {
+      const channel = this.#channels.current();
+      try {
+        return await this.#unaryOnce(channel, method, request, { ...options, deadlineMs });
+      } catch (error) {
+        const ranOut = (error as Partial<ServiceError>).code === status.DEADLINE_EXCEEDED;
+        if (ranOut) this.#channels.retire(channel);
+        const failure = this.#error(error, method, channel, deadlineMs);
+        if (!first || !(neverBegan(error) || (ranOut && !NOT_REPEATED.has(method.name)))) throw failure;
+      }
     }
   }
 
   #unaryOnce<I extends DescMessage, O extends DescMessage>(
+    channel: Client,
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    options: UnaryOptions,
+    { deadlineMs, signal, metadata }: UnaryOptions & { deadlineMs: number },
   ): Promise<MessageShape<O>> {
     return new Promise((resolve, reject) => {
-      const deadlineMs = options.deadlineMs ?? this.#options.deadlineMs ?? DEADLINE_MS;
       const bytes = asBuffer(toBinary(method.input, create(method.input, request)));
       const cancel = () => call.cancel();
-      const call = this.#client().makeUnaryRequest(
-        methodPath(method),
-        same,
-        same,
-        bytes,
-        this.#metadata(options.metadata),
-        { deadline: Date.now() + deadlineMs },
-        (error: ServiceError | null, answer?: Buffer) => {
-          options.signal?.removeEventListener("abort", cancel);
-          if (error !== null) return reject(this.#error(error, method, deadlineMs));
-          try {
-            resolve(fromBinary(method.output, answer!));
-          } catch (broken) {
-            reject(errorFromStatus(broken));
-          }
-        },
-      );
-      if (options.signal?.aborted) cancel();
-      else options.signal?.addEventListener("abort", cancel, { once: true });
+      const call = this.#channels.open(channel, (client) =>
+        client.makeUnaryRequest(
+          methodPath(method),
+          same,
+          same,
+          bytes,
+          this.#metadata(metadata),
+          { deadline: Date.now() + deadlineMs },
+          (error: ServiceError | null, answer?: Buffer) => {
+            signal?.removeEventListener("abort", cancel);
+            if (error !== null) return reject(error);
+            try {
+              resolve(fromBinary(method.output, answer!));
+            } catch (broken) {
+              reject(broken);
+            }
+          },
+        ));
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener("abort", cancel, { once: true });
     });
   }
 
@@ -151,19 +158,21 @@ export class MosaicClient {
     options: StreamOptions = {},
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
-    const call = this.#client().makeServerStreamRequest(
-      methodPath(method),
-      same,
-      same,
-      asBuffer(toBinary(method.input, create(method.input, request))),
-      this.#metadata(options.metadata),
-    );
+    const channel = this.#channels.current();
+    const call = this.#channels.open(channel, (client) =>
+      client.makeServerStreamRequest(
+        methodPath(method),
+        same,
+        same,
+        asBuffer(toBinary(method.input, create(method.input, request))),
+        this.#metadata(options.metadata),
+      ));
     const cancel = () => call.cancel();
     signal?.addEventListener("abort", cancel, { once: true });
     try {
       for await (const bytes of new Inbound(call)) yield fromBinary(method.output, bytes);
     } catch (error) {
-      if (!signal?.aborted) throw this.#error(error, method);
+      if (!signal?.aborted) throw this.#error(error, method, channel);
     } finally {
       signal?.removeEventListener("abort", cancel);
       call.cancel();
@@ -174,9 +183,13 @@ export class MosaicClient {
     method: DescMethodBiDiStreaming<I, O>,
     options: StreamOptions = {},
   ): Duplex<I, O> {
-    const call = this.#client().makeBidiStreamRequest(methodPath(method), same, same, this.#metadata(options.metadata));
+    const channel = this.#channels.current();
+    const call = this.#channels.open(
+      channel,
+      (client) => client.makeBidiStreamRequest(methodPath(method), same, same, this.#metadata(options.metadata)),
+    );
     const inbound = new Inbound(call);
-    const asError = (error: unknown) => this.#error(error, method);
+    const asError = (error: unknown) => this.#error(error, method, channel);
     return {
       send: (message) => void call.write(asBuffer(toBinary(method.input, create(method.input, message)))),
       end: () => call.end(),
@@ -198,14 +211,16 @@ export class MosaicClient {
     let resolve!: (answer: MessageShape<O>) => void;
     let reject!: (error: MosaicError) => void;
     const answer = new Promise<MessageShape<O>>((yes, no) => [resolve, reject] = [yes, no]);
-    const call = this.#client().makeClientStreamRequest(
-      methodPath(method),
-      same,
-      same,
-      this.#metadata(options.metadata),
-      (error: ServiceError | null, bytes?: Buffer) =>
-        error === null ? resolve(fromBinary(method.output, bytes!)) : reject(this.#error(error, method)),
-    );
+    const channel = this.#channels.current();
+    const call = this.#channels.open(channel, (client) =>
+      client.makeClientStreamRequest(
+        methodPath(method),
+        same,
+        same,
+        this.#metadata(options.metadata),
+        (error: ServiceError | null, bytes?: Buffer) =>
+          error === null ? resolve(fromBinary(method.output, bytes!)) : reject(this.#error(error, method, channel)),
+      ));
     return {
       send: (message) =>
         new Promise((done) => {
@@ -218,14 +233,12 @@ export class MosaicClient {
   }
 
   close(): void {
-    this.#channel?.close();
-    this.#channel = undefined;
-    for (const client of this.#retired) client.close();
-    this.#retired.clear();
+    this.#channels.close();
   }
 
-  #client(): Client {
-    return this.#channel ??= new Client(
+  #connect(): Client {
+    noticeEndedConnections();
+    return new Client(
       this.target,
       this.#options.credentials ?? channelCredentials(this.#options.tls),
       {
@@ -235,6 +248,8 @@ export class MosaicClient {
         "grpc.use_local_subchannel_pool": 1,
         // A proxy for HTTP is no way to a daemon.
         "grpc.enable_http_proxy": 0,
+        // It begins calls anew without bound or pause; here one that did not begin is made once more.
+        "grpc.enable_retries": 0,
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
         ...(this.#options.serverName === undefined
@@ -244,12 +259,6 @@ export class MosaicClient {
     );
   }
 
-  /** The next call gets a new connection; streams on the old one go on until `close`. */
-  #retire(): void {
-    if (this.#channel !== undefined) this.#retired.add(this.#channel);
-    this.#channel = undefined;
-  }
-
   #metadata(extra: Record<string, string> = {}): Metadata {
     const metadata = new Metadata();
     if (this.#options.token !== undefined) metadata.set("authorization", `Bearer ${this.#options.token}`);
@@ -257,8 +266,16 @@ export class MosaicClient {
     return metadata;
   }
 
-  #error(error: unknown, method: DescMethod, deadlineMs?: number): MosaicError {
+  #error(error: unknown, method: DescMethod, channel: Client, deadlineMs?: number): MosaicError {
     const failure = error as Partial<ServiceError>;
+    if (neverBegan(error)) {
+      // Nothing will begin on this connection any more, and grpc-js may go on taking it for a good one.
+      this.#channels.retire(channel);
+      return new MosaicError("unavailable", `the daemon at ${this.target} broke off before the call began`, {
+        hint: "It may be stopping; try again.",
+        cause: error,
+      });
+    }
     if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
       const refused = missingNet(this.target);
       if (refused !== undefined) return refused;
@@ -278,5 +295,12 @@ export class MosaicClient {
 /** What grpc-js says when it never reached a server or lost it. */
 const NOT_CONNECTED =
   /No connection established|ECONNREFUSED|ECONNRESET|ENOENT|Connection dropped|Name resolution failed/;
+
+/** What it says of a call of which the server has seen nothing, or said that it did nothing. */
+const NEVER_BEGAN = /^Failed to start HTTP\/2 stream|^Stream refused by server/;
+
+function neverBegan(error: unknown): boolean {
+  return NEVER_BEGAN.test((error as Partial<ServiceError>)?.details ?? "");
+}
 
 const same = (bytes: Buffer) => bytes;

@@ -31,6 +31,7 @@ async function exporterFor(env: Env): Promise<PushMetricExporter> {
     case "http/json":
       return new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter();
     case "grpc":
+      (await import("../client/ended_connections.ts")).noticeEndedConnections();
       return new (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter();
     case "http/protobuf":
       return new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter();

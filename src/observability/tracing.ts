@@ -21,6 +21,7 @@ async function exporterFor(env: Env): Promise<SpanExporter> {
     case "http/json":
       return new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter();
     case "grpc":
+      (await import("../client/ended_connections.ts")).noticeEndedConnections();
       return new (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter();
     case "http/protobuf":
       return new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
