@@ -2,7 +2,7 @@
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
 const SECRET_NAME =
-  /token(?!i[sz]|s)|secret|passw|credential|api[_-]?key|access[_-]?key|private[_-]?key|(^|[_-])key($|[_-])/i;
+  /token(?!i[sz]|s)|secret|passw|passphrase|credential|authorization|api[_-]?key|access[_-]?key|private[_-]?key|(^|[_-])key($|[_-])/i;
 /** The password in a URL. */
 const URL_PASSWORD = /(\w:\/\/[^\s:@/]*:)[^\s@/]+(?=@)/g;
 export const HIDDEN = "••••••••";
@@ -35,8 +35,8 @@ const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
- * Unless `reveal`, secrets are replaced: text values under secret names, values of such options in lists of words,
- * passwords in URLs. `hidden` counts them.
+ * Unless `reveal`, secrets are replaced: texts under secret names and in lists there, values of such options in lists of
+ * words, passwords in URLs. `hidden` counts them.
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
   let hidden = 0;
@@ -48,7 +48,9 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
     if (typeof value === "number") return rawJson(context.source ?? String(value));
     if (reveal) return value;
     if (Array.isArray(value)) {
-      const shown = hideSecretArguments(value);
+      const shown = isSecretName(key)
+        ? value.map((word) => typeof word === "string" ? hideSecret(key, word) : word)
+        : hideSecretArguments(value);
       return value.map((word, i) => counted(word, shown[i]));
     }
     // Those in lists are named by a number, and are looked at with their list.

@@ -38,3 +38,17 @@ Deno.test("secrets: a config is shown without them, digit by digit, and whole to
   const whole = presentConfig(config, true);
   assert.deepEqual([whole.hidden, whole.text.replace(/\s/g, "")], [0, config.replace(/\s/g, "")]);
 });
+
+Deno.test("secrets: those in a list under a secret name are hidden, too", () => {
+  const { text, hidden } = presentConfig(
+    '{"api_keys":["one","two",3],"AUTHORIZATION":"Bearer x","SSH_PASSPHRASE":"y","keys":["left","right"]}',
+    false,
+  );
+  assert.deepEqual(JSON.parse(text), {
+    api_keys: [HIDDEN, HIDDEN, 3],
+    AUTHORIZATION: HIDDEN,
+    SSH_PASSPHRASE: HIDDEN,
+    keys: ["left", "right"],
+  });
+  assert.equal(hidden, 4);
+});
