@@ -94,6 +94,6 @@ Deno.test("tracing: one trace from submit to end, spawns and events below the ru
 Deno.test("tracing: a protocol that is not supported is named with those that are", async () => {
   const registry = Registry.open(":memory:");
   const env = (name: string) => name === "OTEL_EXPORTER_OTLP_PROTOCOL" ? "carrier-pigeon" : undefined;
-  await assert.rejects(Tracing.start(registry, createLogger(), env), /"carrier-pigeon" is not supported; use http/);
+  await assert.rejects(Tracing.start(registry, createLogger(), env), /PROTOCOL is "carrier-pigeon": give one of http/);
   registry.close();
 });
