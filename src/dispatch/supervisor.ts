@@ -132,7 +132,13 @@ export class Supervisor implements Supervision {
       stepsBefore: stepsBefore(this.registry, row),
       absenceMs: ABSENCE_MS.boot,
     });
-    run.notes.enterMissed();
+    try {
+      run.notes.enterMissed();
+    } catch (error) {
+      // Taken up as a whole or not at all: it is tried again, or set aside.
+      this.#runs.delete(row.runId);
+      throw error;
+    }
   }
 
   /** Begins to look after the runs, once proxies can connect. */

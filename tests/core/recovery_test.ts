@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { RunFiles } from "../../src/layout.ts";
+import { processRef } from "../../src/process/identity.ts";
 import { configOf } from "../harness/configs.ts";
 import { until } from "../harness/wait.ts";
-import { EngineFixture } from "./fixture.ts";
+import { EngineFixture, PlayedProxy } from "./fixture.ts";
 
 const command = ["/bin/true"];
 const gpus = { requested: 1, mandatory: true };
@@ -139,6 +140,29 @@ Deno.test("a run that cannot be taken up is set aside with the reason, and the o
   await next.connect(whole);
   assert.equal(next.row(whole).attempt, 1);
   db.close();
+});
+
+Deno.test("a run that is set aside half taken up has no place for a proxy, and nobody looks after it", async () => {
+  await using f = idle();
+  const { runId } = f.engine.submit(configOf({ command }));
+  f.registry.apply(runId, { type: "spawned" });
+  f.registry.appendEvent(runId, "journal_lost", {});
+  await f.engine.close();
+  const db = new DatabaseSync(f.layout.registryDb);
+  db.prepare("UPDATE events SET data_json = '{' WHERE kind = 'journal_lost'").run();
+  db.close();
+  await using next = f.successor(2);
+  assert.match(next.row(runId).reason!, /^recovery_failed: /);
+  const hello = {
+    runId,
+    attempt: 1,
+    workerId: "",
+    agentId: "",
+    proxy: processRef(Deno.pid)!,
+    worker: null,
+    version: "1",
+  };
+  assert.throws(() => next.engine.openProxy(hello, new PlayedProxy()), /has no place for a proxy/);
 });
 
 Deno.test("no room at the start: nothing is started, runs can be looked at, and all is taken up when there is room", async () => {
