@@ -66,6 +66,8 @@ export function socketStream<I extends DescMessage, O extends DescMessage>(
     cancel() {
       if (ended.signal.aborted) return;
       ended.abort();
+      // After the answer's end nobody heeds that: the request would stay open, and the daemon would wait for its end to stop.
+      outgoing?.error(new Error("cancelled"));
       outgoing = undefined;
       client.close();
     },

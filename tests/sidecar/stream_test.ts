@@ -5,6 +5,7 @@ import { MosaicError } from "../../src/errors.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { rawService } from "../../src/rpc/definition.ts";
 import { statusOf } from "../../src/rpc/status.ts";
+import { until } from "../harness/wait.ts";
 import { numbers, printSteps, RUN, Scene } from "./scene.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
@@ -51,6 +52,10 @@ Deno.test("socket stream: a refusal comes with its code, text and hint", async (
       assert.deepEqual([error.code, error.message, error.hint], ["not_found", refusal.message, refusal.hint]);
       return true;
     });
+    stream.cancel();
+    let stopped = false;
+    server.tryShutdown(() => stopped = true);
+    await until(() => stopped, { what: "the daemon to stop: no request is left open" });
   } finally {
     stream.cancel();
     server.forceShutdown();
