@@ -71,14 +71,27 @@ async function removeStaleSocket(path: string): Promise<void> {
   Deno.removeSync(path);
 }
 
+/** What an HTTP/2 client begins with: the preface and empty settings. */
+const HELLO = new TextEncoder().encode("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+const ANSWER_MS = 3000;
+
+/**
+ * Whether a server is behind the socket. That it takes connections does not tell: the runtime's children inherit the
+ * listener, so that the system goes on taking them for a daemon that was killed while its runs live; nobody answers then.
+ */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });
+    const timer = setTimeout(() => done(false), ANSWER_MS);
     const done = (answer: boolean) => {
+      clearTimeout(timer);
       socket.destroy();
       resolve(answer);
     };
-    socket.once("connect", () => done(true));
+    socket.once("connect", () => socket.write(HELLO));
+    // Any word, and a connection turned away, is an answer.
+    socket.once("data", () => done(true));
+    socket.once("end", () => done(true));
     socket.once("error", () => done(false));
   });
 }

@@ -32,3 +32,28 @@ Deno.test("a daemon that was killed finds all of its runs again, with the worker
   }, { what: "all proxies to be connected again", state });
   assert.deepEqual(await runsOf(daemon), before);
 });
+
+Deno.test("a daemon at a Unix socket that was killed takes the socket over from its children, and finds its runs", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  try {
+    await using daemon = await TestDaemon.start({ args: ["--listen", `unix:${directory}/m.sock`] });
+    const state = () => daemon.output().slice(-2000);
+    await daemon.client.unary(TrainerService.method.submitRun, {
+      configJson: configOf({ command: ["/bin/sleep", "600"] }),
+    });
+    await until(async () => [...(await runsOf(daemon)).values()].every((run) => run.worker > 0n), {
+      what: "the worker to run",
+      state,
+    });
+    const before = await runsOf(daemon);
+    await daemon.kill9();
+    await daemon.restart();
+    await until(async () => {
+      const text = await (await fetch(`http://${daemon.http}/metrics`)).text();
+      return text.includes("\nmosaic_proxies_connected 1\n");
+    }, { what: "the proxy to be connected again", state });
+    assert.deepEqual((await runsOf(daemon)).keys().toArray(), before.keys().toArray());
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
