@@ -185,16 +185,12 @@ export class Webhooks {
     const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
     const terms = this.#terms(target, event);
     if (terms === undefined) return true;
+    const whose = { seq: event.seq, run_id: event.runId, run_name: event.runName, attempt: event.attempt };
     const body = JSON.stringify({
       type: `run.${event.kind}`,
       timestamp: new Date(event.at).toISOString(),
-      data: {
-        seq: event.seq,
-        run_id: event.runId,
-        run_name: event.runName,
-        attempt: event.attempt,
-        ...JSON.parse(event.dataJson),
-      },
+      // First for people, and last because a worker names the fields of its own events as it likes.
+      data: { ...whose, ...JSON.parse(event.dataJson), ...whose },
     });
     for (let attempt = 1;; attempt++) {
       let why: string;
