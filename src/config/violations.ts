@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { didYouMean } from "../nearest.ts";
 import { shown } from "./fields.ts";
 import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
+import { HIDDEN } from "./secrets.ts";
 
 export interface Violation {
   /** Where, in the sender's own shape: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
@@ -26,12 +27,27 @@ export function check(
     return { config: undefined, violations: [{ path: "schema_version", message }] };
   }
   const result = FlatConfig.safeParse(plain);
-  if (result.success) return { config: result.data, violations: [] };
-  const violations = result.error.issues.flatMap((issue) => flatten(issue, [], plain)).map(({ path, message }) => ({
+  const hidden = [...hiddenSecrets(plain, [])];
+  if (result.success && hidden.length === 0) return { config: result.data, violations: [] };
+  const issues = result.error?.issues.flatMap((issue) => flatten(issue, [], plain)) ?? [];
+  const violations = [...issues, ...hidden].map(({ path, message }) => ({
     path: pathText(inSenderShape(path, origin)),
     message,
   }));
   return { config: undefined, violations };
+}
+
+/** Where a config that was copied from a view has the dots of one and not the secret. */
+function* hiddenSecrets(value: unknown, path: Path): Generator<{ path: Path; message: string }> {
+  if (typeof value === "string" && value.includes(HIDDEN)) {
+    const message = `holds ${HIDDEN}, which stands for a secret that was hidden when the config was shown; put the ` +
+      "secret itself there (mosaic show RUN --config --reveal has it)";
+    yield { path, message };
+  }
+  if (value === null || typeof value !== "object") return;
+  for (const [key, inner] of Object.entries(value)) {
+    yield* hiddenSecrets(inner, [...path, Array.isArray(value) ? Number(key) : key]);
+  }
 }
 
 function flatten(issue: z.core.$ZodIssue, prefix: Path, plain: unknown): { path: Path; message: string }[] {

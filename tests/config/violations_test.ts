@@ -17,6 +17,13 @@ Deno.test("config: a good config has no violations", () => {
   assert.deepEqual(violationsOf(JSON.stringify(good)), []);
 });
 
+Deno.test("config: the dots that stand for a hidden secret are refused where they stand, with what to do", () => {
+  const copied = { ...good, arguments: ["train.py", "--api-key=••••••••"], environment: { TOKEN: "••••••••", A: "b" } };
+  const violations = violationsOf(JSON.stringify(copied));
+  assert.deepEqual(violations.map(({ path }) => path).sort(), ["arguments[1]", "environment.TOKEN"]);
+  for (const { message } of violations) assert.match(message, /secret that was hidden.*show RUN --config --reveal/);
+});
+
 Deno.test("config: each violation names its path", () => {
   const gpus = (value: unknown) => ({ ...good, resources: { cpus: 1, memory_mb: 256, gpus: value } });
   const cases: [unknown, string[]][] = [
