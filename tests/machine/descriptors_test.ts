@@ -125,7 +125,7 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
 });
 
 Deno.test("proxy without descriptors: it lives, waits, and goes on when there are some again", async () => {
-  await using daemon = await TestDaemon.start();
+  await using daemon = await TestDaemon.start({ program: [MOSAIC] });
   const worker = new SteppedWorker(daemon.stateDir, [50, 500]);
   const run = await submit(daemon, worker.config());
   await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
