@@ -16,7 +16,10 @@ export class Link {
   #waitingSince: number | undefined;
   #error: unknown;
   #closed = false;
+  /** Called with each message, and when the connection has ended. */
   readonly #wake: () => void;
+  /** The same for who waits for the welcome. */
+  #arrived: (() => void) | undefined;
 
   constructor(
     stream: IngestStream,
@@ -35,12 +38,17 @@ export class Link {
         this.#heardAt = performance.now();
         this.#waitingSince = undefined;
         this.#received.push(message);
-        this.#wake();
+        this.#notify();
       }
       this.#error ??= new Error("the daemon has ended the stream");
     } catch (error) {
       this.#error ??= error;
     }
+    this.#notify();
+  }
+
+  #notify(): void {
+    this.#arrived?.();
     this.#wake();
   }
 
@@ -50,21 +58,29 @@ export class Link {
       this.#stream.send({ message });
     } catch (error) {
       this.#error ??= error;
-      this.#wake();
+      this.#notify();
     }
   }
 
-  /** @throws what ended the connection, or that nothing came. */
+  /**
+   * It waits without looking again and again: a hundred proxies that do so take the processors from the daemon they
+   * wait for.
+   * @throws what ended the connection, or that nothing came.
+   */
   async welcome(timeoutMs: number): Promise<Welcome> {
-    const deadline = performance.now() + timeoutMs;
-    for (;;) {
-      const first = this.#received.shift();
-      if (first?.case === "welcome") return first.value;
-      if (first !== undefined) throw new Error(`the daemon begins with "${first.case}" instead of a welcome`);
-      if (this.#error !== undefined) throw this.#error;
-      if (performance.now() > deadline) throw new Error(`no welcome within ${timeoutMs / 1000} s`);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    if (this.#received.length === 0 && this.#error === undefined) {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      await new Promise<void>((resolve) => {
+        this.#arrived = resolve;
+        timer = setTimeout(resolve, timeoutMs);
+      });
+      clearTimeout(timer);
+      this.#arrived = undefined;
     }
+    const first = this.#received.shift();
+    if (first?.case === "welcome") return first.value;
+    if (first !== undefined) throw new Error(`the daemon begins with "${first.case}" instead of a welcome`);
+    throw this.#error ?? new Error(`no welcome within ${timeoutMs / 1000} s`);
   }
 
   take(): DaemonMessage["message"][] {
