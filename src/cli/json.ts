@@ -1,6 +1,7 @@
 /** The JSON shapes of the command line: a contract, documented in docs/cli.md and held by tests/cli/json_test.ts. */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact, Event, HostResponse, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { rawJson } from "../telemetry/json.ts";
 
 export interface RunJson {
   run_id: string;
@@ -188,7 +189,7 @@ export function runDetailJson(run: Run): RunDetailJson {
       attempt: t.attempt,
       at: time(t.at),
     })),
-    config: run.configJson === "" ? null : JSON.parse(run.configJson),
+    config: run.configJson === "" ? null : JSON.parse(rawJson(run.configJson)),
     held_to: [...run.heldTo],
     stderr_tail: [...run.stderrTail],
   };

@@ -3,7 +3,7 @@ import type { BaseDir } from "../registry/types.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
-import { MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../errors.ts";
 import { rawJson } from "../telemetry/json.ts";
 import { pathText } from "./violations.ts";
 
@@ -116,10 +116,17 @@ interface ConfigOfSteps {
 }
 
 function makePlan(configJson: string): RunPlan {
-  const parsed = FlatConfig.safeParse(toPlain(readJson(configJson)));
+  const damaged = (why: string) => new MosaicError("internal", `the stored config is damaged: ${why}`);
+  let stored: unknown;
+  try {
+    stored = toPlain(readJson(configJson));
+  } catch (error) {
+    throw damaged(messageOf(error));
+  }
+  const parsed = FlatConfig.safeParse(stored);
   if (!parsed.success) {
     const first = parsed.error.issues[0]!;
-    throw new MosaicError("internal", `the stored config is damaged: ${pathText(first.path)} ${first.message}`);
+    throw damaged(`${pathText(first.path)} ${first.message}`);
   }
   const config = parsed.data;
   const { resources, artifacts, schedule = {}, metadata = {} } = config;

@@ -1,4 +1,5 @@
 /** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
+import { isJson } from "../telemetry/json.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
 const SECRET_NAME =
@@ -36,7 +37,8 @@ const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
  * Unless `reveal`, secrets are replaced: texts under secret names and in lists there, values of such options in lists of
- * words, passwords in URLs. `hidden` counts them.
+ * words, passwords in URLs. `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
+ * hidden as a whole.
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
   let hidden = 0;
@@ -44,6 +46,7 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
     if (after !== before) hidden++;
     return after;
   };
+  if (!isJson(configJson)) return { text: JSON.stringify(reveal ? configJson : HIDDEN), hidden: reveal ? 0 : 1 };
   const value = parseWithSource(configJson, (key, value, context) => {
     if (typeof value === "number") return rawJson(context.source ?? String(value));
     if (reveal) return value;

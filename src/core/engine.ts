@@ -139,6 +139,7 @@ export class Engine implements Core {
         what: "run",
         runId,
         work: () => {
+          requireWhole(row);
           if (RUNNING_STATES.includes(row.state)) this.#supervisor.adopt(row);
           else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
         },
@@ -159,6 +160,7 @@ export class Engine implements Core {
       const page = this.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
       for (const row of page.runs) {
         if (row.attempt >= row.maxAttempts && row.faultRequested !== "reset") continue;
+        if (row.damaged.length > 0) continue;
         const work = () => this.#supervisor.restartIfDue(this.registry.require(row.runId));
         this.#recovery.do({ what: "the next attempt", runId: row.runId, work });
       }
@@ -168,11 +170,12 @@ export class Engine implements Core {
   }
 
   /** A run that cannot be supervised has failed; its proxy is sent away when it asks, and its group is ended. */
-  #setAside(runId: string, why: string): void {
-    const reason = `recovery_failed: ${why}`;
-    const row = this.registry.apply(runId, { type: "failed", reason }, {}, () => ({
+  #setAside(runId: string, why: unknown): void {
+    const reason = `recovery_failed: ${messageOf(why)}`;
+    const hint = why instanceof MosaicError ? why.hint ?? null : null;
+    const row = this.registry.apply(runId, { type: "failed", reason }, { hint }, () => ({
       kind: "failed",
-      data: { reason, hint: null },
+      data: { reason, hint },
     }));
     this.#dispatcher.changed(row);
     if (this.#addresses.listen !== "") this.#reap();
@@ -474,6 +477,7 @@ export class Engine implements Core {
 
   #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {
     this.#refuseDeleted(row.runId);
+    requireWhole(row);
     const waiting = this.registry.apply(row.runId, { type: "retry", reason }, {
       resumeFrom,
       notBefore: null,
@@ -553,6 +557,16 @@ export class Engine implements Core {
     this.log.info({ reason }, "asked to stop");
     this.#options.onShutdown(reason);
   }
+}
+
+/** A row that is damaged in one place is trusted in none. @throws MosaicError `failed_precondition` */
+function requireWhole({ runId, damaged }: RunRow): void {
+  if (damaged.length === 0) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `the row of run ${runId} in the registry is damaged (${damaged.join(", ")} cannot be read)`,
+    { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and retry the run." },
+  );
 }
 
 function ended(row: RunRow, done: string): MosaicError {

@@ -12,7 +12,7 @@ export interface RecoveryTask {
   /** May be called again when it has thrown. */
   work(): void;
   /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of room. */
-  setAside?(why: string): void;
+  setAside?(why: unknown): void;
 }
 
 export class Recovery {
@@ -66,7 +66,7 @@ export class Recovery {
     } catch (error) {
       if (isShortage(error) || setAside === undefined) throw error;
       this.#log.error({ what, run_id: runId, error: messageOf(error) }, "cannot be taken up, and is set aside");
-      setAside(messageOf(error));
+      setAside(error);
     }
   }
 }

@@ -20,6 +20,7 @@ export interface Finding {
 export type Check =
   | "database"
   | "schema"
+  | "run_rows"
   | "gpu_slots"
   | "processes"
   | "orphan_directory"

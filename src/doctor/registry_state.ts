@@ -1,41 +1,24 @@
 /** What the registry says, against the host it speaks of: slots held by ended runs, processes that outlived their run. */
 import { DatabaseSync } from "node:sqlite";
-import { isEnded, RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { isJson } from "../telemetry/json.ts";
+import { isEnded, RUN_STATES } from "../lifecycle/lifecycle.ts";
 import { isAlive } from "../process/identity.ts";
-import type { BaseDir, ProcessRef } from "../registry/types.ts";
+import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
+import type { RunRow } from "../registry/types.ts";
 import type { Repairable } from "./finding.ts";
 
-export interface KnownRun {
-  runId: string;
-  name: string;
-  state: RunState;
-  baseDir: BaseDir;
-  proxy: ProcessRef | null;
-  worker: ProcessRef | null;
-}
+export type KnownRun = Pick<
+  RunRow,
+  "runId" | "name" | "state" | "baseDir" | "startedAt" | "proxy" | "worker" | "configJson" | "damaged"
+>;
 
 /** Every run on record. @throws when the database cannot be read: then nothing may be called an orphan. */
 export function knownRuns(registryDb: string): KnownRun[] {
   const db = new DatabaseSync(registryDb, { readOnly: true });
   try {
-    return db.prepare("SELECT run_id, name, state, base_dir, proxy, worker FROM runs").all().map((row) => ({
-      runId: row.run_id as string,
-      name: row.name as string,
-      state: row.state as RunState,
-      baseDir: row.base_dir as BaseDir,
-      proxy: refOf(row.proxy),
-      worker: refOf(row.worker),
-    }));
+    return db.prepare(SELECT_RUN).all().map(runFrom);
   } finally {
     db.close();
-  }
-}
-
-function refOf(text: unknown): ProcessRef | null {
-  try {
-    return typeof text === "string" ? JSON.parse(text) as ProcessRef : null;
-  } catch {
-    return null;
   }
 }
 
@@ -65,8 +48,9 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
   for (const run of runs) {
     if (!RUN_STATES.includes(run.state)) {
       const message = `run ${run.runId} is in a state that does not exist: ${JSON.stringify(run.state)}`;
-      findings.push({ check: "database", severity: "error", path: registryDb, message, remedy: "" });
+      findings.push({ check: "run_rows", severity: "error", path: registryDb, message, remedy: "" });
     }
+    findings.push(...examineRow(registryDb, run));
     if (!ended.has(run.runId)) continue;
     for (const [what, process] of [["worker", run.worker], ["proxy", run.proxy]] as const) {
       if (process === null || !isAlive(process)) continue;
@@ -75,6 +59,33 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
     }
   }
   return findings;
+}
+
+/** What a row says in JSON: a run in whose row it is damaged is neither taken up nor started again. */
+function examineRow(registryDb: string, run: KnownRun): Repairable[] {
+  const damaged = (message: string) => ({
+    ...{ check: "run_rows", severity: "error", path: registryDb } as const,
+    message: `the row of run ${run.runId} (${run.name}) is damaged: ${message}`,
+  });
+  const findings: Repairable[] = run.damaged.map((column) => ({
+    ...damaged(`${column} cannot be read`),
+    remedy: "empty it, and say what stood there",
+    repair: () => mend(registryDb, run.runId, column),
+  }));
+  if (!isJson(run.configJson)) findings.push({ ...damaged("its config is no JSON"), remedy: "" });
+  return findings;
+}
+
+function mend(registryDb: string, runId: string, column: string): string {
+  const db = new DatabaseSync(registryDb);
+  try {
+    db.exec("PRAGMA busy_timeout = 2000");
+    const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(runId) as { text: string };
+    db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(MENDED.get(column)!, runId);
+    return `${column} is empty now; it was ${JSON.stringify(text)}`;
+  } finally {
+    db.close();
+  }
 }
 
 function giveBack(registryDb: string, slot: number, holder: string): string {

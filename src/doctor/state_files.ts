@@ -114,7 +114,8 @@ export function examineRunFiles(
   }
   for (const run of runs) {
     const directory = layout.runDir(run.baseDir, run.runId);
-    if (!isEnded(run.state) || existsAt(directory)) continue;
+    // A run that has never begun has made none.
+    if (!isEnded(run.state) || run.startedAt === null || existsAt(directory)) continue;
     const message = `the files of run ${run.runId} (${run.name}) are gone; its rows are there`;
     findings.push({ check: "missing_directory", severity: "note", path: directory, message, remedy: "" });
   }

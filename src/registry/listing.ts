@@ -28,8 +28,10 @@ export function conditionsOf(filter: RunFilter): { conditions: string[]; values:
     values.push(filter.nameContains);
   }
   if (filter.tags !== undefined && filter.tags.length > 0) {
+    // A run whose tags are damaged has none; it must not make the whole list fail.
+    const tags = "json_each(CASE WHEN json_valid(runs.tags) THEN runs.tags ELSE '[]' END)";
     conditions.push(
-      "NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE wanted.value NOT IN (SELECT value FROM json_each(runs.tags)))",
+      `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE wanted.value NOT IN (SELECT value FROM ${tags}))`,
     );
     values.push(JSON.stringify(filter.tags));
   }

@@ -3,7 +3,9 @@ import type { SQLInputValue } from "node:sqlite";
 import type { ArtifactRow, EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
-type Kind = "text" | "integer" | "real" | "flag" | "json";
+type Kind = "text" | "integer" | "real" | "flag" | JsonKind;
+/** A list of texts; a process or null. */
+type JsonKind = "texts" | "process";
 
 /** Column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
 const RUN_COLUMNS = {
@@ -14,7 +16,7 @@ const RUN_COLUMNS = {
   attempt: ["attempt", "integer"],
   maxAttempts: ["max_attempts", "integer"],
   priority: ["priority", "integer"],
-  tags: ["tags", "json"],
+  tags: ["tags", "texts"],
   baseDir: ["base_dir", "text"],
   configJson: ["config_json", "text"],
   gpusRequested: ["gpus_requested", "integer"],
@@ -30,14 +32,14 @@ const RUN_COLUMNS = {
   hint: ["hint", "text"],
   exitCode: ["exit_code", "integer"],
   exitSignal: ["exit_signal", "text"],
-  stderrTail: ["stderr_tail", "json"],
+  stderrTail: ["stderr_tail", "texts"],
   cancelRequestedAt: ["cancel_requested_at", "integer"],
   cancelReason: ["cancel_reason", "text"],
   faultRequested: ["fault_requested", "text"],
   pauseRequested: ["pause_requested", "flag"],
   maxRateHz: ["max_rate_hz", "real"],
-  proxy: ["proxy", "json"],
-  worker: ["worker", "json"],
+  proxy: ["proxy", "process"],
+  worker: ["worker", "process"],
   workerId: ["worker_id", "text"],
   agentId: ["agent_id", "text"],
   sessionToken: ["session_token", "text"],
@@ -48,7 +50,7 @@ const RUN_COLUMNS = {
   supportsPause: ["supports_pause", "flag"],
   supportsCheckpoint: ["supports_checkpoint", "flag"],
   resumeFrom: ["resume_from", "text"],
-} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots">, readonly [string, Kind]>;
+} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots" | "damaged">, readonly [string, Kind]>;
 
 type StoredField = keyof typeof RUN_COLUMNS;
 const FIELDS = Object.entries(RUN_COLUMNS) as [StoredField, readonly [string, Kind]][];
@@ -65,22 +67,53 @@ function encode(kind: Kind, value: unknown): SQLInputValue {
       return value ? 1 : 0;
     case "integer":
       return Math.trunc(value as number);
-    case "json":
+    case "texts":
+    case "process":
       return JSON.stringify(value);
     default:
       return value as SQLInputValue;
   }
 }
 
-function decode(kind: Kind, value: unknown): unknown {
-  if (value === null) return null;
-  if (kind === "flag") return value === 1;
-  return kind === "json" ? JSON.parse(value as string) : value;
+/** What a damaged value is mended to: nothing is known. */
+export const MENDED: ReadonlyMap<string, "[]" | null> = new Map(
+  FIELDS.flatMap(([, [column, kind]]): [string, "[]" | null][] => {
+    if (kind === "texts") return [[column, "[]"]];
+    return kind === "process" ? [[column, null]] : [];
+  }),
+);
+
+function isOfKind(kind: JsonKind, value: unknown): boolean {
+  if (kind === "texts") return Array.isArray(value) && value.every((text) => typeof text === "string");
+  const { pid, identity } = (value ?? {}) as Record<string, unknown>;
+  return Number.isSafeInteger(pid) && typeof identity === "string";
 }
 
+/** The value of a JSON column; undefined when it is damaged. */
+function readJson(kind: JsonKind, text: unknown): unknown {
+  try {
+    const value: unknown = JSON.parse(text as string);
+    return isOfKind(kind, value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A row that somebody or the disk has damaged hides no other: what cannot be read is left out, and named in `damaged`. */
 export function runFrom(row: SqlRow): RunRow {
-  const run: Record<string, unknown> = { gpuSlots: JSON.parse(row.gpu_slots as string) };
-  for (const [field, [column, kind]] of FIELDS) run[field] = decode(kind, row[column]);
+  const damaged: string[] = [];
+  const decode = (column: string, kind: Kind): unknown => {
+    const value = row[column];
+    if (value === null) return null;
+    if (kind === "flag") return value === 1;
+    if (kind !== "texts" && kind !== "process") return value;
+    const read = readJson(kind, value);
+    if (read !== undefined) return read;
+    damaged.push(column);
+    return kind === "texts" ? [] : null;
+  };
+  const run: Record<string, unknown> = { gpuSlots: JSON.parse(row.gpu_slots as string), damaged };
+  for (const [field, [column, kind]] of FIELDS) run[field] = decode(column, kind);
   return run as unknown as RunRow;
 }
 
@@ -106,6 +139,7 @@ const NEVER_PATCHED: readonly string[] = [
   "updatedAt",
   "outcome",
   "gpuSlots",
+  "damaged",
 ];
 
 /** The patch without what only a transition may change, should an untyped caller have put it there. */

@@ -63,11 +63,16 @@ export interface RunRow {
   supportsCheckpoint: boolean;
   /** Checkpoint handed to the next attempt. */
   resumeFrom: string | null;
+  /** Columns whose JSON cannot be read (bit rot, somebody's hand); their fields are as if nothing were known. */
+  damaged: string[];
 }
 
 /** Fields that change outside a transition. */
 export type RunPatch = Partial<
-  Omit<RunRow, "runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots">
+  Omit<
+    RunRow,
+    "runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots" | "damaged"
+  >
 >;
 
 export interface NewRun {

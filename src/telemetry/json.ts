@@ -8,14 +8,19 @@ import type { StoredEpisode, StoredMetric, StoredOf, StoredStep, StoredWorkerEve
 const PLAIN_NUMBERS =
   /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|\[(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:, ?(?!\])|(?=\])))*\])$/;
 
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The worker's JSON text on one line. What is no JSON becomes a JSON string; Python's bare NaN and infinities null. */
 export function rawJson(text: string): string {
   if (text.length < 4096 && PLAIN_NUMBERS.test(text)) return text;
-  try {
-    JSON.parse(text);
-  } catch {
-    return repaired(text);
-  }
+  if (!isJson(text)) return repaired(text);
   // Line breaks in valid JSON are white space between tokens.
   return text.includes("\n") || text.includes("\r") ? text.replace(/[\r\n]+/g, " ") : text;
 }
@@ -25,13 +30,7 @@ function repaired(text: string): string {
     /("(?:[^"\\]|\\.)*")|-?\b(?:NaN|Infinity)\b/g,
     (_, string?: string) => string ?? "null",
   );
-  if (finite === text) return JSON.stringify(text);
-  try {
-    JSON.parse(finite);
-    return finite.replace(/[\r\n]+/g, " ");
-  } catch {
-    return JSON.stringify(text);
-  }
+  return finite === text || !isJson(finite) ? JSON.stringify(text) : finite.replace(/[\r\n]+/g, " ");
 }
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */

@@ -19,6 +19,7 @@ async function withState(work: (layout: Layout) => void | Promise<void>): Promis
     inRegistry(layout, (registry) => {
       registry.setGpuSlots([0, 1]);
       registry.insert(newRun(1));
+      registry.apply(runId(1), { type: "spawned" });
       registry.apply(runId(1), { type: "cancelled", reason: "user_cancel" });
     });
     write(layout.telemetryDb, "");

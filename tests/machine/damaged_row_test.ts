@@ -1,0 +1,86 @@
+/** One run's row in the registry is damaged, by a disk or by somebody's hand: it is that run's trouble alone. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { TestDaemon } from "../harness/daemon.ts";
+import { configOf } from "../harness/configs.ts";
+import { processesOf } from "../harness/processes.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { mosaic } from "./cli.ts";
+import { SteppedWorker } from "./workers.ts";
+
+function damage(daemon: TestDaemon, values: Record<string, [column: string, text: string][]>): void {
+  const db = new DatabaseSync(daemon.layout.registryDb);
+  for (const [runId, columns] of Object.entries(values)) {
+    for (const [column, text] of columns) {
+      db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(text, runId);
+    }
+  }
+  db.close();
+}
+
+Deno.test("a daemon starts over runs whose rows are damaged: these are set aside and named, the others go on", async () => {
+  await using daemon = await TestDaemon.start({ gpus: "2" });
+  const worker = new SteppedWorker(daemon.stateDir, [5, 5]);
+  const sleeper = (more: object = {}) => configOf({ command: ["/bin/sh", "-c", "exec sleep 3600"], ...more });
+  const ended = await submit(daemon, configOf({ command: ["/bin/true"] }));
+  await untilState(daemon, ended, "TERMINATED");
+  const whole = await submit(daemon, worker.config());
+  const torn = await submit(daemon, sleeper({ gpus: { requested: 1 } }));
+  const noConfig = await submit(daemon, sleeper());
+  for (const run of [whole, torn, noConfig]) await untilState(daemon, run, "READY", "EXECUTING");
+  const waiting = await submit(daemon, sleeper({ gpus: { requested: 2, mandatory: true } }));
+  await daemon.kill9();
+  damage(daemon, {
+    [ended]: [["tags", "nonsense"], ["stderr_tail", '{"a":1}']],
+    [torn]: [["worker", '{"pid":'], ["proxy", '{"pid":"1"}']],
+    [noConfig]: [["config_json", '{"run_name":']],
+    [waiting]: [["tags", "[1]"]],
+  });
+  await daemon.restart();
+
+  const aside = await untilState(daemon, torn, "FAULTED");
+  assert.match(
+    aside.reason,
+    /^recovery_failed: the row of run \S+ in the registry is damaged \(proxy, worker cannot be read\)$/,
+  );
+  assert.match(aside.hint, /mosaic doctor --repair/);
+  assert.deepEqual(aside.gpuSlots, []);
+  assert.match(
+    (await untilState(daemon, noConfig, "FAULTED")).reason,
+    /^recovery_failed: the stored config is damaged/,
+  );
+  assert.match((await untilState(daemon, waiting, "FAULTED")).reason, /damaged \(tags cannot be read\)$/);
+  await until(() => processesOf(`custom_scripts/${torn}`).length === 0, {
+    what: "the processes of the run set aside to be gone",
+  });
+  worker.open();
+  await worker.assertWhole(daemon, whole);
+  await untilState(daemon, await submit(daemon, configOf({ command: ["/bin/true"] })), "TERMINATED");
+  assert.match(daemon.output(), new RegExp(`${torn}.*is damaged.*set aside`));
+
+  // Who looks sees all of them, whatever is asked.
+  const at = ["--target", daemon.address];
+  for (
+    const args of [["list", "-o", "json"], ["list", "--tag", "none"], ["show", noConfig, "-o", "json"], ["show", ended]]
+  ) {
+    const { code, err } = await mosaic([...args, ...at]);
+    assert.equal(code, 0, `${args.join(" ")}: ${err}`);
+  }
+  const refused = await mosaic(["retry", waiting, ...at]);
+  assert.notEqual(refused.code, 0);
+  assert.match(refused.err, /row of run \S+ in the registry is damaged \(tags/);
+
+  const examined = await mosaic(["doctor", "--state-dir", daemon.stateDir]);
+  for (const [run, what] of [[ended, "tags"], [ended, "stderr_tail"], [torn, "worker"], [waiting, "tags"]]) {
+    assert.match(examined.out, new RegExp(`row of run ${run} .*: ${what} cannot be read`));
+  }
+  await daemon.stop();
+  const mended = await mosaic(["doctor", "--repair", "--state-dir", daemon.stateDir]);
+  assert.match(mended.out, /tags is empty now; it was "nonsense"/);
+  assert.doesNotMatch(mended.out, /^(?!mended).*\n.*cannot be read$/m);
+  await daemon.restart();
+  assert.equal((await mosaic(["retry", waiting, "--target", daemon.address])).code, 0);
+  await untilState(daemon, waiting, "READY", "EXECUTING");
+  assert.equal((await getRun(daemon, waiting)).attempt, 2);
+});
