@@ -1,6 +1,6 @@
 /** What differs between runs: their figures, and their configs. */
 import { hideSecret, hideSecretArguments } from "../config/secrets.ts";
-import { ENDED_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./json.ts";
 import { elapsedMs } from "./runs_table.ts";
@@ -35,7 +35,7 @@ export function workedMs(run: RunDetailJson, now: number): number {
   let since: number | undefined;
   for (const { to, at } of run.transitions) {
     const time = at === null ? now : Date.parse(at);
-    const works = to !== "INIT" && !ENDED_STATES.includes(to as RunState);
+    const works = to !== "INIT" && !ENDED_STATES.includes(to);
     if (works) since ??= time;
     else if (since !== undefined) {
       total += Math.max(0, time - since);

@@ -1,112 +1,16 @@
-/** The JSON shapes of the command line: a contract, documented in docs/cli.md and held by tests/cli/json_test.ts. */
+/** The daemon's messages as the JSON of the command line (src/cli/shapes.ts). */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { z } from "zod";
 import type { Artifact, Event, HostResponse, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { RunState } from "../lifecycle/lifecycle.ts";
 import { rawJson } from "../telemetry/json.ts";
+import type * as shapes from "./shapes.ts";
 
-export interface RunJson {
-  run_id: string;
-  name: string;
-  state: string;
-  outcome: string | null;
-  reason: string | null;
-  hint: string | null;
-  attempt: number;
-  max_attempts: number;
-  priority: number;
-  queue_position: number | null;
-  waiting_for: string | null;
-  gpus_requested: number;
-  gpu_slots: number[];
-  tags: string[];
-  digest: string;
-  submitted_at: string | null;
-  started_at: string | null;
-  finished_at: string | null;
-  last_heartbeat: string | null;
-  exit_code: number | null;
-  exit_signal: string | null;
-  cancel_requested: boolean;
-  directory: string;
-  max_steps: number | null;
-  max_rate_hz: number | null;
-  worker_id: string | null;
-  worker_pid: number | null;
-  proxy_pid: number | null;
-  telemetry: {
-    steps: number;
-    episodes: number;
-    events: number;
-    other_lines: number;
-    malformed_lines: number;
-    violations: Record<string, number>;
-    journal_position: number;
-    journal_size: number;
-    mean_reward_100: number | null;
-    steps_per_second: number;
-    last_record_at: string | null;
-  };
-  capabilities: {
-    worker_kind: string;
-    proto_version: string;
-    schema_id: string;
-    schema_version: number;
-    supports_pause: boolean;
-    supports_checkpoint: boolean;
-  } | null;
-}
-
-export interface RunDetailJson extends RunJson {
-  transitions: {
-    seq: number;
-    from: string | null;
-    to: string;
-    event: string;
-    reason: string | null;
-    attempt: number;
-    at: string | null;
-  }[];
-  config: unknown;
-  held_to: string[];
-  stderr_tail: string[];
-}
-
-export interface EventJson {
-  seq: number;
-  at: string | null;
-  run_id: string;
-  run_name: string;
-  kind: string;
-  attempt: number;
-  data: Record<string, unknown>;
-}
-
-export interface ArtifactJson {
-  path: string;
-  kind: string;
-  bytes: number;
-  sha256: string;
-  step: number | null;
-  at: string | null;
-}
-
-export interface HostJson {
-  version: string;
-  pid: number;
-  started_at: string | null;
-  state_dir: string;
-  listen: string;
-  http: string;
-  gpus: { slot: number; run_id: string | null; name: string }[];
-  cpus: number;
-  load_average: number[];
-  memory_bytes: number;
-  memory_available_bytes: number;
-  disk_bytes: number;
-  disk_available_bytes: number;
-  telemetry_bytes: number;
-  rss_bytes: number;
-  runs_by_state: Record<string, number>;
-}
+export type RunJson = z.infer<typeof shapes.Run>;
+export type RunDetailJson = z.infer<typeof shapes.RunDetail>;
+export type EventJson = z.infer<typeof shapes.Event>;
+export type ArtifactJson = z.infer<typeof shapes.Artifact>;
+export type HostJson = z.infer<typeof shapes.Host>;
 
 /** Unix milliseconds; null when it is not set. */
 export function timeMs(at: Timestamp | undefined): number | null {
@@ -127,8 +31,8 @@ export function runJson(run: Run): RunJson {
   return {
     run_id: run.runId,
     name: run.name,
-    state: run.state,
-    outcome: text(run.outcome),
+    state: run.state as RunState,
+    outcome: text(run.outcome) as RunJson["outcome"],
     reason: text(run.reason),
     hint: text(run.hint),
     attempt: run.attempt,
@@ -182,8 +86,8 @@ export function runDetailJson(run: Run): RunDetailJson {
     ...runJson(run),
     transitions: run.transitions.map((t) => ({
       seq: Number(t.seq),
-      from: text(t.fromState),
-      to: t.toState,
+      from: text(t.fromState) as RunState | null,
+      to: t.toState as RunState,
       event: t.event,
       reason: text(t.reason),
       attempt: t.attempt,

@@ -117,6 +117,11 @@ function shown(field: string, record: TelemetryRecord): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/** A record's cells in CSV. A number that JSON cannot write is given by its name. */
+export function csvCells(kind: Kind, record: TelemetryRecord): unknown[] {
+  return FIELDS[kind].map((field) => record[field] ?? record[`${field}_text`]);
+}
+
 /** The records of a batch of JSON Lines. */
 export function parseLines(jsonl: Uint8Array): TelemetryRecord[] {
   return new TextDecoder().decode(jsonl).split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));

@@ -4,6 +4,7 @@ import { configDifferences, withoutSecrets, workedMs } from "../../src/cli/compa
 import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
+import type { RunState } from "../../src/lifecycle/lifecycle.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 Deno.test("compare: configs differ only where it means something", () => {
@@ -29,9 +30,9 @@ Deno.test("compare: configs differ only where it means something", () => {
 });
 
 Deno.test("compare: the mean rate is over the time of all attempts, without the waits between them", () => {
-  const states: [string, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], ["FAULTED", 40]];
-  const retried: [string, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], ["EXECUTING", 81], ["PAUSED", 90]];
-  const run = (list: [string, number][]) => ({
+  const states: [RunState, number][] = [["INIT", 0], ["HANDSHAKE", 10], ["EXECUTING", 11], ["FAULTED", 40]];
+  const retried: [RunState, number][] = [...states, ["INIT", 50], ["HANDSHAKE", 80], ["EXECUTING", 81], ["PAUSED", 90]];
+  const run = (list: [RunState, number][]) => ({
     ...runDetailJson(fakeRun()),
     transitions: list.map(([to, s], seq) => ({
       ...{ seq, from: null, to, event: "", reason: null, attempt: 1 },

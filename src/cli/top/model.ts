@@ -1,5 +1,5 @@
 /** What `mosaic top` knows and does: its state, and what a key makes of it. Pure; src/cli/verbs/top.ts carries it out. */
-import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
+import { ENDED_STATES } from "../../lifecycle/lifecycle.ts";
 import type { HostJson, RunDetailJson, RunJson } from "../json.ts";
 import { elapsedMs } from "../runs_table.ts";
 
@@ -121,7 +121,7 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
       return { state: { ...quiet, all: !state.all, message: state.all ? "live runs only" : "all runs" } };
   }
   if (run === undefined) return { state: quiet };
-  const ended = ENDED_STATES.includes(run.state as RunState);
+  const ended = ENDED_STATES.includes(run.state);
   const chosen = { ...quiet, selected: run.run_id };
   switch (key) {
     case "enter":

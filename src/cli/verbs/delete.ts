@@ -1,5 +1,6 @@
 /** `mosaic delete` */
 import type { Command } from "commander";
+import type { z } from "zod";
 import { messageOf, MosaicError } from "../../errors.ts";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
@@ -8,6 +9,7 @@ import { exitOfError } from "../exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { bytes } from "../format.ts";
 import { Link } from "../link.ts";
+import type { Deletion } from "../shapes.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -26,7 +28,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const deleted: { run_id: string; freed_bytes: number }[] = [];
+      const deleted: z.infer<typeof Deletion>[] = [];
       for (const ref of refs) {
         try {
           // By its id: a short one may fit another run once this one is gone.

@@ -1,11 +1,13 @@
 /** `mosaic doctor` */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
+import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
 import { MosaicError } from "../../errors.ts";
 import { resolveStateDir } from "../../layout.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
+import type { Examination, PermissionsAudit } from "../shapes.ts";
 import { type Column, table } from "../table.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -19,7 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--state-dir <dir>", "the directory (default: as for the daemon)")
     .option("--repair", "mend what can be mended, then examine again")
     .option("--permissions", "compare what each part is granted with what it needs")
-    .option("-o, --output <format>", "text or json", "text")
+    .addOption(new Option("-o, --output <format>", "how to print").choices(["text", "json"]).default("text"))
     .addHelpText(
       "after",
       manual({
@@ -36,9 +38,6 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (options: { stateDir?: string; repair?: boolean; permissions?: boolean; output: string }) => {
-      if (options.output !== "text" && options.output !== "json") {
-        throw new MosaicError("invalid_argument", `--output ${options.output}: the formats are text and json`);
-      }
       if (options.permissions) {
         if (options.repair) throw new MosaicError("invalid_argument", "--permissions and --repair exclude each other");
         const stateDir = resolveStateDir(options.stateDir, context.env);
@@ -51,7 +50,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         ? repair(stateDir)
         : { repaired: [], remaining: examine(stateDir) };
       if (options.output === "json") {
-        context.out.write(`${JSON.stringify({ state_dir: stateDir, repaired, findings: remaining })}\n`);
+        const json: z.infer<typeof Examination> = { state_dir: stateDir, repaired, findings: remaining };
+        context.out.write(`${JSON.stringify(json)}\n`);
       } else {
         for (const { finding, done, outcome } of repaired) {
           context.out.write(
@@ -72,8 +72,16 @@ async function showPermissions(stateDir: string, format: string, context: Contex
   const rows = parts.flatMap(({ lines, ...part }) => lines.map((line) => ({ ...part, ...line })));
   const missing = rows.filter(({ standing }) => standing === "missing");
   if (format === "json") {
-    const shown = parts.map(({ part, source, pid, lines }) => ({ part, source, pid, permissions: lines }));
-    context.out.write(`${JSON.stringify({ state_dir: stateDir, parts: shown })}\n`);
+    const json: z.infer<typeof PermissionsAudit> = {
+      state_dir: stateDir,
+      parts: parts.map(({ part, source, pid, lines }) => ({
+        part,
+        source,
+        pid: pid ?? null,
+        permissions: lines.map((line) => ({ ...line, entries: line.entries === "all" ? "all" : [...line.entries] })),
+      })),
+    };
+    context.out.write(`${JSON.stringify(json)}\n`);
     return missing.length === 0 ? EXIT.ok : EXIT.failed;
   }
   const columns: Column<typeof rows[number]>[] = [

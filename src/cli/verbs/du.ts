@@ -1,11 +1,13 @@
 /** `mosaic du` */
 import type { Command } from "commander";
+import type { z } from "zod";
 import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
 import { bytes, shortIds } from "../format.ts";
 import { Link } from "../link.ts";
+import type { Usage } from "../shapes.ts";
 import { type Column, csv, table } from "../table.ts";
 import { stateStyle } from "../text.ts";
 
@@ -13,22 +15,8 @@ const PAGE = 1000;
 /** Largest runs that a table shows unless told otherwise. */
 const SHOWN = 20;
 
-interface RunUsage {
-  run_id: string;
-  name: string | null;
-  state: string | null;
-  /** Of its files and its telemetry. */
-  bytes: number;
-  telemetry_bytes: number;
-}
-
-interface Usage {
-  runs: RunUsage[];
-  directories: Record<string, number>;
-  telemetry_bytes: number;
-  registry_bytes: number;
-  total_bytes: number;
-}
+type UsageJson = z.infer<typeof Usage>;
+type RunUsage = UsageJson["runs"][number];
 
 export function define(command: Command, context: Context): void {
   command
@@ -71,7 +59,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-async function usageOf(link: Link): Promise<Usage> {
+async function usageOf(link: Link): Promise<UsageJson> {
   const found = await link.unary(Mosaic.method.getDiskUsage, {});
   const known = new Map<string, Run>();
   for (let pageToken = "";;) {
@@ -83,11 +71,16 @@ async function usageOf(link: Link): Promise<Usage> {
   const runs = [...new Set([...Object.keys(found.runs), ...Object.keys(found.telemetry)])].map((run_id) => ({
     run_id,
     name: known.get(run_id)?.name ?? null,
-    state: known.get(run_id)?.state ?? null,
+    state: (known.get(run_id)?.state ?? null) as RunUsage["state"],
     bytes: Number(found.runs[run_id] ?? 0n) + Number(found.telemetry[run_id] ?? 0n),
     telemetry_bytes: Number(found.telemetry[run_id] ?? 0n),
   }));
-  const directories = Object.fromEntries(Object.entries(found.directories).map(([name, n]) => [name, Number(n)]));
+  const directory = (name: string) => Number(found.directories[name] ?? 0n);
+  const directories = {
+    runs: directory("runs"),
+    evals: directory("evals"),
+    custom_scripts: directory("custom_scripts"),
+  };
   const telemetry_bytes = Number(found.telemetryBytes);
   const registry_bytes = Number(found.registryBytes);
   const total_bytes = Object.values(directories).reduce((a, b) => a + b, telemetry_bytes + registry_bytes);
@@ -100,7 +93,7 @@ async function usageOf(link: Link): Promise<Usage> {
   };
 }
 
-function usageText(usage: Usage, { limit, color }: { limit: number; color: boolean }): string {
+function usageText(usage: UsageJson, { limit, color }: { limit: number; color: boolean }): string {
   const shown = usage.runs.slice(0, limit);
   const ids = shortIds(shown.map((r) => r.run_id));
   const columns: Column<RunUsage>[] = [

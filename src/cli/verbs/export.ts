@@ -14,7 +14,7 @@ import { runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
 import { didYouMean } from "../../nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
-import { FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
+import { csvCells, FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
 
 const FORMATS = ["jsonl", "csv", "parquet", "tensorboard"] as const;
@@ -119,13 +119,12 @@ async function writeText(
   kind: Kind,
   batches: AsyncIterable<TelemetryBatch>,
 ): Promise<number> {
-  const fields = FIELDS[kind];
   let rows = 0;
-  if (format === "csv") out.write(csv(fields, []));
+  if (format === "csv") out.write(csv(FIELDS[kind], []));
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
     rows += Number(lastSeq - firstSeq) + 1;
     if (format === "jsonl") out.writeBytes(jsonl);
-    else out.write(parseLines(jsonl).map((record) => csvLine(fields.map((f) => record[f]))).join(""));
+    else out.write(parseLines(jsonl).map((record) => csvLine(csvCells(kind, record))).join(""));
   }
   return rows;
 }

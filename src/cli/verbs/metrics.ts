@@ -1,5 +1,6 @@
 /** `mosaic metrics` */
 import type { Command } from "commander";
+import type { z } from "zod";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { sparkline } from "../chart.ts";
 import { manual } from "../command.ts";
@@ -7,16 +8,13 @@ import type { Context } from "../context.ts";
 import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";
 import { Link } from "../link.ts";
+import type { Series } from "../shapes.ts";
 import { csv, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
 
 const SPARK_WIDTH = 24;
 
-export interface SeriesJson {
-  name: string;
-  points: number;
-  last: number | null;
-}
+type SeriesJson = z.infer<typeof Series>;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command

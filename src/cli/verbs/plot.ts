@@ -1,5 +1,6 @@
 /** `mosaic plot` */
 import type { Command } from "commander";
+import type { z } from "zod";
 import { MosaicError } from "../../errors.ts";
 import { Mosaic, type SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot } from "../chart.ts";
@@ -11,23 +12,13 @@ import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link, pause } from "../link.ts";
 import { didYouMean } from "../../nearest.ts";
+import type { Bucket } from "../shapes.ts";
 import { csv } from "../table.ts";
 
 export const DEFAULT_SERIES = "episode_reward";
 const WATCH_PAUSE_MS = 2000;
 
-export interface BucketJson {
-  first_x: number;
-  last_x: number;
-  min: number;
-  max: number;
-  mean: number;
-  last: number;
-  count: number;
-  at: string;
-  /** The worker's step at the last point; null of series that are not metrics. */
-  step: number | null;
-}
+type BucketJson = z.infer<typeof Bucket>;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command

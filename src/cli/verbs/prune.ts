@@ -1,5 +1,6 @@
 /** `mosaic prune` */
 import type { Command } from "commander";
+import type { z } from "zod";
 import { messageOf, MosaicError } from "../../errors.ts";
 import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
@@ -20,6 +21,7 @@ import {
 import { ago, bytes } from "../format.ts";
 import { timeMs } from "../json.ts";
 import { Link } from "../link.ts";
+import type { Pruning } from "../shapes.ts";
 import { table } from "../table.ts";
 import { stateStyle } from "../text.ts";
 
@@ -112,7 +114,7 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
   }));
 }
 
-function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number) {
+function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number): z.infer<typeof Pruning> {
   return {
     dry_run: dryRun,
     freed_bytes: freed,

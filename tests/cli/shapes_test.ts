@@ -1,0 +1,371 @@
+/**
+ * What programs rely on: the tables of docs/cli.md are held against src/cli/shapes.ts, and what every command really
+ * prints against the shape that docs/cli.md names for it, strictly: a field too many fails as one too few.
+ */
+import { strict as assert } from "node:assert";
+import { z } from "zod";
+import { runCli } from "../../src/cli/cli.ts";
+import { newCommand } from "../../src/cli/command.ts";
+import { FIELDS, KINDS } from "../../src/cli/records.ts";
+import { SHAPES } from "../../src/cli/shapes.ts";
+import { VERBS } from "../../src/cli/verbs.ts";
+import { connect } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { fakeWorld } from "./fakes.ts";
+
+type Shape = keyof typeof SHAPES;
+
+const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
+
+/** The rows of the first table below a heading, without its own heading. */
+function rowsBelow(heading: string): string[][] {
+  const after = PAGE.split(`\n${heading}\n`)[1];
+  assert.ok(after !== undefined, `docs/cli.md has no ${heading}`);
+  const lines = after.split(/\n#+ /)[0]!.split("\n").filter((line) => line.startsWith("|"));
+  return lines.slice(2).map((line) => line.slice(1, -1).split("|").map((cell) => cell.trim()));
+}
+
+const quoted = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
+
+// ---- the tables against the schemas
+
+const isShape = (schema: unknown) => Object.entries(SHAPES).find(([, shape]) => shape === schema)?.[0];
+
+function words(values: readonly string[]): string {
+  const all = values.map((value) => `\`${value}\``);
+  return all.length === 1 ? all[0]! : `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`;
+}
+
+/** A schema's type in the words of the docs. */
+function typeOf(schema: z.ZodType, path: string): string {
+  if (schema instanceof z.ZodOptional) return `${typeOf(schema.unwrap() as z.ZodType, path)}, optional`;
+  if (schema instanceof z.ZodNullable) {
+    const inner = typeOf(schema.unwrap() as z.ZodType, path);
+    return inner.includes("`") ? `${inner}, or null` : `${inner} or null`;
+  }
+  if (schema === SHAPES.Run.shape.state && path !== "state") return "as `state`";
+  if (schema instanceof z.ZodEnum) return words(schema.options.map(String));
+  if (schema instanceof z.ZodArray) {
+    const item = schema.element as z.ZodType;
+    const name = isShape(item);
+    if (name !== undefined) return `list of \`${name}\``;
+    return item instanceof z.ZodObject ? "list of objects" : `list of ${typeOf(item, path)}`;
+  }
+  if (schema instanceof z.ZodRecord) return `${typeOf(schema.valueType as z.ZodType, path)} by name`;
+  if (schema instanceof z.ZodUnion) return schema.options.map((o) => typeOf(o as z.ZodType, path)).join(", or ");
+  if (schema instanceof z.ZodLiteral) return words([...schema.values].map(String));
+  if (schema instanceof z.ZodObject) return "object";
+  if (schema instanceof z.ZodISODateTime) return "time";
+  if (schema instanceof z.ZodString) return "text";
+  if (schema instanceof z.ZodNumberFormat) return "integer";
+  if (schema instanceof z.ZodNumber) return "number";
+  if (schema instanceof z.ZodBoolean) return "boolean";
+  if (schema instanceof z.ZodUnknown) return "any JSON";
+  throw new Error(`${path}: the docs have no word for a ${schema.def.type}`);
+}
+
+/** Every field with its type; those of objects inside by their paths, unless the object is a shape of its own. */
+function* fieldsOf(schema: z.ZodObject, prefix = ""): Generator<[string, string]> {
+  for (const [name, field] of Object.entries(schema.shape) as [string, z.ZodType][]) {
+    const path = `${prefix}${name}`;
+    yield [path, typeOf(field, path)];
+    let inner = field;
+    let suffix = "";
+    while (inner instanceof z.ZodNullable || inner instanceof z.ZodOptional) inner = inner.unwrap() as z.ZodType;
+    if (inner instanceof z.ZodArray) [inner, suffix] = [inner.element as z.ZodType, "[]"];
+    if (inner instanceof z.ZodObject && isShape(inner) === undefined) yield* fieldsOf(inner, `${path}${suffix}.`);
+  }
+}
+
+function documented(shape: string): Map<string, string> {
+  const base = new RegExp(`\n### ${shape}\n\nThe fields of \`(\\w+)\`, and:\n`).exec(PAGE)?.[1];
+  const fields = base === undefined ? new Map<string, string>() : documented(base);
+  for (const [names, type] of rowsBelow(`### ${shape}`)) for (const name of quoted(names!)) fields.set(name, type!);
+  return fields;
+}
+
+for (const [name, schema] of Object.entries(SHAPES)) {
+  Deno.test(`docs/cli.md: ${name} has the fields and types of the schema`, () => {
+    assert.deepEqual(Object.fromEntries(documented(name)), Object.fromEntries(fieldsOf(schema)));
+  });
+}
+
+// ---- what is printed against the tables
+
+interface Printed {
+  json: string[];
+  jsonl: string[];
+  csv: string[];
+}
+
+/** By command, what docs/cli.md says that each format holds. */
+const PROMISED = new Map<string, Printed>(
+  rowsBelow("## Shapes").flatMap(([commands, json, jsonl, csv]) =>
+    quoted(commands!).map((command): [string, Printed] => [
+      command,
+      { json: quoted(json!), jsonl: quoted(jsonl!), csv: csv === "" ? [] : [csv!] },
+    ])
+  ),
+);
+
+Deno.test("docs/cli.md: names every command that prints for programs, with every format it has", async () => {
+  const real = new Map<string, string[]>();
+  for (const verb of VERBS) {
+    if (verb.load === undefined) continue;
+    const command = newCommand(verb, fakeWorld());
+    (await verb.load()).define(command, fakeWorld(), { code: 0 });
+    const formats = command.options.find((option) => option.long === "--output")?.argChoices ?? [];
+    const forPrograms = formats.filter((format) => ["json", "jsonl", "csv"].includes(format));
+    if (forPrograms.length > 0) real.set(verb.name, forPrograms.sort());
+  }
+  const said = new Map<string, string[]>();
+  for (const [command, formats] of PROMISED) {
+    const named = Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) => format).sort();
+    if (!command.includes(" ")) said.set(command, named);
+  }
+  assert.deepEqual(new Map([...said].sort()), new Map([...real].sort()));
+});
+
+/** The fields that have been seen with a value, by the shape that documents them. */
+const seen = new Set<string>();
+
+function look(schema: z.ZodType, value: unknown, path: string): void {
+  if (value === null || value === undefined) return;
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {
+    return look(schema.unwrap() as z.ZodType, value, path);
+  }
+  if (schema instanceof z.ZodArray) {
+    const item = schema.element as z.ZodType;
+    for (const one of value as unknown[]) {
+      seen.add(path);
+      look(item, one, isShape(item) ?? `${path}[]`);
+    }
+    return;
+  }
+  seen.add(path);
+  if (!(schema instanceof z.ZodObject)) return;
+  for (const [name, field] of Object.entries(schema.shape) as [string, z.ZodType][]) {
+    look(field, (value as Record<string, unknown>)[name], `${path}.${name}`);
+  }
+}
+
+function checkShape(shape: string, value: unknown, what: string): void {
+  const schema: z.ZodType = SHAPES[shape as Shape];
+  assert.ok(schema !== undefined, `docs/cli.md has no shape ${shape}`);
+  const result = schema.safeParse(value);
+  assert.ok(result.success, `${what} is no ${shape}: ${result.error && z.prettifyError(result.error)}`);
+  look(schema, value, shape);
+}
+
+/** Cells of CSV text; quoted ones may hold anything. */
+function csvRows(text: string): string[][] {
+  const rows: string[][] = [[]];
+  for (const [, quotedCell, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\n"]*))(,|\n)/g)) {
+    rows.at(-1)!.push(quotedCell?.replaceAll('""', '"') ?? plain!);
+    if (end === "\n") rows.push([]);
+  }
+  return rows.slice(0, -1);
+}
+
+/** The columns that docs/cli.md promises, of a list or of the shape's fields. */
+function columnsOf(promised: string, shape: string): string[] {
+  const [list] = promised.split(";");
+  if (!promised.startsWith("each field of the shape")) return quoted(list!);
+  const without = quoted(promised);
+  return Object.keys(SHAPES[shape as Shape].shape).filter((field) => !without.includes(field));
+}
+
+const WORKER = `
+mkdir -p "$MOSAIC_RUN_DIR/checkpoints"
+echo weights > "$MOSAIC_RUN_DIR/checkpoints/step-2.bin"
+echo 'just talk'
+echo '{"torn'
+cat <<'LINES'
+{"type":"step","step_index":0,"episode_index":0,"reward":1,"action":1,"observation":[0.5,1],"agent_id":"a","policy_label":"p","backend":"b","render_hint":{"x":1},"render_payload":{"grid":[[1]]},"frame_ref":"f.png","payload_version":2,"episode_seed":7,"loss":0.25}
+{"type":"step","step_index":1,"episode_index":0,"reward":NaN,"terminated":true}
+{"type":"step","step_index":2,"episode_index":1}
+{"type":"episode","episode":0,"total_reward":1,"steps":2,"terminated":true,"agent_id":"a","success":true}
+{"type":"episode","episode":1,"total_reward":Infinity,"steps":1,"truncated":true}
+{"type":"metrics","payload":{"entropy":0.5,"step":2}}
+{"type":"checkpoint_saved","payload":{"path":"checkpoints/step-2.bin","step":2}}
+{"type":"note"}
+LINES
+`;
+
+Deno.test("shapes: every command prints what docs/cli.md says, no field more and none less", async (t) => {
+  await using daemon = await TestDaemon.start({ gpus: "1" });
+  const directory = await Deno.makeTempDir();
+  const mosaic = async (args: string[], codes = [0]): Promise<string> => {
+    const world = fakeWorld({}, {
+      connect: () => Promise.resolve(connect({ target: daemon.address })),
+      now: () => Date.now(),
+      env: (name) => Deno.env.get(name),
+    });
+    const code = await runCli(args, world);
+    assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${world.stderr()}`);
+    return world.stdout();
+  };
+  const tried = new Set<string>();
+  /** Runs a command in each format that the docs name for it, and holds what it prints against what they say. */
+  const holds = (command: string, args: string[], { only = ["json", "jsonl", "csv"], codes = [0] } = {}) =>
+    t.step([...command.split(" "), ...args].join(" ").replaceAll(directory, "DIR"), async () => {
+      const promised = PROMISED.get(command);
+      assert.ok(promised !== undefined, `docs/cli.md does not say what ${command} prints`);
+      const [verb, ...options] = command.split(" ");
+      const print = (format: string) => mosaic([verb!, ...options, "-o", format, ...args], codes);
+      for (const format of only) {
+        const what: string | undefined = promised[format as keyof Printed][0];
+        if (what === undefined) continue;
+        tried.add(`${command} ${format}`);
+        const text = await print(format);
+        const name = `${command} -o ${format}`;
+        if (format === "csv") {
+          const [header, ...rows] = csvRows(text);
+          assert.deepEqual(header, columnsOf(what, promised.jsonl[0] ?? promised.json[0]!));
+          for (const row of rows) assert.equal(row.length, header!.length, text);
+        } else if (format === "jsonl") {
+          for (const line of text.trimEnd().split("\n")) if (line !== "") checkShape(what, JSON.parse(line), name);
+        } else if (what.endsWith("[]")) {
+          const list = JSON.parse(text);
+          assert.ok(Array.isArray(list), name);
+          for (const item of list) checkShape(what.slice(0, -2), item, name);
+        } else checkShape(what, JSON.parse(text), name);
+      }
+    });
+
+  try {
+    const shell = (script: string) => ["/bin/sh", "-c", script];
+    const scripted = (script: string) => ({ script: "/bin/sh", arguments: ["-c", script], use_grpc: false });
+    const rich = await submit(
+      daemon,
+      configOf({
+        name: "rich",
+        command: [],
+        schedule: { max_steps: 100 },
+        metadata: { tags: ["sweep"], worker: { ...scripted(WORKER), worker_id: "w-1" } },
+      }),
+    );
+    const ended = await untilState(daemon, rich, "TERMINATED");
+    assert.equal(Number(ended.telemetry!.steps), 3);
+    const fails = `echo '{"type":"step"}'; echo "ModuleNotFoundError: No module named 'torch'" >&2; exit 3`;
+    const worker = { ...scripted(fails), config: { schema_id: "telemetry.step.default" } };
+    const failed = await submit(daemon, configOf({ name: "failed", command: [], metadata: { worker } }));
+    await untilState(daemon, failed, "FAULTED");
+    const killed = await submit(daemon, configOf({ name: "killed", command: shell("kill -9 $$") }));
+    await untilState(daemon, killed, "FAULTED");
+    const talks = shell(`trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; while :; do sleep 0.1; done`);
+    const gpus = { requested: 1, mandatory: true };
+    const live = await submit(daemon, configOf({ name: "live", command: talks, gpus }));
+    await untilState(daemon, live, "EXECUTING");
+    const queued = await submit(daemon, configOf({ name: "queued", command: talks, gpus }));
+    await until(async () => (await getRun(daemon, queued)).waitingFor !== "", { what: "the queue's word" });
+
+    // A worker that speaks gRPC itself says what it can.
+    await daemon.client.unary(TrainerService.method.registerWorker, {
+      ...{ runId: live, workerId: "w-2", workerKind: "trainer", protoVersion: "MOSAIC/1.0" },
+      ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
+    });
+    await holds("throttle", ["--hz", "100", live]);
+    for (const run of [rich, failed, killed, live, queued]) await holds("show", [run]);
+    await holds("list", []);
+    for (const run of [rich, failed]) {
+      for (const command of ["steps", "episodes", "metrics", "metrics --points", "events", "events --worker"]) {
+        await holds(command, [run]);
+      }
+    }
+    await holds("watch", [rich]);
+    await holds("plot", [rich, "entropy"]);
+    await holds("plot", [rich]);
+    await holds("compare", [rich, failed, live]);
+    await holds("status", []);
+    await holds("du", []);
+    await holds("wait", [rich]);
+    await holds("wait", [killed], { codes: [1] });
+    await holds("pause", [live]);
+    await until(async () => (await getRun(daemon, live)).state === "PAUSED", { what: "it to be held" });
+    await holds("resume", [live]);
+    await until(async () => (await getRun(daemon, live)).state === "EXECUTING", { what: "it to go on" });
+
+    const config = `${directory}/config.json`;
+    Deno.writeTextFileSync(config, configOf({ name: "given", command: shell("exit 0") }));
+    await holds("validate", [config]);
+    Deno.writeTextFileSync(`${directory}/wrong.json`, `{"run_name": 1}`);
+    await holds("validate", [`${directory}/wrong.json`], { codes: [2] });
+    await holds("submit", [config]);
+    await holds("run", ["--", "/bin/true"]);
+    await t.step("submit --follow: the submission, and events", async () => {
+      Deno.writeTextFileSync(config, configOf({ name: "followed", command: shell("exit 0") }));
+      const [first, ...events] = (await mosaic(["submit", "-o", "json", "--follow", config])).trimEnd().split("\n");
+      checkShape("Submission", JSON.parse(first!), "its first line");
+      assert.ok(events.length > 3);
+      for (const event of events) checkShape("Event", JSON.parse(event), "a line of it");
+    });
+    await t.step("export: run.json and the columns of csv", async () => {
+      await mosaic(["export", rich, "--format", "csv", "--out", `${directory}/out`]);
+      checkShape("RunDetail", JSON.parse(Deno.readTextFileSync(`${directory}/out/run.json`)), "run.json");
+      for (const kind of KINDS) {
+        const [header] = csvRows(Deno.readTextFileSync(`${directory}/out/${kind}.csv`));
+        assert.deepEqual(header, FIELDS[kind]);
+      }
+    });
+    await t.step("csv: a number that JSON cannot write is there by its name", async () => {
+      const rows = csvRows(await mosaic(["steps", rich, "-o", "csv"]));
+      const at = rows[0]!.indexOf("reward");
+      assert.deepEqual(rows.slice(1).map((row) => row[at]), ["1", "NaN", "0"]);
+    });
+
+    await holds("permissions", ["list"]);
+    await holds("doctor --permissions", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
+    await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
+    await t.step("doctor --repair", async () => {
+      const broken = `${directory}/broken`;
+      Deno.mkdirSync(`${broken}/trainer`, { recursive: true });
+      Deno.writeTextFileSync(`${broken}/trainer/daemon.json`, "{}");
+      for (const more of [[], ["--repair"]]) {
+        const text = await mosaic(["doctor", "-o", "json", "--state-dir", broken, ...more], [0, 1]);
+        checkShape("Examination", JSON.parse(text), `doctor ${more}`);
+      }
+    });
+
+    await holds("cancel", ["--grace", "60", live], { only: ["json"] });
+    await holds("cancel", [live], { only: ["jsonl"] });
+    await untilState(daemon, live, "CANCELLED");
+    await holds("cancel", [queued]);
+    await untilState(daemon, queued, "CANCELLED");
+    await holds("retry", [failed], { only: ["json"] });
+    await untilState(daemon, failed, "FAULTED");
+    await holds("retry", [failed], { only: ["jsonl"] });
+    await untilState(daemon, failed, "FAULTED");
+    await holds("reset", [rich], { only: ["json"] });
+    await untilState(daemon, rich, "TERMINATED");
+    await holds("reset", [rich], { only: ["jsonl"] });
+    await untilState(daemon, rich, "TERMINATED");
+    for (const limit of [["--keep-last", "0"], ["--older-than", "0s"], ["--max-size", "1"]]) {
+      await holds("prune", ["--dry-run", ...limit]);
+    }
+    await holds("delete", [rich], { only: ["json"] });
+    await holds("delete", [failed], { only: ["jsonl"] });
+    await holds("prune", ["--keep-last", "0"]);
+
+    await t.step("every command was tried in every format", () => {
+      const all = [...PROMISED].flatMap(([command, formats]) =>
+        Object.entries(formats).filter(([, what]) => what.length > 0).map(([format]) => `${command} ${format}`)
+      );
+      assert.deepEqual(all.filter((one) => !tried.has(one)), []);
+    });
+    await t.step("every field was seen with a value", () => {
+      const missing = Object.keys(SHAPES).flatMap((shape) =>
+        rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
+      ).filter((field) => !seen.has(field));
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/isolation).
+      const elsewhere = ["RunDetail.held_to"];
+      assert.deepEqual(missing.filter((field) => !elsewhere.includes(field)), []);
+    });
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
