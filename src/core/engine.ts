@@ -123,7 +123,10 @@ export class Engine implements Core {
       ...options,
       starter,
       supervisor: this.#supervisor,
-      mayStart: () => this.#recovery.look(),
+      recovering: () => {
+        this.#recovery.look();
+        return { gpus: this.#recovery.keptBack("gpus") > 0, runs: this.#recovery.keptBack("a place") };
+      },
     });
   }
 
@@ -131,18 +134,15 @@ export class Engine implements Core {
   recover(): void {
     this.#recovery.do({
       what: "the host's GPU slots",
+      keepsBack: "gpus",
       work: () => this.registry.setGpuSlots(this.#options.gpus.map((gpu) => gpu.slot)),
     });
-    for (const row of this.registry.live()) {
-      const { runId } = row;
+    for (const { runId, state } of this.registry.live()) {
       this.#recovery.do({
         what: "run",
         runId,
-        work: () => {
-          requireWhole(row);
-          if (RUNNING_STATES.includes(row.state)) this.#supervisor.adopt(row);
-          else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
-        },
+        ...(RUNNING_STATES.includes(state) ? { keepsBack: "a place" } : {}),
+        work: () => this.#takeUp(runId),
         setAside: (why) => this.#setAside(runId, why),
       });
     }
@@ -161,12 +161,25 @@ export class Engine implements Core {
       for (const row of page.runs) {
         if (row.attempt >= row.maxAttempts && row.faultRequested !== "reset") continue;
         if (row.damaged.length > 0) continue;
-        const work = () => this.#supervisor.restartIfDue(this.registry.require(row.runId));
+        const work = () => {
+          // By the time that it can be entered, the run may have been deleted.
+          const now = this.registry.get(row.runId);
+          if (now !== undefined) this.#supervisor.restartIfDue(now);
+        };
         this.#recovery.do({ what: "the next attempt", runId: row.runId, work });
       }
       token = page.nextToken;
     } while (token !== undefined);
     this.#dispatcher.start();
+  }
+
+  /** As it is by now: while that waited, somebody may have cancelled the run, and so taken it up. */
+  #takeUp(runId: string): void {
+    const row = this.registry.get(runId);
+    if (row === undefined || isEnded(row.state)) return;
+    requireWhole(row);
+    if (RUNNING_STATES.includes(row.state)) this.#supervised(row);
+    else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
   }
 
   /** A run that cannot be supervised has failed; its proxy is sent away when it asks, and its group is ended. */

@@ -1,6 +1,9 @@
 /**
  * What a daemon begins with (its host's GPU slots, the runs an earlier daemon has left), piece by piece: none keeps it
  * from starting. What fails for want of room is tried again until it succeeds; what fails for good is set aside.
+ *
+ * What waits keeps back only what needs it: no GPU is given away before the host's slots are entered, and a run with
+ * processes has its place among those that may run. (The slots that it holds are in the registry, taken up or not.)
  */
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -9,6 +12,8 @@ import { isShortage } from "../process/trouble.ts";
 export interface RecoveryTask {
   what: string;
   runId?: string;
+  /** What the daemon cannot count on while the task waits. */
+  keepsBack?: "gpus" | "a place";
   /** May be called again when it has thrown. */
   work(): void;
   /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of room. */
@@ -27,12 +32,22 @@ export class Recovery {
     if (!this.#done(task, true)) this.#left.push(task);
   }
 
-  /** Tries what is left; true when nothing is. */
-  look(): boolean {
-    if (this.#left.length === 0) return true;
-    this.#left = this.#left.filter((task) => !this.#done(task, false));
-    if (this.#left.length === 0) this.#log.info("all that an earlier daemon has left is taken up now");
-    return this.#left.length === 0;
+  /** Tries what is left, up to the first that still fails: each may wait for a locked database, and the thread with it. */
+  look(): void {
+    if (this.#left.length === 0) return;
+    while (this.#left.length > 0) {
+      const task = this.#left.shift()!;
+      if (this.#done(task, false)) continue;
+      // Behind the others: they must not wait for a trouble that is this one's alone.
+      this.#left.push(task);
+      return;
+    }
+    this.#log.info("all that an earlier daemon has left is taken up now");
+  }
+
+  /** How many of what is left keep this back. */
+  keptBack(what: NonNullable<RecoveryTask["keepsBack"]>): number {
+    return this.#left.filter((task) => task.keepsBack === what).length;
   }
 
   /** Whether this run is among what is left. */

@@ -26,8 +26,8 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
-  /** False while what an earlier daemon has left is not taken up. */
-  mayStart: () => boolean;
+  /** Tries to take up what an earlier daemon has left; tells whether the host's GPUs and how many runs are still missing. */
+  recovering: () => { gpus: boolean; runs: number };
 }
 
 /** Milliseconds of a clock that nobody sets; what is on record is wall-clock time, and survives a restart. */
@@ -156,14 +156,15 @@ export class Dispatcher {
   #dispatch(): void {
     const { registry, supervisor, maxRuns, maxStarting, log } = this.#options;
     try {
-      if (!this.#options.mayStart()) return;
+      const recovering = this.#options.recovering();
       const slots = registry.gpuSlots();
       const waiting = [...this.#waiting.values()].filter((run) => !this.#starting.has(run.runId));
       const { start, queue, wakeAt } = schedule(waiting, {
         now: clock(),
         freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
         totalSlots: slots.length,
-        running: supervisor.size + this.#starting.size,
+        slotsKnown: !recovering.gpus,
+        running: supervisor.size + recovering.runs + this.#starting.size,
         maxRuns,
         starting: supervisor.registering + this.#starting.size,
         maxStarting,

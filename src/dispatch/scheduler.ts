@@ -27,6 +27,8 @@ export interface Capacity {
   freeSlots: readonly number[];
   /** All slots of the host, free or not. */
   totalSlots: number;
+  /** False while the slots are those that an earlier daemon had: then none of them is given to anybody. */
+  slotsKnown: boolean;
   /** Runs that have processes. */
   running: number;
   maxRuns: number;
@@ -91,6 +93,10 @@ export function schedule(waiting: readonly WaitingRun[], capacity: Capacity): Sc
     }
     const available = keptForAnother ? 0 : free.length;
     const holdsEnough = run.heldSlots.length > 0 || run.gpusRequested === 0;
+    if (!holdsEnough && !capacity.slotsKnown) {
+      wait(run, `${gpus(run.gpusRequested)} (those of this host cannot be entered into the registry yet)`);
+      continue;
+    }
     if (run.gpusMandatory && !holdsEnough && run.gpusRequested > available) {
       if (run.gpusRequested > capacity.totalSlots) {
         wait(run, `${gpus(run.gpusRequested)}, and this host has ${capacity.totalSlots}`);

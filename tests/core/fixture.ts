@@ -128,8 +128,8 @@ export class EngineFixture implements AsyncDisposable {
   }
 
   /** The engine of the next daemon, on the same databases; this one must be closed. */
-  successor(gpus = 0): EngineFixture {
-    return new EngineFixture({}, gpus, this);
+  successor(gpus = 0, options: Partial<EngineOptions> = {}): EngineFixture {
+    return new EngineFixture(options, gpus, this);
   }
 
   row(runId: string): RunRow {

@@ -1,6 +1,7 @@
 /** What the next daemon does, by the point at which the one before it died. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../../src/errors.ts";
 import { RunFiles } from "../../src/layout.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { configOf } from "../harness/configs.ts";
@@ -163,6 +164,82 @@ Deno.test("a run that is set aside half taken up has no place for a proxy, and n
     version: "1",
   };
   assert.throws(() => next.engine.openProxy(hello, new PlayedProxy()), /has no place for a proxy/);
+});
+
+Deno.test("GPU slots that cannot be entered keep back runs that want some, and no others", async () => {
+  await using f = idle();
+  const { runId: wantsOne } = f.engine.submit(configOf({ command, gpus }));
+  const { runId: wantsNone } = f.engine.submit(configOf({ command }));
+  await f.engine.close();
+  const db = new DatabaseSync(f.layout.registryDb);
+  db.exec(`CREATE TRIGGER full BEFORE UPDATE ON gpu_slots WHEN NEW.run_id IS NULL
+    BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END`);
+  await using next = f.successor(2);
+  await next.connect(wantsNone);
+  assert.equal(next.row(wantsOne).state, "INIT");
+  const { waitingFor } = next.engine.detail(next.row(wantsOne));
+  assert.match(waitingFor, /^1 GPU \(.*cannot be entered/);
+  db.exec("DROP TRIGGER full");
+  db.close();
+  await next.connect(wantsOne);
+});
+
+/** Until it is given back, nothing of the run can be read from the telemetry store. */
+function unreadable(f: EngineFixture, runId: string): Disposable {
+  const { summary } = f.telemetry;
+  f.telemetry.summary = (id) => {
+    if (id === runId) throw new MosaicError("unavailable", "the disk is full");
+    return summary.call(f.telemetry, id);
+  };
+  return { [Symbol.dispose]: () => void (f.telemetry.summary = summary) };
+}
+
+Deno.test("a run that cannot be taken up yet keeps its place and its GPUs, and no other run back", async () => {
+  await using f = EngineFixture.start({ gpuCount: 2 });
+  const { runId } = f.engine.submit(configOf({ command, gpus }));
+  const { runId: other } = f.engine.submit(configOf({ command }));
+  for (const id of [runId, other]) await f.connect(id);
+  await f.engine.close();
+  const trouble = unreadable(f, runId);
+  await using next = f.successor(2, { maxRuns: 3 });
+  const { runId: begins } = next.engine.submit(configOf({ command, gpus }));
+  await next.connect(begins);
+  assert.notDeepEqual(next.row(begins).gpuSlots, next.row(runId).gpuSlots);
+  const { runId: waits } = next.engine.submit(configOf({ command }));
+  await until(() => next.engine.detail(next.row(waits)).waitingFor.startsWith("a place among the 3"), {
+    what: "the fourth run to wait for a place",
+  });
+  trouble[Symbol.dispose]();
+  const proxy = await until(() => admitted(next, runId), { what: "its proxy to be let in" });
+  proxy.exit();
+  await next.state(runId, "TERMINATED");
+  await next.connect(waits);
+});
+
+/** Undefined while the daemon sends the run's proxy away, to come again. */
+function admitted(f: EngineFixture, runId: string): Promise<PlayedProxy | undefined> {
+  return f.connect(runId).catch((error) => {
+    if (error instanceof MosaicError && error.code === "unavailable") return undefined;
+    throw error;
+  });
+}
+
+Deno.test("a run that somebody cancels while it waits to be taken up is taken up once, and ends as cancelled", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  await f.connect(runId);
+  await f.engine.close();
+  const trouble = unreadable(f, runId);
+  await using next = f.successor();
+  assert.throws(() => next.engine.cancel(runId), /disk is full/);
+  trouble[Symbol.dispose]();
+  next.engine.cancel(runId);
+  const proxy = await next.connect(runId);
+  // The look that takes up what is left finds it taken up: the session stays the one that counts.
+  const { runId: woken } = next.engine.submit(configOf({ command }));
+  await next.connect(woken);
+  proxy.exit({ code: null, signal: "SIGTERM" });
+  await next.state(runId, "CANCELLED");
 });
 
 Deno.test("no room at the start: nothing is started, runs can be looked at, and all is taken up when there is room", async () => {

@@ -19,6 +19,7 @@ const ROOM: Capacity = {
   now: 1000,
   freeSlots: [0, 1, 2, 3],
   totalSlots: 4,
+  slotsKnown: true,
   running: 0,
   maxRuns: 100,
   starting: 0,
@@ -84,4 +85,17 @@ Deno.test("scheduler: a back-off keeps a run out of everybody's way and says whe
   assert.deepEqual(start.map((s) => s.runId), ["r2"]);
   assert.deepEqual(queue.map((q) => q.runId), ["r3", "r1"]);
   assert.equal(wakeAt, 3000);
+});
+
+Deno.test("scheduler: while the host's slots are not known, none is given away, and runs that need none start", () => {
+  const waiting = [
+    run("r1", mandatory(1)),
+    run("r2", { gpusRequested: 1 }),
+    run("r3"),
+    run("r4", { ...mandatory(1), heldSlots: [2] }),
+  ];
+  const { start, queue } = schedule(waiting, { ...ROOM, slotsKnown: false });
+  assert.deepEqual(start, [{ runId: "r3", slots: [] }, { runId: "r4", slots: [] }]);
+  assert.match(queue[0]!.waitingFor, /^1 GPU \(.*cannot be entered/);
+  assert.deepEqual(queue.map(({ runId }) => runId), ["r1", "r2"]);
 });
