@@ -129,11 +129,11 @@ function hintOfStatus(reason: string): string | null {
   const code = Number(/^exit_code_(\d+)$/.exec(reason)?.[1] ?? Number.NaN);
   if (code === 126) return "126 is the shell's word for a command that is not executable.";
   if (code === 127) return "127 is the shell's word for a command that is not there.";
-  // A shell between the wrapper and the program tells the program's signal as 128 + its number.
+  // So a shell tells a program's signal: one between the wrapper and the program, or the wrapper, which is not told all.
   const signal = SIGNAL_OF_NUMBER[code - 128];
   return signal === undefined
     ? null
-    : `${code} is 128 + ${code - 128}: ${signal}. ${HINT_OF_SIGNAL[signal] ?? ""}`.trim();
+    : `${code} is the program's own code, or 128 + ${code - 128}: ${signal}. ${HINT_OF_SIGNAL[signal] ?? ""}`.trim();
 }
 
 function oneLine(text: string): string {

@@ -72,8 +72,3 @@ export function statusOf(exit: WorkerExit): number {
   if (exit.code !== null) return exit.code;
   return 128 + (SIGNAL_NUMBERS[exit.signal] ?? 9);
 }
-
-/** The signal that a shell's status stands for; "" for a code of the program's own. */
-export function signalOf(status: number): string {
-  return Object.entries(SIGNAL_NUMBERS).find(([, number]) => status === 128 + number)?.[0] ?? "";
-}

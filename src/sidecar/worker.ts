@@ -13,7 +13,7 @@ import { kindOf } from "../process/looking.ts";
 import { askShell } from "../process/shell.ts";
 import type { JournalOrigin } from "./journal_file.ts";
 import type { ProcessRef } from "../registry/types.ts";
-import { readExit, readUnfinishedExit, signalOf, type WorkerExit, writeExit } from "./exit_record.ts";
+import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { patiently } from "./patience.ts";
 import type { ProxyLog } from "./proxy_log.ts";
@@ -182,10 +182,9 @@ async function endOf(
     }
   }
   const unfinished = await patiently(() => readUnfinishedExit(files, attempt));
-  const signal = status.signal ?? signalOf(status.code);
   const record: WorkerExit = unfinished ?? {
-    code: signal === "" ? status.code : null,
-    signal,
+    code: status.signal === null ? status.code : null,
+    signal: status.signal ?? "",
     endedAt: new Date().toISOString(),
     spawnError: "",
   };

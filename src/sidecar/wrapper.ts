@@ -28,10 +28,9 @@ const RESERVED = 120;
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
  * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
- *   a shell says so on standard error, which goes to a file here. Whether this shell says it of this signal is tried out,
- *   where it has said nothing; where it does not (SIGINT, SIGPIPE, a full disk), the status is taken for the signal.
- *   Statuses of signals that end nobody (17 to 23 and 28) or that nobody has (32, 33) are codes in any case. Where sh is
- *   bash, it says nothing in its POSIX mode.
+ *   a shell says so on standard error, which goes to a file here, its space taken beforehand as well. What it has said
+ *   nothing of (it never does of SIGINT and SIGPIPE) is recorded as the status that it is: nobody can tell. Where sh is bash,
+ *   it says nothing in its POSIX mode.
  * - It ends with the worker's status, for a parent that finds no record (a full disk).
  * - What comes before `--` are variables that the runtime hands to nobody (src/process/shell.ts).
  * - Variables have a prefix because a name that is in the worker's environment would be changed there.
@@ -54,13 +53,14 @@ if ! true >"$_mosaic_worker"; then
   exit ${NO_ROOM}
 fi
 set +C
-if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" || ! true >"$_mosaic_exit.said.tmp" ||
+if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
+  ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.said.tmp" ||
   ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s"}\\n' \\
     $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
   command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
   exit ${NO_ROOM}
 fi
-exec 2>>"$_mosaic_exit.said.tmp"
+exec 2<>"$_mosaic_exit.said.tmp"
 (
   if [ -n "$_mosaic_cgroup" ] && ! echo 0 >"$_mosaic_cgroup/cgroup.procs"; then
     echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
@@ -73,19 +73,12 @@ exec 2>>"$_mosaic_exit.said.tmp"
 ) \\
   0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
 _mosaic_raw=$?
-_mosaic_code=$_mosaic_raw _mosaic_signal=
-_mosaic_tells() {
-  [ -s "$_mosaic_exit.said.tmp" ] && return 1
-  ( ulimit -c 0; exec /bin/sh -c 'kill -s "$0" $$' "$1" ) >/dev/null
-  [ -s "$_mosaic_exit.said.tmp" ]
-}
-case $((_mosaic_code - 128)) in
--* | 0 | 1[7-9] | 2[0-3] | 28 | 3[23]) ;;
-*)
-  _mosaic_signal=$(kill -l $((_mosaic_code - 128)) 2>/dev/null)
-  if [ -n "$_mosaic_signal" ] && _mosaic_tells "$_mosaic_signal"; then _mosaic_signal=; fi
-  [ -n "$_mosaic_signal" ] && _mosaic_code=null _mosaic_signal=SIG$_mosaic_signal ;;
-esac
+_mosaic_code=$_mosaic_raw _mosaic_signal= _mosaic_said=
+read -r _mosaic_said <"$_mosaic_exit.said.tmp"
+if [ $_mosaic_raw -gt 128 ] && [ -n "$_mosaic_said" ]; then
+  _mosaic_signal=$(kill -l $((_mosaic_raw - 128)) 2>/dev/null)
+  [ -n "$_mosaic_signal" ] && _mosaic_code=null _mosaic_signal=SIG$_mosaic_signal
+fi
 exec 2>/dev/null
 command -p rm -f "$_mosaic_exit.said.tmp"
 _mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)

@@ -12,7 +12,7 @@ Deno.test("proxy: a signal of the worker's own is reported by name, the status i
   }));
 
 Deno.test("proxy: an exit code above 128 is the program's own, and no signal", async () => {
-  for (const code of [129, 134, 137, 139, 143, 147, 160, 200, 255]) {
+  for (const code of [129, 130, 134, 137, 139, 143, 147, 160, 200, 255]) {
     await inScene(async (scene) => {
       assert.equal(await scene.shell(`exit ${code}`).code(), code);
       assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, ""]);
@@ -22,11 +22,12 @@ Deno.test("proxy: an exit code above 128 is the program's own, and no signal", a
   }
 });
 
-Deno.test("proxy: a signal that ends the worker is told from a code, whatever the signal", async () => {
-  for (const signal of ["HUP", "INT", "ABRT", "KILL", "SEGV", "PIPE", "ALRM", "TERM"]) {
+Deno.test("proxy: a signal that ends the worker is told from a code, or nothing is claimed", async () => {
+  const told = ["HUP", "ABRT", "KILL", "SEGV", "ALRM", "TERM"].map((signal) => [signal, undefined, `SIG${signal}`]);
+  for (const [signal, code, reported] of [...told, ["INT", 130, ""], ["PIPE", 141, ""]]) {
     await inScene(async (scene) => {
       await scene.shell(`ulimit -c 0; kill -${signal} $$; sleep 60`).code();
-      assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [undefined, `SIG${signal}`]);
+      assert.deepEqual([scene.daemon.exit?.code, scene.daemon.exit?.signal], [code, reported]);
       const left = [...Deno.readDirSync(scene.directory)].filter(({ name }) => name.endsWith(".tmp"));
       assert.deepEqual(left, []);
     });
