@@ -1,8 +1,7 @@
 /** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
 import { dialable } from "./client/dialable.ts";
-import { DAEMON_EXIT, startFailureOf } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
-import { type DaemonOptions, daemonOptions } from "./daemon/options.ts";
+import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention.ts";
 import { startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
@@ -18,7 +17,6 @@ import { stderrSink } from "./log_line.ts";
 import { readinessOf } from "./observability/readiness.ts";
 import { daemonNeeds, notifyFrom } from "./permissions/daemon_plan.ts";
 import { giveUp } from "./permissions/give_up.ts";
-import { explainMissing } from "./permissions/missing.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf, together } from "./permissions/permissions.ts";
 import { realWorld } from "./permissions/world.ts";
 import { ownEnvironment } from "./process/environment.ts";
@@ -30,24 +28,8 @@ import { VERSION } from "./version.ts";
 
 const ANNOUNCE_AGAIN_MS = 2000;
 
-/** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
-export async function runDaemon(args: string[]): Promise<number> {
-  try {
-    const options = daemonOptions(args, (name) => ownEnvironment()[name]);
-    return options === undefined ? DAEMON_EXIT.ok : await run(options, args);
-  } catch (error) {
-    const failure = startFailureOf(explainMissing(error));
-    if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
-    return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
-  }
-}
-
-function fail(code: number, message: string, hint?: string): number {
-  stderrSink(`mosaic daemon: ${message}\n${hint === undefined ? "" : `  ${hint}\n`}`);
-  return code;
-}
-
-async function run(options: DaemonOptions, args: readonly string[]): Promise<number> {
+/** Runs a daemon until it is asked to stop. @throws StartFailure */
+export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<void> {
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
   createStateDirectory(layout);
@@ -56,7 +38,6 @@ async function run(options: DaemonOptions, args: readonly string[]): Promise<num
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
   try {
     await serve(options, layout, log, () => giveUpStart(args));
-    return DAEMON_EXIT.ok;
   } finally {
     held.release();
     file.close();

@@ -1,10 +1,7 @@
 /** Structured logs on stderr (and, for the daemon, logs/daemon.log): one JSON object per line, by pino. */
 import { pino } from "pino";
-import { type LogSink, stderrSink, textLine } from "./log_line.ts";
+import { type LogFormat, type LogLevel, type LogSink, stderrSink, textLine } from "./log_line.ts";
 
-export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
-export type LogLevel = typeof LOG_LEVELS[number];
-export type LogFormat = "json" | "text";
 export type Logger = pino.Logger;
 
 /** A logger that hands each line to every sink; `text` turns lines into a person's form for all of them. */

@@ -1,5 +1,9 @@
 /** Where lines of a log go, and how they look to a person. */
 
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+export type LogLevel = typeof LOG_LEVELS[number];
+export type LogFormat = "json" | "text";
+
 /** Where finished lines go; each ends with a newline. */
 export type LogSink = (line: string) => void;
 

@@ -40,6 +40,24 @@ function withLazyRequire(text: string): string {
   return lazy;
 }
 
+const COMMANDER = "commander.invalidArgument";
+const COMMANDERS_MODULES = /import (\w+) ?from ?"(node:(?:child_process|fs|path|process))";/g;
+
+/**
+ * The argument parser imports modules for what mosaic has it never do: start programs as subcommands, exit by itself.
+ * Loading them takes half of a command's start; here they are loaded where they are used after all.
+ */
+function withLazyModules(text: string): string {
+  if (!text.includes(COMMANDER)) return text;
+  let replaced = 0;
+  const lazy = text.replace(COMMANDERS_MODULES, (_, local: string, name: string) => {
+    replaced++;
+    return `var ${local}=new Proxy({},{get:(_,member)=>process.getBuiltinModule("${name}")[member]});`;
+  });
+  if (replaced !== 4) fail(`commander imports otherwise than known (${replaced} of 4 modules); see withLazyModules`);
+  return lazy;
+}
+
 /** The file that reads the commit (src/version.ts) is told it first. */
 export function withCommit(text: string, commit: string): string {
   return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
@@ -53,7 +71,8 @@ export function bundle(entry: string): Map<string, string> {
     const made = run(Deno.execPath(), ["bundle", ...flags, entry]);
     if (!made.ok) fail(`bundling ${entry} failed:\n${made.err}`);
     const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-    return new Map(names.map((name) => [name, withLazyRequire(Deno.readTextFileSync(`${directory}/${name}`))]));
+    const textOf = (name: string) => withLazyModules(withLazyRequire(Deno.readTextFileSync(`${directory}/${name}`)));
+    return new Map(names.map((name) => [name, textOf(name)]));
   } finally {
     Deno.removeSync(directory, { recursive: true });
   }

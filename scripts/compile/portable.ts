@@ -1,5 +1,7 @@
 /** The portable form: a shell stub, then the Deno that runs this script and the bundled program with its planner, packed. */
 import { gzipSync } from "node:zlib";
+import { flagsOf } from "../../src/permissions/permissions.ts";
+import { helpPlan } from "../../src/permissions/plan.ts";
 import { VERSION } from "../../src/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { tarOf } from "./tar.ts";
@@ -19,10 +21,10 @@ export function portable({ output, profile, compression }: PortableOptions): voi
     .map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
   const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile };
-  values.PROGRAM_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, 0));
+  values.UNPACKED_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, parts.DENO.length));
+  values.HELP_FLAGS = flagsOf(helpPlan()).join("\n");
   const packed = Object.entries(parts).map(([name, bytes]) => {
     const gz = gzipSync(bytes, { level: compression });
-    values[`${name}_SIZE`] = String(bytes.length);
     values[`${name}_SHA256`] = sha256(bytes);
     values[`${name}_PACKED`] = String(gz.length);
     return { name, gz };

@@ -15,10 +15,13 @@ case $self in
 esac
 [ -r "$self" ] || fail "cannot read its own file $self; start it by its path"
 
-# Present, whole and ours? Sizes are compared at every start, checksums once, when it is unpacked.
+# Present, whole and ours? Sizes are compared at every start, by one program for all because starting it is what costs;
+# checksums once, when it is unpacked.
 whole() {
-  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] && [ "$(($(wc -c <"$1/deno")))" = @DENO_SIZE@ ] &&
-    [ "$(($(cat "$1"/app/*.js | wc -c)))" = @PROGRAM_BYTES@ ]
+  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] || return 1
+  sizes=$(LC_ALL=C wc -c "$1/deno" "$1"/app/*.js 2>/dev/null) || return 1
+  sizes=${sizes##*"$newline"}
+  [ "$((${sizes%total}))" = @UNPACKED_BYTES@ ]
 }
 
 checked() { # FILE SHA256
@@ -57,20 +60,29 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   whole "$1/@KEY@" || refuse "cannot complete $1/@KEY@"
 ) 2>/dev/null
 
-candidates() {
-  printf '%s\n' "${MOSAIC_CACHE_DIR:-}" "${XDG_CACHE_HOME:+$XDG_CACHE_HOME/mosaic}" "${HOME:+$HOME/.cache/mosaic}" \
-    "${TMPDIR:-/tmp}/mosaic-cache-$(id -u)" "/dev/shm/mosaic-cache-$(id -u)"
+newline='
+'
+IFS=$newline
+home=
+find_whole() { # CACHES
+  for base in $1; do
+    case $base in /*) whole "$base/@KEY@" && home=$base/@KEY@ && break ;; esac
+  done
 }
 
-home=
-IFS='
-'
-for base in $(candidates); do
-  case $base in /*) whole "$base/@KEY@" && home=$base/@KEY@ && break ;; esac
-done
+caches="${MOSAIC_CACHE_DIR:-}
+${XDG_CACHE_HOME:+$XDG_CACHE_HOME/mosaic}
+${HOME:+$HOME/.cache/mosaic}"
+find_whole "$caches"
+if [ -z "$home" ]; then
+  user=$(id -u)
+  others="${TMPDIR:-/tmp}/mosaic-cache-$user
+/dev/shm/mosaic-cache-$user"
+  find_whole "$others"
+fi
 if [ -z "$home" ]; then
   reasons=
-  for base in $(candidates); do
+  for base in $caches $others; do
     case $base in /*) ;; *) continue ;; esac
     why=$(unpack "$base") && home=$base/@KEY@ && break
     reasons="$reasons
@@ -96,11 +108,22 @@ runtime="run
 --quiet
 --unstable-net"
 
+# Help needs little, and always the same.
+asked=${1-}
+for word; do
+  case $word in
+  --) break ;;
+  -h | --help) asked=help ;;
+  esac
+done
+help=
+[ "$asked" != help ] || help='@HELP_FLAGS@'
+
 # The permissions: all of them, those that whoever starts this has planned, or what these arguments need.
 case ${MOSAIC_PERMISSIONS:-@PROFILE@} in
 all) flags=-A ;;
 *)
-  flags=${MOSAIC_PLANNED-}
+  flags=${MOSAIC_PLANNED:-$help}
   unset MOSAIC_PLANNED
   case $flags${1-} in
   '' | -h | --help | -V | --version | version) flags=--ignore-env ;;

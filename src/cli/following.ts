@@ -1,5 +1,5 @@
 /** Following one run to its end. */
-import { Mosaic, type Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { ENDED_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import type { Context } from "./context.ts";
 import { eventLine } from "./events_text.ts";
@@ -32,7 +32,7 @@ export async function untilEnded(
 ): Promise<Run | undefined> {
   let faultedAt: number | undefined;
   while (!signal.aborted) {
-    const now = await link.unary(Mosaic.method.getRun, { run }, signal);
+    const now = await link.unary(link.methods.getRun, { run }, signal);
     onLook(now);
     if (now.state === "FAULTED") faultedAt ??= performance.now();
     else faultedAt = undefined;
@@ -61,7 +61,7 @@ export async function followRun(
   let last = 0n;
   const print = async (follow: boolean, until: AbortSignal) => {
     const stream = link.resumed(
-      Mosaic.method.streamEvents,
+      link.methods.streamEvents,
       (sinceSeq) => ({ run: runId, sinceSeq, follow }),
       (event) => event.seq,
       last,

@@ -7,8 +7,11 @@ import type {
   MessageShape,
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../errors.ts";
+import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";
+
+type Methods = typeof Mosaic.method;
 
 export interface LinkOptions {
   /** How long (ms) a call goes on trying while the daemon is away; 0 gives up at once. */
@@ -26,10 +29,13 @@ export class Link implements Disposable {
   readonly #context: Context;
   readonly #flags: ConnectionFlags;
   readonly #patienceMs: number;
+  /** What can be asked of a daemon. Their descriptions take long to load, and a verb's help needs none. */
+  readonly methods: Methods;
   #api: Api;
   #told = false;
 
-  private constructor(context: Context, flags: ConnectionFlags, api: Api, options: LinkOptions) {
+  private constructor(context: Context, flags: ConnectionFlags, methods: Methods, api: Api, options: LinkOptions) {
+    this.methods = methods;
     this.#context = context;
     this.#flags = flags;
     this.#api = api;
@@ -37,7 +43,8 @@ export class Link implements Disposable {
   }
 
   static async open(context: Context, flags: ConnectionFlags, options: LinkOptions = {}): Promise<Link> {
-    return new Link(context, flags, await context.connect(flags), options);
+    const [api, { Mosaic }] = await Promise.all([context.connect(flags), import("../gen/mosaic/v1/mosaic_pb.ts")]);
+    return new Link(context, flags, Mosaic.method, api, options);
   }
 
   [Symbol.dispose](): void {

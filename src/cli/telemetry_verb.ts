@@ -1,6 +1,6 @@
 /** What `steps`, `episodes`, `metrics` and `events --worker` do: read a run's records, and print them. */
 import type { Command } from "commander";
-import { Mosaic, type Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, wholeNumber } from "./flags.ts";
@@ -39,16 +39,16 @@ export async function printTelemetry(
   const format = flags["output"] as Format;
   return await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
     using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
-    const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+    const run = await link.unary(link.methods.getRun, { run: ref }, signal);
     const since = sinceOf(flags, format, countOf(run, kind));
     const limit = Number(flags["limit"] ?? 0);
     const batches = link.resumed(
-      Mosaic.method.streamTelemetry,
+      link.methods.streamTelemetry,
       (sinceSeq) => ({ run: run.runId, kind, sinceSeq, follow, limit: BigInt(left(limit, Number(sinceSeq) - since)) }),
       (batch) => batch.lastSeq,
       BigInt(since),
       signal,
-      async (at) => countOf(await link.unary(Mosaic.method.getRun, { run: run.runId }, signal), kind) > Number(at),
+      async (at) => countOf(await link.unary(link.methods.getRun, { run: run.runId }, signal), kind) > Number(at),
     );
     const printer = new Printer(context, kind, format, follow);
     for await (const { jsonl } of batches) {

@@ -222,7 +222,7 @@ export const VERBS: readonly Verb[] = [
     name: "daemon",
     group: "Parts",
     summary: "run the daemon: registry, dispatch, telemetry, status page",
-    run: async (args) => await (await import("../daemon.ts")).runDaemon(args),
+    run: async (args) => await (await import("../daemon/command_line.ts")).runDaemon(args),
   },
   {
     name: "proxy",

@@ -8,7 +8,7 @@ import { messageOf } from "../errors.ts";
 import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
 import { cpuCount } from "../host/resources.ts";
 import { resolveStateDir } from "../layout.ts";
-import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log.ts";
+import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log_line.ts";
 import type { RetentionPolicy } from "../retention/retention.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 

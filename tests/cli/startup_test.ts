@@ -1,29 +1,55 @@
 import { strict as assert } from "node:assert";
+import { VERBS } from "../../src/cli/verbs.ts";
 import { MAIN } from "../harness/daemon.ts";
 
 interface Graph {
   roots: string[];
-  redirects: Record<string, string>;
   modules: {
     specifier: string;
     dependencies?: { specifier: string; isDynamic?: boolean; code?: { specifier?: string } }[];
   }[];
 }
 
-Deno.test("start-up: what mosaic --help loads holds no library: no gRPC, no protobuf, no argument parser", async () => {
-  const { stdout, success } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json", MAIN] }).output();
+const graph = await graphOf(MAIN);
+const modules = new Map(graph.modules.map((m) => [m.specifier, m]));
+
+async function graphOf(entry: string): Promise<Graph> {
+  const { stdout, success } = await new Deno.Command(Deno.execPath(), { args: ["info", "--json", entry] }).output();
   assert.ok(success);
-  const graph = JSON.parse(new TextDecoder().decode(stdout)) as Graph;
-  const modules = new Map(graph.modules.map((m) => [m.specifier, m]));
-  const loaded = new Set(graph.roots);
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+/** What is there before the first line of these modules runs. */
+function loadedWith(...roots: string[]): string[] {
+  const loaded = new Set(roots);
   for (const specifier of loaded) {
     for (const dependency of modules.get(specifier)?.dependencies ?? []) {
       if (dependency.isDynamic || dependency.code?.specifier === undefined) continue;
       loaded.add(dependency.code.specifier);
     }
   }
-  const foreign = [...loaded].filter((s) => !s.startsWith("file:"));
-  assert.deepEqual(foreign, []);
-  assert.ok([...loaded].some((s) => s.endsWith("/src/cli/overview.ts")));
-  assert.ok(loaded.size < 20, [...loaded].join("\n"));
+  return [...loaded];
+}
+
+const moduleNamed = (path: string) => [...modules.keys()].find((specifier) => specifier.endsWith(`/src/${path}`))!;
+const foreign = (loaded: string[]) => loaded.filter((s) => !s.startsWith("file:") || s.includes("/src/gen/"));
+
+Deno.test("start-up: what mosaic --help loads holds no library: no gRPC, no protobuf, no argument parser", () => {
+  const loaded = loadedWith(...graph.roots);
+  assert.deepEqual(foreign(loaded), []);
+  assert.ok(loaded.some((s) => s.endsWith("/src/cli/overview.ts")));
+  assert.ok(loaded.length < 20, loaded.join("\n"));
 });
+
+Deno.test("start-up: what each verb's help loads holds no gRPC, no protobuf, no schemas: only the argument parser", () => {
+  for (const { name, load } of VERBS) {
+    const verb = moduleNamed(load === undefined ? ENTRIES[name]! : `cli/verbs/${name.replace("-", "_")}.ts`);
+    assert.ok(verb !== undefined, name);
+    const loaded = loadedWith(verb);
+    assert.ok(loaded.length > 1, name);
+    assert.deepEqual(foreign(loaded).filter((s) => !/^(npm:\/?commander@|node:)/.test(s)), [], name);
+  }
+});
+
+/** Of the verbs that parse their own arguments. */
+const ENTRIES: Record<string, string> = { daemon: "daemon/command_line.ts", proxy: "proxy.ts" };

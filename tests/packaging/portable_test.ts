@@ -92,6 +92,26 @@ Deno.test("portable executable", async (t) => {
       assert.match(allow.stderr, /MOSAIC_ALLOW/);
     });
 
+    await t.step(
+      "help of each verb is had without a plan, and help that a worker is asked for is the worker's",
+      async () => {
+        // A first stage that cannot be started: whoever plans fails.
+        const cache = freshDir("no-plan");
+        const environment = { MOSAIC_CACHE_DIR: cache, HOME: directory };
+        assert.equal((await start(built, ["--version"], environment)).code, 0);
+        const stage = `${cache}/${namesIn(cache)[0]}/app/first_stage.js`;
+        Deno.writeTextFileSync(stage, "throw 1;".padEnd(Deno.statSync(stage).size));
+        for (const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], ["help", "run"]]) {
+          const help = await start(built, words, environment);
+          assert.equal(help.code, 0, words.join(" ") + help.stderr);
+          assert.match(help.stdout, /Usage: mosaic|^mosaic proxy/, words.join(" "));
+        }
+        const planned = await start(built, ["run", "--", "worker", "--help"], environment);
+        assert.notEqual(planned.code, 0);
+        assert.doesNotMatch(planned.stdout, /Usage/);
+      },
+    );
+
     await t.step("its checksum file is right", () => {
       const [sum] = Deno.readTextFileSync(`${built}.sha256`).split(" ");
       const checked = new Deno.Command("sha256sum", { args: [built], stdin: "null" }).outputSync();

@@ -1,6 +1,5 @@
 /** `mosaic cancel` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, decimal } from "../flags.ts";
@@ -36,7 +35,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         refs,
         flags,
         async (link, run) => {
-          const answer = await link.unary(Mosaic.method.cancelRun, {
+          const answer = await link.unary(link.methods.cancelRun, {
             run,
             ...(flags["grace"] === undefined ? {} : { graceSeconds: Number(flags["grace"]) }),
           });

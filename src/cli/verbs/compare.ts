@@ -1,6 +1,5 @@
 /** `mosaic compare` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
 import { type ComparisonRow, configDifferences, figureRows, withoutSecrets } from "../comparing.ts";
@@ -35,7 +34,7 @@ export function define(command: Command, context: Context): void {
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const runs: RunDetailJson[] = [];
-      for (const run of refs) runs.push(runDetailJson(await link.unary(Mosaic.method.getRun, { run })));
+      for (const run of refs) runs.push(runDetailJson(await link.unary(link.methods.getRun, { run })));
       const metrics = await lastMetrics(link, runs);
       const differences = configDifferences(runs);
       if (flags["output"] === "json") {
@@ -97,7 +96,7 @@ async function lastMetrics(
 ): Promise<{ name: string; last: (number | null)[] }[]> {
   const found = new Map<string, (number | null)[]>();
   for (const [i, run] of runs.entries()) {
-    const { series } = await link.unary(Mosaic.method.listSeries, { run: run.run_id });
+    const { series } = await link.unary(link.methods.listSeries, { run: run.run_id });
     for (const { name, last } of series) {
       if (!found.has(name)) found.set(name, runs.map(() => null));
       found.get(name)![i] = last ?? null;

@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { messageOf, MosaicError } from "../../errors.ts";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";
@@ -32,8 +31,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       for (const ref of refs) {
         try {
           // By its id: a short one may fit another run once this one is gone.
-          const { runId } = await link.unary(Mosaic.method.getRun, { run: ref });
-          const { freedBytes } = await link.unary(Mosaic.method.deleteRun, { run: runId });
+          const { runId } = await link.unary(link.methods.getRun, { run: ref });
+          const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });
           deleted.push({ run_id: runId, freed_bytes: Number(freedBytes) });
           if (flags["output"] === "table") {
             context.out.write(`${runId}  deleted, ${bytes(Number(freedBytes))} freed\n`);

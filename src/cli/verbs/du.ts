@@ -1,7 +1,7 @@
 /** `mosaic du` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
@@ -60,10 +60,10 @@ export function define(command: Command, context: Context): void {
 }
 
 async function usageOf(link: Link): Promise<UsageJson> {
-  const found = await link.unary(Mosaic.method.getDiskUsage, {});
+  const found = await link.unary(link.methods.getDiskUsage, {});
   const known = new Map<string, Run>();
   for (let pageToken = "";;) {
-    const page = await link.unary(Mosaic.method.listRuns, { limit: PAGE, pageToken });
+    const page = await link.unary(link.methods.listRuns, { limit: PAGE, pageToken });
     for (const run of page.runs) known.set(run.runId, run);
     pageToken = page.nextPageToken;
     if (pageToken === "") break;

@@ -1,6 +1,5 @@
 /** `mosaic events` and `mosaic watch` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { eventLine } from "../events_text.ts";
@@ -98,9 +97,9 @@ export async function printEvents(
   return await interruptible(context, "", async (signal) => {
     using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
     // By its id: a name or @last may mean another run when the stream is opened again.
-    const runId = run === "" ? "" : (await link.unary(Mosaic.method.getRun, { run }, signal)).runId;
+    const runId = run === "" ? "" : (await link.unary(link.methods.getRun, { run }, signal)).runId;
     const events = link.resumed(
-      Mosaic.method.streamEvents,
+      link.methods.streamEvents,
       (sinceSeq) => ({ run: runId, sinceSeq, follow, kinds, tail }),
       (event) => event.seq,
       BigInt(sinceSeq),

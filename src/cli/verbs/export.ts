@@ -1,12 +1,10 @@
 /** `mosaic export` */
 import { type Command, Option } from "commander";
-import { Mosaic, type TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../errors.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
-import { eventFileName, scalarFrame, scalarsOf, versionFrame } from "../export/event_file.ts";
-import { writeParquet } from "../export/parquet_file.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
@@ -50,7 +48,7 @@ own step. parquet columns are typed; what the worker gave as JSON (action, obser
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { patienceMs: PATIENCE_MS });
-        const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+        const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const batches = (kind: Kind) => batchesOf(link, run.runId, kind, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (flags["out"] === "-") {
@@ -68,8 +66,8 @@ own step. parquet columns are typed; what the worker gave as JSON (action, obser
         const told = (path: string, rows: number) => context.out.write(`${path}  ${count(rows)} records\n`);
         if (format === "tensorboard") {
           const started = run.startedAt === undefined ? context.now() / 1000 : Number(run.startedAt.seconds);
-          const path = `${dir}/${eventFileName(started, "mosaic")}`;
-          told(path, await writeEvents(path, started, kinds, records));
+          const { path, rows } = await writeEvents(dir, started, kinds, records);
+          told(path, rows);
           return EXIT.ok;
         }
         for (const kind of kinds) {
@@ -77,7 +75,7 @@ own step. parquet columns are typed; what the worker gave as JSON (action, obser
           told(
             path,
             format === "parquet"
-              ? await writeParquet(path, kind, records(kind))
+              ? await (await import("../export/parquet_file.ts")).writeParquet(path, kind, records(kind))
               : await toFile(path, (out) => writeText(out, format, kind, batches(kind))),
           );
         }
@@ -100,7 +98,7 @@ function kindsOf(given: unknown, format: ExportFormat): Kind[] {
 
 function batchesOf(link: Link, run: string, kind: Kind, signal: AbortSignal): AsyncGenerator<TelemetryBatch> {
   return link.resumed(
-    Mosaic.method.streamTelemetry,
+    link.methods.streamTelemetry,
     (sinceSeq) => ({ run, kind, sinceSeq }),
     (batch) => batch.lastSeq,
     0n,
@@ -130,12 +128,14 @@ async function writeText(
 }
 
 async function writeEvents(
-  path: string,
+  dir: string,
   started: number,
   kinds: readonly Kind[],
   records: (kind: Kind) => AsyncIterable<TelemetryRecord>,
-): Promise<number> {
-  return await toFile(path, async (out) => {
+): Promise<{ path: string; rows: number }> {
+  const { eventFileName, scalarFrame, scalarsOf, versionFrame } = await import("../export/event_file.ts");
+  const path = `${dir}/${eventFileName(started, "mosaic")}`;
+  const rows = await toFile(path, async (out) => {
     out.writeBytes(versionFrame(started));
     let rows = 0;
     for (const kind of kinds as readonly ("episodes" | "metrics")[]) {
@@ -146,6 +146,7 @@ async function writeEvents(
     }
     return rows;
   });
+  return { path, rows };
 }
 
 async function toFile(path: string, body: (out: Output) => Promise<number>): Promise<number> {

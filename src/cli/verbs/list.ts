@@ -1,7 +1,7 @@
 /** `mosaic list` */
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
-import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import {
@@ -80,22 +80,28 @@ async function fetchRuns(
   signal?: AbortSignal,
 ): Promise<Run[]> {
   const limit = Number(flags["limit"] ?? Infinity);
-  const since = flags["since"];
+  const submittedSince = await sinceOf(flags, context.now());
   const runs: Run[] = [];
   for (let pageToken = ""; runs.length < limit;) {
-    const page = await link.unary(Mosaic.method.listRuns, {
+    const page = await link.unary(link.methods.listRuns, {
       states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
       nameContains: String(flags["name"] ?? ""),
       tags: (flags["tag"] as string[] | undefined) ?? [],
       limit: Math.min(PAGE, limit - runs.length),
       pageToken,
-      ...(since === undefined ? {} : { submittedSince: timestampFromMs(momentValue(String(since), context.now())) }),
+      ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);
     runs.push(...page.runs);
     pageToken = page.nextPageToken;
     if (pageToken === "") break;
   }
   return runs;
+}
+
+async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {
+  if (flags["since"] === undefined) return undefined;
+  const { timestampFromMs } = await import("@bufbuild/protobuf/wkt");
+  return timestampFromMs(momentValue(String(flags["since"]), now));
 }
 
 function render(found: Run[], flags: Record<string, unknown>, context: Context): string {

@@ -1,6 +1,5 @@
 /** `mosaic logs` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
@@ -36,11 +35,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       const follow = flags["follow"] === true;
       result.code = await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
-        const { runId } = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+        const { runId } = await link.unary(link.methods.getRun, { run: ref }, signal);
         const tail = Number(flags["tail"] ?? 0);
         let opened = false;
         const chunks = link.resumed(
-          Mosaic.method.streamLogs,
+          link.methods.streamLogs,
           (sinceOffset) => {
             const tailLines = opened ? 0 : tail;
             opened = true;

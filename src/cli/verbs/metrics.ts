@@ -1,7 +1,6 @@
 /** `mosaic metrics` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { sparkline } from "../chart.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -45,7 +44,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         return;
       }
       using link = await Link.open(context, connectionFlags(flags));
-      const { series } = await link.unary(Mosaic.method.listSeries, { run });
+      const { series } = await link.unary(link.methods.listSeries, { run });
       const found: SeriesJson[] = series
         .map((s) => ({ name: s.name, points: Number(s.points), last: s.last ?? null }))
         .filter((s) => names.length === 0 || names.includes(s.name));
@@ -58,7 +57,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       else {
         const curves = new Map<string, string>();
         for (const { name } of found) {
-          const { buckets } = await link.unary(Mosaic.method.getSeries, { run, name, buckets: SPARK_WIDTH });
+          const { buckets } = await link.unary(link.methods.getSeries, { run, name, buckets: SPARK_WIDTH });
           curves.set(name, sparkline(buckets.map((b) => b.mean), SPARK_WIDTH));
         }
         context.out.write(table<SeriesJson>(

@@ -1,6 +1,5 @@
 /** `mosaic pause` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { controlArguments, forEachRun } from "./control.ts";
@@ -17,7 +16,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context,
         refs,
         flags,
-        (link, run) => link.unary(Mosaic.method.pauseRun, { run }),
+        (link, run) => link.unary(link.methods.pauseRun, { run }),
         (run) => run.outcome !== "" || run.state === "PAUSED" ? run.state : "is being paused",
       );
     });

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { MosaicError } from "../../errors.ts";
-import { Mosaic, type SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot } from "../chart.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -51,7 +51,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
         for (;;) {
-          const run = await link.unary(Mosaic.method.getRun, { run: ref }, signal);
+          const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
           const buckets = await fetchSeries(link, run.runId, name, {
             buckets: width * 2,
@@ -130,7 +130,7 @@ export async function fetchSeries(
   name: string,
   { buckets, from = 0, to = 0 }: { buckets: number; from?: number; to?: number },
 ): Promise<SeriesBucket[]> {
-  const { series } = await link.unary(Mosaic.method.listSeries, { run });
+  const { series } = await link.unary(link.methods.listSeries, { run });
   const known = series.map((s) => s.name);
   // The three that every run may have are empty before the first episode; any other name must be known.
   if (!known.includes(name) && !["reward", DEFAULT_SERIES, "episode_length"].includes(name)) {
@@ -139,7 +139,7 @@ export async function fetchSeries(
     });
   }
   const read = async (fromX: bigint, toX: bigint) =>
-    (await link.unary(Mosaic.method.getSeries, { run, name, buckets, fromX, toX })).buckets;
+    (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX })).buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);
   // The daemon counts points. Those of a metric lie at the worker's steps: where, its whole series says.
   const whole = await read(0n, 0n);

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { messageOf, MosaicError } from "../../errors.ts";
-import { Mosaic, type Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
 import { bytesByRun } from "../disk.ts";
 import { chooseRunsToPrune, type Chosen, type PrunableRun, type RetentionPolicy } from "../../retention/retention.ts";
@@ -70,7 +70,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       for (const choice of chosen) {
         try {
           if (!dryRun) {
-            freed += Number((await link.unary(Mosaic.method.deleteRun, { run: choice.run.runId })).freedBytes);
+            freed += Number((await link.unary(link.methods.deleteRun, { run: choice.run.runId })).freedBytes);
           }
           done.push(choice);
         } catch (error) {
@@ -92,7 +92,7 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
   const sizes = flags["maxSize"] === undefined ? undefined : await bytesByRun(link);
   const runs: Run[] = [];
   for (let pageToken = "";;) {
-    const page = await link.unary(Mosaic.method.listRuns, {
+    const page = await link.unary(link.methods.listRuns, {
       // Live runs are never chosen; what they take counts towards a size.
       states: sizes === undefined ? [...ENDED_STATES] : [],
       tags: (flags["tag"] as string[] | undefined) ?? [],

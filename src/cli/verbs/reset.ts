@@ -1,6 +1,5 @@
 /** `mosaic reset` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { controlArguments, forEachRun } from "./control.ts";
@@ -25,7 +24,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context,
         refs,
         flags,
-        (link, run) => link.unary(Mosaic.method.resetRun, { run, fromCheckpoint }),
+        (link, run) => link.unary(link.methods.resetRun, { run, fromCheckpoint }),
         (run) => `${run.state}, attempt ${run.attempt}`,
       );
     });

@@ -1,6 +1,5 @@
 /** `mosaic resume` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { controlArguments, forEachRun } from "./control.ts";
@@ -22,7 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context,
         refs,
         flags,
-        (link, run) => link.unary(Mosaic.method.resumeRun, { run }),
+        (link, run) => link.unary(link.methods.resumeRun, { run }),
         (run) => run.state === "PAUSED" ? "is being resumed" : run.state,
       );
     });

@@ -1,6 +1,5 @@
 /** `mosaic retry` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { controlArguments, forEachRun } from "./control.ts";
@@ -23,7 +22,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context,
         refs,
         flags,
-        (link, run) => link.unary(Mosaic.method.retryRun, { run }),
+        (link, run) => link.unary(link.methods.retryRun, { run }),
         (run) => `${run.state}, attempt ${run.attempt}`,
       );
     });

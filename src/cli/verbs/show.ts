@@ -1,6 +1,5 @@
 /** `mosaic show` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -31,7 +30,7 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const run = await link.unary(Mosaic.method.getRun, { run: ref });
+      const run = await link.unary(link.methods.getRun, { run: ref });
       if (flags["config"] === true) {
         // Programs, and whoever submits it again, get it whole.
         const reveal = flags["reveal"] === true || !context.terminal.isTty;
@@ -40,7 +39,7 @@ export function define(command: Command, context: Context): void {
         if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
         return;
       }
-      const { artifacts } = await link.unary(Mosaic.method.listArtifacts, { run: run.runId });
+      const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
       const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
       context.out.write(
         flags["output"] === "json"

@@ -1,6 +1,5 @@
 /** `mosaic status` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
@@ -23,7 +22,7 @@ export function define(command: Command, context: Context): void {
     )
     .action(async (flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
-      const host = hostJson(await link.unary(Mosaic.method.getHost, {}));
+      const host = hostJson(await link.unary(link.methods.getHost, {}));
       context.out.write(
         flags["output"] === "json"
           ? `${JSON.stringify(host, null, 2)}\n`

@@ -1,7 +1,7 @@
 /** `mosaic submit` */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../errors.ts";
-import { type SubmitRunResponse, TrainerService } from "../../gen/gymgui/trainer_pb.ts";
+import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
@@ -60,6 +60,7 @@ export async function submit(
 ): Promise<number> {
   const follow = flags["follow"] === true;
   using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+  const { TrainerService } = await import("../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
   try {
     submitted = await link.unary(TrainerService.method.submitRun, { runId: String(flags["runId"] ?? ""), configJson });

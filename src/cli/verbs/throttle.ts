@@ -1,6 +1,5 @@
 /** `mosaic throttle` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { wholeNumber } from "../flags.ts";
@@ -25,7 +24,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         context,
         refs,
         flags,
-        (link, run) => link.unary(Mosaic.method.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
+        (link, run) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
         (run) => run.maxRateHz === 0 ? "is not throttled" : `is held to ${run.maxRateHz} steps/s`,
       );
     });

@@ -1,7 +1,6 @@
 /** `mosaic top` */
 import type { Command } from "commander";
 import { messageOf } from "../../errors.ts";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
@@ -33,7 +32,7 @@ export function define(command: Command, context: Context): void {
       if (!context.terminal.isTty) throw noTerminal();
       using link = await Link.open(context, connectionFlags(flags));
       // Before the screen is taken: a daemon that is not there is told as by any other verb.
-      await link.unary(Mosaic.method.getHost, {});
+      await link.unary(link.methods.getHost, {});
       await new Top(link, context).run();
     });
 }
@@ -97,8 +96,8 @@ class Top {
 
   async #refresh(): Promise<void> {
     const { signal } = this.#stop;
-    const host = hostJson(await this.#link.unary(Mosaic.method.getHost, {}, signal));
-    const { runs } = await this.#link.unary(Mosaic.method.listRuns, { limit: MOST_RUNS }, signal);
+    const host = hostJson(await this.#link.unary(this.#link.methods.getHost, {}, signal));
+    const { runs } = await this.#link.unary(this.#link.methods.listRuns, { limit: MOST_RUNS }, signal);
     const state = { ...this.#state, host, runs: runs.map(runJson) };
     const now = this.#context.now();
     const curves = new Map<string, number[]>();
@@ -114,7 +113,7 @@ class Top {
 
   async #curve(run: string): Promise<number[]> {
     const { buckets } = await this.#link.unary(
-      Mosaic.method.getSeries,
+      this.#link.methods.getSeries,
       { run, name: "episode_reward", buckets: CURVE_POINTS },
       this.#stop.signal,
     );
@@ -122,7 +121,7 @@ class Top {
   }
 
   async #detail(run: string): Promise<void> {
-    const detail = runDetailJson(await this.#link.unary(Mosaic.method.getRun, { run }, this.#stop.signal));
+    const detail = runDetailJson(await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal));
     // Left meanwhile by a key: then it stays left.
     if (this.#state.detail !== undefined) this.#set({ detail });
   }
@@ -135,16 +134,16 @@ class Top {
         case "detail":
           return await this.#detail(run);
         case "cancel":
-          await this.#link.unary(Mosaic.method.cancelRun, { run }, signal);
+          await this.#link.unary(this.#link.methods.cancelRun, { run }, signal);
           break;
         case "pause":
-          await this.#link.unary(Mosaic.method.pauseRun, { run }, signal);
+          await this.#link.unary(this.#link.methods.pauseRun, { run }, signal);
           break;
         case "resume":
-          await this.#link.unary(Mosaic.method.resumeRun, { run }, signal);
+          await this.#link.unary(this.#link.methods.resumeRun, { run }, signal);
           break;
         case "retry":
-          await this.#link.unary(Mosaic.method.retryRun, { run }, signal);
+          await this.#link.unary(this.#link.methods.retryRun, { run }, signal);
           break;
       }
       this.#set({ message: `${action.type} asked for` });

@@ -1,6 +1,5 @@
 /** `mosaic validate` */
 import type { Command } from "commander";
-import { readConfig, violationsOf } from "../../config/config.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
@@ -27,6 +26,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
       const text = await readConfigText(file, context);
+      const { readConfig, violationsOf } = await import("../../config/config.ts");
       const violations = violationsOf(text);
       const valid = violations.length === 0;
       if (!valid) result.code = EXIT.usage;

@@ -1,6 +1,5 @@
 /** `mosaic wait` */
 import type { Command } from "commander";
-import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitOfOutcome } from "../exit.ts";
@@ -47,7 +46,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         try {
           // All names are resolved first: "@last" may be another run later, and a misspelt one is told at once.
           const ids: string[] = [];
-          for (const run of refs) ids.push((await link.unary(Mosaic.method.getRun, { run }, signal)).runId);
+          for (const run of refs) ids.push((await link.unary(link.methods.getRun, { run }, signal)).runId);
           for (const id of ids) {
             const run = await untilEnded(link, id, signal);
             if (run === undefined) {

@@ -1,0 +1,26 @@
+/** `mosaic daemon`: its arguments, and how it leaves. What it is made of is loaded when the arguments are right. */
+import { explainMissing } from "../permissions/missing.ts";
+import { stderrSink } from "../log_line.ts";
+import { ownEnvironment } from "../process/environment.ts";
+import { DAEMON_EXIT, startFailureOf } from "./exit_codes.ts";
+import { daemonOptions } from "./options.ts";
+
+/** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
+export async function runDaemon(args: string[]): Promise<number> {
+  try {
+    const options = daemonOptions(args, (name) => ownEnvironment()[name]);
+    if (options === undefined) return DAEMON_EXIT.ok;
+    const { serveUntilStopped } = await import("../daemon.ts");
+    await serveUntilStopped(options, args);
+    return DAEMON_EXIT.ok;
+  } catch (error) {
+    const failure = startFailureOf(explainMissing(error));
+    if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
+    return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
+  }
+}
+
+function fail(code: number, message: string, hint?: string): number {
+  stderrSink(`mosaic daemon: ${message}\n${hint === undefined ? "" : `  ${hint}\n`}`);
+  return code;
+}
