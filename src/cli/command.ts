@@ -1,5 +1,6 @@
-/** A verb's argument parser with the habits all of them share. */
-import { Command } from "commander";
+/** A verb's argument parser with the habits all of them share, and the manual that its --help prints. */
+import { type Argument, Command, InvalidArgumentError, type Option } from "commander";
+import { didYouMean } from "../nearest.ts";
 import type { Context } from "./context.ts";
 import type { Verb } from "./verbs.ts";
 
@@ -13,7 +14,7 @@ export function newCommand(verb: Verb, context: Context): Command {
     .configureOutput({
       writeOut: (text) => context.out.write(text),
       writeErr: (text) => context.err.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, "mosaic: ")),
+      outputError: (text, write) => write(`mosaic: ${plainError(text)}`),
       getOutHelpWidth: () => Math.min(context.terminal.width, 120),
       getErrHelpWidth: () => Math.min(context.terminal.width, 120),
       getOutHasColors: () => context.terminal.color,
@@ -22,15 +23,63 @@ export function newCommand(verb: Verb, context: Context): Command {
   return command;
 }
 
-/** The sections of a manual page that come after the options. */
-export function manual(
-  sections: { details?: string; examples: [command: string, what: string][]; exits?: string },
-): string {
-  const parts: string[] = [];
-  if (sections.details) parts.push(`\n${sections.details.trim()}`);
-  parts.push(`\nExamples:\n${sections.examples.map(([c, what]) => `  $ ${c}\n      ${what}`).join("\n")}`);
-  if (sections.exits) {
-    parts.push(`\nExit codes:\n${sections.exits.trim().split("\n").map((l) => `  ${l.trim()}`).join("\n")}`);
-  }
-  return parts.join("\n");
+/** The parser's message on one line, as mosaic's own are. */
+export function plainError(message: string): string {
+  return message.replace(/^error: /, "").replace(/\n\(Did you mean (?:one of )?(.+)\?\)/, ". Did you mean $1?");
 }
+
+/** Gives an option or argument the only values that it may have; one that is misspelt is told what was meant. */
+export function oneOf<T extends Option | Argument>(of: T, values: readonly string[]): T {
+  of.choices([...values]).argParser((word: string) => {
+    if (values.includes(word)) return word;
+    throw new InvalidArgumentError(
+      `It may be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.${didYouMean(word, values)}`,
+    );
+  });
+  return of;
+}
+
+type Entries = readonly (readonly [term: string, meaning: string])[];
+
+export interface Manual {
+  /** Paragraphs, with an empty line between them. */
+  details?: string;
+  examples: Entries;
+  environment?: Entries;
+  /** By code: what is particular to this verb. */
+  exits?: Readonly<Record<number, string>>;
+}
+
+/** The sections of a manual page that come after the options, for `addHelpText("after", …)`. */
+export function manual(sections: Manual): (help: { command: Command }) => string {
+  return ({ command }) => {
+    const width = command.configureOutput().getOutHelpWidth?.() ?? 80;
+    const helper = command.createHelp();
+    helper.prepareContext({ helpWidth: width });
+    const list = (title: string, entries: Entries) => {
+      const terms = Math.max(...entries.map(([term]) => term.length));
+      return `${title}:\n${entries.map(([t, meaning]) => helper.formatItem(t, terms, meaning, helper)).join("\n")}`;
+    };
+    const asksDaemon = command.options.some((option) => option.long === "--target");
+    const takesRuns = command.registeredArguments[0]?.name() === "run";
+    const environment = [...sections.environment ?? [], ...asksDaemon ? CONNECTION_ENVIRONMENT : []];
+    const exits: Record<number, string> = { 0: "done", 2: "wrong arguments" };
+    if (asksDaemon) Object.assign(exits, { 3: "no daemon answers", 8: "not authenticated, or not allowed" });
+    if (takesRuns) Object.assign(exits, { 4: "no such run" });
+    Object.assign(exits, sections.exits);
+    return [
+      "",
+      ...(sections.details === undefined ? [] : [`${helper.boxWrap(sections.details.trim(), width)}\n`]),
+      `Examples:\n${sections.examples.map(([line, what]) => `  $ ${line}\n      ${what}`).join("\n")}\n`,
+      ...(environment.length === 0 ? [] : [`${list("Environment", environment)}\n`]),
+      list("Exit codes", Object.entries(exits)),
+    ].join("\n");
+  };
+}
+
+const CONNECTION_ENVIRONMENT: Entries = [
+  ["MOSAIC_TARGET", "the daemon's address, where --target is not given"],
+  ["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"],
+  ["MOSAIC_TOKEN", "the token that a daemon with --auth token asks for"],
+  ["MOSAIC_TLS_CA", "the authority of a TLS daemon's certificate (docs/security.md names the others)"],
+];

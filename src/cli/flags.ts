@@ -1,5 +1,6 @@
 /** Options that several verbs share, and the checks of their values. */
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { oneOf } from "./command.ts";
 import { MosaicError } from "../errors.ts";
 import type { ConnectionFlags } from "./api.ts";
 import { parseBytes, parseDuration } from "./format.ts";
@@ -21,8 +22,8 @@ export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags
 }
 
 export function outputOption(command: Command, formats: readonly Format[]): Command {
-  const option = new Option("-o, --output <format>", "how to print").choices([...formats]).default(formats[0]);
-  return command.addOption(option);
+  const option = oneOf(new Option("-o, --output <format>", "how to print"), formats);
+  return command.addOption(option.default(formats[0]));
 }
 
 export const RUN_ARGUMENT = "a run's id, the beginning of one, a name that only one run has, or @last";

@@ -40,37 +40,60 @@ export async function printTelemetry(
   return await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
     using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
     const run = await link.unary(link.methods.getRun, { run: ref }, signal);
-    const since = sinceOf(flags, format, countOf(run, kind));
-    const limit = Number(flags["limit"] ?? 0);
-    const batches = link.resumed(
-      link.methods.streamTelemetry,
-      (sinceSeq) => ({ run: run.runId, kind, sinceSeq, follow, limit: BigInt(left(limit, Number(sinceSeq) - since)) }),
-      (batch) => batch.lastSeq,
-      BigInt(since),
-      signal,
-      async (at) => countOf(await link.unary(link.methods.getRun, { run: run.runId }, signal), kind) > Number(at),
-    );
     const printer = new Printer(context, kind, format, follow);
-    for await (const { jsonl } of batches) {
-      if (format === "jsonl" && where === undefined) context.out.writeBytes(jsonl);
-      else printer.print(parseLines(jsonl).filter(where ?? (() => true)));
+    let left = Number(flags["limit"] ?? Infinity);
+    /** `all`: how many of them are wanted shows only when they have been read. */
+    const batchesAfter = (seq: number, { following, all }: { following: boolean; all: boolean }) =>
+      link.resumed(
+        link.methods.streamTelemetry,
+        (sinceSeq) => ({
+          ...{ run: run.runId, kind, sinceSeq, follow: following },
+          limit: all || left === Infinity ? 0n : BigInt(left),
+        }),
+        (batch) => batch.lastSeq,
+        BigInt(seq),
+        signal,
+        async (at) => countOf(await link.unary(link.methods.getRun, { run: run.runId }, signal), kind) > Number(at),
+      );
+    const wanted = (jsonl: Uint8Array) => parseLines(jsonl).filter(where ?? (() => true));
+    const print = (records: TelemetryRecord[]) => {
+      printer.print(records.slice(0, left));
+      left -= records.length;
+    };
+    const newest = newestOf(flags, format);
+    let since = Number(flags["since"] ?? 0);
+    if (newest !== undefined && where === undefined && kind !== "metrics") {
+      since = Math.max(0, countOf(run, kind) - newest);
+    } else if (newest !== undefined) {
+      // Nobody has counted these: all are read, and the newest kept.
+      const kept: TelemetryRecord[] = [];
+      for await (const { jsonl, lastSeq } of batchesAfter(0, { following: false, all: true })) {
+        kept.push(...wanted(jsonl));
+        kept.splice(0, Math.max(0, kept.length - newest));
+        since = Number(lastSeq);
+      }
+      print(kept);
+      if (!follow) left = 0;
+    }
+    if (left > 0) {
+      for await (const batch of batchesAfter(since, { following: follow, all: where !== undefined })) {
+        if (format === "jsonl" && where === undefined) {
+          context.out.writeBytes(batch.jsonl);
+          left -= Number(batch.lastSeq - batch.firstSeq) + 1;
+        } else print(wanted(batch.jsonl));
+        if (left <= 0) break;
+      }
     }
     printer.end();
     return EXIT.ok;
   });
 }
 
-/** Of `limit` records (0: no limit) those that are still wanted after `seen`; a stream is only reopened while some are. */
-function left(limit: number, seen: number): number {
-  return limit === 0 ? 0 : Math.max(1, limit - seen);
-}
-
-/** The seq before the first record wanted. */
-export function sinceOf(flags: Record<string, unknown>, format: Format, head: number): number {
-  if (flags["since"] !== undefined) return Number(flags["since"]);
-  if (flags["tail"] !== undefined) return Math.max(0, head - Number(flags["tail"]));
-  if (format === "table" && flags["limit"] === undefined) return Math.max(0, head - TABLE_TAIL);
-  return 0;
+/** How many of the newest records are wanted; undefined: they are not counted from the end. */
+function newestOf(flags: Record<string, unknown>, format: Format): number | undefined {
+  if (flags["since"] !== undefined) return undefined;
+  if (flags["tail"] !== undefined) return Number(flags["tail"]);
+  return format === "table" && flags["limit"] === undefined ? TABLE_TAIL : undefined;
 }
 
 /** Records of the kind so far, where the run tells; metrics it does not count. */

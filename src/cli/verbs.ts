@@ -130,7 +130,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "export",
     group: "Telemetry",
-    summary: "write a run's telemetry to JSON Lines, CSV, Parquet or TensorBoard files",
+    summary: "write telemetry to JSON Lines, CSV, Parquet or TensorBoard files",
     load: () => import("./verbs/export.ts"),
   },
   {

@@ -1,14 +1,17 @@
 /** The options of `mosaic daemon`. */
-import { Command, CommanderError, Option } from "commander";
+import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../bounds.ts";
-import { manual } from "../cli/command.ts";
+import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
+import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
+import { findVerb } from "../cli/verbs.ts";
 import type { TlsFiles } from "../auth/listeners.ts";
 import { messageOf } from "../errors.ts";
 import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
 import { cpuCount } from "../host/resources.ts";
 import { resolveStateDir } from "../layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log_line.ts";
+import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../retention/retention.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
@@ -103,12 +106,6 @@ function url(text: string): string {
   return text;
 }
 
-function kinds(text: string): string[] {
-  const named = text.split(",").map((kind) => kind.trim()).filter((kind) => kind !== "");
-  if (named.length === 0) throw new Error("it must name kinds of events, such as failed,completed");
-  return named;
-}
-
 function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }): TlsFiles | undefined {
   const { tlsCert: cert, tlsKey: key, tlsCa: ca } = given;
   if (cert !== undefined && key !== undefined) return { cert, key, ca };
@@ -144,7 +141,7 @@ function boundsOf(command: Command): Bounds {
  * @throws StartFailure (usage)
  */
 export function daemonOptions(args: string[], env: (name: string) => string | undefined): DaemonOptions | undefined {
-  const command = new Command("mosaic daemon")
+  const command = newCommand(findVerb("daemon")!, realContext())
     .description(
       "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; runs live on.",
     )
@@ -165,9 +162,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(checked("--heartbeat-timeout <s>", "seconds without a sign of life of a run", seconds(0.001), 300))
     .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), 5))
     .addOption(
-      new Option("--durability <level>", "full also survives the loss of power").choices(["normal", "full"]).default(
-        "normal",
-      ),
+      oneOf(new Option("--durability <level>", "full also survives the loss of power"), ["normal", "full"])
+        .default("normal"),
     )
     .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
     .addOption(
@@ -181,18 +177,20 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
     .addOption(checked("--max-disk <size>", "delete the oldest runs when files and telemetry of all take more", bytes))
     .addOption(checked("--webhook <url>", "gets the events of all runs", url))
-    .addOption(checked("--webhook-events <kinds>", "only these, comma-separated (default: all but metrics)", kinds))
     .addOption(
-      new Option("--auth <how>", "token: calls and the page need one (see mosaic token)").choices(["none", "token"])
+      checked("--webhook-events <kinds>", "only these, comma-separated (default: all but metrics)", parseEventKinds),
+    )
+    .addOption(
+      oneOf(new Option("--auth <how>", "token: calls and the page need one (see mosaic token)"), ["none", "token"])
         .default("none"),
     )
     .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; other hosts are let in with it only")
     .option("--tls-key <file>", "its private key (PEM)")
     .option("--tls-ca <file>", "gRPC clients must have a certificate of this authority (PEM)")
-    .addOption(new Option("--log-level <level>").choices(LOG_LEVELS).default("info"))
-    .addOption(new Option("--log-format <format>").choices(["json", "text"]).default("json"))
-    .option("--replace", "stop the daemon that has the state directory and take its place", false)
-    .optionsGroup("Bounds (what is beyond one of them is refused as RESOURCE_EXHAUSTED, or left out):")
+    .addOption(oneOf(new Option("--log-level <level>", "the least that is logged"), LOG_LEVELS).default("info"))
+    .addOption(oneOf(new Option("--log-format <format>", "how"), ["json", "text"]).default("json"))
+    .option("--replace", "stop the daemon that has the state directory and take its place")
+    .optionsGroup("Bounds (what is beyond one is refused as RESOURCE_EXHAUSTED, or left out):")
     .addOption(bound("maxQueue", "runs that may wait", whole(0)))
     .addOption(bound("submitRate", "submissions a second", positive))
     .addOption(bound("submitBurst", "submissions at once", whole(1)))
@@ -211,15 +209,22 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       manual({
         examples: [
           ["mosaic daemon", "the GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
-          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --older-than 90d --max-disk 2T", "a host's service"],
+          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "a host's service"],
           ["mosaic daemon --listen unix:/run/mosaic.sock --http off", "for this host alone, without a page"],
           ["mosaic daemon --replace", "take the place of an older one; runs go on"],
         ],
-        exits: "0 stopped in order\n2 wrong options, or another daemon has the directory\n3 an address is taken\n" +
-          "4, 5, 6 state directory or database: unusable, of a newer mosaic, damaged",
+        exits: {
+          0: "stopped in order",
+          2: "wrong options, or another daemon has the directory",
+          3: "an address is taken",
+          4: "the state directory or a database cannot be used",
+          5: "a database was written by a newer mosaic",
+          6: "a database is damaged",
+        },
+        environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
       }),
     )
-    .exitOverride()
+    // Whoever starts it says what is wrong, in the form of its log.
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
   try {
     command.parse(args, { from: "user" });
@@ -228,7 +233,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     if (error.exitCode === 0) return undefined;
     throw new StartFailure(
       DAEMON_EXIT.usage,
-      error.message.replace(/^error: /, ""),
+      plainError(error.message),
       '"mosaic daemon --help" shows the options.',
     );
   }
@@ -256,7 +261,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     tls: tlsFiles(given),
     logLevel: given.logLevel,
     logFormat: given.logFormat,
-    replace: given.replace,
+    replace: given.replace === true,
     retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk),
   };
 }

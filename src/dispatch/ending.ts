@@ -1,4 +1,5 @@
 /** The event that tells how a run has ended, with a summary. Pure. */
+import type { Told } from "../registry/event_kinds.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { RunTelemetry } from "../telemetry/types.ts";
 
@@ -7,7 +8,7 @@ export function endedEvent(
   row: RunRow,
   telemetry: RunTelemetry,
   usedMs: number,
-): { kind: string; data: Record<string, unknown> } {
+): Told {
   const summary = {
     steps: telemetry.steps,
     episodes: telemetry.episodes,

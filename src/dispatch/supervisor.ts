@@ -11,6 +11,7 @@ import type { Layout } from "../layout.ts";
 import { isEnded, type LifecycleEvent, RUNNING_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../log.ts";
 import { queuedEvent } from "../registry/effects.ts";
+import type { Told } from "../registry/event_kinds.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
@@ -161,7 +162,7 @@ export class Supervisor implements Supervision {
     return run.open(hello, link);
   }
 
-  apply(run: SupervisedRun, event: LifecycleEvent, tell?: () => { kind: string; data: Record<string, unknown> }): void {
+  apply(run: SupervisedRun, event: LifecycleEvent, tell?: () => Told): void {
     run.stateIs(this.registry.apply(run.runId, event, {}, tell));
     if (event.type === "registered") this.#options.onRoom(run.row());
   }

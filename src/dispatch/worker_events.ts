@@ -1,9 +1,10 @@
 /** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
+import type { EventKind } from "../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../telemetry/refused.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
-const NOTED_KINDS = [
+const NOTED_KINDS: readonly EventKind[] = [
   "checkpoint_saved",
   "checkpoint_loaded",
   "run_failed",
@@ -13,8 +14,8 @@ const NOTED_KINDS = [
 ];
 const PAGE = 500;
 
-export function isNoted(kind: string): boolean {
-  return NOTED_KINDS.includes(kind);
+export function isNoted(kind: string): kind is EventKind {
+  return NOTED_KINDS.some((noted) => noted === kind);
 }
 
 export function dataOf(dataJson: string): Record<string, unknown> {

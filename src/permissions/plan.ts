@@ -2,7 +2,9 @@
  * The exact permissions of a command line: what the verb needs with these arguments, in this environment, and nothing
  * else. Decides only; what it depends on comes in as a World.
  */
+import { VERBS } from "../cli/verbs.ts";
 import { MosaicError } from "../errors.ts";
+import { didYouMean } from "../nearest.ts";
 import { withAddresses } from "./addresses.ts";
 import { hasFlag, splitCommand } from "./arguments.ts";
 import { clientPlan } from "./client_plan.ts";
@@ -32,7 +34,8 @@ function needed(words: readonly string[], world: World): Permissions {
   if (hasFlag(splitCommand(args), "--help", "-h")) return helpPlan();
   const plan = planOfVerb(verb, args, world);
   if (plan !== undefined) return plan;
-  throw new MosaicError("invalid_argument", `unknown command "${verb}"`, {
+  const known = VERBS.map(({ name }) => name);
+  throw new MosaicError("invalid_argument", `unknown command "${verb}".${didYouMean(verb, known)}`, {
     hint: `"mosaic --help" lists all commands.`,
   });
 }

@@ -1,9 +1,10 @@
 /** What a transition changes in a run's row besides its state. Pure; an explicit patch goes over it. */
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "../lifecycle/lifecycle.ts";
+import type { Told } from "./event_kinds.ts";
 import type { RunRow } from "./types.ts";
 
 /** A run waits to be started: as submitted, or for another attempt. `position` 1 is next; null where nobody knows. */
-export function queuedEvent(run: RunRow, position: number | null): { kind: string; data: Record<string, unknown> } {
+export function queuedEvent(run: RunRow, position: number | null): Told {
   return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
 }
 

@@ -8,6 +8,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, transition } from "../lifecycle/lifecycle.ts";
 import { MosaicError } from "../errors.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
+import type { EventKind, Told } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./naming.ts";
@@ -190,7 +191,7 @@ export class Registry {
     runId: string,
     event: LifecycleEvent,
     patch: RunPatch = {},
-    tell?: (after: RunRow) => { kind: string; data: Record<string, unknown> },
+    tell?: (after: RunRow) => Told,
   ): RunRow {
     return this.#write(() => {
       const before = this.require(runId);
@@ -305,12 +306,12 @@ export class Registry {
   }
 
   /** @throws `not_found`. */
-  appendEvent(runId: string, kind: string, data: Record<string, unknown>): EventRow {
+  appendEvent(runId: string, kind: EventKind, data: Record<string, unknown>): EventRow {
     return this.#write(() => this.#addEvent(this.require(runId), kind, data, this.#now()));
   }
 
   /** An event that makes the run's earlier ones of this kind worthless: they go. @throws `not_found`. */
-  replaceEvent(runId: string, kind: string, data: Record<string, unknown>): EventRow {
+  replaceEvent(runId: string, kind: EventKind, data: Record<string, unknown>): EventRow {
     return this.#write(() => {
       this.#sql.run("DELETE FROM events WHERE run_id = ? AND kind = ?", runId, kind);
       return this.#addEvent(this.require(runId), kind, data, this.#now());
@@ -483,7 +484,7 @@ export class Registry {
     ).lastId;
   }
 
-  #addEvent(run: RunRow, kind: string, data: Record<string, unknown>, at: number): EventRow {
+  #addEvent(run: RunRow, kind: EventKind, data: Record<string, unknown>, at: number): EventRow {
     const dataJson = JSON.stringify(data);
     const { lastId: seq } = this.#sql.run(
       "INSERT INTO events (at, run_id, run_name, kind, attempt, data_json) VALUES (?, ?, ?, ?, ?, ?)",

@@ -27,27 +27,60 @@ export interface ProxyArguments {
   command: string[];
 }
 
+/** Of 80 columns, in the form of the other commands' help; they have it from a library that would delay every worker. */
 export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAND [ARGUMENT...]
 
-Starts COMMAND as the worker of a run, keeps its output in the run's directory and delivers its telemetry.
+Starts COMMAND as the worker of a run, keeps its output in the run's directory,
+delivers its telemetry to the daemon, enforces pause and rate, and reports how
+it ended. The daemon starts one for every attempt; by hand it brings a worker
+that something else has started (a container, a batch system) under a daemon.
+The run must be known to the daemon and its attempt not be over.
 
-  --target HOST:PORT|unix:PATH   the daemon (default 127.0.0.1:50055)
-  --run-id RUN                   the run's id
-  --agent-id NAME                for records that name no agent (default agent_1)
-  --worker-id NAME               wins over what records say
-  --attempt N                    which attempt of the run this is (default 1)
-  --run-dir DIR                  the run's directory, with the daemon's start file in it
-  --attach                       take over the attempt's worker instead of starting one
-  --heartbeat-interval SECONDS   (default 60)
-  --max-backlog BYTES            hold the worker at so much undelivered output; 10GiB, 500M and the like
-                                 (default 10 GiB or 5 % of the free disk, whichever is less)
-  --token-file FILE              sent as authorization
-  --tls-ca FILE                  connect by TLS to a daemon whose certificate this issuer signed
-  --tls-server-name NAME         the name in its certificate
-  --mirror                       copy the worker's output to the proxy's own
+Options:
+  --run-id RUN                the run's id
+  --target ADDRESS            the daemon's address: HOST:PORT or unix:PATH
+                              (default: 127.0.0.1:50055)
+  --attempt N                 which attempt of the run this is (default: 1)
+  --agent-id NAME             for records that name no agent (default: agent_1)
+  --worker-id NAME            the worker's name in log files and records; wins
+                              over what records say
+  --run-dir DIR               the run's directory, with the daemon's start file
+                              in it (default: below the state directory, or a
+                              temporary one)
+  --attach                    take over the attempt's worker instead of starting
+                              one
+  --heartbeat-interval SECONDS
+                              between signs of life (default: 60)
+  --max-backlog SIZE          hold the worker at so much undelivered output,
+                              such as 500M (default: 10 GiB or 5 % of the free
+                              disk, whichever is less)
+  --token-file FILE           with the token that the daemon asks for
+  --tls-ca FILE               connect by TLS to a daemon whose certificate this
+                              authority has signed (PEM)
+  --tls-server-name NAME      the name in that certificate, where the target is
+                              an address
+  --mirror                    copy the worker's output to the proxy's own
+  -h, --help                  show this help
 
-Exit status: the worker's (128 + n after signal n); 2 wrong arguments; 3 another proxy serves the attempt;
-70 the run is over or the proxy failed; 71 the worker was lost; 126/127 COMMAND cannot be executed/found.
+Examples:
+  $ mosaic proxy --run-id "$RUN_ID" -- python train.py
+      for the daemon of this host
+  $ mosaic proxy --run-id "$RUN_ID" --target trainer:50055 --tls-ca ca.pem \\
+      --token-file /run/secrets/token --mirror -- python train.py
+      in a container, for a daemon on another host
+
+Environment:
+  MOSAIC_STATE_DIR        where the run's directory is looked for
+  MOSAIC_TLS_SERVER_NAME  as --tls-server-name
+
+Exit codes:
+  0...255  the worker's own; 128 + n where signal n ended it
+  2        wrong arguments
+  3        another proxy serves the attempt
+  70       the run is over, or the proxy failed
+  71       the worker is gone and nobody knows how it ended
+  126      COMMAND cannot be executed
+  127      COMMAND does not exist
 `;
 
 const WITH_VALUE = [

@@ -44,6 +44,32 @@ async function state(run: string): Promise<string> {
   return JSON.parse(await ok(["show", run, "-o", "json"])).state;
 }
 
+Deno.test("metrics: the newest, the first, and those of one series are what is asked for", async () => {
+  const points = Array.from({ length: 30 }, (_, i) => `{"type":"metrics","payload":{"loss":${i},"entropy":${-i}}}`);
+  const run = await submitted({ name: "curves", command: ["/bin/sh", "-c", `printf '%s\\n' '${points.join("' '")}'`] });
+  await ok(["wait", run]);
+  const values = async (...args: string[]) =>
+    (await ok(["metrics", run, ...args, "-o", "jsonl"])).split("\n").filter((l) => l !== "").map((l) =>
+      JSON.parse(l).value
+    );
+  assert.deepEqual(await values("--tail", "3"), [-28, 29, -29]);
+  assert.deepEqual(await values("loss", "--tail", "2"), [28, 29]);
+  assert.deepEqual(await values("loss", "--tail", "2", "-f"), [28, 29]);
+  assert.deepEqual(await values("loss", "--limit", "2"), [0, 1]);
+  assert.deepEqual(await values("loss", "--tail", "3", "--limit", "2"), [27, 28]);
+  assert.deepEqual(await values("loss", "--since", "57"), [29]);
+  assert.equal((await values("loss", "--points")).length, 30);
+  assert.equal((await values("--limit", "7")).length, 7);
+  // A table has its newest 20 and a heading.
+  assert.equal((await ok(["metrics", run, "loss", "--points"])).trimEnd().split("\n").length, 21);
+  for (const args of [["los"], ["los", "--points"]]) {
+    const { code, err } = await mosaic(["metrics", run, ...args]);
+    assert.equal(code, 4);
+    assert.match(err, /the run has no series "los"\. Did you mean loss\?/);
+  }
+  await ok(["delete", run]);
+});
+
 Deno.test("a run from submit to delete, by every verb that looks at it", async () => {
   const run = await submitted({ name: "whole", command: countingWorker({ steps: 30 }) });
   assert.equal(await ok(["wait", run]), `${run}  TERMINATED\n`);

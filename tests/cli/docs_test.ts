@@ -3,6 +3,7 @@ import { strict as assert } from "node:assert";
 import { BOUNDS } from "../../src/bounds.ts";
 import { EXIT } from "../../src/cli/exit.ts";
 import { findVerb } from "../../src/cli/verbs.ts";
+import { EVENT_KINDS } from "../../src/registry/event_kinds.ts";
 
 const PAGE = await Deno.readTextFile(new URL("../../docs/cli.md", import.meta.url));
 
@@ -14,6 +15,13 @@ Deno.test("docs/cli.md: names verbs that are there, and every exit code", () => 
   for (const name of named) assert.ok(findVerb(name), `${name} is no verb`);
   assert.ok(named.length > 25);
   for (const code of Object.values(EXIT)) assert.match(PAGE, new RegExp(`^\\| ${code} \\|`, "m"));
+});
+
+Deno.test("docs/observability.md: names every kind of event", async () => {
+  const page = await Deno.readTextFile(new URL("../../docs/observability.md", import.meta.url));
+  const table = page.slice(page.indexOf("| Kind | When | Data |"), page.indexOf("Every reader is a cursor"));
+  const named = [...table.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, cell]) => cell!.match(/\w+/g)!);
+  assert.deepEqual(named.sort(), [...EVENT_KINDS].sort());
 });
 
 Deno.test("docs/configuration.md: names every bound with its option and its default", async () => {

@@ -81,7 +81,7 @@ Deno.test("disk full: nothing is half written, nobody is woken, and work goes on
       () => registry.apply(runId(1), { type: "spawned" }, { resumeFrom: big }),
       hasCode("unavailable", /disk is full/),
     );
-    assert.throws(() => registry.appendEvent(runId(1), "note", { big }), hasCode("unavailable"));
+    assert.throws(() => registry.appendEvent(runId(1), "artifact", { big }), hasCode("unavailable"));
     assert.equal(registry.get(runId(2)), undefined);
     assert.equal(registry.require(runId(1)).state, "INIT");
     assert.deepEqual([registry.transitionHead(), registry.eventHead()], heads);

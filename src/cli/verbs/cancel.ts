@@ -26,6 +26,10 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
           ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
         ],
+        exits: {
+          0: "they are being cancelled, or had ended before",
+          130: "--wait was ended by Ctrl-C; they are still being cancelled",
+        },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

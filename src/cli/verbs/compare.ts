@@ -29,6 +29,7 @@ export function define(command: Command, context: Context): void {
           ["mosaic compare cart-lr-3e-3 cart-lr-1e-2", "two runs by their names"],
           ["mosaic compare $(mosaic list -q -t sweep) -m policy_loss", "all of a sweep"],
         ],
+        exits: { 4: "no such run, or no such series" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

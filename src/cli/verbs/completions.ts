@@ -1,14 +1,16 @@
 /** `mosaic completions` */
 import { Argument, type Command } from "commander";
-import { manual, newCommand } from "../command.ts";
+import { manual, newCommand, oneOf } from "../command.ts";
 import { type CompletedVerb, completionScript, type Shell, SHELLS } from "../completion_scripts.ts";
 import type { Context } from "../context.ts";
 import { VERBS } from "../verbs.ts";
 
 export function define(command: Command, context: Context): void {
   command
-    .description("Prints a completion script: of commands, options and their values, and runs.")
-    .addArgument(new Argument("<shell>").choices([...SHELLS]))
+    .description(
+      "Prints a script that completes commands, options and their values, and runs, which it asks of the daemon.",
+    )
+    .addArgument(oneOf(new Argument("<shell>", "whose script"), SHELLS))
     .addHelpText(
       "after",
       manual({

@@ -22,7 +22,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic delete 01K9ZQ", "delete one run"],
           ["mosaic prune --older-than 30d --dry-run", "see what a policy would delete"],
         ],
-        exits: "0 deleted\n4 no such run\n6 a run is still alive (mosaic cancel ends it)",
+        exits: { 0: "deleted", 4: "no such run", 6: "a run is still alive (mosaic cancel ends it)" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

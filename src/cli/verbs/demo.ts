@@ -23,7 +23,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic demo", "see it work"],
           ["mosaic demo --keep", "and look around afterwards: status page, mosaic list, mosaic plot …"],
         ],
-        exits: "0 both runs succeeded\n1 something failed\n130 interrupted; nothing is left running",
+        exits: { 0: "both runs succeeded", 1: "something failed", 130: "interrupted; nothing is left running" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

@@ -32,19 +32,21 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addHelpText(
       "after",
       manual({
-        details: `
-Environment:
-  RUN_ID                 written on each record (default: demo)
-  MOSAIC_CHECKPOINT_DIR  where checkpoints go (default: $MOSAIC_RUN_DIR/checkpoints, else none are saved)
-  MOSAIC_RESUME_FROM     a checkpoint to go on from`,
+        environment: [
+          ["RUN_ID", "written on each record (default: demo)"],
+          ["MOSAIC_CHECKPOINT_DIR", "where checkpoints go (default: $MOSAIC_RUN_DIR/checkpoints, else none are saved)"],
+          ["MOSAIC_RESUME_FROM", "a checkpoint to go on from"],
+        ],
         examples: [
           ["mosaic run --follow -- mosaic demo-worker --episodes 200", "train under the daemon"],
           ["mosaic demo-worker --seed 7 --no-steps | tail -1", "train without one"],
         ],
-        exits: `0 trained to the end
-                1 failed (the reason is in the run_failed event)
-                2 wrong arguments
-                143 asked to stop by SIGTERM`,
+        exits: {
+          0: "trained to the end",
+          1: "failed (the reason is in the run_failed event)",
+          2: "wrong arguments",
+          143: "asked to stop by SIGTERM",
+        },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
 import { MosaicError } from "../../errors.ts";
 import { resolveStateDir } from "../../layout.ts";
-import { manual } from "../command.ts";
+import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import type { Examination, PermissionsAudit } from "../shapes.ts";
@@ -21,7 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--state-dir <dir>", "the directory (default: as for the daemon)")
     .option("--repair", "mend what can be mended, then examine again")
     .option("--permissions", "compare what each part is granted with what it needs")
-    .addOption(new Option("-o, --output <format>", "how to print").choices(["text", "json"]).default("text"))
+    .addOption(oneOf(new Option("-o, --output <format>", "how to print"), ["text", "json"]).default("text"))
     .addHelpText(
       "after",
       manual({
@@ -31,10 +31,12 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic doctor --permissions", "what is granted, given up after the start, missing, and more than needed"],
           ["mosaic doctor -o json | jq '.findings[] | select(.severity == \"error\")'", "errors only"],
         ],
-        exits: `0 nothing is wrong (notes do not count)
-                1 something is wrong, was not mended, or a permission that is needed is missing
-                4 there is no such directory
-                6 --repair while a daemon runs`,
+        exits: {
+          0: "nothing is wrong (notes do not count)",
+          1: "something is wrong, was not mended, or a permission that is needed is missing",
+          4: "there is no such directory",
+          6: "--repair while a daemon runs",
+        },
       }),
     )
     .action(async (options: { stateDir?: string; repair?: boolean; permissions?: boolean; output: string }) => {

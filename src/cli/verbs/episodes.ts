@@ -21,6 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic episodes @last -o csv > episodes.csv", "all, for a spreadsheet"],
           ["mosaic episodes @last -f -o jsonl", "all, and those to come, one JSON object a line"],
         ],
+        exits: { 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (run: string, flags: Record<string, unknown>) => {

@@ -4,17 +4,11 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { eventLine } from "../events_text.ts";
 import { EXIT } from "../exit.ts";
-import {
-  commaSeparated,
-  connectionFlags,
-  connectionOptions,
-  momentValue,
-  outputOption,
-  wholeNumber,
-} from "../flags.ts";
+import { connectionFlags, connectionOptions, momentValue, outputOption, wholeNumber } from "../flags.ts";
 import { interruptible } from "../interrupt.ts";
 import { eventJson, timeMs } from "../json.ts";
 import { Link } from "../link.ts";
+import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { printTelemetry } from "../telemetry_verb.ts";
 
 const FOLLOW_PATIENCE_MS = 120_000;
@@ -47,19 +41,20 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic events @last", "what happened to the newest run"],
           ['mosaic events -f -o jsonl | while read -r event; do notify "$event"; done', "drive something else"],
         ],
+        exits: { 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
       if (flags["worker"] === true) {
-        if (run === undefined) return command.error("mosaic: --worker needs a run");
+        if (run === undefined) return command.error("--worker needs a run");
         const { since } = flags;
         if (since !== undefined && !/^\d+$/.test(String(since))) {
-          return command.error("mosaic: --worker: --since takes a seq");
+          return command.error("--worker: --since takes a seq");
         }
         result.code = await printTelemetry(context, { run, kind: "events" }, flags);
         return;
       }
-      const kinds = typeof flags["kind"] === "string" ? commaSeparated(flags["kind"]) : [];
+      const kinds = typeof flags["kind"] === "string" ? parseEventKinds(flags["kind"]) : [];
       const follow = flags["follow"] === true;
       const start = startOf(flags["since"], context.now());
       // The whole history of a host is no answer to "what happens".

@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import type { TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../errors.ts";
-import { manual } from "../command.ts";
+import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
@@ -26,21 +26,22 @@ export function define(command: Command, context: Context, result: { code: numbe
         "Exporting a live run gives what is stored by now.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .addOption(new Option("--format <format>", "what to write").choices([...FORMATS]).makeOptionMandatory())
+    .addOption(oneOf(new Option("--format <format>", "what to write"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
     .option("--out <dir>", "where (default: a directory named by the run's id); - prints one kind of jsonl or csv");
   connectionOptions(command)
     .addHelpText(
       "after",
       manual({
-        details: `
-tensorboard writes one event file: episode/reward and episode/length by the number of the episode, and every metric by its
-own step. parquet columns are typed; what the worker gave as JSON (action, observation, …) is a JSON column.`,
+        details: "tensorboard writes one event file: episode/reward and episode/length by the number of the episode, " +
+          "and every metric by its own step. parquet columns are typed; what the worker gave as JSON (action, " +
+          "observation, …) is a JSON column.",
         examples: [
           ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
           ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "look at the episodes"],
-          ["mosaic export @last --format tensorboard --out tb/last && tensorboard --logdir tb", "in TensorBoard"],
+          ["mosaic export @last --format tensorboard --out tb/last", "for tensorboard --logdir tb"],
         ],
+        exits: { 130: "interrupted; the files hold what had come" },
       }),
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {

@@ -41,15 +41,14 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addHelpText(
       "after",
       manual({
-        details: `Columns:\n  ${
-          runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ").replace(/(.{70,90}), /g, "$1,\n  ")
-        }`,
+        details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}.`,
         examples: [
           ["mosaic list --state live", "what is running or waits"],
           ["mosaic list -s failed --since 1d -c run,name,reason", "what failed since yesterday, and why"],
-          ["mosaic list -o json | jq -r '.[] | select(.tags|index(\"sweep\")) | .run_id'", "ids for a script"],
+          ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
           ["mosaic list --watch", "a live table; mosaic top is the full-screen one"],
         ],
+        exits: { 130: "--watch was ended by Ctrl-C" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
@@ -128,20 +127,19 @@ export function renderRuns(
   const ids = shortIds(found.map((r) => r.run_id));
   const all = runColumns({ now: now(), shortId: (id) => ids.get(id)! });
   const runs = sort === undefined ? found : sortRuns(found, sort, all);
-  if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
   const columns = (standard: readonly string[]): RunColumn[] => chooseColumns(chosen ?? standard, all);
+  const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);
+  if (quiet) return runs.map((r) => `${r.run_id}\n`).join("");
   switch (format) {
     case "json":
       return `${JSON.stringify(runs, null, 2)}\n`;
     case "jsonl":
       return runs.map((r) => `${JSON.stringify(r)}\n`).join("");
-    case "csv": {
-      const shown = columns(WIDE_COLUMNS);
+    case "csv":
       return csv(shown.map((c) => c.name), runs.map((r) => shown.map((c) => c.value(r))));
-    }
     default:
       if (runs.length === 0) return "No runs.\n";
-      return table(columns(format === "wide" ? WIDE_COLUMNS : DEFAULT_COLUMNS), runs, {
+      return table(shown, runs, {
         width: terminal.isTty && format !== "wide" ? terminal.width : undefined,
         color: terminal.color,
       });

@@ -29,6 +29,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic logs @last --stderr --tail 50", "why it failed"],
           ["mosaic logs @last -f", "as it writes"],
         ],
+        exits: { 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {

@@ -10,6 +10,7 @@ import { Link } from "../link.ts";
 import type { Series } from "../shapes.ts";
 import { csv, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
+import { requireSeries } from "./plot.ts";
 
 const SPARK_WIDTH = 24;
 
@@ -19,7 +20,8 @@ export function define(command: Command, context: Context, result: { code: numbe
   command
     .description(
       "Lists a run's metric series (every numeric field that its records brought, besides episode_reward and " +
-        "episode_length), or prints their points.",
+        "episode_length), or prints their points: a table without --since, --limit or --tail the newest 20, the other " +
+        "formats all.",
     )
     .argument("<run>", RUN_ARGUMENT)
     .argument("[name...]", "only these series")
@@ -33,10 +35,13 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic metrics @last policy_loss --points -o csv", "the points of one"],
           ["mosaic plot @last policy_loss", "draw it"],
         ],
+        exits: { 4: "no such run, or no such series", 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (run: string, names: string[], flags: Record<string, unknown>) => {
       if (["points", "follow", "since", "limit", "tail"].some((flag) => flags[flag] !== undefined)) {
+        // What comes with the next records is not known yet.
+        if (flags["follow"] !== true) await checkNames(context, run, names, flags);
         const where = names.length === 0 ? {} : {
           where: (record: Record<string, unknown>) => names.includes(String(record["name"])),
         };
@@ -45,6 +50,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       }
       using link = await Link.open(context, connectionFlags(flags));
       const { series } = await link.unary(link.methods.listSeries, { run });
+      requireSeries(names, series.map((s) => s.name));
       const found: SeriesJson[] = series
         .map((s) => ({ name: s.name, points: Number(s.points), last: s.last ?? null }))
         .filter((s) => names.length === 0 || names.includes(s.name));
@@ -72,4 +78,16 @@ export function define(command: Command, context: Context, result: { code: numbe
         ));
       }
     });
+}
+
+async function checkNames(
+  context: Context,
+  run: string,
+  names: readonly string[],
+  flags: Record<string, unknown>,
+): Promise<void> {
+  if (names.length === 0) return;
+  using link = await Link.open(context, connectionFlags(flags));
+  const { series } = await link.unary(link.methods.listSeries, { run });
+  requireSeries(names, series.map((s) => s.name));
 }

@@ -10,7 +10,13 @@ export function define(command: Command, context: Context, result: { code: numbe
       "process group (SIGSTOP). A held run keeps its GPUs; the time does not count towards heartbeat and stall limits. Answers at once; a run is PAUSED when its worker is held.",
   );
   controlArguments(command)
-    .addHelpText("after", manual({ examples: [["mosaic pause @last", "hold the newest run"]] }))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [["mosaic pause @last", "hold the newest run"]],
+        exits: { 0: "they are being held", 6: "a run has ended" },
+      }),
+    )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       result.code = await forEachRun(
         context,

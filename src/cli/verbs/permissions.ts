@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { planFor } from "../../permissions/plan.ts";
 import { realWorld } from "../../permissions/world.ts";
-import { manual } from "../command.ts";
+import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {
@@ -13,22 +13,19 @@ export function define(command: Command, context: Context): void {
         "started with where permissions are held to the least. Nothing is started.",
     )
     .argument("<command...>", "daemon, proxy or another command, and its arguments")
-    .addOption(new Option("-o, --output <format>", "how to print").choices(["flags", "json"]).default("flags"))
+    .addOption(oneOf(new Option("-o, --output <format>", "how to print"), ["flags", "json"]).default("flags"))
     .passThroughOptions()
     .addHelpText(
       "after",
       manual({
-        details: `
-Options of this command come before the command that is asked about.
-
-Environment:
-  MOSAIC_ALLOW   flags granted beyond the plan, such as --allow-net=hooks.example.com:443`,
+        details: "Options of this command come before the command that is asked about.",
+        environment: [["MOSAIC_ALLOW", "flags granted beyond the plan, such as --allow-net=hooks.example.com:443"]],
         examples: [
           ["mosaic permissions daemon --listen unix:/run/mosaic.sock", "one flag a line"],
-          ["mosaic permissions -o json proxy --run-id R --target 127.0.0.1:50055 -- python train.py", "by kind"],
+          ["mosaic permissions -o json proxy --run-id R -- python train.py", "by kind"],
           ["deno run $(mosaic permissions daemon) src/main.ts daemon", "from source, held to the least"],
         ],
-        exits: "0 printed\n2 unknown command, an option without its value, an address that is none",
+        exits: { 0: "printed", 2: "unknown command, an option without its value, an address that is none" },
       }),
     )
     .action(async (words: string[], options: { output: string }) => {

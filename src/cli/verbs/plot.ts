@@ -44,6 +44,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic plot @last policy_loss --log --watch", "a metric, live"],
           ["mosaic plot @last -o csv", "what would be drawn, as numbers"],
         ],
+        exits: { 4: "no such run, or no such series" },
       }),
     )
     .action(async (ref: string, name: string, flags: Record<string, unknown>) => {
@@ -119,6 +120,16 @@ function bucketJson(b: SeriesBucket): BucketJson {
   };
 }
 
+/** @throws {MosaicError} `not_found` with what was meant, for a name that is not known. */
+export function requireSeries(names: readonly string[], known: readonly string[]): void {
+  for (const name of names) {
+    if (known.includes(name)) continue;
+    throw new MosaicError("not_found", `the run has no series "${name}".${didYouMean(name, known)}`, {
+      hint: `It has: ${known.join(", ") || "none yet"}.`,
+    });
+  }
+}
+
 /**
  * A run's series.
  * @param options `from` and `to` are steps or episodes, 0 is no bound
@@ -133,11 +144,7 @@ export async function fetchSeries(
   const { series } = await link.unary(link.methods.listSeries, { run });
   const known = series.map((s) => s.name);
   // The three that every run may have are empty before the first episode; any other name must be known.
-  if (!known.includes(name) && !["reward", DEFAULT_SERIES, "episode_length"].includes(name)) {
-    throw new MosaicError("not_found", `the run has no series "${name}".${didYouMean(name, known)}`, {
-      hint: `It has: ${known.join(", ") || "none yet"}.`,
-    });
-  }
+  if (!["reward", DEFAULT_SERIES, "episode_length"].includes(name)) requireSeries([name], known);
   const read = async (fromX: bigint, toX: bigint) =>
     (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX })).buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);

@@ -54,6 +54,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic prune --keep-last 100", "the newest 100 ended runs stay"],
           ["mosaic prune --max-size 500G --tag sweep", "bound the space that a sweep takes"],
         ],
+        exits: { 0: "done, or there is nothing to delete", 2: "wrong arguments; none of the three limits is given" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

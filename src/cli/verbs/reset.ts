@@ -16,6 +16,10 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic reset @last", "start again from the seed"],
           ["mosaic reset @last --from checkpoints/episode-000050.json", "start again from there"],
         ],
+        exits: {
+          0: "the runs are queued again, or will be as soon as they have stopped",
+          6: "the run's state does not allow it",
+        },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

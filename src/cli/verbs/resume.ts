@@ -14,6 +14,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic resume @last", "let the newest run go on"],
           ["mosaic list -q -s paused | xargs -r mosaic resume", "let all go on"],
         ],
+        exits: { 0: "they go on", 6: "a run has ended" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

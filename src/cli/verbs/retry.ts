@@ -14,7 +14,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "after",
       manual({
         examples: [["mosaic retry @last", "try again what failed"]],
-        exits: "0 the runs are queued again\n6 a run is still alive (mosaic reset stops it first)",
+        exits: { 0: "the runs are queued again", 6: "a run is still alive (mosaic reset stops it first)" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

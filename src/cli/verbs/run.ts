@@ -41,7 +41,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "queue it for a GPU"],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
-        exits: FOLLOW_EXITS,
+        exits: { ...FOLLOW_EXITS, 4: "there is no such program" },
       }),
     )
     .action(async (words: string[], flags: Record<string, unknown>) => {

@@ -24,7 +24,7 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic show @last", "the newest run"],
           ["mosaic show 01K9ZQ -o json | jq .transitions", "the states it went through"],
-          ["mosaic show @last --config | jq '.metadata.worker.config.seed = 2' | mosaic submit -", "run it again"],
+          ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "run it again"],
         ],
       }),
     )

@@ -17,7 +17,7 @@ export function define(command: Command, context: Context): void {
           ["mosaic status", "is a daemon up, and what does it hold"],
           ["mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'", "free GPU slots"],
         ],
-        exits: "0 the daemon answers\n3 it does not",
+        exits: { 0: "the daemon answers", 3: "it does not" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

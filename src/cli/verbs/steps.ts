@@ -21,6 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic steps @last -o jsonl --since 1000 --limit 500", "steps 1001 to 1500, one JSON object a line"],
           ["mosaic steps @last -o jsonl | jq -s 'map(.reward) | add'", "the sum of all rewards"],
         ],
+        exits: { 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (run: string, flags: Record<string, unknown>) => {

@@ -42,15 +42,16 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-export const FOLLOW_EXITS = `0 submitted; with --follow: the run succeeded
-  1 with --follow: the run failed
-  2 wrong arguments, or the config is not valid (every violation is printed)
-  3 no daemon answers
-  4 there is no such file
-  5 with --follow: the run was cancelled
-  6 the run id is taken by a run with another config
-  7 this host can never give what the config asks for, or a limit was reached
-  130 interrupted; the run goes on`;
+export const FOLLOW_EXITS = {
+  0: "submitted; with --follow: the run succeeded",
+  1: "with --follow: the run failed",
+  2: "wrong arguments, or the config is not valid (every violation is printed)",
+  4: "there is no such file",
+  5: "with --follow: the run was cancelled",
+  6: "the run id is taken by a run with another config",
+  7: "this host can never give what the config asks for, or a limit was reached",
+  130: "interrupted; the run goes on",
+};
 
 /** Submits, prints the id, and follows where that is asked for. */
 export async function submit(

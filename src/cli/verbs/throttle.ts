@@ -17,6 +17,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic throttle @last --hz 500", "at most 500 steps a second"],
           ["mosaic throttle @last --hz 0", "as fast as it goes"],
         ],
+        exits: { 0: "it is in force, or will be as they start", 6: "a run has ended" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

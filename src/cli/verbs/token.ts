@@ -1,21 +1,18 @@
 /** `mosaic token`: the credentials of a state directory. They are read and written as files, so no daemon is needed. */
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { Argument, type Command, Option } from "commander";
 import type { Role } from "../../auth/access.ts";
 import { ensureTokens, ROLES, rotateTokens, type Tokens } from "../../auth/tokens.ts";
 import { Layout, resolveStateDir } from "../../layout.ts";
-import { manual } from "../command.ts";
+import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {
   command
     .description("Shows or replaces the tokens that a daemon with --auth token asks for.")
-    .argument("<what>", "show or rotate", (text: string) => {
-      if (text !== "show" && text !== "rotate") throw new InvalidArgumentError("It is show or rotate.");
-      return text;
-    })
+    .addArgument(oneOf(new Argument("<what>", "to be done"), ["show", "rotate"]))
     .allowExcessArguments()
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
-    .addOption(new Option("--role <role>", "whose token (default: show admin, rotate all)").choices([...ROLES]))
+    .addOption(oneOf(new Option("--role <role>", "whose token (default: show admin, rotate all)"), ROLES))
     .addHelpText(
       "after",
       manual({
@@ -26,7 +23,8 @@ export function define(command: Command, context: Context): void {
           ["export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)", "look at another host's runs"],
           ["mosaic token rotate", "replace both"],
         ],
-        exits: "0 done\n1 the file cannot be used or written",
+        environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
+        exits: { 0: "done", 1: "the file cannot be used or written" },
       }),
     )
     .action((what: "show" | "rotate", flags: { stateDir?: string; role?: Role }) => {
@@ -34,7 +32,7 @@ export function define(command: Command, context: Context): void {
       if (more !== undefined) {
         const role = ROLES.find((r) => r === more) ?? "read";
         return command.error(
-          `mosaic: "${more}" is one word too many. A role is an option: mosaic token ${what} --role ${role}`,
+          `"${more}" is one word too many. A role is an option: mosaic token ${what} --role ${role}`,
         );
       }
       const path = new Layout(resolveStateDir(flags.stateDir, context.env)).tokensFile;

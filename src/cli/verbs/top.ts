@@ -24,8 +24,14 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         examples: [["mosaic top", "watch this host"]],
-        exits:
-          "0 left by q\n2 there is no terminal (mosaic list --watch needs none)\n3 no daemon answers at the start\n129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
+        exits: {
+          0: "left by q",
+          2: "there is no terminal (mosaic list --watch needs none)",
+          3: "no daemon answers at the start",
+          129: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
+          130: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
+          143: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
+        },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

@@ -21,7 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic validate train.json", "print its digest, or what is wrong with it"],
           ["mosaic validate --canonical train.json | sha256sum", "the digest, by other means"],
         ],
-        exits: "0 valid\n2 not valid\n4 no such file",
+        exits: { 0: "valid", 2: "not valid", 4: "no such file" },
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {

@@ -27,11 +27,14 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic wait @last && ./deploy.sh", "go on when it has succeeded"],
           ["mosaic wait --timeout 8h $(mosaic list -q -t sweep -s live)", "wait for a whole sweep"],
         ],
-        exits: `0 all succeeded
-          1 one failed
-          4 no such run
-          5 one was cancelled
-          9 the time given by --timeout is over`,
+        exits: {
+          0: "all succeeded",
+          1: "one failed",
+          4: "no such run",
+          5: "one was cancelled",
+          9: "the time given by --timeout is over",
+          130: "interrupted; the runs go on",
+        },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

@@ -24,6 +24,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic watch", "all runs"],
           ["mosaic watch @last -o jsonl", "one run, one JSON object a line (the shape of mosaic events)"],
         ],
+        exits: { 130: "ended by Ctrl-C; the run goes on" },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {

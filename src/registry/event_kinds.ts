@@ -1,0 +1,53 @@
+/** Every kind of event that the log of all runs can hold (docs/observability.md says when, and with which data). */
+import { MosaicError } from "../errors.ts";
+import { didYouMean } from "../nearest.ts";
+
+export const EVENT_KINDS = [
+  "queued",
+  "state",
+  "started",
+  "metrics",
+  "checkpoint_saved",
+  "checkpoint_loaded",
+  "run_completed",
+  "run_failed",
+  "records_refused",
+  "journal_lost",
+  "artifact",
+  "paused",
+  "resumed",
+  "control",
+  "faulted",
+  "failed",
+  "completed",
+  "cancelled",
+  "deleted",
+] as const;
+export type EventKind = typeof EVENT_KINDS[number];
+
+/** What is told of a run beside a transition. */
+export interface Told {
+  kind: EventKind;
+  data: Record<string, unknown>;
+}
+
+/**
+ * The kinds named in "failed, completed".
+ *
+ * @throws {MosaicError} `invalid_argument` with what was meant, for a kind that is none.
+ */
+export function parseEventKinds(text: string): EventKind[] {
+  const words = text.split(",").map((word) => word.trim()).filter((word) => word !== "");
+  if (words.length === 0) {
+    throw new MosaicError("invalid_argument", "no kind of event is named", {
+      hint: `Name some, such as failed,completed. There are: ${EVENT_KINDS.join(", ")}.`,
+    });
+  }
+  return words.map((word) => {
+    const kind = EVENT_KINDS.find((known) => known === word);
+    if (kind !== undefined) return kind;
+    throw new MosaicError("invalid_argument", `there is no kind of event "${word}".${didYouMean(word, EVENT_KINDS)}`, {
+      hint: `Kinds: ${EVENT_KINDS.join(", ")}.`,
+    });
+  });
+}
