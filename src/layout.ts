@@ -139,7 +139,7 @@ export class RunFiles {
   proxyFile(attempt: number): string {
     return `${this.control}/proxy-${attempt}.json`;
   }
-  /** The session token (0600): of an external run for whoever starts its proxy, under `--auth token` for the worker, too. */
+  /** A token (0600): an external run's session token for whoever starts its proxy; else, under `--auth token`, its worker's. */
   get sessionTokenFile(): string {
     return `${this.control}/session-token`;
   }

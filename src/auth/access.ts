@@ -7,7 +7,7 @@
  * - `admin`: the admin token
  *
  * `session` names, besides, the run that a request is about where a run's own session token may make it: the token publishes
- * for that run and nothing else.
+ * for that run and nothing else. `worker` says that the token of its worker may make it, too.
  */
 import type { DescMethod } from "@bufbuild/protobuf";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
@@ -22,12 +22,14 @@ export interface Rule {
   needs: "open" | Role;
   /** The run of a message; undefined for one that follows the message that named it. */
   session?: (message: unknown) => string | undefined;
+  worker?: boolean;
 }
 
 const OPEN: Rule = { needs: "open" };
 const READ: Rule = { needs: "read" };
 const ADMIN: Rule = { needs: "admin" };
-const OWN_RUN: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
+const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
+/** Whoever delivers says how far the journal is stored and how the worker ended: that is not the worker's to say. */
 const OWN_DELIVERY: Rule = {
   needs: "admin",
   session: (message) => {

@@ -2,9 +2,9 @@
 import { MosaicError } from "../errors.ts";
 import type { Registry } from "../registry/registry.ts";
 import { type Role, ruleOf } from "./access.ts";
-import { sameToken, type TokenFile } from "./tokens.ts";
+import { sameToken, type TokenFile, workerToken } from "./tokens.ts";
 
-/** Who calls. A session is a run's own token, shown to be one by the first message that names the run. */
+/** Who calls. A session is a run's own token, its proxy's or its worker's, shown to be one by the first message that names the run. */
 export type Principal =
   | { type: "anybody" }
   | { type: "role"; role: Role }
@@ -38,7 +38,8 @@ export function gatekeeper(registry: Pick<Registry, "get">, tokens: Pick<TokenFi
 
     admit(principal, path, message) {
       if (principal.type !== "session") return;
-      const runId = ruleOf(path)!.session!(message);
+      const rule = ruleOf(path)!;
+      const runId = rule.session!(message);
       if (runId === undefined) {
         // Belongs to the message that named the run, which comes first or not at all.
         if (principal.runId === undefined) throw unauthenticated(false);
@@ -50,7 +51,9 @@ export function gatekeeper(registry: Pick<Registry, "get">, tokens: Pick<TokenFi
       }
       const expected = registry.get(runId)?.sessionToken ?? "";
       // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
-      if (!sameToken(principal.token, expected)) throw unauthenticated(false);
+      const known = sameToken(principal.token, expected) ||
+        (rule.worker === true && expected !== "" && sameToken(principal.token, workerToken(expected)));
+      if (!known) throw unauthenticated(false);
       principal.runId = runId;
     },
   };

@@ -9,6 +9,7 @@ import { Starter } from "../dispatch/starter.ts";
 import { reapStrays } from "../dispatch/strays.ts";
 import { Supervisor } from "../dispatch/supervisor.ts";
 import type { SupervisedRun } from "../dispatch/supervised_run.ts";
+import { workerToken } from "../auth/tokens.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { Gpu } from "../host/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../host/resources.ts";
@@ -540,7 +541,8 @@ export class Engine implements Core {
     });
     this.#supervisor.apply(run, { type: "registered" });
     run.alive();
-    return { acceptedVersion, sessionToken };
+    // A worker that registers is not told its proxy's.
+    return { acceptedVersion, sessionToken: workerToken(sessionToken) };
   }
 
   heartbeat(runId: string): void {

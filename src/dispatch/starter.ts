@@ -5,6 +5,7 @@
  * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
  * lock and files tell (src/dispatch/recovery.ts). So there are never two workers of one attempt.
  */
+import { workerToken } from "../auth/tokens.ts";
 import type { RunPlan } from "../config/plan.ts";
 import { planOf } from "../config/plan.ts";
 import { messageOf, MosaicError } from "../errors.ts";
@@ -43,7 +44,7 @@ export interface StarterOptions {
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
   cgroups?: RunCgroups | undefined;
   heartbeatTimeoutSeconds: number;
-  /** Calls need a token: workers that make some get their run's. */
+  /** Calls need a token: workers that make some get one. */
   auth?: "none" | "token";
   /** What is left of them is for the runs there are. */
   descriptors: FileDescriptors;
@@ -134,7 +135,7 @@ export class Starter {
   #expect(row: RunRow, plan: RunPlan, files: RunFiles, supervisor: Supervisor): void {
     const { log } = this.#options;
     const sessionToken = row.sessionToken ?? newSessionToken();
-    writeSessionToken(files, sessionToken);
+    writeToken(files, sessionToken);
     const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     supervisor.started(spawned, plan, undefined, stepsBefore);
     log.info({ run_id: row.runId, attempt: row.attempt, gpus: row.gpuSlots }, "run waits for its external proxy");
@@ -146,7 +147,7 @@ export class Starter {
     const sessionToken = row.sessionToken ?? newSessionToken();
     const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
     this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
-    if (this.#options.auth === "token") writeSessionToken(files, sessionToken);
+    if (this.#options.auth === "token") writeToken(files, workerToken(sessionToken));
     const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
     let process: ProcessRef | undefined;
     try {
@@ -231,7 +232,7 @@ export class Starter {
   }
 }
 
-function writeSessionToken(files: RunFiles, token: string): void {
+function writeToken(files: RunFiles, token: string): void {
   writeFileAtomic(files.sessionTokenFile, `${token}\n`, { mode: 0o600 });
 }
 

@@ -14,7 +14,7 @@ export interface EnvironmentContext {
   directory: string;
   gpuSlots: readonly number[];
   workerConfigPath: string | undefined;
-  /** A file with the run's session token, where the daemon asks for tokens. */
+  /** A file with the worker's token, where the daemon asks for tokens. */
   tokenFile: string | undefined;
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;

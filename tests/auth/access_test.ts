@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { ruleOf } from "../../src/auth/access.ts";
 import { gatekeeper } from "../../src/auth/gatekeeper.ts";
+import { workerToken } from "../../src/auth/tokens.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
@@ -62,6 +63,28 @@ Deno.test("gatekeeper: a session token is good for its own run's publishing and 
   for (const method of [trainer.listRuns, trainer.cancelRun, trainer.controlStream, Mosaic.method.getRun]) {
     assert.throws(() => keeper.enter(path(method), "secret-a"), hasCode("unauthenticated"), method.name);
   }
+});
+
+Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and reporting its exit, is its proxy's", () => {
+  const token = workerToken("secret-a");
+  assert.notEqual(token, workerToken("secret-b"));
+  for (
+    const method of [trainer.publishRunSteps, trainer.publishRunEpisodes, trainer.heartbeat, trainer.registerWorker]
+  ) {
+    keeper.admit(keeper.enter(path(method), token), path(method), { runId: "A" });
+    // A run that nobody has begun has no token, nor has its worker.
+    for (const [forged, run] of [[token, "B"], [workerToken(""), "B"], ["", "B"]] as const) {
+      assert.throws(
+        () => keeper.admit(keeper.enter(path(method), forged), path(method), { runId: run }),
+        hasCode("unauthenticated"),
+        method.name,
+      );
+    }
+  }
+  const deliver = path(Ingest.method.deliver);
+  const hello = create(ProxyMessageSchema, { message: { case: "hello", value: { runId: "A" } } });
+  assert.throws(() => keeper.admit(keeper.enter(deliver, token), deliver, hello), hasCode("unauthenticated"));
+  assert.throws(() => keeper.enter(path(trainer.cancelRun), token), hasCode("unauthenticated"));
 });
 
 Deno.test("gatekeeper: a delivery is admitted by its hello, which nothing may precede", () => {

@@ -29,10 +29,13 @@ Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOK
     const said = JSON.parse(Deno.readTextFileSync(`${run.directory}/said.json`));
     assert.deepEqual(said, {
       mode: "600",
+      "registration of its run": "done",
       "heartbeat of its run": "done",
       "steps of its run": "done",
       "heartbeat of another run": "unauthenticated",
       "steps of another run": "unauthenticated",
+      "deliver as its proxy": "unauthenticated",
+      "deliver with what registering gives": "unauthenticated",
       "cancel its run": "unauthenticated",
       "list runs": "unauthenticated",
       "read its telemetry": "unauthenticated",

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { workerToken } from "../../src/auth/tokens.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { configOf } from "../harness/configs.ts";
 import { until } from "../harness/wait.ts";
@@ -216,7 +217,8 @@ Deno.test("register: the proxy and the worker may both, and neither undoes the o
     supportsPause: true,
     supportsCheckpoint: false,
   };
-  const token = f.row(runId).sessionToken;
+  // Not the proxy's own: a worker that registers could take the delivery over with it.
+  const token = workerToken(f.row(runId).sessionToken!);
   assert.deepEqual(f.engine.registerWorker(request), { acceptedVersion: "MOSAIC/1.0", sessionToken: token });
   f.engine.registerWorker({ ...request, workerKind: "telemetry_proxy", supportsPause: false });
   const { state, workerKind, supportsPause } = f.row(runId);
