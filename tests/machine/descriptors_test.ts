@@ -5,9 +5,10 @@ import { connect } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isAlive, processRef } from "../../src/process/identity.ts";
+import { configOf } from "../harness/configs.ts";
 import { buildMosaic } from "../harness/built.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
-import { getRun, submit, untilState } from "../harness/runs.ts";
+import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { SteppedWorker } from "./workers.ts";
 
@@ -122,6 +123,39 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
   await untilBothPortsAnswer(daemon);
   const next = new SteppedWorker(daemon.stateDir, [20]);
   await next.assertWhole(daemon, await submit(daemon, next.config()));
+});
+
+Deno.test("daemon without descriptors: checkpoints need no thread, and have one when there are some again", async () => {
+  await using daemon = await TestDaemon.start({ program: [MOSAIC] });
+  const stop = `${daemon.stateDir}/stop`;
+  // Four megabytes a second, so that the log of the store is long again and again.
+  const script = `pad=$(printf '%4000s' '' | tr ' ' x); i=0
+while [ ! -e "$0" ]; do
+  end=$((i + 50))
+  while [ $i -lt $end ]; do printf '{"event_type":"step","step_index":%d,"note":"%s"}\\n' $i "$pad"; i=$((i + 1)); done
+  sleep 0.05
+done`;
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script, stop] }));
+  await untilState(daemon, run, "EXECUTING");
+  const state = () => daemon.output().slice(-2000);
+  limitDescriptors(daemon.pid, LOW);
+  try {
+    await until(() => said(daemon, /no checkpoint thread \(.*own thread/), {
+      what: "a checkpoint without a thread",
+      state,
+    });
+  } finally {
+    limitDescriptors(daemon.pid, ENOUGH);
+  }
+  await until(() => said(daemon, /checkpoints .* in a thread of their own again/), {
+    what: "the thread to be back",
+    state,
+  });
+  Deno.writeTextFileSync(stop, "");
+  await untilState(daemon, run, "TERMINATED");
+  const stored = await steps(daemon, run);
+  assert(stored.length >= 5000 && stored.every((step, i) => step.step_index === i), `${stored.length} steps`);
+  assert.equal(said(daemon, /no checkpoint thread/), 1, daemon.output());
 });
 
 Deno.test("proxy without descriptors: it lives, waits, and goes on when there are some again", async () => {

@@ -1,7 +1,7 @@
 /**
  * Keeps the write-ahead log short. A checkpoint syncs the disk, so it runs in a worker thread with a connection of its
  * own: first PASSIVE, again until little is left (the daemon goes on writing meanwhile), then TRUNCATE (the rest, holding
- * the write lock for that moment). Where no thread can be had, checkpoints run inline.
+ * the write lock for that moment). While no thread can be had (no descriptor is left, say), checkpoints run inline.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../errors.ts";
@@ -14,6 +14,8 @@ export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const TELL_FACTOR = 16;
 /** Look at the log's size after about so many bytes of rows. */
 const LOOK_EVERY_BYTES = 2 * 1024 * 1024;
+/** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
+const RETRY_MS = { first: 5000, longest: 600_000 } as const;
 
 export interface CheckpointOptions {
   /** "inline" never starts a thread. */
@@ -56,7 +58,9 @@ export class Checkpoints {
   readonly #path: string;
   readonly #limit: number;
   readonly #warn: (message: string) => void;
-  #inline: boolean;
+  /** On a monotonic clock: before this time checkpoints run inline. */
+  #threadAt: number;
+  #retryMs: number = RETRY_MS.first;
   #worker: Worker | undefined;
   #workerUrl: string | undefined;
   #ready = false;
@@ -77,7 +81,7 @@ export class Checkpoints {
     this.#next = this.#limit;
     this.#tellAt = TELL_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
-    this.#inline = options.mode === "inline";
+    this.#threadAt = options.mode === "inline" ? Infinity : -Infinity;
   }
 
   /** Called after each commit. @param bytes about what was written */
@@ -87,7 +91,7 @@ export class Checkpoints {
     this.#unseen = 0;
     const size = this.walBytes();
     if (size < this.#next) return;
-    if (this.#inline) this.#checkpointInline();
+    if (this.#inline()) this.#checkpointInline();
     else if (!this.#running) this.#start(size);
   }
 
@@ -96,9 +100,13 @@ export class Checkpoints {
     const settled = () => new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#running) await settled();
     if (this.#closed || this.walBytes() === 0) return;
-    if (this.#inline) return this.#checkpointInline();
+    if (this.#inline()) return this.#checkpointInline();
     if (!this.#running) this.#start(this.walBytes());
     if (this.#running) await settled();
+  }
+
+  #inline(): boolean {
+    return performance.now() < this.#threadAt;
   }
 
   walBytes(): number {
@@ -112,10 +120,7 @@ export class Checkpoints {
   close(): void {
     this.#closed = true;
     this.#finished();
-    this.#worker?.terminate();
-    this.#worker = undefined;
-    if (this.#workerUrl !== undefined) URL.revokeObjectURL(this.#workerUrl);
-    this.#workerUrl = undefined;
+    this.#endThread();
   }
 
   #start(size: number): void {
@@ -139,6 +144,10 @@ export class Checkpoints {
     worker.onmessage = (event: MessageEvent<{ ready?: true; busy?: number; error?: string }>) => {
       if (event.data.ready) {
         this.#ready = true;
+        if (this.#retryMs !== RETRY_MS.first) {
+          this.#warn(`checkpoints of ${this.#path} run in a thread of their own again`);
+        }
+        this.#retryMs = RETRY_MS.first;
         if (this.#running) worker.postMessage({ path: this.#path });
         return;
       }
@@ -171,11 +180,21 @@ export class Checkpoints {
 
   #fallBack(reason: string): void {
     if (this.#closed) return;
-    this.#warn(`no checkpoint thread (${reason}): checkpoints run in the daemon's own thread`);
-    this.#inline = true;
+    if (this.#retryMs === RETRY_MS.first) {
+      this.#warn(`no checkpoint thread (${reason}): for now checkpoints run in the daemon's own thread`);
+    }
+    this.#threadAt = performance.now() + this.#retryMs;
+    this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS.longest);
     this.#finished();
+    this.#endThread();
+  }
+
+  #endThread(): void {
     this.#worker?.terminate();
     this.#worker = undefined;
+    this.#ready = false;
+    if (this.#workerUrl !== undefined) URL.revokeObjectURL(this.#workerUrl);
+    this.#workerUrl = undefined;
   }
 
   #finished(): void {
