@@ -427,7 +427,7 @@ export class Engine implements Core {
 
   async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
     const row = this.registry.require(runId);
-    const resumeFrom = fromCheckpoint === "" ? null : fromCheckpoint;
+    const resumeFrom = fromCheckpoint === "" ? null : this.#checkpointAt(row, fromCheckpoint);
     if (isEnded(row.state)) return this.#again(row, "reset", resumeFrom);
     if (row.state === "INIT") return this.registry.update(runId, { resumeFrom });
     if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
@@ -448,6 +448,12 @@ export class Engine implements Core {
       await this.registry.waitTransitionsBeyond(seq, enough);
     }
     return this.registry.require(runId);
+  }
+
+  /** An artifact's path, as it is listed, begins in the run's directory; any other is for the worker to find. */
+  #checkpointAt(row: RunRow, path: string): string {
+    const listed = this.registry.artifacts(row.runId).some((a) => a.path === path || a.path.startsWith(`${path}/`));
+    return listed ? `${this.#options.layout.runDir(row.baseDir, row.runId)}/${path}` : path;
   }
 
   async delete(runId: string): Promise<{ freedBytes: number }> {

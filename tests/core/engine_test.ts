@@ -168,6 +168,26 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
   assert.ok(f.engine.transitions(runId).some((t) => t.to === "FAULTED" && t.reason === "reset"));
 });
 
+Deno.test("reset: a checkpoint that is an artifact is found in the run's directory; any other path is the worker's business", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  (await f.connect(runId)).exit({ code: 0 });
+  await f.state(runId, "TERMINATED");
+  const file = { kind: "checkpoint", bytes: 1, sha256: "", step: null, at: 1 };
+  f.engine.registry.putArtifact({ runId, path: "checkpoints/5/weights.pt", ...file });
+  const from = async (path: string) => {
+    const { resumeFrom, attempt } = await f.engine.reset(runId, path);
+    f.engine.cancel(runId);
+    await f.state(runId, "CANCELLED", attempt);
+    return resumeFrom;
+  };
+  const directory = f.engine.detail(f.row(runId)).directory;
+  assert.equal(await from("checkpoints/5/weights.pt"), `${directory}/checkpoints/5/weights.pt`);
+  assert.equal(await from("checkpoints/5"), `${directory}/checkpoints/5`);
+  assert.equal(await from("checkpoints/6"), "checkpoints/6");
+  assert.equal(await from("/elsewhere/7.pt"), "/elsewhere/7.pt");
+});
+
 Deno.test("preflight: a failing check faults the run before anything is started", async () => {
   await using f = EngineFixture.start();
   const metadata = { preflight: { files: ["/no/such/file"] } };

@@ -7,7 +7,10 @@ import { controlArguments, forEachRun } from "./control.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description("Stops runs where they live and starts them again: from a checkpoint, or from their seed.")
-    .option("--from <checkpoint>", "path of the checkpoint to start from (default: none, from the seed)");
+    .option(
+      "--from <checkpoint>",
+      "checkpoint to start from: an artifact as mosaic show lists it, or a path that the worker finds (default: none, from the seed)",
+    );
   controlArguments(command)
     .addHelpText(
       "after",

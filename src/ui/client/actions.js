@@ -42,7 +42,7 @@ export const ACTIONS = [
         `The worker of ${what} is stopped and started again, from the checkpoint named here or, without one, from its seed.`,
       confirm: "Start anew",
       danger: true,
-      field: { label: "Checkpoint (path, may be empty)", value: "" },
+      field: { label: "Checkpoint (an artifact's path, or another; may be empty)", value: "" },
     }),
     body: (text) => ({ from_checkpoint: text }),
   },

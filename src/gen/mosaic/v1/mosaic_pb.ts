@@ -531,7 +531,8 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
   run: string;
 
   /**
-   * Checkpoint path handed to the next attempt as MOSAIC_RESUME_FROM; empty starts from the seed.
+   * Checkpoint handed to the next attempt as MOSAIC_RESUME_FROM: the path of an artifact of the run, or one that the
+   * worker itself finds; empty starts from the seed.
    *
    * @generated from field: string from_checkpoint = 2;
    */
