@@ -1,5 +1,5 @@
 /** What differs between runs: their figures, and their configs. */
-import { hideSecret, hideSecretArguments } from "../config/secrets.ts";
+import { isSecretName, withoutSecrets } from "../config/secrets.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./json.ts";
@@ -63,14 +63,13 @@ export function configDifferences(runs: readonly { run_id: string; config: unkno
 }
 
 /** The same as a person may see it: that secrets differ is shown, and not how. */
-export function withoutSecrets(rows: readonly ComparisonRow[]): ComparisonRow[] {
+export function rowsWithoutSecrets(rows: readonly ComparisonRow[]): ComparisonRow[] {
   return rows.map(({ name, values }) => ({
     name,
     values: values.map((text) => {
-      const words = listIn(text);
-      return words === undefined
-        ? hideSecret(name.split(".").at(-1)!, text)
-        : JSON.stringify(hideSecretArguments(words));
+      const path = name.split(".");
+      const shown = withoutSecrets(path.find(isSecretName) ?? path.at(-1)!, listIn(text) ?? text);
+      return typeof shown === "string" ? shown : JSON.stringify(shown);
     }),
   }));
 }

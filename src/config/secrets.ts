@@ -32,32 +32,48 @@ export function hideSecretArguments(words: readonly unknown[]): unknown[] {
 // JSON.parse with source access and JSON.rawJSON: TypeScript's library does not know them yet.
 type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
 const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
-const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
+  rawJSON(text: string): unknown;
+  isRawJSON(value: unknown): boolean;
+};
 
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
- * Unless `reveal`, secrets are replaced: texts under secret names and in lists there, values of such options in lists of
- * words, passwords in URLs. `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
+ * Unless `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words,
+ * passwords in URLs. `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
  * hidden as a whole.
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
-  let hidden = 0;
-  const counted = (before: unknown, after: unknown) => {
-    if (after !== before) hidden++;
-    return after;
-  };
   if (!isJson(configJson)) return { text: JSON.stringify(reveal ? configJson : HIDDEN), hidden: reveal ? 0 : 1 };
-  const value = parseWithSource(configJson, (key, value, context) => {
-    if (typeof value === "number") return rawJson(context.source ?? String(value));
-    if (reveal) return value;
-    if (Array.isArray(value)) {
-      const shown = isSecretName(key)
-        ? value.map((word) => typeof word === "string" ? hideSecret(key, word) : word)
-        : hideSecretArguments(value);
-      return value.map((word, i) => counted(word, shown[i]));
-    }
-    // Those in lists are named by a number, and are looked at with their list.
-    return typeof value === "string" ? counted(value, hideSecret(key, value)) : value;
-  });
-  return { text: JSON.stringify(value, null, 2), hidden };
+  const stored = parseWithSource(
+    configJson,
+    (_, value, context) => typeof value === "number" ? rawJson(context.source ?? String(value)) : value,
+  );
+  const shown = reveal ? stored : withoutSecrets("", stored);
+  return { text: JSON.stringify(shown, null, 2), hidden: countChanges(stored, shown) };
+}
+
+/** A value of a config under a name, without what nobody should read over a shoulder. Below a secret name all is secret. */
+export function withoutSecrets(name: string, value: unknown): unknown {
+  if (typeof value === "string") return hideSecret(name, value);
+  if (typeof value !== "object" || value === null || isRawJson(value)) return value;
+  const isSecret = isSecretName(name);
+  if (Array.isArray(value)) {
+    const words = isSecret ? value : hideSecretArguments(value);
+    return words.map((word) =>
+      typeof word === "string" && !isSecret ? word : withoutSecrets(isSecret ? name : "", word)
+    );
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, withoutSecrets(isSecret ? name : key, inner)]),
+  );
+}
+
+/** Texts that differ between two values of the same structure. */
+function countChanges(before: unknown, after: unknown): number {
+  if (typeof before !== "object" || before === null) return before === after ? 0 : 1;
+  return Object.entries(before).reduce(
+    (sum, [key, inner]) => sum + countChanges(inner, (after as Record<string, unknown>)[key]),
+    0,
+  );
 }

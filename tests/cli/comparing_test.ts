@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { configDifferences, withoutSecrets, workedMs } from "../../src/cli/comparing.ts";
+import { configDifferences, rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
 import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
@@ -167,8 +167,10 @@ Deno.test("compare: that secrets differ is shown, and not how", () => {
   const rows = [
     { name: "environment.API_KEY", values: ["abc", ""] },
     { name: "arguments", values: ['["--token","abc"]', "[not a list"] },
+    { name: "metadata.credentials.user", values: ["abc", "abcd"] },
+    { name: "metadata.stages", values: ['[{"password":"abc"}]', "[]"] },
   ];
-  const shown = withoutSecrets(rows).map((r) => r.values);
+  const shown = rowsWithoutSecrets(rows).map((r) => r.values);
   assert.ok(!JSON.stringify(shown).includes("abc"));
   assert.equal(shown[0]![1], "");
   assert.equal(shown[1]![1], "[not a list");

@@ -6,6 +6,7 @@ import { EXIT } from "../../src/cli/exit.ts";
 import { overview } from "../../src/cli/overview.ts";
 import { ReaderGone } from "../../src/cli/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
+import { HIDDEN } from "../../src/config/secrets.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
@@ -497,4 +498,16 @@ Deno.test("token: a role given as a word is pointed to its option", async () => 
   assert.deepEqual([code, out], [EXIT.usage, ""]);
   assert.match(err, /mosaic token show --role read/);
   assert.equal((await run(["token", "shwo"])).code, EXIT.usage);
+});
+
+Deno.test("show --config: dots that the daemon has put there for a read token are explained", async () => {
+  const configJson = `{"environment":{"API_KEY":"${HIDDEN}"}}`;
+  for (const args of [["show", "x", "--config"], ["show", "x", "--config", "--reveal"]]) {
+    const { code, out, err } = await run(args, { GetRun: () => fakeRun({ configJson }) });
+    assert.equal(code, 0);
+    assert.deepEqual(JSON.parse(out), JSON.parse(configJson));
+    assert.match(err, /the daemon hides secrets from a read token; with the admin token they are shown/);
+  }
+  const { err } = await run(["show", "x", "--config"], { GetRun: () => fakeRun({ configJson: "{}" }) });
+  assert.equal(err, "");
 });

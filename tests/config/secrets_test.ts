@@ -52,3 +52,17 @@ Deno.test("secrets: those in a list under a secret name are hidden, too", () => 
   });
   assert.equal(hidden, 4);
 });
+
+Deno.test("secrets: all texts below a secret name are hidden, however deep, and what is beside them is not", () => {
+  const config =
+    `{"metadata":{"credentials":{"user":"me","hosts":[{"name":"a","port":1.0}],"nothing":null,"empty":""},` +
+    `"stages":[{"password":"p","name":"first"},["--token","t"]],"tokens":{"per_step":"many"}}}`;
+  const { text, hidden } = presentConfig(config, false);
+  assert.deepEqual(JSON.parse(text).metadata, {
+    credentials: { user: HIDDEN, hosts: [{ name: HIDDEN, port: 1 }], nothing: null, empty: "" },
+    stages: [{ password: HIDDEN, name: "first" }, ["--token", HIDDEN]],
+    tokens: { per_step: "many" },
+  });
+  assert.ok(text.includes('"port": 1.0'));
+  assert.equal(hidden, 4);
+});

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
-import { type ComparisonRow, configDifferences, figureRows, withoutSecrets } from "../comparing.ts";
+import { type ComparisonRow, configDifferences, figureRows, rowsWithoutSecrets } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
@@ -65,7 +65,7 @@ export function define(command: Command, context: Context): void {
         "Last value of each metric",
         metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),
       );
-      print("Config", withoutSecrets(differences));
+      print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
       const name = String(flags["metric"]);
       const series: Series[] = [];

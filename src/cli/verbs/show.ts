@@ -1,6 +1,6 @@
 /** `mosaic show` */
 import type { Command } from "commander";
-import { presentConfig } from "../../config/secrets.ts";
+import { HIDDEN, presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
@@ -37,6 +37,12 @@ export function define(command: Command, context: Context): void {
         const { text, hidden } = presentConfig(run.configJson, reveal);
         context.out.write(`${text}\n`);
         if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
+        // None was submitted with these dots in it: the daemon has put them there.
+        else if (text.includes(HIDDEN)) {
+          context.err.write(
+            "mosaic: the daemon hides secrets from a read token; with the admin token they are shown\n",
+          );
+        }
         return;
       }
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
