@@ -1,6 +1,7 @@
 /** The true form, by `deno compile`. */
 import config from "../../deno.json" with { type: "json" };
 import { bundle, commit, fail, ROOT, run, withCommit } from "./build.ts";
+import { baseTrouble } from "./runtime_base.ts";
 
 /** Permission sets of deno.json; one executable has one set for all of its verbs. */
 export const PROFILES = ["workstation", "daemon", "proxy", "client", "all"] as const;
@@ -56,45 +57,21 @@ function writeApp(app: string): void {
   }
 }
 
-export interface BaseWorld {
-  env(name: string): string | undefined;
-  isFile(path: string): boolean;
-  /** Where Deno keeps what it has fetched. */
-  cache: string;
-  /** Deno's version. */
-  version: string;
-}
-
-/**
- * Deno looks for its runtime base at DENORT_BIN, then in its cache, and would then download it.
- * @returns what to say where it is not at hand
- */
-export function missingBase(target: string, world: BaseWorld): string | undefined {
-  const base = world.env("DENORT_BIN");
-  if (base !== undefined) return world.isFile(base) ? undefined : `DENORT_BIN names ${base}, which is not a file`;
-  const { cache, version } = world;
-  const archive = `${cache}/dl/release/v${version}/denort-${target}.zip`;
-  if (world.isFile(archive)) return undefined;
-  return `Deno's runtime base is not at hand. Either\n` +
-    `  - fetch https://dl.deno.land/release/v${version}/denort-${target}.zip and put it at\n    ${archive}\n` +
-    `  - or unpack it and set DENORT_BIN to the file denort,\n` +
-    `  - or make the portable form, which needs nothing else: deno task compile --offline`;
-}
-
 function requireBase(target: string): void {
-  const said = missingBase(target, {
+  const { error, warning } = baseTrouble(target, {
     env: (name) => Deno.env.get(name),
-    isFile,
+    read,
     cache: JSON.parse(run(Deno.execPath(), ["info", "--json"]).out).denoDir,
     version: Deno.version.deno,
   });
-  if (said !== undefined) fail(said);
+  if (error !== undefined) fail(error);
+  if (warning !== undefined) console.error(`compile: ${warning}`);
 }
 
-function isFile(path: string): boolean {
+function read(path: string): Uint8Array | undefined {
   try {
-    return Deno.statSync(path.startsWith("/") ? path : `${ROOT}${path}`).isFile;
+    return Deno.readFileSync(path.startsWith("/") ? path : `${ROOT}${path}`);
   } catch {
-    return false;
+    return undefined;
   }
 }

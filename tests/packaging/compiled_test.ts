@@ -4,8 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { bundle, sha256 } from "../../scripts/compile/build.ts";
-import { compileArguments, missingBase, PROFILES } from "../../scripts/compile/compiled.ts";
+import { compileArguments, PROFILES } from "../../scripts/compile/compiled.ts";
 import { graph, packagesOf } from "../../scripts/compile/licences.ts";
+import { baseTrouble } from "../../scripts/compile/runtime_base.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../..", import.meta.url).pathname;
@@ -29,21 +30,61 @@ Deno.test("compile: nothing is asked for at run time, nothing is fetched, and on
   );
 });
 
+const X86 = "x86_64-unknown-linux-gnu";
+const ARM = "aarch64-unknown-linux-gnu";
+const ARCHIVE = "/c/dl/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip";
+const bytesOf = (latin1: string) => Uint8Array.from(latin1, (letter) => letter.charCodeAt(0));
+
+/** The beginning of an executable, and what it says that it is. */
+function program(machine: number, text: string): Uint8Array {
+  const header = new Uint8Array(64);
+  header.set(bytesOf("\x7fELF\x02\x01\x01"));
+  header.set([machine], 18);
+  return new Uint8Array([...header, ...bytesOf(text)]);
+}
+
+function trouble(target: string, env: string | undefined, files: Record<string, Uint8Array>) {
+  return baseTrouble(target, { cache: "/c", version: "2.9.3", env: () => env, read: (path) => files[path] });
+}
+
 Deno.test("compile: a base that is not at hand is named, with where to get it and where to put it", () => {
-  const world = (env: string | undefined, ...files: string[]) => ({
-    ...{ cache: "/c", version: "2.9.3", env: () => env, isFile: (path: string) => files.includes(path) },
-  });
-  const archive = "/c/dl/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip";
-  const missing = (env: string | undefined, ...files: string[]) =>
-    missingBase("x86_64-unknown-linux-gnu", world(env, ...files));
-  assert.equal(missing(undefined, archive), undefined);
-  assert.equal(missing("/d/denort", "/d/denort"), undefined);
-  assert.match(missing("/d/denort", archive)!, /DENORT_BIN names \/d\/denort, which is not a file/);
-  const said = missing(undefined)!;
+  assert.deepEqual(trouble(X86, undefined, { [ARCHIVE]: bytesOf("PK\x03\x04…") }), {});
+  assert.match(trouble(X86, "/d/denort", {}).error!, /DENORT_BIN names \/d\/denort, which is not a file/);
+  const said = trouble(X86, undefined, {}).error!;
   for (
-    const part of ["https://dl.deno.land/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip", archive, "--offline"]
+    const part of ["https://dl.deno.land/release/v2.9.3/denort-x86_64-unknown-linux-gnu.zip", ARCHIVE, "--offline"]
   ) {
     assert.ok(said.includes(part), said);
+  }
+  assert.match(
+    trouble(X86, undefined, { [ARCHIVE]: bytesOf("<html>403") }).error!,
+    /denort-x86_64-unknown-linux-gnu\.zip is a web page.*\n.*https:/,
+  );
+});
+
+Deno.test("compile: a base of another architecture, version or kind is refused with what it is and what it must be", () => {
+  const [x86, arm] = [62, 183];
+  const given = (target: string, bytes: Uint8Array) => trouble(target, "/d/denort", { "/d/denort": bytes });
+  assert.deepEqual(given(X86, program(x86, "…Deno/2.9.3+f39575e…Deno/2.9.3…")), {});
+  assert.deepEqual(given(ARM, program(arm, "Deno/2.9.3")), {});
+  assert.match(given(X86, program(x86, "hello")).warning!, /says nowhere which Deno/);
+  const cases: [string, Uint8Array, RegExp][] = [
+    [ARM, program(x86, "Deno/2.9.3"), /is for x86_64\. It must be denort of Deno 2\.9\.3 for aarch64-/],
+    [X86, program(arm, "Deno/2.9.3"), /is for aarch64\./],
+    [X86, program(243, ""), /is for riscv64\./],
+    [X86, program(x86, "Deno/2.9.4"), /is of Deno 2\.9\.4\. It must be denort of Deno 2\.9\.3/],
+    [X86, program(x86, "").subarray(0, 20), /is cut off/],
+    [X86, bytesOf("PK\x03\x04…"), /is a zip archive: unpack it/],
+    [X86, bytesOf("<!doctype html>"), /is a web page/],
+    [X86, bytesOf("#!/bin/sh"), /is a script/],
+    [X86, bytesOf("MZ"), /is a program for Windows/],
+    [X86, bytesOf(""), /is empty/],
+  ];
+  for (const [target, bytes, expected] of cases) {
+    const { error = "" } = given(target, bytes);
+    assert.match(error, expected);
+    assert.ok(error.startsWith("DENORT_BIN names /d/denort, which "), error);
+    assert.ok(error.includes(`https://dl.deno.land/release/v2.9.3/denort-${target}.zip`), error);
   }
 });
 
@@ -58,11 +99,11 @@ function reachable(program: Map<string, string>): string[] {
   return found;
 }
 
-async function compile(...args: string[]): Promise<{ code: number; err: string }> {
+async function compile(args: string[], base = Deno.execPath()): Promise<{ code: number; err: string }> {
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "scripts/compile.ts", ...args],
     cwd: ROOT,
-    env: { DENORT_BIN: Deno.execPath() },
+    env: { DENORT_BIN: base },
     stdin: "null",
     stdout: "null",
   }).output();
@@ -70,10 +111,24 @@ async function compile(...args: string[]): Promise<{ code: number; err: string }
 }
 
 Deno.test("compile: an unknown target or profile is refused with those that there are", async () => {
-  const target = await compile("--target", "x86_64-pc-windows-msvc");
+  const target = await compile(["--target", "x86_64-pc-windows-msvc"]);
   assert.equal(target.code, 1);
   assert.match(target.err, /x86_64-pc-windows-msvc.*x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu/);
-  assert.match((await compile("--profile", "root")).err, /--profile root.*workstation, daemon, proxy, client, all/);
+  assert.match((await compile(["--profile", "root"])).err, /--profile root.*workstation, daemon, proxy, client, all/);
+});
+
+Deno.test("compile: with a base for another machine nothing is built", async () => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const [base, output] = [`${directory}/denort`, `${directory}/mosaic`];
+    Deno.writeFileSync(base, program(62, "Deno/2.9.3"));
+    const made = await compile(["--target", ARM, "--output", output], base);
+    assert.equal(made.code, 1);
+    assert.match(made.err, /^compile: DENORT_BIN names .*\/denort, which is for x86_64\./);
+    assert.throws(() => Deno.statSync(output), Deno.errors.NotFound);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
 });
 
 Deno.test("compile: the whole program is in it, with its flags and its commit; two builds are the same bytes", async (t) => {
@@ -82,8 +137,9 @@ Deno.test("compile: the whole program is in it, with its flags and its commit; t
     const [one, two] = [`${directory}/one/mosaic`, `${directory}/two/mosaic`];
     for (const output of [one, two]) {
       Deno.mkdirSync(output.slice(0, -"/mosaic".length));
-      const made = await compile("--profile", "daemon", "--output", output);
+      const made = await compile(["--profile", "daemon", "--output", output]);
       assert.equal(made.code, 0, made.err);
+      assert.match(made.err, /DENORT_BIN is the deno command itself, not denort/);
     }
     const bytes = Deno.readFileSync(one);
     const program = bundle("src/main.ts");
