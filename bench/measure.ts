@@ -1,4 +1,5 @@
 /** Small arithmetic of measuring. */
+import process from "node:process";
 
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
@@ -16,6 +17,14 @@ export async function timed(work: () => void | Promise<void>): Promise<number> {
   const start = performance.now();
   await work();
   return performance.now() - start;
+}
+
+/** Seconds of this process's time on the processors that the work takes: other work on the machine changes it little. */
+export function processorSeconds(work: () => void): number {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1e6;
 }
 
 /** The middle one of `rounds` results. */

@@ -1,6 +1,6 @@
 /** What this machine does at best with the same records, just now: other figures are judged by their ratio to these. */
-import { DatabaseSync } from "node:sqlite";
 import { medianOf } from "./measure.ts";
+import { PlainInserts } from "./plain_inserts.ts";
 import { type Shape, stepColumns, stepLines } from "./records.ts";
 import type { Yardsticks } from "./report.ts";
 
@@ -14,7 +14,7 @@ export async function yardsticks(shape: Shape): Promise<Yardsticks> {
   try {
     return {
       parse: await medianOf(ROUNDS, () => parse(lines)),
-      insert: await medianOf(ROUNDS, () => insert(`${directory}/raw.sqlite`, n, shape)),
+      insert: await medianOf(ROUNDS, () => insert(`${directory}/${crypto.randomUUID()}.sqlite`, n, shape)),
       pipe: await medianOf(ROUNDS, () => pipe(`${directory}/lines`, lines)),
     };
   } finally {
@@ -29,43 +29,11 @@ function parse(lines: string[]): number {
 }
 
 function insert(path: string, n: number, shape: Shape): number {
-  for (const end of ["", "-wal", "-shm"]) {
-    try {
-      Deno.removeSync(path + end);
-    } catch {
-      // It was not there.
-    }
-  }
-  const db = new DatabaseSync(path);
-  try {
-    db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
-    db.exec(
-      `CREATE TABLE steps (run_key INTEGER, seq INTEGER, attempt INTEGER, episode INTEGER, step INTEGER, reward REAL,
-        ts_ns INTEGER, agent TEXT, action TEXT, observation TEXT, PRIMARY KEY (run_key, seq)) WITHOUT ROWID`,
-    );
-    const statement = db.prepare("INSERT INTO steps VALUES (?,?,?,?,?,?,?,?,?,?)");
-    const { episode, step, actionJson, observationJson } = stepColumns(0, n, shape);
-    const start = performance.now();
-    for (let i = 0; i < n; i++) {
-      if (i % 1024 === 0) db.exec(i === 0 ? "BEGIN" : "COMMIT; BEGIN");
-      statement.run(
-        1,
-        i + 1,
-        1,
-        episode![i]!,
-        step![i]!,
-        1,
-        1_700_000_000_000,
-        "agent_1",
-        actionJson![i]!,
-        observationJson![i]!,
-      );
-    }
-    db.exec("COMMIT");
-    return n / (performance.now() - start) * 1000;
-  } finally {
-    db.close();
-  }
+  using plain = new PlainInserts(path);
+  const columns = stepColumns(0, n, shape);
+  const start = performance.now();
+  plain.insert(columns);
+  return n / (performance.now() - start) * 1000;
 }
 
 async function pipe(path: string, lines: string[]): Promise<number> {

@@ -16,6 +16,7 @@ import type { TelemetryLog } from "../telemetry/types.ts";
 import { announcementOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./files.ts";
 import { analyticsOf, evalSummaryOf } from "./manifest.ts";
+import { othersTurn } from "../sleep.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */
 const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
@@ -185,8 +186,7 @@ export class Artifacts {
     }
     for (let i = 0; i < changed.length; i += ROWS_AT_ONCE) {
       registry.putArtifacts(changed.slice(i, i + ROWS_AT_ONCE));
-      // Let others have their turn.
-      await new Promise((resolve) => setTimeout(resolve, 0));
+      await othersTurn();
     }
     for (const file of unhashed) this.#hashLater(run, file);
   }

@@ -7,6 +7,7 @@ import { signalProcess } from "../process/signals.ts";
 import { isShortage } from "../process/trouble.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+import { sleep } from "../sleep.ts";
 
 /** How long a daemon that is replaced may take to stop. */
 const REPLACE_WAIT_MS = 30_000;
@@ -76,7 +77,7 @@ async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
     if (holder !== undefined) asked = signalProcess(holder, "SIGTERM");
     const lock = lockOf(layout);
     if (lock !== undefined || performance.now() > deadline) return lock;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
 }
 

@@ -11,6 +11,7 @@ import { selfCommand } from "../process/self.ts";
 import { underShell } from "../process/shell.ts";
 import { signalProcess } from "../process/signals.ts";
 import type { ProcessRef } from "../registry/types.ts";
+import { sleep } from "../sleep.ts";
 
 const START_MS = 60_000;
 const STOP_MS = 15_000;
@@ -63,7 +64,7 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
         const said = (readTextIfThere(output) ?? "").trim();
         throw new MosaicError("unavailable", `the daemon did not start${said === "" ? "" : `:\n${said}`}`);
       }
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await sleep(LOOK_MS);
     }
   } catch (error) {
     await stop();

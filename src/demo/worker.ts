@@ -6,6 +6,7 @@ import { messageOf } from "../errors.ts";
 import { writeFileAtomic } from "../process/files.ts";
 import type { DemoWorkerOptions } from "./options.ts";
 import { type Checkpoint, parseCheckpoint, Training, type TrainingRecord } from "./training.ts";
+import { sleep } from "../sleep.ts";
 
 export interface WorkerEnvironment {
   runId: string;
@@ -185,7 +186,7 @@ class Pace {
 
   /** Lets signals and control lines in, and waits until the pace allows to go on. */
   async breathe(): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, this.#ahead())));
+    await sleep(Math.max(0, this.#ahead()));
     this.#flushedAt = this.#env.now();
   }
 

@@ -16,16 +16,26 @@ export function exportWanted(env: Env, signal: Signal): boolean {
 }
 
 const PROTOCOLS = ["http/protobuf", "http/json", "grpc"] as const;
-export type Protocol = typeof PROTOCOLS[number];
+type Protocol = typeof PROTOCOLS[number];
 
-/** @throws Error for a protocol that is not supported. */
-export function protocolOf(env: Env, signal: Signal): Protocol {
+function protocolOf(env: Env, signal: Signal): Protocol {
   const own = `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`;
   const name = env(own) ? own : "OTEL_EXPORTER_OTLP_PROTOCOL";
   const given = env(name) || "http/protobuf";
   const protocol = PROTOCOLS.find((p) => p === given);
   if (protocol !== undefined) return protocol;
   throw new Error(`${name} is "${given}": give one of ${PROTOCOLS.join(", ")}`);
+}
+
+/** The exporter that the environment asks for, of those that a signal has. @throws Error for a protocol that is not supported. */
+export async function exporterFor<T>(
+  env: Env,
+  signal: Signal,
+  exporters: Record<Protocol, () => Promise<new () => T>>,
+): Promise<T> {
+  const protocol = protocolOf(env, signal);
+  if (protocol === "grpc") (await import("../client/ended_connections.ts")).noticeEndedConnections();
+  return new (await exporters[protocol]())();
 }
 
 /** Milliseconds from a variable. @throws Error when it is no positive number. */

@@ -19,24 +19,18 @@ import { messageOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { type Family, figuresOf } from "./figures.ts";
-import { type Env, lastExport, millisecondsOf, protocolOf } from "./otlp.ts";
+import { type Env, exporterFor, lastExport, millisecondsOf } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
 
 /** The standard's defaults. */
 const INTERVAL_MS = 60_000;
 const TIMEOUT_MS = 30_000;
 
-async function exporterFor(env: Env): Promise<PushMetricExporter> {
-  switch (protocolOf(env, "METRICS")) {
-    case "http/json":
-      return new (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter();
-    case "grpc":
-      (await import("../client/ended_connections.ts")).noticeEndedConnections();
-      return new (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter();
-    case "http/protobuf":
-      return new (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter();
-  }
-}
+const EXPORTERS = {
+  "http/json": async () => (await import("@opentelemetry/exporter-metrics-otlp-http")).OTLPMetricExporter,
+  "http/protobuf": async () => (await import("@opentelemetry/exporter-metrics-otlp-proto")).OTLPMetricExporter,
+  "grpc": async () => (await import("@opentelemetry/exporter-metrics-otlp-grpc")).OTLPMetricExporter,
+};
 
 export class OtlpMetrics {
   readonly #provider: MeterProvider;
@@ -51,7 +45,7 @@ export class OtlpMetrics {
   static async start(core: Core, log: Logger, env: Env): Promise<OtlpMetrics> {
     const interval = millisecondsOf(env, "OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS);
     const reader = new PeriodicExportingMetricReader({
-      exporter: await exporterFor(env),
+      exporter: await exporterFor<PushMetricExporter>(env, "METRICS", EXPORTERS),
       exportIntervalMillis: interval,
       exportTimeoutMillis: Math.min(interval, millisecondsOf(env, "OTEL_METRIC_EXPORT_TIMEOUT", TIMEOUT_MS)),
       metricProducers: [producerOf(core)],

@@ -12,21 +12,15 @@ import type { EventRow, RunRow } from "../registry/types.ts";
 import type { Logger } from "../log.ts";
 import { messageOf } from "../errors.ts";
 import { VERSION } from "../version.ts";
-import { type Env, lastExport, protocolOf } from "./otlp.ts";
+import { type Env, exporterFor, lastExport } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
 import { spawnSpanId, traceIds } from "./trace_context.ts";
 
-async function exporterFor(env: Env): Promise<SpanExporter> {
-  switch (protocolOf(env, "TRACES")) {
-    case "http/json":
-      return new (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter();
-    case "grpc":
-      (await import("../client/ended_connections.ts")).noticeEndedConnections();
-      return new (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter();
-    case "http/protobuf":
-      return new (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter();
-  }
-}
+const EXPORTERS = {
+  "http/json": async () => (await import("@opentelemetry/exporter-trace-otlp-http")).OTLPTraceExporter,
+  "http/protobuf": async () => (await import("@opentelemetry/exporter-trace-otlp-proto")).OTLPTraceExporter,
+  "grpc": async () => (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter,
+};
 
 /** Gives the ids that the next span is to have. */
 class PresetIds implements IdGenerator {
@@ -63,7 +57,7 @@ export class Tracing {
 
   /** @throws Error for a protocol that is not supported. */
   static async start(registry: Registry, log: Logger, env: Env): Promise<Tracing> {
-    return new Tracing(registry, log, await exporterFor(env));
+    return new Tracing(registry, log, await exporterFor<SpanExporter>(env, "TRACES", EXPORTERS));
   }
 
   /** Sends what is gathered; a collector that does not answer is given up after two seconds. */

@@ -1,5 +1,6 @@
 /** Looks that fail for want of something that will be there again (descriptors, above all) are made again. */
 import { isShortage } from "../process/trouble.ts";
+import { sleep } from "../sleep.ts";
 
 const AGAIN_MS = 200;
 
@@ -9,7 +10,7 @@ export async function patiently<T>(look: () => T): Promise<T> {
       return look();
     } catch (error) {
       if (!isShortage(error)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      await sleep(AGAIN_MS);
     }
   }
 }

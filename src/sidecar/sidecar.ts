@@ -31,6 +31,7 @@ import { GroupEnd } from "./stop.ts";
 import { lastLines } from "./tail.ts";
 import { Wake } from "./wake.ts";
 import { attachWorker, type Ending, journalOrigin, startWorker, wasStarted, type Worker } from "./worker.ts";
+import { sleep } from "../sleep.ts";
 
 const STDERR_LINES = 20;
 const LOOK_MS = 1000;
@@ -42,8 +43,6 @@ const GRACE_S = 5;
 /** After SIGTERM the proxy leaves what it cannot deliver in this time to another. */
 const LEAVE_MS = 10_000;
 const DEADMAN_MS = 15_000;
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 async function lock(path: string): Promise<Deno.FsFile | undefined> {
   for (let tries = 0; tries < LOCK_TRIES; tries++) {

@@ -2,12 +2,11 @@
 import { groupAlive, signalGroup } from "../process/signals.ts";
 import { patiently } from "./patience.ts";
 import type { ProcessRef } from "../registry/types.ts";
+import { sleep } from "../sleep.ts";
 
 const LOOK_MS = 50;
 /** A process that the kernel does not let go (a hung disk) is not waited for longer. */
 const KILL_MS = 30_000;
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 export class GroupEnd {
   readonly #leader: ProcessRef;

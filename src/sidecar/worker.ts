@@ -18,6 +18,7 @@ import { findProgram } from "./program.ts";
 import { patiently } from "./patience.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
+import { sleep } from "../sleep.ts";
 
 /** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
 export interface Ending {
@@ -47,8 +48,6 @@ const POLL_MS = 100;
 const GROUP_END_MS = 5000;
 /** A worker file is written in one go; one that stays unreadable for so long was torn by a crash. */
 const TORN_MS = 5000;
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
   return startOf(files, attempt)?.leader;

@@ -6,6 +6,7 @@ import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
 import { MosaicError } from "../errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { runLine } from "./shapes.ts";
+import { othersTurn } from "../sleep.ts";
 
 export const PAGE_LIMIT = 1000;
 /** Runs looked at in one go for an order other than "created"; in between others have their turn. */
@@ -76,7 +77,7 @@ async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ run
       keyed.push({ runId: row.runId, key: key(row, () => core.telemetry.summary(row.runId)) });
     }
     token = page.nextToken;
-    if (token !== undefined) await new Promise((resolve) => setTimeout(resolve, 0));
+    if (token !== undefined) await othersTurn();
   } while (token !== undefined);
   return keyed;
 }

@@ -5,6 +5,7 @@ import { messageOf, MosaicError } from "../errors.ts";
 import { type FileDescriptors, PLENTY } from "../process/descriptors.ts";
 import { missingNet } from "../permissions/missing.ts";
 import { type AppOptions, createApp } from "./app.ts";
+import { sleep } from "../sleep.ts";
 
 export interface PageServerOptions extends Omit<AppOptions, "bound"> {
   /** HOST:PORT, or [V6]:PORT; port 0 picks a free one. */
@@ -85,7 +86,7 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
       options.log.error({ error: why }, "the page serves no longer; it begins again as soon as it can");
       abort.abort();
       for (let back = false; !back && !stopping;) {
-        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        await sleep(AGAIN_MS);
         if (stopping || descriptors.look()) continue;
         try {
           abort = new AbortController();

@@ -8,6 +8,7 @@ import { widthOf } from "../../src/cli/text.ts";
 import { type HostResponse, HostResponseSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { create } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/errors.ts";
+import { until } from "../harness/wait.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 const HOST: HostResponse = create(HostResponseSchema, {
@@ -142,7 +143,7 @@ async function top(keys: string[], answers: Answers = {}) {
       Promise.resolve({
         keys: (async function* () {
           // The first look at the daemon comes before the first key, as it does for a person.
-          while (!world.stdout().includes("cart-1")) await new Promise((resolve) => setTimeout(resolve, 1));
+          await until(() => world.stdout().includes("cart-1"), { what: "the first look", state: () => world.stdout() });
           yield* keys;
         })(),
         show: (lines) => world.out.write(`${lines.join("\n")}\n`),

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { DEFAULTS } from "../../src/demo/options.ts";
 import { checkpointDir, controlOf, runWorker, STOPPED, type WorkerEnvironment } from "../../src/demo/worker.ts";
+import { until } from "../harness/wait.ts";
 
 type Line = Record<string, unknown> & { event_type: string; payload: Record<string, unknown> };
 
@@ -79,12 +80,9 @@ Deno.test("demo worker: pauses and resumes when told to on standard input, and a
   const { env, lines } = environment({ controlLines: () => stdin });
   const say = (line: string) => input.enqueue(line);
   const kinds = () => lines().map((l) => l.event_type).filter((k) => k === "paused" || k === "resumed");
-  const until = async (condition: () => boolean) => {
-    while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
-  };
   const running = runWorker({ ...DEFAULTS, episodes: 30, stepDelayMs: 0.5, control: true }, env);
   say(`{"control":"pause"}`);
-  await until(() => kinds().length === 1);
+  await until(() => kinds().length === 1, { what: "the pause to be acknowledged", state: kinds });
   say("no control at all");
   say(`{"control":"resume"}`);
   assert.equal(await running, 0);

@@ -3,9 +3,8 @@
  * other work on the machine changes little, compared with plain inserts of the same rows in the same minute.
  */
 import assert from "node:assert/strict";
-import process from "node:process";
-import { DatabaseSync } from "node:sqlite";
-import { processFigures } from "../../bench/measure.ts";
+import { processFigures, processorSeconds } from "../../bench/measure.ts";
+import { PlainInserts } from "../../bench/plain_inserts.ts";
 import { stepColumns } from "../../bench/records.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -21,27 +20,9 @@ const MOST = 10;
 
 /** Seconds of processor time for a plain insert of each row. */
 function insertSeconds(directory: string): number {
-  const rows = 20_000;
-  const db = new DatabaseSync(`${directory}/raw.sqlite`);
-  try {
-    db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; DROP TABLE IF EXISTS steps");
-    db.exec(
-      `CREATE TABLE steps (run INTEGER, seq INTEGER, episode INTEGER, step INTEGER, reward REAL, ts INTEGER, agent TEXT,
-        action TEXT, observation TEXT, PRIMARY KEY (run, seq)) WITHOUT ROWID`,
-    );
-    const insert = db.prepare("INSERT INTO steps VALUES (1, ?, ?, ?, 1, 1700000000000, 'agent_1', ?, ?)");
-    const { episode, step, actionJson, observationJson } = stepColumns(0, rows, { observationBytes: 0 });
-    const before = process.cpuUsage();
-    for (let i = 0; i < rows; i++) {
-      if (i % 1024 === 0) db.exec(i === 0 ? "BEGIN" : "COMMIT; BEGIN");
-      insert.run(i, episode![i]!, step![i]!, actionJson![i]!, observationJson![i]!);
-    }
-    db.exec("COMMIT");
-    const { user, system } = process.cpuUsage(before);
-    return (user + system) / 1e6 / rows;
-  } finally {
-    db.close();
-  }
+  const columns = stepColumns(0, 20_000, { observationBytes: 0 });
+  using plain = new PlainInserts(`${directory}/${crypto.randomUUID()}.sqlite`);
+  return processorSeconds(() => plain.insert(columns)) / columns.n;
 }
 
 /** Seconds of processor time of daemon and proxy for a step of one run, between its first look and its last. */

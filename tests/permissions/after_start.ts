@@ -5,6 +5,7 @@
 import { Layout } from "../../src/layout.ts";
 import { runDaemon } from "../../src/daemon/command_line.ts";
 import { giveUpImports } from "../../src/permissions/give_up.ts";
+import { until } from "../harness/wait.ts";
 
 export interface StartPlaces {
   stateDir: string;
@@ -42,14 +43,13 @@ async function outcomeOf(attempt: () => unknown): Promise<string> {
 giveUpImports();
 const ended = runDaemon(args);
 ended.then((code) => Deno.exit(code === 0 ? 1 : code));
-while (true) {
+await until(() => {
   try {
-    if (JSON.parse(Deno.readTextFileSync(layout.daemonJson)).pid === Deno.pid) break;
+    return JSON.parse(Deno.readTextFileSync(layout.daemonJson)).pid === Deno.pid;
   } catch {
-    // Not ready yet.
+    return false;
   }
-  await new Promise((resolve) => setTimeout(resolve, 20));
-}
+}, { what: "the daemon to be ready" });
 const outcomes: Record<string, string> = {};
 for (const [name, attempt] of Object.entries(attempts)) outcomes[name] = await outcomeOf(attempt);
 console.log(JSON.stringify(outcomes));

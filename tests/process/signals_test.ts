@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { groupMembers, identityOf, isAlive, processRef } from "../../src/process/identity.ts";
 import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
+import { until } from "../harness/wait.ts";
 
 /** A shell that leads its own session and group; it says "ready" when its script has come that far. */
 async function leader(script: string) {
@@ -47,7 +48,7 @@ Deno.test("signals: a group is reached after its leader has gone, grandchildren 
   assert.deepEqual(groupMembers(ref.pid), [Number(said)]);
   assert.ok(groupAlive(ref));
   assert.ok(signalGroup(ref, "SIGKILL"));
-  while (groupAlive(ref)) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(() => !groupAlive(ref), { what: "the group to be gone" });
   assert.equal(identityOf(Number(said)), undefined);
 });
 
@@ -87,10 +88,11 @@ Deno.test("signals and identity: work under permissions that allow only a shell"
     JSON.stringify(new URL("../../src/process/identity.ts", import.meta.url))
   };
     import { groupAlive, signalGroup } from ${JSON.stringify(new URL("../../src/process/signals.ts", import.meta.url))};
+    import { until } from ${JSON.stringify(new URL("../harness/wait.ts", import.meta.url))};
     const ref = processRef(${ref.pid});
     const before = groupMembers(${ref.pid}).length;
     const sent = signalGroup(ref, "SIGKILL");
-    while (groupAlive(ref)) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => !groupAlive(ref), { what: "the group to be gone" });
     console.log(JSON.stringify({ identity: ref.identity, before, sent }));`;
   const file = `${Deno.makeTempDirSync()}/script.ts`;
   Deno.writeTextFileSync(file, script);

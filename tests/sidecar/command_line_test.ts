@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { MosaicError } from "../../src/errors.ts";
 import { parseProxyArguments } from "../../src/sidecar/arguments.ts";
 import { findProgram } from "../../src/sidecar/program.ts";
-import { inScene, numbers, printSteps, RUN, until } from "./scene.ts";
+import { until } from "../harness/wait.ts";
+import { inScene, numbers, printSteps, RUN } from "./scene.ts";
 
 Deno.test("proxy arguments: the original's, with their defaults", () => {
   const args = parseProxyArguments(["--run-id", RUN, "--", "python", "-m", "w", "--attach"]);
@@ -122,7 +123,7 @@ Deno.test("proxy: where no state directory can be made it works in a temporary o
 Deno.test("proxy: its log stays in the run's directory and tells the life of the worker", () =>
   inScene(async (scene) => {
     assert.equal(await scene.shell("exit 1").code(), 1);
-    const log = await until("the log", () => Deno.readTextFileSync(scene.files.proxyLog));
+    const log = await until(() => Deno.readTextFileSync(scene.files.proxyLog), { what: "the log" });
     assert.match(log, /proxy started/);
     assert.match(log, /worker started/);
     assert.match(log, /worker has ended.*code=1/);

@@ -3,7 +3,8 @@ import { nextShare, slices } from "../../src/sidecar/duty_cycle.ts";
 import { isOverBacklog } from "../../src/sidecar/backlog.ts";
 import type { Kept } from "../../src/sidecar/control.ts";
 import { signalGroup } from "../../src/process/signals.ts";
-import { inScene, type Scene, until } from "./scene.ts";
+import { until } from "../harness/wait.ts";
+import { inScene, type Scene } from "./scene.ts";
 
 /** The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped right after vfork. */
 function states(scene: Scene): string[] {
@@ -34,13 +35,13 @@ Deno.test("control: a pause stops the worker's group, a resume continues it, bot
   inScene(async (scene) => {
     const { daemon } = scene;
     const proxy = scene.shell(TICKER);
-    await until("steps", () => daemon.steps.length > 5);
+    await until(() => daemon.steps.length > 5, { what: "steps" });
     daemon.control({ paused: true, maxRateHz: 0 });
-    await until("the pause in force", () => daemon.applied.at(-1)?.paused && stopped(scene));
+    await until(() => daemon.applied.at(-1)?.paused && stopped(scene), { what: "the pause in force" });
     daemon.control({ paused: false, maxRateHz: 0 });
-    await until("the resume in force", () => daemon.applied.at(-1)?.paused === false && !stopped(scene));
+    await until(() => daemon.applied.at(-1)?.paused === false && !stopped(scene), { what: "the resume in force" });
     const before = daemon.steps.length;
-    await until("more steps", () => daemon.steps.length > before + 5);
+    await until(() => daemon.steps.length > before + 5, { what: "more steps" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 0);
   }));
@@ -49,17 +50,19 @@ Deno.test("control: a pause outlives the proxy, and a stop reaches a paused work
   inScene(async (scene) => {
     const { daemon } = scene;
     const first = scene.shell(TICKER);
-    await until("steps", () => daemon.steps.length > 2);
+    await until(() => daemon.steps.length > 2, { what: "steps" });
     daemon.control({ paused: true, maxRateHz: 0 });
-    await until("the pause", () => stopped(scene));
+    await until(() => stopped(scene), { what: "the pause" });
     await first.kill();
     await daemon.stop();
     const second = scene.proxy([], { args: ["--attach"] });
-    await until("the second proxy", () => Deno.readTextFileSync(scene.files.proxyLog).includes("no delivery just now"));
+    await until(() => Deno.readTextFileSync(scene.files.proxyLog).includes("no delivery just now"), {
+      what: "the second proxy",
+    });
     assert(stopped(scene), "the daemon is away, and the worker stays paused");
     await daemon.start();
     scene.announce();
-    await until("the pause is reported", () => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused);
+    await until(() => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused, { what: "the pause is reported" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await second.code(), 0);
   }));
@@ -73,10 +76,10 @@ Deno.test("control: a worker that reads its input is asked to pause, and its ans
         *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
       { start: { supportsPause: true } },
     );
-    await until("the proxy", () => daemon.applied.length > 0);
+    await until(() => daemon.applied.length > 0, { what: "the proxy" });
     assert.equal(daemon.applied.at(-1)!.paused, false);
     daemon.control({ paused: true, maxRateHz: 0 });
-    await until("the answer", () => daemon.applied.at(-1)!.paused);
+    await until(() => daemon.applied.at(-1)!.paused, { what: "the answer" });
     assert(!stopped(scene));
     daemon.control({ paused: false, maxRateHz: 0 });
     assert.equal(await proxy.code(), 0);
@@ -94,13 +97,13 @@ Deno.test("control: a worker that has paused when asked is not asked again by an
         *resume*) echo '{"event":"resumed","payload":{}}'; exit 0;; esac; done`,
       { start: { supportsPause: true } },
     );
-    await until("the proxy", () => daemon.applied.length > 0);
+    await until(() => daemon.applied.length > 0, { what: "the proxy" });
     daemon.control({ paused: true, maxRateHz: 0 });
-    await until("the answer", () => daemon.applied.at(-1)!.paused);
+    await until(() => daemon.applied.at(-1)!.paused, { what: "the answer" });
     await first.kill();
     const before = daemon.applied.length;
     const second = scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] });
-    await until("the second proxy", () => daemon.applied.length > before);
+    await until(() => daemon.applied.length > before, { what: "the second proxy" });
     daemon.control({ paused: false, maxRateHz: 0 });
     assert.equal(await second.code(), 0);
     assert.equal(daemon.applied[before]!.paused, true, "it is told as paused from the beginning");
@@ -112,19 +115,19 @@ Deno.test("control: a worker that was stopped since it did not answer stays stop
   inScene(async (scene) => {
     const { daemon } = scene;
     const first = scene.shell(`trap 'exit 0' TERM; while :; do sleep 0.02; done`, { start: { supportsPause: true } });
-    await until("the proxy", () => daemon.applied.length > 0);
+    await until(() => daemon.applied.length > 0, { what: "the proxy" });
     await first.kill();
     signalGroup(scene.leader()!, "SIGSTOP");
-    await until("the worker to be stopped", () => stopped(scene));
+    await until(() => stopped(scene), { what: "the worker to be stopped" });
     keep(scene, { paused: true, maxRateHz: 0, pausedBy: "signal" });
     daemon.control({ paused: true, maxRateHz: 0 });
     const before = daemon.applied.length;
     const second = scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] });
-    await until("the second proxy", () => daemon.applied.length > before);
+    await until(() => daemon.applied.length > before, { what: "the second proxy" });
     assert.equal(daemon.applied[before]!.paused, true, "it is told as paused from the beginning");
     assert(stopped(scene));
     daemon.control({ paused: false, maxRateHz: 0 });
-    await until("the worker to go on", () => !stopped(scene));
+    await until(() => !stopped(scene), { what: "the worker to go on" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await second.code(), 0);
   }));
@@ -133,7 +136,7 @@ Deno.test("control: a worker that may not have heard that it is to go on is told
   inScene(async (scene) => {
     const { daemon } = scene;
     const first = scene.shell(`read -r line; echo "$line" >said`, { start: { supportsPause: true } });
-    await until("the proxy", () => daemon.applied.length > 0);
+    await until(() => daemon.applied.length > 0, { what: "the proxy" });
     await first.kill();
     keep(scene, { paused: false, maxRateHz: 0, pausedBy: "message" });
     assert.equal(await scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] }).code(), 0);
@@ -148,12 +151,14 @@ Deno.test("control: too much undelivered output holds the worker until it is del
       `trap 'exit 0' TERM; while [ ! -e enough ]; do head -c 20000 /dev/zero | tr '\\0' x; echo; sleep 0.02; done`,
       { args: ["--max-backlog", "64k"] },
     );
-    await until("the worker is held", () => daemon.applied.at(-1)?.selfPaused === "backlog" && stopped(scene));
+    await until(() => daemon.applied.at(-1)?.selfPaused === "backlog" && stopped(scene), {
+      what: "the worker is held",
+    });
     Deno.writeTextFileSync(`${scene.directory}/enough`, "");
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
-    await until("it says that it goes on", () => daemon.applied.some((a, i) => i > 1 && a.selfPaused === ""));
+    await until(() => daemon.applied.some((a, i) => i > 1 && a.selfPaused === ""), { what: "it says that it goes on" });
     assert.equal(daemon.position, scene.journal().length);
   }));
 
@@ -163,16 +168,16 @@ Deno.test("control: a rate limit slows the worker down and is lifted again", () 
     const busy = `trap 'exit 0' TERM; i=0
       while :; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i+1)); done`;
     const proxy = scene.shell(busy);
-    await until("steps", () => daemon.steps.length > 1000);
+    await until(() => daemon.steps.length > 1000, { what: "steps" });
     daemon.control({ paused: false, maxRateHz: 50 });
-    await until("the limit in force", () => daemon.applied.at(-1)?.maxRateHz === 50);
+    await until(() => daemon.applied.at(-1)?.maxRateHz === 50, { what: "the limit in force" });
     // Under the limit the group is found stopped more often than not.
     let seen = 0;
-    await until("the worker to be held back", () => stopped(scene) && ++seen > 4);
+    await until(() => stopped(scene) && ++seen > 4, { what: "the worker to be held back" });
     daemon.control({ paused: false, maxRateHz: 0 });
-    await until("the limit lifted", () => daemon.applied.at(-1)?.maxRateHz === 0);
+    await until(() => daemon.applied.at(-1)?.maxRateHz === 0, { what: "the limit lifted" });
     const before = daemon.steps.length;
-    await until("many steps again", () => daemon.steps.length > before + 2000);
+    await until(() => daemon.steps.length > before + 2000, { what: "many steps again" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 0);
   }));

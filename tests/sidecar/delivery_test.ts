@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { inScene, numbers, printSteps, until } from "./scene.ts";
+import { inScene, numbers, printSteps } from "./scene.ts";
+import { until } from "../harness/wait.ts";
 
 Deno.test("proxy: delivers every line, reports the exit and leaves with the worker's code", () =>
   inScene(async (scene) => {
@@ -50,7 +51,7 @@ Deno.test("proxy: a torn line waits for its rest", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`echo '{"type":"step","step_index":0}'
       printf '{"type":"step","st'; while [ ! -e go ]; do sleep 0.05; done; echo 'ep_index":1}'`);
-    await until("the first step", () => scene.daemon.steps.length === 1);
+    await until(() => scene.daemon.steps.length === 1, { what: "the first step" });
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     assert.equal(await proxy.code(), 0);
     assert.deepEqual(scene.daemon.steps.map((s) => s.step), [0, 1]);
@@ -62,13 +63,13 @@ Deno.test("proxy: the daemon may be away, cut the stream and come back elsewhere
     const { daemon } = scene;
     const proxy = scene.shell(`${printSteps(0, 500)}; while [ ! -e a ]; do sleep 0.05; done
       ${printSteps(500, 1000)}; while [ ! -e b ]; do sleep 0.05; done; ${printSteps(1000, 1500)}`);
-    await until("the first steps", () => daemon.steps.length === 500);
+    await until(() => daemon.steps.length === 500, { what: "the first steps" });
     daemon.cut();
     Deno.writeTextFileSync(`${scene.directory}/a`, "");
-    await until("the next steps", () => daemon.steps.length === 1000);
+    await until(() => daemon.steps.length === 1000, { what: "the next steps" });
     await daemon.stop();
     Deno.writeTextFileSync(`${scene.directory}/b`, "");
-    await until("the worker's exit", () => scene.exitRecord());
+    await until(() => scene.exitRecord(), { what: "the worker's exit" });
     const before = daemon.target;
     await daemon.start();
     assert.notEqual(daemon.target, before);
@@ -92,8 +93,8 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
     daemon.windowBytes = 64 << 10;
     daemon.silent = true;
     const proxy = scene.shell(printSteps(0, 20_000));
-    await until("the worker's exit", () => scene.exitRecord());
-    await until("a full window", () => daemon.seen >= daemon.windowBytes);
+    await until(() => scene.exitRecord(), { what: "the worker's exit" });
+    await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
     // A batch is sent while there is room for its first byte; one of these lines has less than 40 bytes.
     assert.ok(daemon.seen < daemon.windowBytes + 1024 * 40, `${daemon.seen} bytes were under way`);
     daemon.silent = false;
@@ -116,7 +117,7 @@ Deno.test("proxy: the session token travels with the stream, heartbeats come", (
   inScene(async (scene) => {
     const start = { sessionToken: "secret", heartbeatIntervalS: 0.05 };
     const proxy = scene.shell("while [ ! -e go ]; do sleep 0.05; done", { start });
-    await until("heartbeats", () => scene.daemon.heartbeats > 2);
+    await until(() => scene.daemon.heartbeats > 2, { what: "heartbeats" });
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     assert.equal(await proxy.code(), 0);
     assert.equal(scene.daemon.tokens[0], "Bearer secret");

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { status } from "@grpc/grpc-js";
 import { signalGroup } from "../../src/process/signals.ts";
-import { inScene, until } from "./scene.ts";
+import { until } from "../harness/wait.ts";
+import { inScene } from "./scene.ts";
 
 Deno.test("proxy: a signal of the worker's own is reported by name, the status is 128 + n", () =>
   inScene(async (scene) => {
@@ -37,7 +38,7 @@ Deno.test("proxy: a signal that ends the worker is told from a code, or nothing 
 Deno.test("proxy: SIGKILL to the whole group is recorded by the proxy", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`echo '{"type":"step"}'; sleep 600`);
-    await until("the step", () => scene.daemon.steps.length === 1);
+    await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     signalGroup(scene.leader()!, "SIGKILL");
     assert.equal(await proxy.code(), 137);
     assert.equal(scene.daemon.exit?.signal, "SIGKILL");
@@ -102,7 +103,7 @@ Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`sleep 600 & trap 'echo "{\\"type\\":\\"step\\"}"; exit 6' TERM; echo '{"type":"step"}'
       while :; do sleep 0.05; done`);
-    await until("the step", () => scene.daemon.steps.length === 1);
+    await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     scene.daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 6);
     assert.equal(scene.daemon.exit?.code, 6);
@@ -113,7 +114,7 @@ Deno.test("proxy: a stop ends the whole group by SIGTERM", () =>
 Deno.test("proxy: who ignores SIGTERM is killed after the grace period", () =>
   inScene(async (scene) => {
     const proxy = scene.shell(`trap '' TERM; sleep 600 & echo '{"type":"step"}'; while :; do sleep 0.05; done`);
-    await until("the step", () => scene.daemon.steps.length === 1);
+    await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     scene.daemon.tell({ case: "stop", value: { graceSeconds: 0.2 } });
     assert.equal(await proxy.code(), 137);
     assert.equal(scene.daemon.exit?.signal, "SIGKILL");
@@ -124,7 +125,7 @@ Deno.test("proxy: SIGTERM to the proxy stops the worker and delivers what it sai
   inScene(async (scene) => {
     const proxy = scene.shell(`trap 'echo "{\\"type\\":\\"step\\"}"; exit 0' TERM; echo '{"type":"step"}'
       while :; do sleep 0.05; done`);
-    await until("the step", () => scene.daemon.steps.length === 1);
+    await until(() => scene.daemon.steps.length === 1, { what: "the step" });
     await proxy.kill("SIGTERM");
     assert.equal(await proxy.code(), 0);
     assert.equal(scene.daemon.steps.length, 2);
@@ -147,11 +148,11 @@ Deno.test("proxy: a daemon of another protocol, or not the run's own, does not h
       message: 'the proxy speaks "mosaic-ingest/1.0" and the daemon "mosaic-ingest/2.0"',
     };
     const proxy = scene.shell(`while [ ! -e go ]; do sleep 0.05; done`);
-    await until("some tries", () => daemon.hellos.length > 2);
+    await until(() => daemon.hellos.length > 2, { what: "some tries" });
     Deno.removeSync(scene.daemonJson);
     daemon.refusal = { code: status.NOT_FOUND, message: "there is no such run" };
     const tries = daemon.hellos.length;
-    await until("some more tries", () => daemon.hellos.length > tries + 1);
+    await until(() => daemon.hellos.length > tries + 1, { what: "some more tries" });
     daemon.refusal = undefined;
     Deno.writeTextFileSync(`${scene.directory}/go`, "");
     assert.equal(await proxy.code(), 0);

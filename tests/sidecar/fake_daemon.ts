@@ -82,8 +82,10 @@ export class FakeDaemon {
     const server = this.#server;
     this.#server = undefined;
     this.#calls.clear();
-    server?.forceShutdown();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (server === undefined) return;
+    const ended = new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
+    server.forceShutdown();
+    await ended;
   }
 
   /** Ends the open streams; the server stays. */

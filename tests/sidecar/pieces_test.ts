@@ -10,8 +10,9 @@ import { JournalFile } from "../../src/sidecar/journal_file.ts";
 import { proxyLog } from "../../src/sidecar/proxy_log.ts";
 import { Wake } from "../../src/sidecar/wake.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
+import { until } from "../harness/wait.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
-import { RUN, until } from "./scene.ts";
+import { RUN } from "./scene.ts";
 
 const CONTEXT = { agentId: "a", workerId: "" };
 
@@ -121,7 +122,7 @@ Deno.test("delivery: a connection that answers nothing is given up for a new one
   withDelivery({ deadmanMs: 1000 }, async (daemon, run) => {
     daemon.silent = true;
     const delivered = run();
-    await until("a second connection", () => daemon.hellos.length > 1);
+    await until(() => daemon.hellos.length > 1, { what: "a second connection" });
     daemon.silent = false;
     assert.deepEqual(await delivered, { type: "done" });
     assert.deepEqual(daemon.steps.map((s) => s.step), [0, 1]);

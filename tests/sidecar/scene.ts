@@ -4,6 +4,7 @@ import { groupMembers, isAlive, processRef } from "../../src/process/identity.ts
 import { signalGroup } from "../../src/process/signals.ts";
 import { MAIN, PROGRAM } from "../harness/daemon.ts";
 import { type ProxyStartFile, writeStartFile } from "../../src/sidecar/start_file.ts";
+import { until } from "../harness/wait.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
 export const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -136,7 +137,7 @@ export class Scene {
     const leader = this.leader();
     if (leader !== undefined) {
       signalGroup(leader, "SIGKILL");
-      await until("the worker's group is gone", () => this.group().length === 0);
+      await until(() => this.group().length === 0, { what: "the worker's group is gone" });
     }
     await this.daemon.stop();
     Deno.removeSync(this.directory, { recursive: true });
@@ -149,17 +150,6 @@ export async function inScene(test: (scene: Scene) => Promise<void>): Promise<vo
   await scene.daemon.start();
   scene.announce();
   await test(scene);
-}
-
-/** Waits for a condition; generous, because the machine may be loaded. */
-export async function until<T>(what: string, condition: () => T, seconds = 60): Promise<NonNullable<T>> {
-  const deadline = performance.now() + seconds * 1000;
-  for (;;) {
-    const value = condition();
-    if (value) return value as NonNullable<T>;
-    if (performance.now() > deadline) throw new Error(`not in ${seconds} s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
 }
 
 /** Shell that prints steps `from` up to but without `to`. */

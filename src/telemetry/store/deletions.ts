@@ -4,6 +4,7 @@
  * goes on when it starts again.
  */
 import type { DatabaseSync } from "node:sqlite";
+import { othersTurn } from "../../sleep.ts";
 
 /** Rows removed in one transaction; large rows have many pages each. */
 const ROWS_PER_PIECE = 1000;
@@ -79,7 +80,7 @@ export class Deletions {
 
   async #pause(): Promise<void> {
     this.wrote(PAGES_PER_PIECE * 4096);
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await othersTurn();
   }
 
   async #giveBack(): Promise<void> {

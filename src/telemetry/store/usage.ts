@@ -4,6 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./reader.ts";
+import { othersTurn } from "../../sleep.ts";
 
 /** Rows of a kind whose texts are measured, evenly from the first to the last. */
 const SAMPLES = 10;
@@ -54,7 +55,7 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
     }
     weights.push(weight);
     sum += weight;
-    if (i % RUNS_PER_TURN === RUNS_PER_TURN - 1) await new Promise((resolve) => setTimeout(resolve, 0));
+    if (i % RUNS_PER_TURN === RUNS_PER_TURN - 1) await othersTurn();
   }
   const scale = sum === 0 ? 0 : usedBytes() / sum;
   const found = new Map<string, number>();
