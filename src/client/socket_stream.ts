@@ -1,11 +1,10 @@
 /**
- * A bidirectional gRPC call over a Unix socket, by the runtime's own HTTP client.
+ * A bidirectional gRPC call over a plain socket, TCP or Unix, by HTTP/2 of our own.
  *
  * It is there for the proxy, of which there is one for every run: grpc-js, and the layer of Node's modules below it, is
- * most of the time and a third of the memory that a proxy would take to start. What it lacks: trailers cannot be had, so a
- * stream that the other end breaks off after its first message ends without a reason (a refusal before that comes in the
- * headers, reason and all). TCP is left to grpc-js, because this client gathers what it sends until what was sent before is
- * acknowledged (no TCP_NODELAY): each 64 KiB, the window of the runtime's server, would take 40 ms.
+ * most of the time and a fifth of the memory that a proxy would take to start. The runtime's own HTTP client is no better
+ * choice: over TCP it gathers what it sends until what was sent before is acknowledged (no TCP_NODELAY), which takes 40 ms
+ * for each message of more than a kilobyte, and it gives nobody the trailers, in which gRPC says why a call has ended.
  */
 import {
   create,
@@ -17,97 +16,87 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../errors.ts";
-import { missingNet } from "../permissions/missing.ts";
-import { parseListen, SOCKET_AUTHORITY } from "../rpc/address.ts";
+import { explainMissing } from "../permissions/missing.ts";
+import type { ListenAddress } from "../rpc/address.ts";
 import { errorOfStatus, HINT_TRAILER } from "../rpc/status_codes.ts";
 import type { Duplex } from "./client.ts";
+import { parseTarget } from "./dialable.ts";
+import type { Header } from "./hpack.ts";
+import { Http2Call } from "./http2_call.ts";
+import { PendingBytes } from "./pending_bytes.ts";
 
 const PREFIX_BYTES = 5;
 const MAX_MESSAGE_BYTES = 64 << 20;
 
-/** Whether it is for this target, and this process may use it: one that was started under an older plan may not. */
-export function mayStreamBySocket(target: string): boolean {
-  return target.startsWith("unix:") && missingNet(SOCKET_AUTHORITY) === undefined;
-}
+/** Whoever opens one reads it: reading is what keeps it going. */
+export type SocketStream<I extends DescMessage, O extends DescMessage> = Omit<Duplex<I, O>, "end">;
 
-/** @throws MosaicError `invalid_argument` for a target that is no Unix socket. */
+/** @throws MosaicError `invalid_argument` for a target that is no address or a token that is none. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   { target, token }: { target: string; token: string | undefined },
-): Duplex<I, O> {
-  const client = httpClient(target);
-  const ended = new AbortController();
-  let outgoing: ReadableStreamDefaultController<Uint8Array> | undefined;
-  const body = new ReadableStream<Uint8Array>({
-    start: (controller) => void (outgoing = controller),
-    cancel: () => void (outgoing = undefined),
+): SocketStream<I, O> {
+  const address = parseTarget(target);
+  const call = new Http2Call({
+    dial: (signal) => dial(address, signal),
+    headers: [
+      [":method", "POST"],
+      [":scheme", "http"],
+      [":path", `/${method.parent.typeName}/${method.name}`],
+      [":authority", address.type === "tcp" ? target : "localhost"],
+      ["content-type", "application/grpc"],
+      ["te", "trailers"],
+      ...(token === undefined ? [] : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
+    ],
+    onHeaders: refuse,
   });
-  const answer = fetch(`http://${SOCKET_AUTHORITY}/${method.parent.typeName}/${method.name}`, {
-    method: "POST",
-    client,
-    body,
-    headers: {
-      "content-type": "application/grpc",
-      "te": "trailers",
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-    },
-    signal: ended.signal,
-  });
-  // Who reads is told; nobody may read.
-  answer.catch(() => {});
-  const end = () => {
-    outgoing?.close();
-    outgoing = undefined;
-  };
   return {
-    send: (message: MessageInitShape<I>) =>
-      outgoing?.enqueue(framed(toBinary(method.input, create(method.input, message)))),
-    end,
-    cancel() {
-      if (ended.signal.aborted) return;
-      ended.abort();
-      // After the answer's end nobody heeds that: the request would stay open, and the daemon would wait for its end to stop.
-      outgoing?.error(new Error("cancelled"));
-      outgoing = undefined;
-      client.close();
-    },
+    send: (message: MessageInitShape<I>) => call.send(framed(toBinary(method.input, create(method.input, message)))),
+    cancel: () => call.cancel(),
     async *[Symbol.asyncIterator](): AsyncGenerator<MessageShape<O>, void> {
       try {
-        const response = await answer;
-        refuse(response);
-        for await (const bytes of messages(response.body!)) yield fromBinary(method.output, bytes);
+        for await (const bytes of messages(call.answer())) yield fromBinary(method.output, bytes);
       } catch (error) {
-        if (ended.signal.aborted || error instanceof MosaicError) throw error;
-        throw new MosaicError("unavailable", `no daemon answers at ${target}: ${reasonOf(error)}`, { cause: error });
+        if (call.cancelled || error instanceof MosaicError) throw error;
+        const known = explainMissing(error);
+        if (known instanceof MosaicError) throw known;
+        throw new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, { cause: error });
       }
     },
   };
 }
 
-/** Without what everybody knows: that a request was sent, to the URL that stands for the target. */
-function reasonOf(error: unknown): string {
-  const reason = messageOf(error instanceof Error && error.cause !== undefined ? error.cause : error);
-  return reason.replace(/^error sending request for url \([^)]*\): (client error \(Connect\): )?/, "");
+async function dial(address: ListenAddress, signal: AbortSignal): Promise<Deno.Conn> {
+  if (address.type === "unix") return await Deno.connect({ transport: "unix", path: address.path });
+  const hostname = address.host.replace(/^\[|\]$/g, "");
+  const conn = await Deno.connect({ hostname, port: address.port, signal });
+  conn.setNoDelay(true);
+  return conn;
 }
 
-function httpClient(target: string): Deno.HttpClient {
-  const address = parseListen(target);
-  if (address.type !== "unix") throw new MosaicError("invalid_argument", `${target} is no Unix socket`);
-  return Deno.createHttpClient({ http1: false, http2: true, proxy: { transport: "unix", path: address.path } });
-}
-
-/** @throws what the headers say, where the call was refused before anything was answered. */
-function refuse({ ok, status, headers }: Response): void {
+/** @throws what the headers or trailers say of a call that did not end well. */
+function refuse(headers: Map<string, string>): void {
   const code = headers.get("grpc-status");
-  if (code !== null && code !== "0") {
+  if (code !== undefined && code !== "0") {
     const hint = headers.get(HINT_TRAILER);
     throw errorOfStatus(
       Number(code),
-      decodeURIComponent(headers.get("grpc-message") ?? ""),
+      decodedText(headers.get("grpc-message") ?? ""),
       { hint: hint ? utf8(hint) : undefined },
     );
   }
-  if (!ok) throw new MosaicError("unavailable", `what answers is no daemon: HTTP status ${status}`);
+  const status = headers.get(":status") ?? "200";
+  if (status !== "200") throw new MosaicError("unavailable", `what answers is no daemon: HTTP status ${status}`);
+}
+
+/** What is not coded as it should be is shown as it came. */
+function decodedText(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return text;
+    throw error;
+  }
 }
 
 function utf8(base64: string): string {
@@ -124,24 +113,21 @@ function framed(message: Uint8Array): Uint8Array {
 
 /** The messages in a body, however it comes in pieces. @throws MosaicError `internal` for what is none. */
 export async function* messages(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
-  let held = new Uint8Array(0);
+  const pending = new PendingBytes();
   for await (const piece of body) {
-    held = held.length === 0 ? new Uint8Array(piece) : joined(held, piece);
-    while (held.length >= PREFIX_BYTES) {
-      const length = new DataView(held.buffer, held.byteOffset).getUint32(1);
-      if (held[0] !== 0 || length > MAX_MESSAGE_BYTES) {
-        throw new MosaicError("internal", `the daemon sent a message of ${length} bytes, coded ${held[0]}`);
+    pending.push(piece);
+    for (;;) {
+      const { bytes } = pending;
+      if (bytes.length < PREFIX_BYTES) break;
+      const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+      if (bytes[0] !== 0 || length > MAX_MESSAGE_BYTES) {
+        throw new MosaicError("internal", `the daemon sent a message of ${length} bytes, coded ${bytes[0]}`);
       }
-      if (held.length < PREFIX_BYTES + length) break;
-      yield held.subarray(PREFIX_BYTES, PREFIX_BYTES + length);
-      held = held.subarray(PREFIX_BYTES + length);
+      if (bytes.length < PREFIX_BYTES + length) break;
+      // Its fields are views of it.
+      const message = bytes.slice(PREFIX_BYTES, PREFIX_BYTES + length);
+      pending.drop(PREFIX_BYTES + length);
+      yield message;
     }
   }
-}
-
-function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
-  const both = new Uint8Array(a.length + b.length);
-  both.set(a);
-  both.set(b, a.length);
-  return both;
 }

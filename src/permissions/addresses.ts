@@ -40,10 +40,8 @@ export function hostOf(address: string): string {
   return address.slice(0, address.lastIndexOf(":"));
 }
 
-/** Names below `.invalid` never have an address (RFC 6761). */
 function isName(entry: string): boolean {
-  return !/\.invalid(:|$)/.test(entry) && !entry.startsWith("unix:") && !entry.startsWith("[") &&
-    !/^\d+(\.\d+){3}(:|$)/.test(entry);
+  return !entry.startsWith("unix:") && !entry.startsWith("[") && !/^\d+(\.\d+){3}(:|$)/.test(entry);
 }
 
 /**

@@ -1,6 +1,5 @@
 /** What `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
-import { SOCKET_AUTHORITY } from "../rpc/address.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
 import { PROXY_VARIABLES } from "./environment.ts";
@@ -22,7 +21,6 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   if (target.socket !== undefined) {
     read.push(target.socket);
     write.push(target.socket);
-    net.push(SOCKET_AUTHORITY);
   } else if (daemonJson !== undefined) {
     // A daemon that is started again may listen on another port of its host.
     net.push(...target.net.filter((entry) => entry.includes(":")).map(hostOf));

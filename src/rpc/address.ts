@@ -29,9 +29,3 @@ export function isLoopback(address: ListenAddress): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host) ||
     /^::ffff:127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
 }
-
-/**
- * Stands in the URL of a call over a Unix socket (src/client/socket_stream.ts). Nothing is looked up or connected to by this
- * name, but the runtime wants it permitted.
- */
-export const SOCKET_AUTHORITY = "daemon.invalid:80";

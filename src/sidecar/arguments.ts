@@ -1,4 +1,5 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
+import { parseTarget } from "../client/dialable.ts";
 import { MosaicError } from "../errors.ts";
 import { didYouMean } from "../nearest.ts";
 
@@ -147,8 +148,10 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   if (!Number.isSafeInteger(attempt) || attempt < 1) {
     throw invalid(`--attempt ${values.attempt}: a whole number from 1 is needed`);
   }
+  const target = values.target || "127.0.0.1:50055";
+  parseTarget(target);
   return {
-    target: values.target || "127.0.0.1:50055",
+    target,
     targetGiven: Boolean(values.target),
     runId: values["run-id"],
     agentId: values["agent-id"] || "agent_1",

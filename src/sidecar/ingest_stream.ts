@@ -1,17 +1,14 @@
-/** The stream to the daemon: by the runtime's own client where that does it well, else by grpc-js, which takes longer to load. */
-import type { Duplex } from "../client/client.ts";
+/** The stream to the daemon: over a plain socket by a client of our own, with TLS by grpc-js, which takes longer to load. */
 import type { Entrance } from "../client/entrance.ts";
-import { mayStreamBySocket, socketStream } from "../client/socket_stream.ts";
+import { type SocketStream, socketStream } from "../client/socket_stream.ts";
 import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 
 /** `cancel` ends all that it holds. */
-export type IngestStream = Duplex<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
+export type IngestStream = SocketStream<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
 
-/** @throws MosaicError for an address or certificates that cannot be used. */
+/** @throws MosaicError for an address, a token or certificates that cannot be used. */
 export async function openIngest(entrance: Entrance): Promise<IngestStream> {
-  if (entrance.tls === undefined && mayStreamBySocket(entrance.target)) {
-    return socketStream(Ingest.method.deliver, entrance);
-  }
+  if (entrance.tls === undefined) return socketStream(Ingest.method.deliver, entrance);
   const { MosaicClient } = await import("../client/client.ts");
   const client = new MosaicClient(entrance.target, entrance);
   const stream = client.duplex(Ingest.method.deliver);

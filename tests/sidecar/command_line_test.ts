@@ -26,6 +26,7 @@ Deno.test("proxy arguments: what is wrong is named", async (t) => {
     [["--run-id", RUN, "--"], /no command after --/],
     [["--", "x"], /--run-id is missing/],
     [["--run-id", "../x", "--", "x"], /\.\.\/x is no run id/],
+    [["--run-id", RUN, "--target", "nowhere", "--", "x"], /called at "nowhere": it is no address/],
     [["--run-id", RUN, "--attempt", "0", "--", "x"], /--attempt 0/],
     [["--run-id", RUN, "--max-backlog", "much", "--", "x"], /--max-backlog much/],
     [["--run-id", RUN, "--heartbeat-interval", "-1", "--", "x"], /heartbeat-interval/],

@@ -73,11 +73,9 @@ Deno.test("socket stream: a daemon that goes ends the stream, one that is not th
     const reader = stream[Symbol.asyncIterator]();
     assert.equal((await reader.next()).value.message.case, "welcome");
     assert.deepEqual(daemon.tokens, ["Bearer t"]);
-    const next = reader.next();
+    const end = reader.next().catch((error) => error);
     await daemon.stop();
-    // Cut in mid-frame it is an error, between two of them an end.
-    const end = await next.catch((error) => error);
-    assert(end.done === true || end.code === "unavailable", String(end));
+    assert.equal((await end).code, "unavailable", String(await end));
   } finally {
     stream.cancel();
   }
@@ -87,6 +85,34 @@ Deno.test("socket stream: a daemon that goes ends the stream, one that is not th
   });
   nobody.cancel();
   Deno.removeSync(directory, { recursive: true });
+});
+
+Deno.test("socket stream: what ends a call after its first answer is told, too", async () => {
+  const daemon = new FakeDaemon();
+  await daemon.start();
+  const stream = socketStream(Ingest.method.deliver, { target: daemon.target, token: undefined });
+  try {
+    stream.send({ message: { case: "hello", value: { runId: RUN } } });
+    const reader = stream[Symbol.asyncIterator]();
+    assert.equal((await reader.next()).value.message.case, "welcome");
+    const end = reader.next().catch((error) => error);
+    daemon.cut();
+    const { code, message } = await end;
+    assert.deepEqual([code, message], ["aborted", "cut"]);
+  } finally {
+    stream.cancel();
+    await daemon.stop();
+  }
+});
+
+Deno.test("socket stream: a token that no header may have is refused without showing it", () => {
+  const open = () => socketStream(Ingest.method.deliver, { target: "127.0.0.1:1", token: "mst_ä\n" });
+  assert.throws(open, (error) => {
+    assert(error instanceof MosaicError && error.code === "invalid_argument");
+    assert.match(error.message, /authorization has characters/);
+    assert.doesNotMatch(error.message, /mst_/);
+    return true;
+  });
 });
 
 Deno.test("proxy: delivers over a Unix socket", async () => {

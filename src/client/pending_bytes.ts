@@ -1,0 +1,29 @@
+/** Bytes that came and are not used up: what comes in pieces is taken whole. */
+export class PendingBytes {
+  #buffer = new Uint8Array(4096);
+  #from = 0;
+  #to = 0;
+
+  /** Valid until the next `push`. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#buffer.subarray(this.#from, this.#to);
+  }
+
+  push(piece: Uint8Array): void {
+    if (this.#to + piece.length > this.#buffer.length) {
+      const held = this.bytes;
+      const needed = held.length + piece.length;
+      if (needed > this.#buffer.length) this.#buffer = new Uint8Array(2 * needed);
+      this.#buffer.set(held);
+      this.#from = 0;
+      this.#to = held.length;
+    }
+    this.#buffer.set(piece, this.#to);
+    this.#to += piece.length;
+  }
+
+  /** The first `length` are used up. */
+  drop(length: number): void {
+    this.#from += length;
+  }
+}
