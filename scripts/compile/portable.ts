@@ -17,8 +17,9 @@ export interface PortableOptions {
 export function portable({ output, profile, compression }: PortableOptions): void {
   const encoder = new TextEncoder();
   const at = commit();
-  const files = [...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]
-    .map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
+  // A part that both have has one name, made from what is in it.
+  const texts = new Map([...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]);
+  const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
   const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile };
   values.UNPACKED_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, parts.DENO.length));

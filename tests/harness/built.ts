@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
-/** Builds the portable form as `output`; quickly rather than small. */
-export async function buildMosaic(output: string): Promise<void> {
+/** Builds the portable form of the sources in `root` as `output`; quickly rather than small. */
+export async function buildMosaic(output: string, root = ROOT): Promise<void> {
   const made = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "scripts/compile.ts", "--offline", "--compression", "1", "--output", output],
-    cwd: ROOT,
+    cwd: root,
     stdin: "null",
   }).output();
   assert.ok(made.success, new TextDecoder().decode(made.stderr));
