@@ -8,6 +8,7 @@ import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { pause, yieldToOthers } from "./waiting.ts";
+import { openIfThere } from "../process/files.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
@@ -78,15 +79,6 @@ export class LineRate {
     // The part after the last newline belongs to a line that is still shown.
     if (suppressedLines === 0) show = bytes.length;
     return { show, suppressedLines };
-  }
-}
-
-function openIfThere(path: string): Deno.FsFile | undefined {
-  try {
-    return Deno.openSync(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
   }
 }
 

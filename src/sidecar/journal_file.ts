@@ -13,7 +13,7 @@
  */
 import type { RunFiles } from "../layout.ts";
 import { messageOf } from "../errors.ts";
-import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
+import { openIfThere, readTextIfThere, writeFileAtomic } from "../process/files.ts";
 import { groupMembers } from "../process/identity.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 
@@ -195,15 +195,6 @@ export class JournalFile {
     } catch {
       return none;
     }
-  }
-}
-
-function openIfThere(path: string): Deno.FsFile | undefined {
-  try {
-    return Deno.openSync(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
   }
 }
 
