@@ -5,6 +5,9 @@ import type { BaseDir } from "../registry/types.ts";
 
 export const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
 
+/** What is about to be removed from a run's directory. */
+const ASIDE = ".dropped-";
+
 /** Run ids become parts of paths. */
 function checked(runId: string): string {
   if (!/^[0-9A-Za-z]{1,64}$/.test(runId)) {
@@ -92,14 +95,27 @@ async function makeRemovable(path: string): Promise<void> {
 
 /**
  * What a run's config says is not to be kept when it has ended well or was cancelled (`artifacts.keep_checkpoints`,
- * `artifacts.persist_logs`). To be called when everything is stored; a failed run keeps all for its next attempt.
+ * `artifacts.persist_logs`). To be called when everything is stored, in the turn that has seen that no other attempt has begun; a failed run keeps all for its next attempt.
  */
 export async function dropUnkept(
   runDirectory: string,
   keep: { keepCheckpoints: boolean; persistLogs: boolean },
 ): Promise<{ freedBytes: number }> {
+  if (!keep.keepCheckpoints) putAside(runDirectory, "checkpoints");
+  if (!keep.persistLogs) putAside(runDirectory, "logs");
   let freedBytes = 0;
-  if (!keep.keepCheckpoints) freedBytes += await removeAt(`${runDirectory}/checkpoints`);
-  if (!keep.persistLogs) freedBytes += await removeAt(`${runDirectory}/logs`);
+  // Those of a daemon that died over it go as well.
+  for (const { name } of Deno.readDirSync(runDirectory)) {
+    if (name.startsWith(ASIDE)) freedBytes += await removeAt(`${runDirectory}/${name}`);
+  }
   return { freedBytes };
+}
+
+/** At once: removing takes time, in which the run's next attempt may begin and make a directory of that name. */
+function putAside(runDirectory: string, name: string): void {
+  try {
+    Deno.renameSync(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
 }

@@ -128,3 +128,21 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
     });
   });
 });
+
+Deno.test("run files: what another attempt writes while its forerunner's are dropped stays", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-drop-" });
+  try {
+    Deno.mkdirSync(`${directory}/logs`);
+    for (let i = 0; i < 500; i++) Deno.writeTextFileSync(`${directory}/logs/old-${i}`, "x");
+    Deno.mkdirSync(`${directory}/.dropped-by-a-daemon-that-died`);
+    const dropping = dropUnkept(directory, { keepCheckpoints: false, persistLogs: false });
+    Deno.mkdirSync(`${directory}/logs`, { recursive: true });
+    Deno.writeTextFileSync(`${directory}/logs/new`, "y");
+    const { freedBytes } = await dropping;
+    assert.equal(freedBytes, 500);
+    assert.deepEqual([...Deno.readDirSync(directory)].map(({ name }) => name), ["logs"]);
+    assert.deepEqual([...Deno.readDirSync(`${directory}/logs`)].map(({ name }) => name), ["new"]);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
