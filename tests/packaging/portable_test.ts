@@ -128,6 +128,8 @@ Deno.test("portable executable", async (t) => {
     await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
     await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
 
+    await t.step("doctor --permissions: what each part is granted, needs, has given up, and has beyond that", audited);
+
     await t.step("it passes the end-to-end tests of the source code", endToEndTests);
     await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
 
@@ -166,6 +168,59 @@ async function endToEnd(): Promise<void> {
   const shown = JSON.parse((await mosaic("show", id, "-o", "json", ...at)).stdout);
   assert.equal(shown.state, "TERMINATED");
   assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
+}
+
+async function audited(): Promise<void> {
+  const stateDir = freshDir("audited-state");
+  const environment = { MOSAIC_CACHE_DIR: shared, HOME: directory };
+  interface Part {
+    part: string;
+    source: string;
+    pid?: number;
+    permissions: { standing: string; kind: string; entries: "all" | string[] }[];
+  }
+  const audit = async (env: Record<string, string> = {}): Promise<{ code: number; err: string; parts: Part[] }> => {
+    const words = ["doctor", "--permissions", "--state-dir", stateDir, "-o", "json"];
+    const { code, stdout, stderr } = await start(built, words, { ...environment, ...env });
+    return { code, err: stderr, parts: JSON.parse(stdout).parts };
+  };
+  const listed = (parts: Part[], part: string, standing: string) =>
+    parts.find((one) => one.part === part)!.permissions.filter((line) => line.standing === standing)
+      .flatMap(({ kind, entries }) => entries === "all" ? [kind] : entries.map((entry) => `${kind}=${entry}`));
+
+  const before = await audit();
+  assert.equal(before.code, 0, before.err);
+  assert.deepEqual(before.parts.map(({ source }) => source), [
+    "this process",
+    ...Array(3).fill("planned at each start"),
+  ]);
+  for (const { part } of before.parts) {
+    assert.deepEqual([listed(before.parts, part, "missing"), listed(before.parts, part, "surplus")], [[], []], part);
+  }
+
+  const few = await audit({ MOSAIC_PLANNED: "--allow-read\n--allow-env" });
+  assert.equal(few.code, 1);
+  assert.deepEqual(listed(few.parts, "doctor", "missing"), ["run=/bin/sh"]);
+
+  await using daemon = await TestDaemon.start({
+    stateDir,
+    program: [built],
+    env: { MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "", MOSAIC_ALLOW: "--allow-read=/srv/beyond" },
+  });
+  const id = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.1 }) }));
+  await untilState(daemon, id, "EXECUTING");
+  const { code, err, parts } = await audit();
+  assert.equal(code, 0, err);
+  const [, running, proxy] = parts;
+  assert.deepEqual([running!.source, running!.pid], ["its command line", daemon.pid]);
+  assert.equal(proxy!.source, "its command line");
+  assert.ok(listed(parts, "daemon", "granted").includes(`write=${stateDir}`));
+  assert.ok(listed(parts, "daemon", "given up").includes("sys=hostname"));
+  assert.deepEqual(listed(parts, "daemon", "surplus"), ["read=/srv/beyond"]);
+  for (const part of ["daemon", "proxy", "client"]) assert.deepEqual(listed(parts, part, "missing"), [], part);
+
+  const all = await audit({ MOSAIC_PERMISSIONS: "all" });
+  assert.ok(listed(all.parts, "doctor", "surplus").includes("write"), JSON.stringify(all.parts[0]));
 }
 
 /** A part of them, for time's sake: runs, cancellation, daemon and proxy killed at work. MOSAIC_BIN takes any. */
