@@ -26,16 +26,27 @@ const MAX_HEADER_BYTES = 1 << 16;
 /** More is granted when so much has come. */
 const GRANT_BYTES = FIRST_WINDOW >> 1;
 
+/** Of a connection on which nothing comes: when it is asked for a sign of life, and how long that may take. */
+export interface KeepAlive {
+  afterMs: number;
+  withinMs: number;
+}
+
+/** What grpc-js was given, too: a relay or a tunnel may stop delivering without a word. */
+const KEEP_ALIVE: KeepAlive = { afterMs: 30_000, withinMs: 10_000 };
+
 export interface Http2CallOptions {
   dial: (signal: AbortSignal) => Promise<Deno.Conn>;
   headers: readonly Header[];
   /** Told of the answer's headers and of its trailers; what it throws ends the call. */
   onHeaders: (headers: Map<string, string>) => void;
+  keepAlive?: KeepAlive;
 }
 
 /** Whoever makes one reads its `answer`: reading is what keeps it going. */
 export class Http2Call {
   readonly #onHeaders: (headers: Map<string, string>) => void;
+  readonly #keepAlive: KeepAlive;
   readonly #cancelled = new AbortController();
   readonly #connection: Promise<Deno.Conn>;
   #conn: Deno.Conn | undefined;
@@ -52,10 +63,13 @@ export class Http2Call {
   /** What the stream's window begins with by the other end's word, which may come late and counts from the beginning. */
   #firstWindow = FIRST_WINDOW;
   #notGranted = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #silent: MosaicError | undefined;
 
   /** @throws MosaicError `invalid_argument` for headers that cannot be sent. */
-  constructor({ dial, headers, onHeaders }: Http2CallOptions) {
+  constructor({ dial, headers, onHeaders, keepAlive = KEEP_ALIVE }: Http2CallOptions) {
     this.#onHeaders = onHeaders;
+    this.#keepAlive = keepAlive;
     const block = encodeHeaders(headers);
     if (block.length > MAX_FRAME_BYTES) {
       throw new MosaicError("invalid_argument", `the headers of a call have ${block.length} bytes: is the token one?`);
@@ -80,7 +94,29 @@ export class Http2Call {
   cancel(): void {
     if (this.cancelled) return;
     this.#cancelled.abort();
+    this.#hangUp();
+  }
+
+  #hangUp(): void {
+    clearTimeout(this.#timer);
     this.#conn?.close();
+    this.#conn = undefined;
+  }
+
+  /** To be called when something has come. */
+  #heard(): void {
+    clearTimeout(this.#timer);
+    if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#askForLife(), this.#keepAlive.afterMs);
+  }
+
+  #askForLife(): void {
+    const { afterMs, withinMs } = this.#keepAlive;
+    this.#frames.push(frameOf(FRAME.ping, 0, 0, new Uint8Array(8)));
+    this.#write();
+    this.#timer = setTimeout(() => {
+      this.#silent = unavailable(`the connection gives no sign of life for ${(afterMs + withinMs) / 1000} s`);
+      this.#hangUp();
+    }, withinMs);
   }
 
   /** The answer's bytes as they come. @throws what `onHeaders` threw, what the connection broke of. */
@@ -148,15 +184,26 @@ export class Http2Call {
 
   async #connect(dial: (signal: AbortSignal) => Promise<Deno.Conn>): Promise<Deno.Conn> {
     const conn = await dial(this.#cancelled.signal);
-    if (this.cancelled) conn.close();
-    else this.#conn = conn;
-    this.#write();
+    if (this.cancelled) {
+      conn.close();
+    } else {
+      this.#conn = conn;
+      this.#heard();
+      this.#write();
+    }
     return conn;
   }
 
   async *#read(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
     const buffer = new Uint8Array(MAX_FRAME_BYTES);
-    for (let length; (length = await conn.read(buffer)) !== null;) yield buffer.subarray(0, length);
+    try {
+      for (let length; (length = await conn.read(buffer)) !== null;) {
+        this.#heard();
+        yield buffer.subarray(0, length);
+      }
+    } catch (error) {
+      throw this.#silent ?? error;
+    }
   }
 
   #grant(length: number): void {
@@ -168,10 +215,11 @@ export class Http2Call {
   }
 
   async #write(): Promise<void> {
-    if (this.#writing || this.#conn === undefined) return;
+    const conn = this.#conn;
+    if (this.#writing || conn === undefined) return;
     this.#writing = true;
     try {
-      for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) await writeAll(this.#conn, bytes);
+      for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) await writeAll(conn, bytes);
     } catch (error) {
       // The connection is broken: who reads finds its end, after what the daemon may have said before.
       this.#writeError = error;

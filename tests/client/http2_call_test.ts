@@ -3,18 +3,19 @@ import { Buffer } from "node:buffer";
 import http2 from "node:http2";
 import type net from "node:net";
 import { FLAG, FRAME, frameOf, settings } from "../../src/client/http2.ts";
-import { Http2Call } from "../../src/client/http2_call.ts";
+import { Http2Call, type KeepAlive } from "../../src/client/http2_call.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { until } from "../harness/wait.ts";
 
 type Dial = (signal: AbortSignal) => Promise<Deno.Conn>;
 
-function callTo(dial: Dial, path = "/") {
+function callTo(dial: Dial, keepAlive?: KeepAlive) {
   const headers: Map<string, string>[] = [];
   const call = new Http2Call({
     dial,
-    headers: [[":method", "POST"], [":scheme", "http"], [":path", path], [":authority", "localhost"]],
+    headers: [[":method", "POST"], [":scheme", "http"], [":path", "/"], [":authority", "localhost"]],
     onHeaders: (block) => headers.push(block),
+    keepAlive,
   });
   return { call, headers };
 }
@@ -196,6 +197,44 @@ Deno.test("http2 call: one who hangs up, breaks off or speaks something else is 
     assert.match(error.message, message);
     call.cancel();
   }
+});
+
+Deno.test("http2 call: one who gives no sign of life is given up, one who only has nothing to say is not", async () => {
+  const keepAlive = { afterMs: 20, withinMs: 1000 };
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  const silent = callTo((signal) => Deno.connect({ hostname: "127.0.0.1", port, signal }), keepAlive).call;
+  await assert.rejects(silent.answer().next(), (error) => {
+    assert(error instanceof MosaicError && error.code === "unavailable");
+    assert.match(error.message, /no sign of life for 1.02 s/);
+    return true;
+  });
+  silent.cancel();
+
+  let stream: http2.ServerHttp2Stream | undefined;
+  await withServer((opened) => {
+    stream = opened;
+    opened.respond({ ":status": 200 });
+    opened.write("a");
+  }, async (dial) => {
+    let pings = 0;
+    const { call } = callTo(async (signal) => {
+      const conn = await dial(signal);
+      const write = conn.write.bind(conn);
+      conn.write = (bytes) => {
+        if (bytes.length === 17 && bytes[3] === FRAME.ping && bytes[4] === 0) pings++;
+        return write(bytes);
+      };
+      return conn;
+    }, keepAlive);
+    const answer = call.answer();
+    await read(answer, 1);
+    const rest = read(answer, 1);
+    await until(() => pings > 2, { what: "it to be asked again and again" });
+    stream!.end("b");
+    await rest;
+    call.cancel();
+  });
 });
 
 Deno.test("http2 call: nothing is sent beyond the window of one who does not read", async () => {
