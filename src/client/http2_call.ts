@@ -57,7 +57,8 @@ export class Http2Call {
   #sent = 0;
   #writing = false;
   #writeError: unknown;
-  readonly #outgoing = new Uint8Array(FIRST_WINDOW + 4 * HEADER_BYTES);
+  /** Made when there is a connection: while a daemon is away, many calls are tried that have none. */
+  #outgoing = new Uint8Array();
   #connectionWindow = FIRST_WINDOW;
   #streamWindow = FIRST_WINDOW;
   /** What the stream's window begins with by the other end's word, which may come late and counts from the beginning. */
@@ -188,6 +189,7 @@ export class Http2Call {
       conn.close();
     } else {
       this.#conn = conn;
+      this.#outgoing = new Uint8Array(FIRST_WINDOW + 4 * HEADER_BYTES);
       this.#heard();
       this.#write();
     }
