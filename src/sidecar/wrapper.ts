@@ -22,7 +22,8 @@ const RESERVED = 120;
  * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker.
  *   Who created it and cannot fill it takes it away again.
  * - The exit record's space is taken before the worker starts, and written over without truncation: the end of a worker
- *   that has filled the disk is a fact on disk all the same.
+ *   that has filled the disk is a fact on disk all the same. Both files are held open: where the state directory was moved
+ *   meanwhile, the record is in the unfinished file (readUnfinishedExit).
  * - The pid's start time is the 20th field after the command's name, as src/process/identity.ts has it.
  * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
@@ -60,7 +61,7 @@ if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
   command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
   exit ${NO_ROOM}
 fi
-exec 2<>"$_mosaic_exit.said.tmp"
+exec 2<>"$_mosaic_exit.said.tmp" 8<"$_mosaic_exit.said.tmp" 9<>"$_mosaic_exit.tmp"
 (
   if [ -n "$_mosaic_cgroup" ] && ! echo 0 >"$_mosaic_cgroup/cgroup.procs"; then
     echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
@@ -71,10 +72,10 @@ exec 2<>"$_mosaic_exit.said.tmp"
   shift
   exec "$@"
 ) \\
-  0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err"
+  0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err" 8<&- 9>&-
 _mosaic_raw=$?
 _mosaic_code=$_mosaic_raw _mosaic_signal= _mosaic_said=
-read -r _mosaic_said <"$_mosaic_exit.said.tmp"
+read -r _mosaic_said <&8
 if [ $_mosaic_raw -gt 128 ] && [ -n "$_mosaic_said" ]; then
   _mosaic_signal=$(kill -l $((_mosaic_raw - 128)) 2>/dev/null)
   [ -n "$_mosaic_signal" ] && _mosaic_code=null _mosaic_signal=SIG$_mosaic_signal
@@ -84,7 +85,7 @@ command -p rm -f "$_mosaic_exit.said.tmp"
 _mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
 _mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
   "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")
-printf '%-${RESERVED}s\\n' "$_mosaic_record" 1<>"$_mosaic_exit.tmp"
+printf '%-${RESERVED}s\\n' "$_mosaic_record" >&9
 command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" ||
   command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
 exit $_mosaic_raw
