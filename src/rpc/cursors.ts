@@ -5,7 +5,8 @@ import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
 import type { Piece, Renderings } from "./renderings.ts";
-import { firstOf, yieldToOthers } from "./waiting.ts";
+import { turn } from "./turns.ts";
+import { firstOf } from "./waiting.ts";
 
 /** A since_seq as a number that SQLite and the ring compare with. */
 export function sinceOf(value: bigint): number {
@@ -46,7 +47,7 @@ export async function* recordPieces<K extends TelemetryKind>(
         yield piece;
         cursor = piece.last;
         left -= piece.last - piece.first + 1;
-        await yieldToOthers();
+        await turn();
         continue;
       }
       if (follow === "to_head") return;

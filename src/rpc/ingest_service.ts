@@ -12,7 +12,7 @@ import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from 
 import { checkIngestProtocol, INGEST_PROTOCOL } from "./ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
-import { Turns } from "./turns.ts";
+import { turn } from "./turns.ts";
 import { pause } from "./waiting.ts";
 
 const RETRY_MS = 1000;
@@ -21,13 +21,11 @@ type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
 
 export function ingestHandlers(core: Core, bounds: Pick<Bounds, "windowBytes">): Handlers<typeof Ingest> {
-  const turns = new Turns();
-  return { deliver: (incoming, out, caller) => deliver(core, turns, bounds.windowBytes, incoming, out, caller) };
+  return { deliver: (incoming, out, caller) => deliver(core, bounds.windowBytes, incoming, out, caller) };
 }
 
 async function deliver(
   core: Core,
-  turns: Turns,
   windowBytes: number,
   incoming: Incoming<ProxyMessage>,
   out: ToProxy,
@@ -58,7 +56,7 @@ async function deliver(
     });
     messages = messages.slice(1);
     core.activity.proxies.add(connected);
-    const proxy = new Delivery(core, turns, session, out, caller, first.value.runId, connected);
+    const proxy = new Delivery(core, session, out, caller, first.value.runId, connected);
     for (;;) {
       for (const { message } of messages) await proxy.take(message);
       messages = await incoming.take();
@@ -118,7 +116,6 @@ class StreamLink implements ProxyLink {
 /** Takes one proxy's messages, in order. */
 class Delivery {
   readonly #core: Core;
-  readonly #turns: Turns;
   readonly #session: ProxySession;
   readonly #out: ToProxy;
   readonly #caller: Caller;
@@ -127,7 +124,6 @@ class Delivery {
 
   constructor(
     core: Core,
-    turns: Turns,
     session: ProxySession,
     out: ToProxy,
     caller: Caller,
@@ -135,7 +131,6 @@ class Delivery {
     connected: ConnectedProxy,
   ) {
     this.#core = core;
-    this.#turns = turns;
     this.#session = session;
     this.#out = out;
     this.#caller = caller;
@@ -212,8 +207,9 @@ class Delivery {
   /** Does the work in a fair turn, and again each second for as long as the store cannot be written. */
   async #stored<T>(journalSize: number, work: () => T): Promise<T> {
     for (let tries = 1;; tries++) {
+      await turn();
       try {
-        return await this.#turns.run(work);
+        return work();
       } catch (error) {
         if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
         if (tries === 1) {

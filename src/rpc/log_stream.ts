@@ -7,7 +7,8 @@ import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Caller, Outgoing } from "./serve.ts";
-import { pause, yieldToOthers } from "./waiting.ts";
+import { turn } from "./turns.ts";
+import { pause } from "./waiting.ts";
 import { openIfThere } from "../process/files.ts";
 
 const CHUNK_BYTES = 64 * 1024;
@@ -151,7 +152,7 @@ async function follow(
         nextOffset: BigInt(offset),
         suppressedLines: BigInt(suppressedLines),
       });
-      await yieldToOthers();
+      await turn();
       continue;
     }
     if (!live || ending) return;

@@ -9,7 +9,8 @@ import { telemetryBatch } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
 import { eventMessage } from "./run_messages.ts";
 import type { Caller, Outgoing } from "./serve.ts";
-import { firstOf, yieldToOthers } from "./waiting.ts";
+import { turn } from "./turns.ts";
+import { firstOf } from "./waiting.ts";
 
 const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const EVENTS_A_READ = 256;
@@ -67,7 +68,7 @@ export async function streamEvents(
           await out.send(eventMessage(event));
           cursor = event.seq;
         }
-        await yieldToOthers();
+        await turn();
         continue;
       }
       // Nothing that is asked for is left up to here.

@@ -4,7 +4,8 @@ import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import type { Caller, Incoming } from "./serve.ts";
 import { episodeRecord, stepRecord } from "./step_records.ts";
-import { pause, yieldToOthers } from "./waiting.ts";
+import { turn } from "./turns.ts";
+import { pause } from "./waiting.ts";
 
 /** While the disk is full the stream is held, not refused: the original's proxy would drop what it could not send. */
 const RETRY_MS = 1000;
@@ -46,7 +47,7 @@ async function publish<T extends { runId: string }>(
       accepted += good.length;
     }
     if (wrong !== -1) throw wrongRun(messages[wrong]!.runId, runId);
-    await yieldToOthers();
+    await turn();
   }
 }
 

@@ -13,7 +13,7 @@ import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
 import type { Caller, Outgoing } from "./serve.ts";
-import { yieldToOthers } from "./waiting.ts";
+import { turn } from "./turns.ts";
 
 const TRANSITIONS_A_READ = 256;
 const RUNS_A_PAGE = 100;
@@ -26,7 +26,7 @@ export async function* everyRun(core: Core, states: RunState[] | undefined): Asy
     const { runs, nextToken } = core.registry.list(states === undefined ? {} : { states }, page);
     yield runs;
     token = nextToken;
-    if (token !== undefined) await yieldToOthers();
+    if (token !== undefined) await turn();
   } while (token !== undefined);
 }
 
@@ -62,7 +62,7 @@ export async function watchRuns(
         const row = core.registry.get(transition.runId);
         if (row !== undefined) await out.send(runRecordAt(row, transition));
       }
-      await yieldToOthers();
+      await turn();
     }
   } finally {
     closed();

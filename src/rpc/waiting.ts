@@ -14,11 +14,6 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Lets everything else that is due have its turn: timers, sockets, other calls. */
-export function yieldToOthers(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
 /** Resolves when the first of the waits does, and ends the others. */
 export async function firstOf(
   signal: AbortSignal,

@@ -154,7 +154,9 @@ export class FakeCore implements Core {
   readerStarved(): void {}
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.registry.require(hello.runId);
-    for (const older of this.sessions) older.link.close("a newer connection took its place");
+    for (const older of this.sessions) {
+      if (older.hello.runId === hello.runId) older.link.close("a newer connection took its place");
+    }
     const session = new FakeSession(this, hello, link);
     this.sessions.push(session);
     return session;
