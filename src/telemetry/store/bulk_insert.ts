@@ -17,7 +17,9 @@ export class BulkInsert {
 
   constructor(db: DatabaseSync, table: string, columns: readonly string[]) {
     this.#db = db;
-    this.#sql = `INSERT INTO ${table} (${columns.join(",")}) VALUES `;
+    // FAIL, because the whole transaction is rolled back after any failure: for the usual undoing of one statement SQLite
+    // would copy the pages that the statement changes.
+    this.#sql = `INSERT OR FAIL INTO ${table} (${columns.join(",")}) VALUES `;
     this.#row = `(${columns.map(() => "?").join(",")})`;
     this.width = columns.length;
   }
