@@ -37,8 +37,8 @@ export interface DeliveryOptions {
   log: ProxyLog;
   /** Set off whenever there may be something to do. */
   wake: Wake;
-  /** Looks for growth of the journal while waiting. */
-  beforeWait: () => void;
+  /** Whether growth of the journal sets off `wake`: from `ask` on, until `rest`. */
+  growth: { ask(): void; rest(): void };
   applied: () => Applied;
   onWish: (wish: Wish) => void;
   onStop: (graceSeconds: number) => void;
@@ -62,6 +62,8 @@ const BACKOFF_MS = { first: 100, most: 2000 };
 const LOOK_MS = 200;
 /** So that lines which trickle in share a message. */
 const GATHER_MS = 10;
+/** Who writes so much between two looks need not be told of: the next look finds more. */
+const MANY_BYTES = 4096;
 const WELCOME_MS = 15_000;
 const DEFAULT_WINDOW = 8 << 20;
 const IDLE_MS = 1000;
@@ -174,7 +176,7 @@ export class Delivery {
   }
 
   async #pump(link: Link, position: number, window: number): Promise<void> {
-    const { journal, wake, beforeWait, exit, applied, context, check } = this.#options;
+    const { journal, wake, growth, exit, applied, context, check } = this.#options;
     journal.seek(position);
     let acknowledged = position;
     let sent = position;
@@ -203,7 +205,8 @@ export class Delivery {
       link.check(sent > acknowledged || reportedExit);
       const ended = exit();
       const now = performance.now();
-      if (sent - acknowledged < window && (now >= gatherUntil || ended !== undefined)) {
+      const gathers = now < gatherUntil && ended === undefined;
+      if (sent - acknowledged < window && !gathers) {
         const piece = journal.next(ended !== undefined);
         if (piece !== undefined) {
           const batch = buildBatch(piece, context, check);
@@ -215,6 +218,7 @@ export class Delivery {
             batch.eventKinds.forEach(this.#options.onEvent);
           }
           if (piece.lines.length < 1024 && piece.to - piece.from < 1 << 19) gatherUntil = performance.now() + GATHER_MS;
+          if (piece.to - piece.from >= MANY_BYTES) growth.rest();
           // Acknowledgements, control and signals come in between any two batches.
           await new Promise<void>((resolve) => setImmediate(() => resolve()));
           continue;
@@ -224,9 +228,9 @@ export class Delivery {
           link.send({ case: "exit", value: { ...ended, finalPosition: BigInt(sent) } });
           continue;
         }
+        growth.ask();
       }
-      beforeWait();
-      await wake.wait(now < gatherUntil && ended === undefined ? gatherUntil - now : IDLE_MS);
+      await wake.wait(gathers ? gatherUntil - now : IDLE_MS);
     }
   }
 }

@@ -6,52 +6,84 @@ const POLL_MS = { alone: 50, besides: 1000 };
 /**
  * Calls `changed` after changes below `directory`, and now and then without any.
  *
- * The next notification is only asked for when the last one was dealt with, so that a worker that writes all the time
- * costs nothing here.
+ * The next notification is only asked for when the last one was dealt with. That alone does not make those of a worker
+ * that writes all the time free: the runtime's own thread takes every one and resolves its path, which is a tenth of what a
+ * fast worker's proxy takes in all. So who sees the growth anyway says so (`rest`), and is not told until it asks again.
  */
 export class GrowthWatch {
+  readonly #directory: string;
   readonly #changed: () => void;
   #watcher: Deno.FsWatcher | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #asked = false;
+  #resting = false;
 
   constructor(directory: string, changed: () => void) {
+    this.#directory = directory;
     this.#changed = changed;
-    try {
-      this.#watcher = Deno.watchFs(directory, { recursive: false });
-    } catch {
-      // The poll does it.
-    }
-    this.#timer = setInterval(changed, this.#watcher === undefined ? POLL_MS.alone : POLL_MS.besides);
+    this.#watch();
   }
 
-  /** To be called before waiting. */
+  /** To be called before waiting. What came while it rested is told at once: nobody may have seen the last of it. */
   ask(): void {
+    if (this.#resting) {
+      this.#resting = false;
+      this.#watch();
+      this.#changed();
+    }
     if (this.#asked || this.#watcher === undefined) return;
     this.#asked = true;
     const watcher = this.#watcher;
     watcher[Symbol.asyncIterator]().next().then((result) => {
+      if (this.#watcher !== watcher) return;
       this.#asked = false;
       if (result.done) this.#fallBack(watcher);
       this.#changed();
     }, () => this.#fallBack(watcher));
   }
 
+  /** Tells nothing, but for now and then, until it is asked. */
+  rest(): void {
+    if (this.#resting) return;
+    this.#resting = true;
+    this.#unwatch();
+    this.#poll(POLL_MS.besides);
+  }
+
+  #watch(): void {
+    try {
+      this.#watcher = Deno.watchFs(this.#directory, { recursive: false });
+    } catch {
+      // The poll does it.
+    }
+    this.#poll(this.#watcher === undefined ? POLL_MS.alone : POLL_MS.besides);
+  }
+
+  #poll(ms: number): void {
+    clearInterval(this.#timer);
+    this.#timer = setInterval(this.#changed, ms);
+  }
+
   #fallBack(watcher: Deno.FsWatcher): void {
     if (this.#watcher !== watcher) return;
     this.#watcher = undefined;
-    clearInterval(this.#timer);
-    this.#timer = setInterval(this.#changed, POLL_MS.alone);
+    this.#asked = false;
+    this.#poll(POLL_MS.alone);
   }
 
-  close(): void {
+  #unwatch(): void {
     const watcher = this.#watcher;
     this.#watcher = undefined;
-    clearInterval(this.#timer);
+    this.#asked = false;
     try {
       watcher?.close();
     } catch {
       // Closed by itself.
     }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#unwatch();
   }
 }

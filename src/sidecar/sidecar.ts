@@ -17,7 +17,7 @@ import type { ProxyArguments } from "./arguments.ts";
 import { backlogLimit, isOverBacklog, LEAST_BACKLOG_BYTES } from "./backlog.ts";
 import { type Kept, type Wish, WorkerControl } from "./control.ts";
 import { DaemonAddress } from "./daemon_address.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery, DeliveryOptions } from "./delivery.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 import { statusOf } from "./exit_record.ts";
 import { patiently } from "./patience.ts";
@@ -89,7 +89,6 @@ class Sidecar {
   /** Worker, control and delivery are there. */
   #serving = false;
   #signalled = false;
-  #beforeWait = () => {};
 
   constructor(args: ProxyArguments, plan: StartPlan, log: ProxyLog) {
     this.#args = args;
@@ -147,14 +146,20 @@ class Sidecar {
     });
     if (takeOver) this.#control.takeOver(this.#kept());
     this.#worker.ended.then((ending) => patiently(() => this.#hasEnded(ending)));
-    this.#delivery = await this.#newDelivery();
 
     const watch = new GrowthWatch(files.logs, () => this.#changed(mirrors));
-    this.#beforeWait = () => watch.ask();
-    const looks = setInterval(() => this.#lookAround(), LOOK_MS);
-    this.#serving = true;
-    if (this.#signalled) this.#endBySignal();
+    let looks: ReturnType<typeof setInterval> | undefined;
     try {
+      this.#delivery = await this.#newDelivery({
+        ask: () => watch.ask(),
+        rest: () => {
+          watch.rest();
+          mirrors.forEach((one) => one.copy());
+        },
+      });
+      looks = setInterval(() => this.#lookAround(), LOOK_MS);
+      this.#serving = true;
+      if (this.#signalled) this.#endBySignal();
       const result = await this.#delivery.run();
       const code = result.type === "refused" ? await this.#refused(result.reason) : this.#status();
       await Promise.all(mirrors.map((one) => one.finish()));
@@ -172,7 +177,7 @@ class Sidecar {
   }
 
   /** Its modules are loaded only now: the worker is started by then, and starts up meanwhile. */
-  async #newDelivery(): Promise<Delivery> {
+  async #newDelivery(growth: DeliveryOptions["growth"]): Promise<Delivery> {
     const [{ Delivery }, { openIngest }, { telemetryValidator }] = await Promise.all([
       import("./delivery.ts"),
       import("./ingest_stream.ts"),
@@ -202,7 +207,7 @@ class Sidecar {
       check: validator?.check,
       log: this.#log,
       wake: this.#wake,
-      beforeWait: () => this.#beforeWait(),
+      growth,
       applied: () => this.#control.applied,
       onWish: (wish) => this.#want(wish),
       onStop: (graceSeconds) => this.#stop(graceSeconds, "the daemon"),

@@ -96,7 +96,7 @@ async function withDelivery(
     check: undefined,
     log: proxyLog([]),
     wake: new Wake(),
-    beforeWait: () => {},
+    growth: { ask() {}, rest() {} },
     applied: () => ({ paused: false, maxRateHz: 0, selfPaused: "" }),
     onWish: () => {},
     onStop: () => {},
