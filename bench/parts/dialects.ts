@@ -1,4 +1,5 @@
 /** The proxy's work on one core: from a worker's lines to the bytes of its batches. */
+import { JOURNAL_BOUNDS } from "../../src/sidecar/journal.ts";
 import { StepColumnsBuilder } from "../../src/telemetry/dialects/columns.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
 import { readLine } from "../../src/telemetry/dialects/parse_line.ts";
@@ -9,7 +10,7 @@ import type { BenchOptions } from "../run.ts";
 import { yardsticks } from "../yardsticks.ts";
 
 const SHAPE = { observationBytes: 0 };
-const BATCH = 1024;
+const BATCH = JOURNAL_BOUNDS.lines;
 
 export async function dialects(options: BenchOptions): Promise<Figure[]> {
   const machine = await yardsticks(SHAPE);

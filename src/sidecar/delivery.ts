@@ -11,7 +11,7 @@ import { buildBatch } from "./batches.ts";
 import type { Applied, Wish } from "./control.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
 import type { IngestStream } from "./ingest_stream.ts";
-import type { Journal } from "./journal.ts";
+import { type Journal, JOURNAL_BOUNDS } from "./journal.ts";
 import { Link, type ProxyInit } from "./link.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 import type { Wake } from "./wake.ts";
@@ -211,14 +211,17 @@ export class Delivery {
         if (piece !== undefined) {
           const batch = buildBatch(piece, context, check);
           link.send({ case: "batch", value: { ...batch.message, journalSize: this.#journalSize() } });
+          const bytes = piece.to - piece.from;
           sent = piece.to;
           if (piece.to > this.#counted) {
             this.#counted = piece.to;
-            this.#options.onSteps(batch.steps, piece.to - piece.from);
+            this.#options.onSteps(batch.steps, bytes);
             batch.eventKinds.forEach(this.#options.onEvent);
           }
-          if (piece.lines.length < 1024 && piece.to - piece.from < 1 << 19) gatherUntil = performance.now() + GATHER_MS;
-          if (piece.to - piece.from >= MANY_BYTES) growth.rest();
+          if (piece.lines.length < JOURNAL_BOUNDS.lines && bytes < JOURNAL_BOUNDS.bytes / 2) {
+            gatherUntil = performance.now() + GATHER_MS;
+          }
+          if (bytes >= MANY_BYTES) growth.rest();
           // Acknowledgements, control and signals come in between any two batches.
           await new Promise<void>((resolve) => setImmediate(() => resolve()));
           continue;

@@ -26,7 +26,11 @@ export interface JournalBounds {
   lineBytes: number;
 }
 
-export const JOURNAL_BOUNDS: JournalBounds = { lines: 1024, bytes: 1 << 20, lineBytes: 64 << 20 };
+/**
+ * What a message, its transaction and its acknowledgement cost is shared by so many lines; and as long as the daemon takes
+ * to store them, some four milliseconds, nobody else has a turn there.
+ */
+export const JOURNAL_BOUNDS: JournalBounds = { lines: 2048, bytes: 1 << 20, lineBytes: 64 << 20 };
 
 const NEWLINE = 10;
 const NO_LINES = Lines.of();
