@@ -9,6 +9,7 @@ import type { ProcessRef } from "../registry/types.ts";
 /** What of /proc/PID/stat mosaic needs. */
 interface ProcStat {
   state: string;
+  parent: number;
   processGroup: number;
   startTicks: string;
 }
@@ -35,7 +36,12 @@ function statOf(pid: number): ProcStat | undefined {
   if (text === undefined) return undefined;
   // The command's name stands in parentheses and may itself hold anything, parentheses too.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return { state: fields[0]!, processGroup: Number(fields[2]), startTicks: fields[19]! };
+  return statFrom(fields);
+}
+
+function statFrom(fields: string[]): ProcStat {
+  const [state, parent, processGroup] = fields;
+  return { state: state!, parent: Number(parent), processGroup: Number(processGroup), startTicks: fields[19]! };
 }
 
 let bootId: string | undefined;
@@ -43,11 +49,15 @@ function boot(): string {
   return bootId ??= (readText("/proc/sys/kernel/random/boot_id") ?? "boot").trim();
 }
 
+function isDead({ state }: ProcStat): boolean {
+  return state === "Z" || state === "X";
+}
+
 /** The identity of a living process; undefined when there is none (a zombie counts as none). @throws when no descriptor is left to look. */
 export function identityOf(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
   const stat = statOf(pid);
-  return stat === undefined || stat.state === "Z" || stat.state === "X" ? undefined : `${boot()}/${stat.startTicks}`;
+  return stat === undefined || isDead(stat) ? undefined : `${boot()}/${stat.startTicks}`;
 }
 
 /** When this system's first process started; in a container that is the container's own. NaN where it is not to be seen. */
@@ -80,11 +90,17 @@ export function processRef(pid: number): ProcessRef | undefined {
  * Reads all of /proc (by one shell where the runtime refuses to): a group may outlive its leader.
  */
 export function groupMembers(groupId: number): number[] {
-  const members: number[] = [];
-  for (const [pid, stat] of allStats()) {
-    if (stat.processGroup === groupId && stat.state !== "Z" && stat.state !== "X") members.push(pid);
-  }
-  return members;
+  return allStats().filter(([, stat]) => stat.processGroup === groupId && !isDead(stat)).map(([pid]) => pid);
+}
+
+/** Living children of a group's leader that have left the group, and whether each leads one of its own now. Reads all of /proc. */
+export function childrenOutside(leader: number): { process: ProcessRef; leads: boolean }[] {
+  return allStats()
+    .filter(([, stat]) => stat.parent === leader && stat.processGroup !== leader && !isDead(stat))
+    .map(([pid, stat]) => ({
+      process: { pid, identity: `${boot()}/${stat.startTicks}` },
+      leads: stat.processGroup === pid,
+    }));
 }
 
 function allStats(): [number, ProcStat][] {
@@ -112,6 +128,6 @@ function allStats(): [number, ProcStat][] {
   );
   return (lines ?? "").split("\n").filter((l) => l !== "").map((line) => {
     const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
-    return [Number.parseInt(line), { state: fields[0]!, processGroup: Number(fields[2]), startTicks: fields[19]! }];
+    return [Number.parseInt(line), statFrom(fields)];
   });
 }

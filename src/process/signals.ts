@@ -1,6 +1,6 @@
 /** The one way in which mosaic signals a process or a group. */
 import type { ProcessRef } from "../registry/types.ts";
-import { groupMembers, isAlive, isOfThisSystem } from "./identity.ts";
+import { childrenOutside, groupMembers, isAlive, isOfThisSystem } from "./identity.ts";
 import { askShell } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
@@ -20,10 +20,19 @@ export function signalProcess(process: ProcessRef, signal: Signal): boolean {
 /**
  * Signals the group that `leader` leads. The leader may be gone while its group lives on (its pid is not given out again
  * as long as the group exists), so only a *different* living process under that pid stops the signal.
+ *
+ * What is to end a worker reaches it where it has begun a group or session of its own, too: it is the leader's child, as
+ * long as the leader lives. What it has started elsewhere itself is its own business.
  */
 export function signalGroup(leader: ProcessRef, signal: Signal): boolean {
   const group = -checked(leader.pid);
-  return groupIsOurs(leader) && send(group, signal);
+  if (!groupIsOurs(leader)) return false;
+  if (signal === "SIGTERM" || signal === "SIGKILL") {
+    for (const { process, leads } of childrenOutside(leader.pid)) {
+      if (isAlive(process)) send(leads ? -checked(process.pid) : checked(process.pid), signal);
+    }
+  }
+  return send(group, signal);
 }
 
 /** Whether any member of the leader's group still lives; zombies do not count. */

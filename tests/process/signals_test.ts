@@ -52,6 +52,20 @@ Deno.test("signals: a group is reached after its leader has gone, grandchildren 
   assert.equal(identityOf(Number(said)), undefined);
 });
 
+Deno.test("signals: what ends a group ends a child of its leader that has left it, with its group, and no grandchild elsewhere", async () => {
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    const inner = "setsid sleep 600 >/dev/null & elsewhere=$!; sleep 600 >/dev/null & echo $$ $! $elsewhere; wait";
+    const { child, ref, said } = await leader(`setsid sh -c '${inner}' & wait`);
+    const [worker, helper, elsewhere] = said.split(" ").map((pid) => processRef(Number(pid))!);
+    assert.deepEqual(groupMembers(ref.pid), [ref.pid]);
+    assert.ok(signalGroup(ref, signal));
+    await child.status;
+    await until(() => ![worker, helper].some((process) => isAlive(process!)), { what: "the worker to be gone" });
+    assert.ok(isAlive(elsewhere!));
+    signalProcess(elsewhere!, "SIGKILL");
+  }
+});
+
 Deno.test("signals: a process that got the pid later is left alone", async () => {
   const { child, ref } = await leader("echo ready; exec sleep 600");
   const earlier = { pid: ref.pid, identity: "another-boot/1" };
