@@ -120,11 +120,20 @@ export class Http2Call {
     }, withinMs);
   }
 
-  /** The answer's bytes as they come. @throws what `onHeaders` threw, what the connection broke of. */
+  /** The answer's bytes as they come; after it the connection is closed. @throws what `onHeaders` threw, what the connection broke of. */
   async *answer(): AsyncGenerator<Uint8Array, void> {
+    try {
+      yield* this.#answer(await this.#connection);
+    } finally {
+      // The other end may wait for that.
+      this.#hangUp();
+    }
+  }
+
+  async *#answer(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
     let block = new Uint8Array();
     let last = false;
-    for await (const frame of framesOf(this.#read(await this.#connection))) {
+    for await (const frame of framesOf(this.#read(conn))) {
       switch (frame.type) {
         case FRAME.data:
           this.#grant(frame.length);

@@ -88,10 +88,13 @@ for (const initialWindowSize of [1000, 65_535, 1 << 20]) {
 Deno.test("http2 call: all characters of headers and trailers are read; the end of the stream is the end", async () => {
   const visible = Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)).join("").trim();
   const trailers = { "grpc-status": "0", "x-long": `${visible}0123456789 aceiost`.repeat(300) };
+  let gone = false;
   await withServer((stream) => {
     stream.respond({ ":status": 200, "x-visible": visible }, { waitForTrailers: true });
     stream.on("wantTrailers", () => stream.sendTrailers(trailers));
     stream.end("done");
+    gone = false;
+    stream.session!.once("close", () => gone = true);
   }, async (dial) => {
     const { call, headers } = callTo(dial);
     const answer = call.answer();
@@ -99,7 +102,7 @@ Deno.test("http2 call: all characters of headers and trailers are read; the end 
     assert.equal((await answer.next()).done, true);
     assert.equal(headers[0]!.get("x-visible"), visible);
     assert.deepEqual(Object.fromEntries(headers[1]!), trailers);
-    call.cancel();
+    await until(() => gone, { what: "the connection to be closed, though nobody has cancelled" });
   });
 });
 
