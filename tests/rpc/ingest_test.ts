@@ -284,3 +284,28 @@ Deno.test("a unary call beside proxies that flood is answered after a few batche
     proxies.forEach((proxy) => proxy.call.cancel());
   });
 });
+
+Deno.test("Deliver: a flood of batches does not keep unary calls from being answered", async () => {
+  await withServer(async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    await proxy.next();
+    const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
+    const batches = 200;
+    for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
+    let answered = 0;
+    const acks = (async () => {
+      for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
+    })();
+    let done = false;
+    void acks.finally(() => done = true);
+    while (!done) {
+      await client.unary(TrainerService.method.getHealth, {});
+      answered++;
+    }
+    await acks;
+    assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
+    assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
+    proxy.call.cancel();
+  });
+});
