@@ -219,6 +219,8 @@ export class Engine implements Core {
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+      // What is gone is no artifact any more.
+      await this.#artifacts.finish(row);
     } catch (error) {
       this.log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
     }

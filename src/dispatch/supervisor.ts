@@ -14,6 +14,7 @@ import { queuedEvent } from "../registry/effects.ts";
 import type { Told } from "../registry/event_kinds.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
+import { isDropped } from "../retention/files.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { endedEvent } from "./ending.ts";
@@ -330,10 +331,12 @@ export class Supervisor implements Supervision {
     }, (waiting) => queuedEvent(waiting, this.#options.placeFor(waiting.priority)));
   }
 
-  /** The newest checkpoint that the run has saved since it was last reset. */
+  /** The newest checkpoint that the run has saved since it was last reset, unless it was not to be kept. */
   checkpointOf(row: RunRow): string | undefined {
     const reset = this.registry.transitions(row.runId).findLast((t) => t.event === "retry" && t.reason === "reset");
-    return newestCheckpoint(this.telemetry, row.runId, reset?.attempt ?? 1);
+    const path = newestCheckpoint(this.telemetry, row.runId, reset?.attempt ?? 1);
+    if (path === undefined) return undefined;
+    return isDropped(this.#options.layout.runDir(row.baseDir, row.runId), path) ? undefined : path;
   }
 
   #schedule(ms: number): void {

@@ -1,4 +1,5 @@
 /** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
+import { relativeWithin } from "../artifacts/files.ts";
 import type { Layout } from "../layout.ts";
 import { messageOf, MosaicError } from "../errors.ts";
 import type { BaseDir } from "../registry/types.ts";
@@ -117,5 +118,16 @@ function putAside(runDirectory: string, name: string): void {
     Deno.renameSync(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Whether a checkpoint's path, as its worker wrote it, lies where `dropUnkept` has left nothing. */
+export function isDropped(runDirectory: string, path: string): boolean {
+  if (!relativeWithin(runDirectory, path)?.startsWith("checkpoints/")) return false;
+  try {
+    Deno.lstatSync(`${runDirectory}/checkpoints`);
+    return false;
+  } catch (error) {
+    return error instanceof Deno.errors.NotFound;
   }
 }

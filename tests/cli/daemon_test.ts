@@ -44,6 +44,33 @@ async function state(run: string): Promise<string> {
   return JSON.parse(await ok(["show", run, "-o", "json"])).state;
 }
 
+Deno.test("checkpoints and logs that are not to be kept go with the end of the run, and nobody is pointed to them", async () => {
+  const script = `mkdir -p "$MOSAIC_CHECKPOINT_DIR"
+    echo weights > "$MOSAIC_CHECKPOINT_DIR/1.pt"
+    printf '{"event":"checkpoint_saved","payload":{"checkpoint_path":"%s/1.pt","step":1}}\\n' "$MOSAIC_CHECKPOINT_DIR"
+    test -z "$MOSAIC_RESUME_FROM"`;
+  const config = JSON.parse(configOf({ name: "spare", command: ["/bin/sh", "-c", script] }));
+  const run = (await ok(
+    ["submit", "-"],
+    JSON.stringify({ ...config, artifacts: { keep_checkpoints: false, persist_logs: false } }),
+  )).trim();
+  const shown = async () => JSON.parse(await ok(["show", run, "-o", "json"]));
+  const gone = () => until(async () => (await shown()).artifacts.length === 0, { what: "the checkpoint to be gone" });
+  await ok(["wait", run]);
+  await gone();
+  const { directory } = await shown();
+  assert.deepEqual([...Deno.readDirSync(directory)].filter(({ name }) => /checkpoints|logs/.test(name)), []);
+  const { out, err } = await mosaic(["logs", run]);
+  assert.equal(out, "");
+  assert.match(err, /its logs are gone: the config says not to keep them \(artifacts\.persist_logs\)/);
+  // The next attempt is not sent to a checkpoint that is gone: it would fail for that.
+  await ok(["retry", run]);
+  await ok(["wait", run]);
+  assert.deepEqual([(await shown()).attempt, (await shown()).state], [2, "TERMINATED"]);
+  await gone();
+  await ok(["delete", run]);
+});
+
 Deno.test("metrics: the newest, the first, and those of one series are what is asked for", async () => {
   const points = Array.from({ length: 30 }, (_, i) => `{"type":"metrics","payload":{"loss":${i},"entropy":${-i}}}`);
   const run = await submitted({ name: "curves", command: ["/bin/sh", "-c", `printf '%s\\n' '${points.join("' '")}'`] });

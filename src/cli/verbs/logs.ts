@@ -1,11 +1,13 @@
 /** `mosaic logs` */
 import type { Command } from "commander";
+import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
+import { runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
 
 const FOLLOW_PATIENCE_MS = 120_000;
@@ -36,7 +38,8 @@ export function define(command: Command, context: Context, result: { code: numbe
       const follow = flags["follow"] === true;
       result.code = await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
-        const { runId } = await link.unary(link.methods.getRun, { run: ref }, signal);
+        const run = await link.unary(link.methods.getRun, { run: ref }, signal);
+        const { runId } = run;
         const tail = Number(flags["tail"] ?? 0);
         let opened = false;
         const chunks = link.resumed(
@@ -56,13 +59,25 @@ export function define(command: Command, context: Context, result: { code: numbe
           BigInt(Number(flags["sinceOffset"] ?? 0)),
           signal,
         );
+        let bytes = 0;
         for await (const chunk of chunks) {
+          bytes += chunk.text.length;
           context.out.writeBytes(chunk.text);
           if (chunk.suppressedLines > 0n) {
             context.err.write(`mosaic: suppressed ${count(Number(chunk.suppressedLines))} lines; the file has them\n`);
           }
         }
+        if (bytes === 0 && keepsNoLogs(run)) {
+          context.err.write("mosaic: its logs are gone: the config says not to keep them (artifacts.persist_logs)\n");
+        }
         return EXIT.ok;
       });
     });
+}
+
+/** Logs that are not to be kept go when the run has ended well or was cancelled. */
+function keepsNoLogs(run: Run): boolean {
+  if (run.outcome === "" || run.outcome === "failed") return false;
+  const { artifacts } = runDetailJson(run).config as { artifacts?: { persist_logs?: boolean } };
+  return artifacts?.persist_logs === false;
 }
