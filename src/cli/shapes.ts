@@ -116,6 +116,7 @@ export const Pruning = z.strictObject({
     run_id: text(),
     name: text(),
     state,
+    bytes: integer(),
     because: z.enum(["number", "age", "size"]),
   })),
 });

@@ -19,6 +19,7 @@ import type { Logger } from "../log.ts";
 import { Activity } from "../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../process/descriptors.ts";
 import { dropUnkept, removeRunFiles } from "../retention/files.ts";
+import { SharedLook } from "../retention/shared_look.ts";
 import { queuedEvent } from "../registry/effects.ts";
 import { type DiskUsage, filesUsage } from "../retention/usage.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -82,6 +83,7 @@ export class Engine implements Core {
   readonly #submissions: TokenBucket;
   readonly #metrics: MetricsEvents;
   readonly #recovery: Recovery;
+  readonly #diskUsage: SharedLook<DiskUsage>;
   readonly #deleting = new Set<string>();
   #beforeDelete: (row: RunRow) => void = () => {};
   #addresses = { listen: "", http: "" };
@@ -97,6 +99,10 @@ export class Engine implements Core {
     const { submitRate, submitBurst } = this.#bounds;
     this.#submissions = new TokenBucket(submitRate, submitBurst, performance.now());
     this.#recovery = new Recovery(options.log);
+    this.#diskUsage = new SharedLook(async () => ({
+      ...await filesUsage(options.layout),
+      telemetryByRun: await options.telemetry.bytesOfRuns(),
+    }));
     const starter = new Starter({
       ...options,
       descriptors: this.#descriptors,
@@ -477,13 +483,13 @@ export class Engine implements Core {
     } finally {
       this.#deleting.delete(runId);
     }
+    this.#diskUsage.forget();
     this.log.info({ run_id: runId, name: row.name }, "run deleted");
     return { freedBytes };
   }
 
-  async diskUsage(): Promise<DiskUsage> {
-    const files = await filesUsage(this.#options.layout);
-    return { ...files, telemetryByRun: await this.telemetry.bytesOfRuns() };
+  diskUsage(): Promise<DiskUsage> {
+    return this.#diskUsage.get();
   }
 
   /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */

@@ -34,18 +34,45 @@ export function pathsOfRun(layout: Layout, runId: string): string[] {
   return paths;
 }
 
+/** Sizes that are asked for without giving way to anything else: about 2 ms. */
+const SIZES_A_TURN = 256;
+
 /** Bytes of the files at and below a path; 0 when there is nothing. */
 export async function bytesAt(path: string): Promise<number> {
   const info = await Deno.lstat(path).catch(() => undefined);
   if (info === undefined) return 0;
-  if (!info.isDirectory) return info.size;
+  return info.isDirectory ? await bytesBelow(path) : info.size;
+}
+
+async function bytesBelow(directory: string): Promise<number> {
   let bytes = 0;
-  try {
-    for await (const entry of Deno.readDir(path)) bytes += await bytesAt(`${path}/${entry.name}`);
-  } catch {
-    // Not readable, or removed meanwhile: what could be seen is counted.
-  }
+  await eachIn(directory, (_, size) => void (bytes += size));
   return bytes;
+}
+
+/**
+ * Tells of each entry of a directory with the bytes at and below it. Directories are read beside the event loop, however
+ * large they are; sizes are asked for one after the other, which takes a tenth of the time that a promise for each would.
+ */
+export async function eachIn(directory: string, found: (name: string, bytes: number) => void): Promise<void> {
+  let asked = 0;
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(directory)) {
+      const path = `${directory}/${name}`;
+      found(name, isDirectory ? await bytesBelow(path) : sizeOf(path));
+      if (++asked % SIZES_A_TURN === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+    }
+  } catch {
+    // Not there, not readable, or removed meanwhile: what could be seen is counted.
+  }
+}
+
+function sizeOf(path: string): number {
+  try {
+    return Deno.lstatSync(path).size;
+  } catch {
+    return 0;
+  }
 }
 
 /**

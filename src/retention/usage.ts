@@ -1,7 +1,7 @@
 /** What all runs take on the disk. */
 import type { Layout } from "../layout.ts";
 import type { BaseDir } from "../registry/types.ts";
-import { BASE_DIRS, bytesAt } from "./files.ts";
+import { BASE_DIRS, eachIn } from "./files.ts";
 
 export interface FilesUsage {
   /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */
@@ -26,25 +26,14 @@ export async function filesUsage(layout: Layout): Promise<FilesUsage> {
   const byBase = { runs: 0, evals: 0, custom_scripts: 0 };
   const add = (runId: string, bytes: number) => byRun.set(runId, (byRun.get(runId) ?? 0) + bytes);
   for (const base of BASE_DIRS) {
-    const directory = layout.baseDir(base);
-    for (const name of await namesIn(directory)) {
-      const bytes = await bytesAt(`${directory}/${name}`);
+    await eachIn(layout.baseDir(base), (name, bytes) => {
       byBase[base] += bytes;
       add(name, bytes);
-    }
+    });
   }
-  for (const name of await namesIn(layout.configs)) {
+  await eachIn(layout.configs, (name, bytes) => {
     const runId = /^(?:config|worker)-([0-9A-Za-z]+)/.exec(name)?.[1];
-    if (runId !== undefined) add(runId, await bytesAt(`${layout.configs}/${name}`));
-  }
+    if (runId !== undefined) add(runId, bytes);
+  });
   return { byRun, byBase };
-}
-
-async function namesIn(directory: string): Promise<string[]> {
-  try {
-    return (await Array.fromAsync(Deno.readDir(directory))).map((entry) => entry.name);
-  } catch {
-    // Not there: nothing has been written yet.
-    return [];
-  }
 }

@@ -127,13 +127,17 @@ Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
     });
   const answers: Answers = {
     ListRuns: () => ({ runs: [ended(ID_B, 5), ended(ID_A, 90)] }),
+    GetDiskUsage: () => ({ runs: { [ID_A]: 2048n, [ID_B]: 1n }, telemetry: { [ID_A]: 1024n } }),
     DeleteRun: ({ run }) => {
       deleted.push(run);
       return { freedBytes: 1024n };
     },
   };
   const dry = await run(["prune", "--older-than", "1h", "--dry-run"], answers);
-  assert.match(dry.out, new RegExp(`${ID_A} .* age\n\n1 run would be deleted\n$`));
+  assert.match(
+    dry.out,
+    new RegExp(`${ID_A} .* age\n\n1 run would be deleted, with 3\.0 KiB of files and telemetry\n$`),
+  );
   assert.deepEqual(deleted, []);
   assert.match((await run(["prune", "--keep-last", "1"], answers)).out, /1 run deleted, 1\.0 KiB freed\n$/);
   assert.deepEqual(deleted, [ID_A]);

@@ -63,6 +63,11 @@ export function define(command: Command, context: Context, result: { code: numbe
         ...(flags["olderThan"] === undefined ? {} : { olderThanMs: Number(flags["olderThan"]) }),
         ...(flags["maxSize"] === undefined ? {} : { maxBytes: Number(flags["maxSize"]) }),
       };
+      if (Object.keys(policy).length === 0) {
+        throw new MosaicError("invalid_argument", "there is no limit by which to choose", {
+          hint: "Give --keep-last, --older-than or --max-size; with --dry-run nothing is deleted.",
+        });
+      }
       using link = await Link.open(context, connectionFlags(flags));
       const chosen = chooseRunsToPrune(await candidates(link, flags), policy, context.now());
       const dryRun = flags["dryRun"] === true;
@@ -90,12 +95,12 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 async function candidates(link: Link, flags: Record<string, unknown>): Promise<Candidate[]> {
-  const sizes = flags["maxSize"] === undefined ? undefined : await bytesByRun(link);
+  const sizes = await bytesByRun(link);
   const runs: Run[] = [];
   for (let pageToken = "";;) {
     const page = await link.unary(link.methods.listRuns, {
       // Live runs are never chosen; what they take counts towards a size.
-      states: sizes === undefined ? [...ENDED_STATES] : [],
+      states: flags["maxSize"] === undefined ? [...ENDED_STATES] : [],
       tags: (flags["tag"] as string[] | undefined) ?? [],
       nameContains: String(flags["name"] ?? ""),
       limit: 1000,
@@ -111,7 +116,7 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
     state: run.state as RunState,
     createdAt: timeMs(run.submittedAt) ?? 0,
     finishedAt: timeMs(run.finishedAt),
-    bytes: sizes?.get(run.runId) ?? 0,
+    bytes: sizes.get(run.runId) ?? 0,
   }));
 }
 
@@ -119,7 +124,13 @@ function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: n
   return {
     dry_run: dryRun,
     freed_bytes: freed,
-    runs: done.map(({ run, because }) => ({ run_id: run.runId, name: run.name, state: run.state, because })),
+    runs: done.map(({ run: { runId, name, state, bytes }, because }) => ({
+      run_id: runId,
+      name,
+      state,
+      bytes,
+      because,
+    })),
   };
 }
 
@@ -132,11 +143,14 @@ function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, co
       { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
       { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
       { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
+      { name: "size", align: "right", text: ({ run }) => bytes(run.bytes) },
       { name: "because of", text: ({ because }) => because },
     ],
     done,
     { width: terminal.isTty ? terminal.width : undefined, color: terminal.color },
   );
   const runs = done.length === 1 ? "run" : "runs";
-  return `${rows}\n${done.length} ${runs} ${dryRun ? "would be deleted" : `deleted, ${bytes(freed)} freed`}\n`;
+  const size = bytes(done.reduce((sum, { run }) => sum + run.bytes, 0));
+  const end = dryRun ? `would be deleted, with ${size} of files and telemetry` : `deleted, ${bytes(freed)} freed`;
+  return `${rows}\n${done.length} ${runs} ${end}\n`;
 }
