@@ -69,7 +69,7 @@ const CAUSES: readonly Cause[] = [
   {
     pattern: /^\s*(?:numpy\.\S*)?MemoryError\b|ArrayMemoryError|std::bad_alloc|Cannot allocate memory|\[Errno 12\]/,
     hint: () =>
-      "The host's memory (or the run's limit, resources.memory_mb) is used up. Use less, or run fewer workers at a time.",
+      "The worker was refused memory that it asked for: it asked for too much at a time, the host has no more, or a limit on its address space (ulimit -v) was reached. Use less, or run fewer workers at a time.",
   },
   {
     pattern: /Too many open files|EMFILE|\[Errno 24\]/,

@@ -72,7 +72,7 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
   max_steps: () => "The run reached its own limit, schedule.max_steps.",
   worker_lost: () =>
-    "The worker ended without a record of how: the host was restarted, or the worker and its wrapper were killed together. Everything it printed is stored; mosaic retry RUN starts it again.",
+    "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
   proxy_lost: () => "The run's proxy ended and could not be replaced. Look at logs/proxy.log in the run's directory.",
   telemetry_schema: () =>
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",

@@ -79,8 +79,8 @@ const STDERR: [string, string[], RegExp][] = [
   ["shared memory", [
     "RuntimeError: DataLoader worker (pid 5) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. insufficient shared memory (shm)",
   ], /\/dev\/shm/],
-  ["host memory", ["MemoryError"], /memory.*used up/],
-  ["host memory (numpy)", ["numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB"], /memory.*used up/],
+  ["host memory", ["MemoryError"], /refused memory/],
+  ["host memory (numpy)", ["numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB"], /refused memory/],
   ["descriptors", ["OSError: [Errno 24] Too many open files: '/x'"], /file descriptors/],
   ["no display", ["pygame.error: No available video device"], /display/],
   ["wandb", ["wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])"], /WANDB_API_KEY/],

@@ -34,7 +34,7 @@ const SCRIPTS: Record<string, [script: string, reason: string, hint: RegExp]> = 
   "memory beyond the limit": [
     "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))\nbytearray(1 << 40)",
     "exit_code_1",
-    /memory .*is used up/,
+    /refused memory .*ulimit -v/,
   ],
   "too many files": [
     "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))\nkept = [open('/dev/null') for _ in range(99)]",
