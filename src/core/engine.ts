@@ -85,6 +85,8 @@ export class Engine implements Core {
   readonly #recovery: Recovery;
   readonly #diskUsage: SharedLook<DiskUsage>;
   readonly #deleting = new Set<string>();
+  /** Runs of which an attempt has ended, while something is still made of its files. */
+  readonly #tidying = new Map<string, Promise<void>>();
   #beforeDelete: (row: RunRow) => void = () => {};
   #addresses = { listen: "", http: "" };
 
@@ -121,7 +123,7 @@ export class Engine implements Core {
         this.#artifacts.observe(row);
         this.#metrics.tell(row);
       },
-      onEnded: (row, plan) => void this.#afterEnd(row, plan),
+      onEnded: (row, plan) => this.#tidyUp(row, plan),
       attach: (row, plan, files) => starter.attach(row, plan, files),
       placeFor: (priority) => this.#dispatcher.placeFor(priority),
       onRoom: (row) => this.#dispatcher.changed(row),
@@ -213,6 +215,14 @@ export class Engine implements Core {
     await this.#dispatcher.close();
     this.#supervisor.close();
     await this.#artifacts.close();
+  }
+
+  #tidyUp(row: RunRow, plan: RunPlan): void {
+    const before = this.#tidying.get(row.runId);
+    const tidying = Promise.all([before, this.#afterEnd(row, plan)]).then(() => {
+      if (this.#tidying.get(row.runId) === tidying) this.#tidying.delete(row.runId);
+    });
+    this.#tidying.set(row.runId, tidying);
   }
 
   /** What is made of an ended attempt's files, beside everything else. */
@@ -476,6 +486,8 @@ export class Engine implements Core {
     this.#beforeDelete(row);
     let freedBytes: number;
     try {
+      // What is still being written there would keep its directory from going.
+      await this.#tidying.get(runId);
       freedBytes = (await removeRunFiles(this.#options.layout, runId)).freedBytes;
       freedBytes += await this.telemetry.delete(runId);
       // Last: while the row is there, a deletion that was cut off can be repeated.

@@ -5,6 +5,7 @@ import { planOf } from "../../src/config/plan.ts";
 import { SupervisedRun } from "../../src/dispatch/supervised_run.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { RunFiles } from "../../src/layout.ts";
+import { createLogger } from "../../src/log.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
 import type { Registry } from "../../src/registry/registry.ts";
@@ -67,6 +68,21 @@ Deno.test("delete: a run whose files are going cannot begin anew", async () => {
   await assert.rejects(f.engine.delete(runId), /is being deleted/);
   await deletion;
   assert.equal(f.registry.get(runId), undefined);
+});
+
+Deno.test("delete: a run that has just ended goes whole, what is still being made of its files included", async () => {
+  const said: string[] = [];
+  await using f = EngineFixture.start({ log: createLogger({ sinks: [(line) => said.push(line)] }) });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  const directory = f.layout.runDir(f.row(runId).baseDir, runId);
+  Deno.mkdirSync(`${directory}/checkpoints`);
+  for (let i = 0; i < 1000; i++) Deno.writeTextFileSync(`${directory}/checkpoints/${i}`, "x");
+  proxy.exit();
+  await f.engine.delete(runId);
+  await f.engine.close();
+  assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
+  assert.deepEqual(said.filter((line) => line.includes("artifacts")), []);
 });
 
 Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => {
