@@ -1,7 +1,7 @@
 /** What the registry says, against the host it speaks of: slots held by ended runs, processes that outlived their run. */
 import { DatabaseSync } from "node:sqlite";
 import { isJson } from "../telemetry/json.ts";
-import { isEnded, RUN_STATES } from "../lifecycle/lifecycle.ts";
+import { isEnded, outcomeOf } from "../lifecycle/lifecycle.ts";
 import { isAlive } from "../process/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
 import type { RunRow } from "../registry/types.ts";
@@ -41,15 +41,20 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
         repair: () => giveBack(registryDb, Number(slot), holder),
       });
     }
+    const { n } = db.prepare("SELECT count(*) AS n FROM events WHERE NOT json_valid(data_json)").get() as { n: number };
+    if (n > 0) {
+      findings.push({
+        ...{ check: "run_rows", severity: "warning", path: registryDb },
+        message: `the data of ${n} event(s) cannot be read`,
+        remedy: "keep it as a text, which it is shown as",
+        repair: () => mendEvents(registryDb),
+      });
+    }
   } finally {
     db.close();
   }
 
   for (const run of runs) {
-    if (!RUN_STATES.includes(run.state)) {
-      const message = `run ${run.runId} is in a state that does not exist: ${JSON.stringify(run.state)}`;
-      findings.push({ check: "run_rows", severity: "error", path: registryDb, message, remedy: "" });
-    }
     findings.push(...examineRow(registryDb, run));
     if (!ended.has(run.runId)) continue;
     for (const [what, process] of [["worker", run.worker], ["proxy", run.proxy]] as const) {
@@ -69,7 +74,7 @@ function examineRow(registryDb: string, run: KnownRun): Repairable[] {
   });
   const findings: Repairable[] = run.damaged.map((column) => ({
     ...damaged(`${column} cannot be read`),
-    remedy: "empty it, and say what stood there",
+    remedy: `make it ${MENDED.get(column) ?? "empty"}, and say what stood there`,
     repair: () => mend(registryDb, run.runId, column),
   }));
   if (!isJson(run.configJson)) findings.push({ ...damaged("its config is no JSON"), remedy: "" });
@@ -77,24 +82,40 @@ function examineRow(registryDb: string, run: KnownRun): Repairable[] {
 }
 
 function mend(registryDb: string, runId: string, column: string): string {
+  return changed(registryDb, (db) => {
+    const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(runId) as { text: string };
+    const value = MENDED.get(column)!;
+    db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(value, runId);
+    if (column === "state") {
+      db.prepare("UPDATE runs SET outcome = ? WHERE run_id = ?").run(outcomeOf("FAULTED")!, runId);
+    }
+    return `${column} is ${value ?? "empty"} now; it was ${JSON.stringify(text)}`;
+  });
+}
+
+function mendEvents(registryDb: string): string {
+  return changed(registryDb, (db) => {
+    const { changes } = db.prepare(
+      "UPDATE events SET data_json = json_object('damaged', data_json) WHERE NOT json_valid(data_json)",
+    ).run();
+    return `${changes} event(s) have it as a text`;
+  });
+}
+
+/** For a repair: the daemon's lock is held. */
+function changed(registryDb: string, change: (db: DatabaseSync) => string): string {
   const db = new DatabaseSync(registryDb);
   try {
     db.exec("PRAGMA busy_timeout = 2000");
-    const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(runId) as { text: string };
-    db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(MENDED.get(column)!, runId);
-    return `${column} is empty now; it was ${JSON.stringify(text)}`;
+    return change(db);
   } finally {
     db.close();
   }
 }
 
 function giveBack(registryDb: string, slot: number, holder: string): string {
-  const db = new DatabaseSync(registryDb);
-  try {
-    db.exec("PRAGMA busy_timeout = 2000");
+  return changed(registryDb, (db) => {
     db.prepare("UPDATE gpu_slots SET run_id = NULL WHERE slot = ? AND run_id = ?").run(slot, holder);
     return `slot ${slot} is free`;
-  } finally {
-    db.close();
-  }
+  });
 }

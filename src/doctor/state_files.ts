@@ -2,12 +2,11 @@
 import { messageOf } from "../errors.ts";
 import type { Layout } from "../layout.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
-import type { BaseDir } from "../registry/types.ts";
+import { BASE_DIRS } from "../registry/types.ts";
 import type { Repairable } from "./finding.ts";
 import { isLocked } from "./lock.ts";
 import type { KnownRun } from "./registry_state.ts";
 
-const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
 const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 /** A daemon that runs may be about to write the row of what it has just put on disk. */
 const SETTLE_MS = 60_000;

@@ -1,23 +1,25 @@
 /** Between the rows of registry.db and what the program works with. */
 import type { SQLInputValue } from "node:sqlite";
-import type { ArtifactRow, EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { type ArtifactRow, BASE_DIRS, type BaseDir } from "./types.ts";
+import type { EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
-type Kind = "text" | "integer" | "real" | "flag" | JsonKind;
-/** A list of texts; a process or null. */
-type JsonKind = "texts" | "process";
+type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;
+/** What is looked at before it is believed, for nothing could be done with the run otherwise. */
+type CheckedKind = "texts" | "process" | "state" | "base";
 
 /** Column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
 const RUN_COLUMNS = {
   runId: ["run_id", "text"],
   name: ["name", "text"],
   digest: ["digest", "text"],
-  state: ["state", "text"],
+  state: ["state", "state"],
   attempt: ["attempt", "integer"],
   maxAttempts: ["max_attempts", "integer"],
   priority: ["priority", "integer"],
   tags: ["tags", "texts"],
-  baseDir: ["base_dir", "text"],
+  baseDir: ["base_dir", "base"],
   configJson: ["config_json", "text"],
   gpusRequested: ["gpus_requested", "integer"],
   gpusMandatory: ["gpus_mandatory", "flag"],
@@ -75,25 +77,39 @@ function encode(kind: Kind, value: unknown): SQLInputValue {
   }
 }
 
-/** What a damaged value is mended to: nothing is known. */
-export const MENDED: ReadonlyMap<string, "[]" | null> = new Map(
-  FIELDS.flatMap(([, [column, kind]]): [string, "[]" | null][] => {
-    if (kind === "texts") return [[column, "[]"]];
-    return kind === "process" ? [[column, null]] : [];
-  }),
+/** What stands for a value that cannot be read: nothing is known, and nothing of the run goes on. */
+const IN_ITS_PLACE: Record<CheckedKind, string | null> = {
+  texts: "[]",
+  process: null,
+  state: "FAULTED" satisfies RunState,
+  base: "runs" satisfies BaseDir,
+};
+
+/** What each column is mended to when it is damaged. */
+export const MENDED: ReadonlyMap<string, string | null> = new Map(
+  FIELDS.flatMap(([, [column, kind]]) => isChecked(kind) ? [[column, IN_ITS_PLACE[kind]]] : []),
 );
 
-function isOfKind(kind: JsonKind, value: unknown): boolean {
-  if (kind === "texts") return Array.isArray(value) && value.every((text) => typeof text === "string");
-  const { pid, identity } = (value ?? {}) as Record<string, unknown>;
-  return Number.isSafeInteger(pid) && typeof identity === "string";
+function isChecked(kind: Kind): kind is CheckedKind {
+  return kind in IN_ITS_PLACE;
 }
 
-/** The value of a JSON column; undefined when it is damaged. */
-function readJson(kind: JsonKind, text: unknown): unknown {
+/** The value of a column; undefined when it is damaged. */
+function readChecked(kind: CheckedKind, text: string | null): unknown {
+  if (kind === "state") return RUN_STATES.find((state) => state === text);
+  if (kind === "base") return BASE_DIRS.find((base) => base === text);
+  if (text === null) return null;
+  const value = jsonOf(text);
+  if (kind === "texts") {
+    return Array.isArray(value) && value.every((item) => typeof item === "string") ? value : undefined;
+  }
+  const { pid, identity } = (value ?? {}) as Record<string, unknown>;
+  return Number.isSafeInteger(pid) && typeof identity === "string" ? value : undefined;
+}
+
+function jsonOf(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text as string);
-    return isOfKind(kind, value) ? value : undefined;
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
@@ -103,14 +119,12 @@ function readJson(kind: JsonKind, text: unknown): unknown {
 export function runFrom(row: SqlRow): RunRow {
   const damaged: string[] = [];
   const decode = (column: string, kind: Kind): unknown => {
-    const value = row[column];
-    if (value === null) return null;
-    if (kind === "flag") return value === 1;
-    if (kind !== "texts" && kind !== "process") return value;
-    const read = readJson(kind, value);
+    const value = row[column] as string | null;
+    if (!isChecked(kind)) return kind === "flag" && value !== null ? (value as unknown) === 1 : value;
+    const read = readChecked(kind, value);
     if (read !== undefined) return read;
     damaged.push(column);
-    return kind === "texts" ? [] : null;
+    return readChecked(kind, IN_ITS_PLACE[kind]);
   };
   const run: Record<string, unknown> = { gpuSlots: JSON.parse(row.gpu_slots as string), damaged };
   for (const [field, [column, kind]] of FIELDS) run[field] = decode(column, kind);
@@ -160,6 +174,7 @@ export function transitionFrom(row: SqlRow): TransitionRow {
   } as TransitionRow;
 }
 
+/** Data that is damaged is given as a text, under a name that says so: it hides no other event. */
 export function eventFrom(row: SqlRow): EventRow {
   return {
     seq: row.seq,
@@ -168,8 +183,13 @@ export function eventFrom(row: SqlRow): EventRow {
     runName: row.run_name,
     kind: row.kind,
     attempt: row.attempt,
-    dataJson: row.data_json,
+    dataJson: isObject(row.data_json as string) ? row.data_json : JSON.stringify({ damaged: row.data_json }),
   } as EventRow;
+}
+
+function isObject(json: string): boolean {
+  const value = jsonOf(json);
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function artifactFrom(row: SqlRow): ArtifactRow {

@@ -1,7 +1,8 @@
 /** What the registry keeps about a run. Times are Unix milliseconds. */
 import type { Outcome, RunState } from "../lifecycle/lifecycle.ts";
 
-export type BaseDir = "runs" | "evals" | "custom_scripts";
+export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
+export type BaseDir = typeof BASE_DIRS[number];
 
 /** A process known beyond doubt: `identity` is its boot id and start time (src/process/identity.ts), so that a reused
  * pid is never taken for it. */
@@ -63,7 +64,7 @@ export interface RunRow {
   supportsCheckpoint: boolean;
   /** Checkpoint handed to the next attempt. */
   resumeFrom: string | null;
-  /** Columns whose JSON cannot be read (bit rot, somebody's hand); their fields are as if nothing were known. */
+  /** Columns that cannot be read (bit rot, somebody's hand); their fields are as if nothing were known. */
   damaged: string[];
 }
 

@@ -2,9 +2,7 @@
 import { relativeWithin } from "../artifacts/files.ts";
 import type { Layout } from "../layout.ts";
 import { messageOf, MosaicError } from "../errors.ts";
-import type { BaseDir } from "../registry/types.ts";
-
-export const BASE_DIRS: readonly BaseDir[] = ["runs", "evals", "custom_scripts"];
+import { BASE_DIRS } from "../registry/types.ts";
 
 /** What is about to be removed from a run's directory. */
 const ASIDE = ".dropped-";

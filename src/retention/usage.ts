@@ -1,7 +1,7 @@
 /** What all runs take on the disk. */
 import type { Layout } from "../layout.ts";
-import type { BaseDir } from "../registry/types.ts";
-import { BASE_DIRS, eachIn } from "./files.ts";
+import { BASE_DIRS, type BaseDir } from "../registry/types.ts";
+import { eachIn } from "./files.ts";
 
 export interface FilesUsage {
   /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */

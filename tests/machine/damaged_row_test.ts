@@ -1,6 +1,7 @@
 /** One run's row in the registry is damaged, by a disk or by somebody's hand: it is that run's trouble alone. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { configOf } from "../harness/configs.ts";
 import { processesOf } from "../harness/processes.ts";
@@ -19,6 +20,12 @@ function damage(daemon: TestDaemon, values: Record<string, [column: string, text
   db.close();
 }
 
+function damageEvents(daemon: TestDaemon, runId: string): void {
+  const db = new DatabaseSync(daemon.layout.registryDb);
+  db.prepare("UPDATE events SET data_json = '{torn' WHERE run_id = ? AND kind = 'started'").run(runId);
+  db.close();
+}
+
 Deno.test("a daemon starts over runs whose rows are damaged: these are set aside and named, the others go on", async () => {
   await using daemon = await TestDaemon.start({ gpus: "2" });
   const worker = new SteppedWorker(daemon.stateDir, [5, 5]);
@@ -28,7 +35,8 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   const whole = await submit(daemon, worker.config());
   const torn = await submit(daemon, sleeper({ gpus: { requested: 1 } }));
   const noConfig = await submit(daemon, sleeper());
-  for (const run of [whole, torn, noConfig]) await untilState(daemon, run, "READY", "EXECUTING");
+  const flying = await submit(daemon, sleeper({ gpus: { requested: 1 } }));
+  for (const run of [whole, torn, noConfig, flying]) await untilState(daemon, run, "READY", "EXECUTING");
   const waiting = await submit(daemon, sleeper({ gpus: { requested: 2, mandatory: true } }));
   await daemon.kill9();
   damage(daemon, {
@@ -36,7 +44,9 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
     [torn]: [["worker", '{"pid":'], ["proxy", '{"pid":"1"}']],
     [noConfig]: [["config_json", '{"run_name":']],
     [waiting]: [["tags", "[1]"]],
+    [flying]: [["state", "FLYING"], ["base_dir", "../elsewhere"]],
   });
+  damageEvents(daemon, whole);
   await daemon.restart();
 
   const aside = await untilState(daemon, torn, "FAULTED");
@@ -62,11 +72,17 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   // Who looks sees all of them, whatever is asked.
   const at = ["--target", daemon.address];
   for (
-    const args of [["list", "-o", "json"], ["list", "--tag", "none"], ["show", noConfig, "-o", "json"], ["show", ended]]
+    const args of [["list", "-o", "json"], ["events", whole], ["list", "--tag", "none"], [
+      "show",
+      noConfig,
+      "-o",
+      "json",
+    ], ["show", ended]]
   ) {
     const { code, err } = await mosaic([...args, ...at]);
     assert.equal(code, 0, `${args.join(" ")}: ${err}`);
   }
+  assert.equal((await getRun(daemon, flying)).state, "FAULTED");
   const refused = await mosaic(["retry", waiting, ...at]);
   assert.notEqual(refused.code, 0);
   assert.match(refused.err, /row of run \S+ in the registry is damaged \(tags/);
@@ -77,9 +93,10 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   }
   await daemon.stop();
   const mended = await mosaic(["doctor", "--repair", "--state-dir", daemon.stateDir]);
-  assert.match(mended.out, /tags is empty now; it was "nonsense"/);
+  assert.match(mended.out, /tags is \[\] now; it was "nonsense"/);
   assert.doesNotMatch(mended.out, /^(?!mended).*\n.*cannot be read$/m);
   await daemon.restart();
+  assert.deepEqual((await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId), ["", ""]);
   assert.equal((await mosaic(["retry", waiting, "--target", daemon.address])).code, 0);
   await untilState(daemon, waiting, "READY", "EXECUTING");
   assert.equal((await getRun(daemon, waiting)).attempt, 2);
