@@ -1,5 +1,6 @@
 /** The true form, by `deno compile`. */
 import config from "../../deno.json" with { type: "json" };
+import { V8_FLAGS } from "../../src/process/heap.ts";
 import { bundle, commit, fail, ROOT, run, withCommit } from "./build.ts";
 import { baseTrouble } from "./runtime_base.ts";
 
@@ -19,7 +20,7 @@ export interface CompiledOptions {
 /** @param app the directory of the bundled program, with a deno.json of its own */
 export function compileArguments({ output, target, profile }: CompiledOptions, app: string): string[] {
   return [
-    ...["compile", "--quiet", "--no-prompt", "--unstable-net", "--no-remote", "--no-lock"],
+    ...["compile", "--quiet", "--no-prompt", "--unstable-net", "--no-remote", "--no-lock", V8_FLAGS],
     ...["--config", `${app}/deno.json`],
     profile === "all" ? "-A" : `-P=${profile}`,
     ...["--app-name", "mosaic"],

@@ -2,6 +2,7 @@
 import { gzipSync } from "node:zlib";
 import { flagsOf } from "../../src/permissions/permissions.ts";
 import { helpPlan } from "../../src/permissions/plan.ts";
+import { V8_FLAGS } from "../../src/process/heap.ts";
 import { VERSION } from "../../src/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { tarOf } from "./tar.ts";
@@ -21,7 +22,7 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const texts = new Map([...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]);
   const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
-  const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile };
+  const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile, V8_FLAGS };
   values.UNPACKED_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, parts.DENO.length));
   values.HELP_FLAGS = flagsOf(helpPlan()).join("\n");
   const packed = Object.entries(parts).map(([name, bytes]) => {

@@ -106,7 +106,8 @@ runtime="run
 --cached-only
 --no-prompt
 --quiet
---unstable-net"
+--unstable-net
+@V8_FLAGS@"
 
 # Help needs little, and always the same.
 asked=${1-}

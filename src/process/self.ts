@@ -1,5 +1,6 @@
 /** How mosaic starts itself again (daemon → proxy) in each of its forms: from source, compiled, portable. */
 import { ownEnvironment } from "./environment.ts";
+import { V8_FLAGS } from "./heap.ts";
 
 export interface SelfCommand {
   /** argv prefix that runs this very mosaic; a subcommand and its arguments follow. */
@@ -38,6 +39,6 @@ export function selfCommand(flags?: readonly string[]): SelfCommand {
   const all = flags === undefined || ownEnvironment()[PROFILE_VARIABLE] === "all";
   // The packages are there, since this process uses them: looking after them again (under a lock that all share) is half of
   // the start-up time.
-  const runtime = [Deno.execPath(), "run", "--no-prompt", "--node-modules-dir=manual"];
+  const runtime = [Deno.execPath(), "run", "--no-prompt", "--node-modules-dir=manual", V8_FLAGS];
   return { argv: [...runtime, ...(all ? ["-A"] : flags), Deno.mainModule], env: {} };
 }

@@ -1,4 +1,5 @@
 /** A real daemon in a process of its own, for tests. */
+import { V8_FLAGS } from "../../src/process/heap.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { readTextIfThere } from "../../src/process/files.ts";
 import { signalProcess } from "../../src/process/signals.ts";
@@ -16,7 +17,7 @@ const BUILT = Deno.env.get("MOSAIC_BIN");
 /** argv of mosaic as tests run it. */
 export const PROGRAM: readonly string[] = BUILT
   ? [Deno.realPathSync(BUILT)]
-  : [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", MAIN];
+  : [Deno.execPath(), "run", "-A", "--no-check", "--no-prompt", "--node-modules-dir=manual", V8_FLAGS, MAIN];
 
 export interface TestDaemonOptions {
   /** Further options of `mosaic daemon`. */

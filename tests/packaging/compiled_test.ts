@@ -7,6 +7,9 @@ import { bundle, sha256 } from "../../scripts/compile/build.ts";
 import { compileArguments, PROFILES } from "../../scripts/compile/compiled.ts";
 import { graph, packagesOf } from "../../scripts/compile/licences.ts";
 import { baseTrouble } from "../../scripts/compile/runtime_base.ts";
+import { V8_FLAGS } from "../../src/process/heap.ts";
+import { selfCommand } from "../../src/process/self.ts";
+import stub from "../../scripts/compile/stub.sh" with { type: "text" };
 import config from "../../deno.json" with { type: "json" };
 
 const ROOT = new URL("../..", import.meta.url).pathname;
@@ -46,6 +49,13 @@ function program(machine: number, text: string): Uint8Array {
 function trouble(target: string, env: string | undefined, files: Record<string, Uint8Array>) {
   return baseTrouble(target, { cache: "/c", version: "2.9.3", env: () => env, read: (path) => files[path] });
 }
+
+Deno.test("every form of mosaic starts with the same bounds on its heap", () => {
+  assert.ok(compileArguments({ output: "m", target: undefined, profile: "all" }, "/a").includes(V8_FLAGS));
+  assert.ok(selfCommand().argv.includes(V8_FLAGS));
+  assert.match(stub, /^@V8_FLAGS@"$/m);
+  for (const task of [config.tasks.mosaic, config.tasks.demo]) assert.ok(task.split(" ").includes(V8_FLAGS), task);
+});
 
 Deno.test("compile: a base that is not at hand is named, with where to get it and where to put it", () => {
   assert.deepEqual(trouble(X86, undefined, { [ARCHIVE]: bytesOf("PK\x03\x04…") }), {});
