@@ -24,7 +24,11 @@ Deno.test("renderings: readers that have come as far get the same bytes; a singl
     core.telemetry.append(runId, 1, steps(100), []);
     assert.equal(other.read(512, Infinity), head, "what is known is good, though there is more by now");
     assert.deepEqual([head.first, head.last, other.read(700, Infinity)!.last], [513, 700, 800]);
-    assert.equal(other.read(800, Infinity), undefined);
+    core.telemetry.append(runId, 1, steps(1000), []);
+    const apart = [one.read(600, Infinity)!.last, other.read(700, Infinity)!.last, one.read(800, Infinity)!.last];
+    // 700 to 800 is known from before.
+    assert.deepEqual(apart, [1024, 800, 1024], "readers who stand apart meet where a piece ends");
+    assert.equal(other.read(1800, Infinity), undefined);
     assert.equal(other.read(0, 10)!.last, 10, "who wants fewer gets a piece of his own");
     other.close();
     assert.notEqual(one.read(100, Infinity), one.read(100, Infinity));
