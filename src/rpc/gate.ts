@@ -10,17 +10,30 @@
 import { MosaicError } from "../errors.ts";
 
 export interface GateLimits {
-  /** Bytes unsent on one connection beyond which its streams wait; they go on below half of it. */
+  /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of its bound. */
   connectionBytes: number;
-  /** The same over all connections. */
+  /**
+   * What all connections share: each may hold as much as the others and itself have left of it. So one alone has its
+   * full bound, of n that are behind each has about the (n + 1)th part, and none has to know of the others.
+   */
+  sharedBytes: number;
+  /** What every connection may hold however much the others do. */
+  leastBytes: number;
+  /** Most bytes unsent over all connections; beyond them all wait. */
   processBytes: number;
   /** How long a stream may wait without the gate opening, milliseconds. */
   stallMs: number;
 }
 
-export const GATE_DEFAULTS: GateLimits = { connectionBytes: 1 << 20, processBytes: 64 << 20, stallMs: 60_000 };
+export const GATE_DEFAULTS: GateLimits = {
+  connectionBytes: 1 << 20,
+  sharedBytes: 4 << 20,
+  leastBytes: 64 << 10,
+  processBytes: 64 << 20,
+  stallMs: 60_000,
+};
 
-const POLL_MS = 4;
+const POLL_MS = 2;
 
 /** The socket's count of bytes sent; undefined when the connection is gone. */
 export type SentBytes = () => number | undefined;
@@ -133,8 +146,13 @@ export class SendGates {
   }
 
   full(connection: Connection): boolean {
-    return !connection.closed &&
-      (connection.unsent >= this.limits.connectionBytes || this.total >= this.limits.processBytes);
+    return !connection.closed && (connection.unsent >= this.#bound() || this.total >= this.limits.processBytes);
+  }
+
+  /** Of any one connection, now. */
+  #bound(): number {
+    const { connectionBytes, sharedBytes, leastBytes } = this.limits;
+    return Math.min(connectionBytes, Math.max(leastBytes, sharedBytes - this.total));
   }
 
   refresh(connection: Connection): void {
@@ -177,7 +195,7 @@ export class SendGates {
   /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */
   #mayGoOn(connection: Connection): boolean {
     return connection.closed ||
-      (connection.unsent < this.limits.connectionBytes / 2 && this.total < this.limits.processBytes);
+      (connection.unsent < this.#bound() / 2 && this.total < this.limits.processBytes);
   }
 }
 

@@ -34,6 +34,7 @@ import { bearerOf } from "./early_refusal.ts";
 import { messagesOf } from "./frames.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
 import { statusOf } from "./status.ts";
+import { turn } from "./turns.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
 /** What a handler knows of its call. */
@@ -337,7 +338,10 @@ function http2SideOf(call: unknown): Http2Side | undefined {
 /** RST_STREAM code that clients show as UNAVAILABLE. */
 const REFUSED_STREAM = 7;
 
-/** Frames are written in pieces, between which the gate may close; they need not end where a message ends. */
+/**
+ * Frames are written in pieces, between which the gate may close; they need not end where a message ends. There is one
+ * write a turn: what is written while another write is under way the runtime collects and copies into one buffer more.
+ */
 const WRITE_BYTES = 1 << 16;
 
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
@@ -393,6 +397,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
       this.#gate?.wrote(bytes.length);
       const ready = this.#gate?.ready();
       if (ready !== undefined) await ready;
+      else if (at + WRITE_BYTES < framed.length) await turn();
     }
   }
 

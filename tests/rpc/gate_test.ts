@@ -63,6 +63,37 @@ Deno.test("gate: a stream that goes takes what it had not sent along; a closed c
   assert.equal(gates.total, 0);
 });
 
+Deno.test("gate: the more connections are behind, the less each may hold; the others' standing still leaves each its least", () => {
+  const gates = new SendGates({ connectionBytes: 1000, sharedBytes: 3000, leastBytes: 100, processBytes: 1e6 });
+  const held = (connections: number) => {
+    const streams = Array.from({ length: connections }, () => {
+      const { key, sent } = socket();
+      return { stream: gates.open(key, sent), bytes: 0, full: false };
+    });
+    // In turn, as streams write.
+    while (streams.some(({ full }) => !full)) {
+      for (const one of streams.filter(({ full }) => !full)) {
+        one.stream.wrote(10);
+        one.bytes += 10;
+        one.full = one.stream.ready() !== undefined;
+      }
+    }
+    const most = Math.max(...streams.map(({ bytes }) => bytes));
+    const total = gates.total;
+    for (const { stream } of streams) stream.release();
+    return { most, total };
+  };
+  assert.deepEqual(held(1), { most: 1000, total: 1000 });
+  assert.equal(held(2).most, 1000);
+  for (const connections of [5, 20]) {
+    const { most, total } = held(connections);
+    assert.ok(most <= 3000 / (connections + 1) + 20, `each of ${connections} holds ${most}`);
+    assert.ok(total <= 3000 + 10 * connections, `${connections} hold ${total}`);
+  }
+  assert.equal(held(200).most, 100);
+  assert.equal(gates.total, 0);
+});
+
 Deno.test("gate: the bound over all connections holds, too", async () => {
   const gates = new SendGates({ connectionBytes: 1000, processBytes: 1500 });
   const [a, b] = [socket(), socket()];
