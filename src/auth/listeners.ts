@@ -35,7 +35,7 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
   if (missing.length === 0) return;
   throw new MosaicError(
     "failed_precondition",
-    `${what} ${options.listen} can be reached from other machines, and ${missing.join(" and ")} is not set`,
+    `${what} ${options.listen} can be reached from other machines and lacks ${missing.join(" and ")}`,
     { hint: "Protect it as said, or listen on 127.0.0.1 or a Unix socket." },
   );
 }

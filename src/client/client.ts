@@ -27,6 +27,7 @@ import { Inbound } from "./inbound.ts";
 import { missingNet } from "../permissions/missing.ts";
 import type { TargetOptions } from "./entrance.ts";
 import { notRunning, resolveEntrance } from "./target.ts";
+import { tlsFailure } from "./tls_failure.ts";
 
 const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;
@@ -279,6 +280,8 @@ export class MosaicClient {
     if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
       const refused = missingNet(this.target);
       if (refused !== undefined) return refused;
+      const tls = this.#options.tls && tlsFailure(this.target, failure.details ?? "", error);
+      if (tls !== undefined) return tls;
       return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
     }
     if (failure?.code === status.DEADLINE_EXCEEDED && deadlineMs !== undefined) {

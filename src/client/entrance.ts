@@ -9,7 +9,7 @@ export interface TargetOptions {
   stateDir?: string;
   /** Else `$MOSAIC_TOKEN`, else the state directory's own where the daemon was found there. */
   token?: string;
-  /** Else `$MOSAIC_TLS_CA`, `$MOSAIC_TLS_CERT` and `$MOSAIC_TLS_KEY`. */
+  /** What it lacks, else all: `$MOSAIC_TLS_CA`, `$MOSAIC_TLS_CERT` and `$MOSAIC_TLS_KEY`. */
   tls?: Partial<TlsFiles>;
   /** The name in the daemon's certificate, where the target is an address; else `$MOSAIC_TLS_SERVER_NAME`. */
   serverName?: string;
@@ -35,15 +35,20 @@ export function credentialsOf(
 ): Omit<Entrance, "target"> {
   return {
     token: options.token || env("MOSAIC_TOKEN") || undefined,
-    tls: options.tls ?? tlsOf(env),
+    tls: tlsOf(options.tls, env),
     serverName: options.serverName || env("MOSAIC_TLS_SERVER_NAME") || undefined,
   };
 }
 
-function tlsOf(env: (name: string) => string | undefined): Partial<TlsFiles> | undefined {
-  const [ca, cert, key] = [env("MOSAIC_TLS_CA"), env("MOSAIC_TLS_CERT"), env("MOSAIC_TLS_KEY")];
-  if (!ca && !cert) return undefined;
-  return { ca: ca || undefined, cert: cert || undefined, key: key || undefined };
+/** Each file by itself: who names the authority in its arguments has its own certificate in the environment all the same. */
+function tlsOf(
+  given: Partial<TlsFiles> | undefined,
+  env: (name: string) => string | undefined,
+): Partial<TlsFiles> | undefined {
+  const ca = given?.ca || env("MOSAIC_TLS_CA") || undefined;
+  const cert = given?.cert || env("MOSAIC_TLS_CERT") || undefined;
+  const key = given?.key || env("MOSAIC_TLS_KEY") || undefined;
+  return given === undefined && ca === undefined && cert === undefined ? undefined : { ca, cert, key };
 }
 
 /**

@@ -4,7 +4,7 @@ import { dialable } from "../client/dialable.ts";
 import { addressGrant } from "./addresses.ts";
 import { absolutePath, type CommandLine, hasFlag, optionValue, positionals, splitCommand } from "./arguments.ts";
 import { stateDirectory } from "./daemon_plan.ts";
-import { CLIENT_VARIABLES, daemonVariables } from "./environment.ts";
+import { CLIENT_VARIABLES, daemonVariables, tlsFiles } from "./environment.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
 
@@ -13,7 +13,6 @@ type Plan = (line: CommandLine, world: World) => Permissions;
 const NOTHING = permissions({ env: [...CLIENT_VARIABLES] });
 
 /** Variables that name a file to be read. */
-const FILE_VARIABLES = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY"];
 
 const connecting: Plan = (line, world) => {
   const own = optionValue(line, "--state-dir");
@@ -36,10 +35,7 @@ const connecting: Plan = (line, world) => {
       write.push(grant.socket);
     }
   }
-  for (const name of FILE_VARIABLES) {
-    const file = world.env(name);
-    if (file) read.push(absolutePath(file, world.cwd));
-  }
+  read.push(...tlsFiles(world));
   return together(NOTHING, permissions({ read, write, net }));
 };
 

@@ -1,5 +1,6 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
 import { PASS_VARIABLE, PASSED_ON } from "../dispatch/passed_on.ts";
+import { absolutePath } from "./arguments.ts";
 import type { World } from "./world.ts";
 
 /** Where mosaic's own things are, and how it is to speak. */
@@ -21,4 +22,10 @@ export function daemonVariables(world: World): string[] {
     else names.push(...world.envNames().filter((name) => name.endsWith(pattern.slice(1))));
   }
   return names;
+}
+
+/** Files that clients' variables name. */
+export function tlsFiles(world: World): string[] {
+  const named = ["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY"].map((name) => world.env(name));
+  return named.flatMap((file) => file ? [absolutePath(file, world.cwd)] : []);
 }

@@ -2,7 +2,7 @@
 import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
-import { PROXY_VARIABLES } from "./environment.ts";
+import { PROXY_VARIABLES, tlsFiles } from "./environment.ts";
 import { type Permissions, permissions } from "./permissions.ts";
 import type { World } from "./world.ts";
 
@@ -30,6 +30,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     if (file !== undefined) read.push(absolutePath(file, world.cwd));
   }
   if (daemonJson !== undefined) read.push(daemonJson);
+  else read.push(...tlsFiles(world));
   const directories = runDir === undefined ? standAlone(line, world, read) : [runDir];
   return permissions({
     read: [...read, ...directories],

@@ -16,7 +16,7 @@ const STUBS_OWN = "mosaic";
 
 /** Without what the stub of the portable executable and the runtime have put in. */
 export function hostEnvironment(own: Readonly<Record<string, string>> = ownEnvironment()): Record<string, string> {
-  const { MOSAIC_EXECUTABLE, MOSAIC_PLANNED: _, MOSAIC_OUTER_DENO_DIR, ...rest } = own;
+  const { MOSAIC_EXECUTABLE, MOSAIC_PLANNED: _, MOSAIC_OUTER_DENO_DIR, DENO_NODE_SHIM_ACTIVE: __, ...rest } = own;
   const env: Record<string, string> = rest;
   if (env.PATH !== undefined) env.PATH = cleanPath(env.PATH);
   if (!MOSAIC_EXECUTABLE) return env;

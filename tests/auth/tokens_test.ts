@@ -92,6 +92,13 @@ Deno.test("clients: the state directory's token is for its own daemon; none trav
     assert.equal(resolveEntrance({ target: "127.0.0.1:9", env: none }).token, undefined);
     const env = (name: string) => ({ MOSAIC_TOKEN: "t", MOSAIC_TLS_CA: "/ca.pem" })[name];
     assert.deepEqual(resolveEntrance({ target: "far:9", env }).tls?.ca, "/ca.pem");
+    // As of a proxy with --tls-ca, whose own certificate is in its environment.
+    const own = (name: string) => ({ MOSAIC_TLS_CA: "/x", MOSAIC_TLS_CERT: "/c.pem", MOSAIC_TLS_KEY: "/k.pem" })[name];
+    assert.deepEqual(resolveEntrance({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls, {
+      ca: "/ca.pem",
+      cert: "/c.pem",
+      key: "/k.pem",
+    });
     assert.throws(
       () => resolveEntrance({ target: "far:9", token: "t", env: none }),
       hasCode("failed_precondition", /unencrypted/),

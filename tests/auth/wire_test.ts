@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { gatekeeper } from "../../src/auth/gatekeeper.ts";
 import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../src/auth/tokens.ts";
+import type { TlsFiles } from "../../src/auth/listeners.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
@@ -186,9 +187,25 @@ Deno.test("TLS: with an authority for clients, one without a certificate of it i
     await using(
       new MosaicClient(target, { tls: { ca }, serverName: "localhost", deadlineMs: 20_000 }),
       async (client) => {
-        await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable"));
+        await assert.rejects(
+          client.unary(method.getHealth, {}),
+          hasCode("unavailable", /TLS with the daemon at .* failed: .*CertificateRequired|broke off as TLS began/),
+        );
       },
     );
+    const wrong: [Partial<TlsFiles>, string, RegExp][] = [
+      [{ ca: own.cert }, "localhost", /TLS with the daemon at .* failed: .*certificate/],
+      [{ ca, ...own }, "somebody-else", /TLS with the daemon at .* failed: .*altnames: Host: somebody-else/],
+    ];
+    for (const [tls, serverName, said] of wrong) {
+      await using(new MosaicClient(target, { tls, serverName, deadlineMs: 20_000 }), async (client) => {
+        await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable", said));
+      });
+    }
+    const nobody = new MosaicClient("127.0.0.1:1", { tls: { ca }, serverName: "localhost", deadlineMs: 20_000 });
+    await using(nobody, async (client) => {
+      await assert.rejects(client.unary(method.getHealth, {}), hasCode("unavailable", /no daemon answers/));
+    });
   }, (directory) => {
     files = certificates(directory);
     return { listen: "0.0.0.0:0", tls: { ...files.server, ca: files.ca }, gatekeeper: undefined };

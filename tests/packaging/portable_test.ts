@@ -240,7 +240,8 @@ async function workersEnvironment(): Promise<void> {
   const show = ["/bin/sh", "-c", "env >&2"];
   const deno = (text: string) => text.split("\n").filter((line) => /^(DENO|MOSAIC_(EXEC|OUTER|PLANNED))/.test(line));
   for (const [given, expected] of [[{}, []], [{ DENO_DIR: "/mine" }, ["DENO_DIR=/mine"]]] as const) {
-    const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, ...given };
+    // Where there is no node, the runtime puts itself in front of PATH as one, and says so.
+    const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, PATH: programsButNode(), ...given };
     {
       await using daemon = await TestDaemon.start({ stateDir, program: ["env", "-i", ...pairs(env), built] });
       const id = await submit(daemon, configOf({ name: JSON.stringify(given), command: show }));
@@ -254,7 +255,7 @@ async function workersEnvironment(): Promise<void> {
     const words = ["proxy", "--target", "127.0.0.1:9", "--run-id", "R", "--run-dir", runDir, "--", ...show];
     const alone = new Deno.Command(built, {
       args: words,
-      env: { PATH: "/usr/bin:/bin", ...env, OWN: "1" },
+      env: { ...env, OWN: "1" },
       clearEnv: true,
       ...{ stdin: "null", stdout: "null", stderr: "null" },
     }).spawn();
@@ -268,8 +269,22 @@ async function workersEnvironment(): Promise<void> {
   }
 }
 
+function programsButNode(): string {
+  const tools = `${directory}/tools`;
+  try {
+    Deno.mkdirSync(tools);
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) return tools;
+    throw error;
+  }
+  for (const { name } of Deno.readDirSync("/usr/bin")) {
+    if (name !== "node") Deno.symlinkSync(`/usr/bin/${name}`, `${tools}/${name}`);
+  }
+  return tools;
+}
+
 function pairs(env: Record<string, string>): string[] {
-  return Object.entries({ PATH: "/usr/bin:/bin", ...env }).map(([name, value]) => `${name}=${value}`);
+  return Object.entries(env).map(([name, value]) => `${name}=${value}`);
 }
 
 async function upgrade(): Promise<void> {

@@ -90,6 +90,15 @@ Deno.test("plan: a proxy that stands alone reads its whole environment, for it i
   assert.deepEqual(planned.write, ["/work/d"]);
 });
 
+Deno.test("plan: a proxy that stands alone reads the certificates that its environment names, a daemon's does not", async () => {
+  const env = { MOSAIC_TLS_CA: "/p/ca.pem", MOSAIC_TLS_CERT: "own.pem", MOSAIC_TLS_KEY: "/p/own.key" };
+  const alone = await plan("proxy --target gpu.example:5 --run-id R --run-dir d -- sh", { env });
+  assert.deepEqual(alone.read, ["/dev/null", "/p/ca.pem", "/p/own.key", "/work/d", "/work/own.pem"]);
+  const files = { "/s/runs/R/.mosaic/proxy-1.json": JSON.stringify({ daemonJson: "/s/daemon.json" }) };
+  const daemons = await plan("proxy --target 127.0.0.1:5 --run-id R --run-dir /s/runs/R -- sh", { files, env });
+  assert.deepEqual(daemons.read, ["/dev/null", "/s/daemon.json", "/s/runs/R"]);
+});
+
 Deno.test("plan: a client runs nothing, writes nothing, and reads what it was given", async () => {
   const files = { [`${STATE}/trainer/daemon.json`]: `{"listen":"0.0.0.0:6"}` };
   const submit = await plan("submit --follow --run-id X conf.json", { files });
