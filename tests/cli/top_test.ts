@@ -94,6 +94,16 @@ Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when
   assert.equal(old[2], "the daemon does not answer; this is 12s old");
 });
 
+Deno.test("top: the names of a sweep's runs are told apart, whatever else goes for it", () => {
+  const names = ["cart-lr-0.003", "cart-lr-0.01", "waits-for-the-gpus"];
+  const waiting = { state: "INIT", queuePosition: 1, waitingFor: "2 GPUs" };
+  const runs = names.map((name, i) => runJson(fakeRun({ ...waiting, runId: `${ID_A.slice(0, -1)}${i}`, name })));
+  for (const width of [60, 80, 100, 120]) {
+    const text = draw(stateOf({ runs }), NOW, { width, height: 12, color: false }).join("\n");
+    for (const name of names) assert.ok(text.includes(name), `${width} columns:\n${text}`);
+  }
+});
+
 Deno.test("top: the line of keys always has the way out, and ? shows all keys until the next one", () => {
   for (const width of [60, 80, 120]) {
     for (const detail of [undefined, runDetailJson(fakeRun())]) {

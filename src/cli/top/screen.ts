@@ -16,7 +16,10 @@ export interface Screen {
   color: boolean;
 }
 
-const CURVE_WIDTH = 16;
+/** Of the curve: where there is room, and where names would have to be cut for it. */
+const CURVE_WIDTHS = [16, 8] as const;
+/** Names up to this length are whole: the ends of a sweep's names tell its runs apart. */
+const WHOLE_NAME = 20;
 /** Lines above the runs and below them. */
 const HEAD = 4;
 const FOOT = 1;
@@ -123,11 +126,18 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const all = runColumns({ now, shortId: (id) => ids.get(id)! });
   const known = chooseColumns(DEFAULT_COLUMNS, all);
   const note = known.pop()!;
-  const curve = (run: RunJson) => pad(sparkline(state.curves.get(run.run_id) ?? [], CURVE_WIDTH), CURVE_WIDTH);
-  let columns: Column<RunJson>[] = [...known, { name: "curve", text: curve, style: () => "green" }, note];
+  const longest = Math.max(...shown.map((run) => widthOf(harmless(run.name))));
+  const named = known.map((c) => c.name === "name" ? { ...c, shrinkTo: Math.min(longest, WHOLE_NAME) } : c);
+  const withCurve = (width: number): Column<RunJson>[] => {
+    const curve = (run: RunJson) => pad(sparkline(state.curves.get(run.run_id) ?? [], width), width);
+    return [...named, { name: "curve", text: curve, style: () => "green" }, note];
+  };
+  let columns = withCurve(CURVE_WIDTHS[0]);
   const lined = (color: boolean) => table(columns, shown, { width: screen.width, color }).trimEnd().split("\n");
+  const fits = () => lined(false).every((line) => widthOf(line) <= screen.width);
+  if (!fits()) columns = withCurve(CURVE_WIDTHS[1]);
   for (const name of LEAST_WANTED) {
-    if (lined(false).every((line) => widthOf(line) <= screen.width)) break;
+    if (fits()) break;
     columns = columns.filter((c) => c.name !== name);
   }
   const plain = lined(false);

@@ -21,8 +21,12 @@ const FACTS = [
   ["Steps", (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "")],
   [
     "Steps/s",
-    (r) =>
-      r.steps_per_second > 0 ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "") : "0",
+    (r) => {
+      if (isEnded(r)) return "";
+      return r.steps_per_second > 0
+        ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "")
+        : "0";
+    },
   ],
   ["Episodes", (r) => whole(r.episodes)],
   ["Mean reward", (r) => score(r.mean_reward_100)],
