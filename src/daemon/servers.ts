@@ -58,6 +58,7 @@ export async function startServers(
       const page = options.http === "off" ? undefined : await startPage(core, {
         log: options.log,
         maxStreams: options.bounds.maxPageStreams,
+        logLines: options.bounds.logLines,
         http: options.http,
         readiness: options.readiness,
         descriptors: options.descriptors,

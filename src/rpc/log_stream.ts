@@ -6,6 +6,7 @@ import type { LogChunkSchema, LogsRequest } from "../gen/mosaic/v1/mosaic_pb.ts"
 import type { Core } from "../core/core.ts";
 import { MosaicError } from "../errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
+import { LineRate } from "../line_rate.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
 import { pause } from "./waiting.ts";
@@ -49,38 +50,6 @@ function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): number {
     done += n;
   }
   return done;
-}
-
-/** Holds a viewer to a number of lines a second. */
-export class LineRate {
-  readonly #perSecond: number;
-  #second = -1;
-  #used = 0;
-
-  constructor(perSecond: number) {
-    this.#perSecond = perSecond;
-  }
-
-  /** How much of `bytes` may be shown now, and how many lines may not. @param now seconds. */
-  admit(bytes: Uint8Array, now: number): { show: number; suppressedLines: number } {
-    const second = Math.floor(now);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#used = 0;
-    }
-    let show = 0;
-    let suppressedLines = 0;
-    for (let i = 0; i < bytes.length; i++) {
-      if (bytes[i] !== NEWLINE) continue;
-      if (this.#used < this.#perSecond) {
-        this.#used++;
-        show = i + 1;
-      } else suppressedLines++;
-    }
-    // The part after the last newline belongs to a line that is still shown.
-    if (suppressedLines === 0) show = bytes.length;
-    return { show, suppressedLines };
-  }
 }
 
 /** @param linesPerSecond of what is appended while somebody follows; the rest is counted and left to the file */

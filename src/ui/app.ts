@@ -37,6 +37,8 @@ export interface AppOptions {
   tickMs?: number;
   /** Live connections at the same time. */
   maxStreams?: number;
+  /** Lines a second that one follower of a log gets. */
+  logLines?: number;
   /** What `/readyz` says; without it, what can be known without the daemon around the core. */
   readiness?: () => Readiness;
 }
@@ -56,6 +58,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const token = crypto.randomUUID();
   const tickMs = options.tickMs ?? 1000;
   const streams = new EventStreams(options.maxStreams ?? STANDARD_BOUNDS.maxPageStreams);
+  const logLines = options.logLines ?? STANDARD_BOUNDS.logLines;
   const ticker = new Ticker(core, tickMs);
   const readiness = options.readiness ?? (() => readinessOf(core, { accepting: () => true }));
   const app = new Hono<PageEnv>();
@@ -220,7 +223,11 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       offset: wholeNumber("offset", offset ?? c.req.query("from"), 0),
     };
     return streams.respond((signal) =>
-      counted(core, { stream: "logs" }, logLive(core, row.runId, stream, since, Math.min(tickMs, 500), signal))
+      counted(
+        core,
+        { stream: "logs" },
+        logLive(core, row.runId, stream, since, logLines, Math.min(tickMs, 500), signal),
+      )
     );
   });
   app.get(

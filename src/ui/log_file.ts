@@ -1,5 +1,6 @@
 /** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
 import type { Core } from "../core/core.ts";
+import { LineRate } from "../line_rate.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
@@ -57,6 +58,11 @@ async function readBytes(path: string, from: number, length: number): Promise<Ui
  * A last line without its end is left for the next time, unless the run has ended or the line fills the answer.
  */
 export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
+  const { bytes, ...where } = await readLines(core, row, stream, from);
+  return { ...where, text: decoder.decode(bytes) };
+}
+
+async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
   const path = core.logFile(row, stream);
   const size = await sizeOf(path);
   let start = from < 0 ? Math.max(0, size + Math.max(from, -CHUNK_BYTES)) : Math.min(from, size);
@@ -69,7 +75,7 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
   const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
   const atEnd = start + bytes.length === size;
   if (atEnd ? !isEnded(row.state) : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
-  return { from: start, to: start + bytes.length, size, attempt: row.attempt, text: decoder.decode(bytes) };
+  return { from: start, to: start + bytes.length, size, attempt: row.attempt, bytes };
 }
 
 /** The lines before byte `before`, about `length` bytes of them: what a person scrolls back to. */
@@ -126,28 +132,40 @@ export async function searchLog(
   return { matches, to: offset, size, done: false };
 }
 
-/** Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. */
+/**
+ * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. What is there
+ * already comes whole; of what is appended, the lines beyond so many a second are left out and counted.
+ */
 export async function* logLive(
   core: Core,
   runId: string,
   stream: LogStream,
   since: { attempt: number; offset: number },
+  linesPerSecond: number,
   pollMs: number,
   signal: AbortSignal,
 ): AsyncGenerator<ServerEvent> {
   let { attempt, offset } = since;
+  const rate = new LineRate(linesPerSecond);
+  let history: number | undefined;
   while (!signal.aborted) {
     const row = core.registry.get(runId);
     if (row === undefined) return;
     if (row.attempt !== attempt) {
       attempt = row.attempt;
       offset = 0;
+      history = 0;
       yield { event: "attempt", data: { attempt } };
     }
-    const chunk = await readLog(core, row, stream, offset);
-    if (chunk.to > chunk.from) {
-      offset = chunk.to;
-      yield { event: "log", id: `${attempt}:${offset}`, data: chunk };
+    const { bytes, ...where } = await readLines(core, row, stream, offset);
+    history ??= where.size;
+    if (where.to > where.from) {
+      offset = where.to;
+      const { show, suppressedLines } = where.from < history
+        ? { show: bytes.length, suppressedLines: 0 }
+        : rate.admit(bytes, performance.now() / 1000);
+      const text = decoder.decode(bytes.subarray(0, show));
+      yield { event: "log", id: `${attempt}:${offset}`, data: { ...where, text, suppressed_lines: suppressedLines } };
       continue;
     }
     await waitFor(pollMs, signal);

@@ -178,6 +178,33 @@ Deno.test(
 );
 
 Deno.test(
+  "live: a log comes whole as far as it is there; of what is appended, so many lines a second and the number of the others",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("chatty");
+    const path = core.logFile(core.registry.resolve(runId), "stdout");
+    const lines = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => `line ${from + i}\n`).join("");
+    Deno.writeTextFileSync(path, lines(0, 500));
+    const sizes: number[] = [Deno.statSync(path).size];
+    const seen = await events(await get(`/api/runs/${runId}/logs/stdout/live`), (e) => {
+      if (e.data.to === sizes[0] && sizes.length === 1) {
+        Deno.writeTextFileSync(path, lines(500, 600), { append: true });
+        sizes.push(Deno.statSync(path).size);
+      }
+      return e.data.to === sizes[1];
+    });
+    const text = (of: Received[]) => of.map((e) => e.data.text).join("");
+    const history = seen.filter((e) => e.data.to <= sizes[0]!);
+    assert.equal(text(history), lines(0, 500));
+    const live = seen.slice(history.length);
+    const shown = text(live).split("\n").length - 1;
+    assert.ok(shown >= 10 && shown < 100, `${shown} of 100 lines were shown`);
+    assert.ok(text(live).startsWith(lines(500, 510)));
+    assert.equal(live.reduce((sum, e) => sum + e.data.suppressed_lines, 0), 100 - shown);
+  }, { logLines: 10 }),
+);
+
+Deno.test(
   "live: no more connections than the limit, and all end when the page stops",
   withApp(async ({ app, get }) => {
     const one = await get("/api/live");
