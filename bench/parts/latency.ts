@@ -1,5 +1,4 @@
 /** How long a person or a program waits: unary calls, the way from submit to the first record, starting up. */
-import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { PROGRAM, TestDaemon } from "../../tests/harness/daemon.ts";
 import { countingWorker } from "../../tests/harness/configs.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
@@ -7,13 +6,27 @@ import { median, pause, processFigures, quantile, timed } from "../measure.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
 
-/** GetHealth, one call after the other, until `stop` or so many. */
-async function calls(bench: DaemonUnderTest, count: number, stop: () => boolean): Promise<number[]> {
-  const times: number[] = [];
-  while (times.length < count && !stop()) {
-    times.push(await timed(async () => void await bench.client.unary(TrainerService.method.getHealth, {})));
-  }
-  return times;
+const CALLER = new URL("../caller.ts", import.meta.url).pathname;
+
+/** GetHealth of the daemons, in turn, while `work` is under way. @returns for each the milliseconds of calls within the span that it gives */
+async function callsBeside(
+  daemons: readonly DaemonUnderTest[],
+  work: () => Promise<{ from: number; to: number }>,
+): Promise<number[][]> {
+  const caller = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", CALLER, ...daemons.map(({ daemon }) => daemon.address)],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "inherit",
+  }).spawn();
+  const output = caller.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  await output.read();
+  const { from, to } = await work();
+  await caller.stdin.close();
+  let text = "";
+  for (let { done, value } = await output.read(); !done; { done, value } = await output.read()) text += value;
+  const calls = JSON.parse(text) as [at: number, ms: number][][];
+  return calls.map((of) => of.filter(([at]) => at >= from && at < to).map(([, ms]) => ms));
 }
 
 function latency(part: string, name: string, times: number[]): Figure {
@@ -26,18 +39,35 @@ function latency(part: string, name: string, times: number[]): Figure {
   return { part, name, value: median(times), unit: "ms", detail };
 }
 
+const now = () => performance.timeOrigin + performance.now();
+
+/** The daemon that does the work, and beside it one that has nothing to do: what its calls take is the machine's share. */
 export async function health(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start();
-  await calls(bench, 200, () => false);
-  const idle = await calls(bench, options.quick ? 500 : 3000, () => false);
-  const load = { steps: options.quick ? 200_000 : 1_000_000, observationBytes: 0 };
-  const id = await bench.submit(load);
-  let over = false;
-  const delivering = bench.delivered([id], load).finally(() => over = true);
-  while (!over && Number((await bench.run(id)).telemetry?.steps ?? 0) === 0) await pause(5);
-  const loaded = await calls(bench, Infinity, () => over);
-  await delivering;
-  return [latency("health", "GetHealth, idle", idle), latency("health", "GetHealth, under a fast worker", loaded)];
+  await using yardstick = await DaemonUnderTest.start();
+  const [idle] = await callsBeside([bench], async () => {
+    const from = now();
+    await pause(options.quick ? 1000 : 4000);
+    return { from, to: now() };
+  });
+  const figures = [latency("health", "GetHealth, idle", idle!)];
+  for (const [name, runs, steps] of [["a fast worker", 1, 1_000_000], ["8 workers", 8, 200_000]] as const) {
+    const load = { steps: options.quick ? steps / 5 : steps, observationBytes: 0 };
+    const gate = { file: `${bench.daemon.stateDir}/go-${runs}` };
+    const ids: string[] = [];
+    for (let i = 0; i < runs; i++) ids.push(await bench.submit(load, gate));
+    await bench.ready(ids);
+    const [busy, beside] = await callsBeside([bench, yardstick], async () => {
+      const delivering = bench.delivered(ids, load);
+      await bench.open(gate, ids);
+      while (Number((await bench.run(ids[0]!)).telemetry?.steps ?? 0) === 0) await pause(5);
+      const from = now();
+      return { from, to: from + (await delivering).seconds * 1000 };
+    });
+    figures.push(latency("health", `GetHealth beside ${name}`, busy!));
+    figures.push(latency("health", `GetHealth of an idle daemon beside ${name}`, beside!));
+  }
+  return figures;
 }
 
 export async function submit(options: BenchOptions): Promise<Figure[]> {
