@@ -33,7 +33,9 @@ export const GATE_DEFAULTS: GateLimits = {
   stallMs: 60_000,
 };
 
+/** How often is looked for who waits just now. Who stands still is looked for ever more seldom: it is nobody's affair. */
 const POLL_MS = 2;
+const SELDOM_MS = 64;
 
 /** The socket's count of bytes sent; undefined when the connection is gone. */
 export type SentBytes = () => number | undefined;
@@ -128,6 +130,8 @@ export class SendGates {
   readonly #connections = new Map<object, Connection>();
   readonly #waiters = new Set<Waiter>();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the timer is due. */
+  #due = Infinity;
 
   constructor(limits: Partial<GateLimits> = {}) {
     this.limits = { ...GATE_DEFAULTS, ...limits };
@@ -172,12 +176,20 @@ export class SendGates {
   wait(connection: Connection): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiters.add({ connection, since: performance.now(), resolve, reject });
-      this.#timer ??= setTimeout(() => this.#poll(), POLL_MS);
+      this.#pollWithin(POLL_MS);
     });
   }
 
+  #pollWithin(ms: number): void {
+    const due = performance.now() + ms;
+    if (due >= this.#due) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#poll(), ms);
+  }
+
   #poll(): void {
-    this.#timer = undefined;
+    this.#due = Infinity;
     for (const connection of this.#connections.values()) this.refresh(connection);
     const now = performance.now();
     for (const waiter of this.#waiters) {
@@ -189,7 +201,8 @@ export class SendGates {
         waiter.reject(new StalledError(this.limits.stallMs));
       }
     }
-    if (this.#waiters.size > 0) this.#timer ??= setTimeout(() => this.#poll(), POLL_MS);
+    const waited = Math.min(...[...this.#waiters].map(({ since }) => now - since));
+    if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
   }
 
   /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */
