@@ -65,11 +65,13 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
 
 /**
  * Readers beside one fast worker. What a stalled one costs the others is a ratio of the same daemon's runs with and
- * without it, in turn: the machine changes more from minute to minute than a stalled reader may.
+ * without it, in turn: the machine changes more from minute to minute than a stalled reader may. So the runs are short
+ * and many.
  */
 export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: scaled(options, 300_000), observationBytes: 0 };
-  const pairs = options.quick ? 1 : 5;
+  const short = { ...load, steps: load.steps / 2 };
+  const pairs = options.quick ? 1 : 12;
   const machine = await yardsticks(load);
   await using bench = await DaemonUnderTest.start();
   const figures: Figure[] = [];
@@ -86,7 +88,7 @@ export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   for (let pair = 0; pair < pairs; pair++) {
     // Now the one first, now the other.
     const order = pair % 2 === 0 ? [without, withStalled] : [withStalled, without];
-    for (const runs of order) runs.push(await read(bench, load, 1, runs === withStalled ? 1 : 0));
+    for (const runs of order) runs.push(await read(bench, short, 1, runs === withStalled ? 1 : 0));
   }
   add("1 reader", without);
   add("1 reader and 1 stalled", withStalled);
