@@ -17,17 +17,22 @@ export function signalProcess(process: ProcessRef, signal: Signal): boolean {
   return send(checked(process.pid), signal);
 }
 
+export interface Reach {
+  /** Whether children of the leader are reached that are outside its group; looking for them reads all of /proc. */
+  outside?: boolean;
+}
+
 /**
  * Signals the group that `leader` leads. The leader may be gone while its group lives on (its pid is not given out again
  * as long as the group exists), so only a *different* living process under that pid stops the signal.
  *
- * What is to end a worker reaches it where it has begun a group or session of its own, too: it is the leader's child, as
- * long as the leader lives. What it has started elsewhere itself is its own business.
+ * A worker is reached where it has begun a group or session of its own, too: it is the leader's child, as long as the
+ * leader lives. What it has started elsewhere itself is its own business.
  */
-export function signalGroup(leader: ProcessRef, signal: Signal): boolean {
+export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true }: Reach = {}): boolean {
   const group = -checked(leader.pid);
   if (!groupIsOurs(leader)) return false;
-  if (signal === "SIGTERM" || signal === "SIGKILL") {
+  if (outside) {
     for (const { process, leads } of childrenOutside(leader.pid)) {
       if (isAlive(process)) send(leads ? -checked(process.pid) : checked(process.pid), signal);
     }

@@ -64,6 +64,8 @@ export class WorkerControl {
   #throttledOff = false;
   /** undefined: not known, an earlier proxy may have left it either way. */
   #stopped: boolean | undefined = false;
+  /** Whether a worker that has left the group is stopped with it: the duty cycle has no time to look for one. */
+  #stoppedOutside: boolean | undefined = false;
   #over = false;
   #answerTimer: ReturnType<typeof setTimeout> | undefined;
   #fifo: Deno.FsFile | undefined;
@@ -98,7 +100,7 @@ export class WorkerControl {
 
   /** A worker that an earlier proxy may have left stopped goes on, unless it is to be paused: one that is stays as it is. */
   takeOver({ paused, maxRateHz, pausedBy }: Kept): void {
-    this.#stopped = undefined;
+    this.#stopped = this.#stoppedOutside = undefined;
     this.#wish = { paused, maxRateHz };
     this.#pausedBySignal = paused && pausedBy === "signal";
     this.#answeredPaused = paused && pausedBy === "message";
@@ -201,12 +203,16 @@ export class WorkerControl {
   }
 
   #enforce(): void {
-    const stop = this.#pausedBySignal || this.#held.size > 0 || this.#throttledOff;
+    const lasting = this.#pausedBySignal || this.#held.size > 0;
+    const stop = lasting || this.#throttledOff;
     const { leader, log } = this.#options;
-    if (stop === this.#stopped || leader === undefined) return;
+    const known = stop === this.#stopped && (!lasting || this.#stoppedOutside === true);
+    if (known || leader === undefined) return;
+    const outside = lasting || !stop && this.#stoppedOutside !== false;
     this.#stopped = stop;
+    this.#stoppedOutside = stop && (lasting || this.#stoppedOutside);
     try {
-      signalGroup(leader, stop ? "SIGSTOP" : "SIGCONT");
+      signalGroup(leader, stop ? "SIGSTOP" : "SIGCONT", { outside });
     } catch (error) {
       log.warn({ error: messageOf(error) }, "the worker's group cannot be signalled");
     }

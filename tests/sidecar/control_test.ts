@@ -8,14 +8,16 @@ import { inScene, type Scene } from "./scene.ts";
 
 /** The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped right after vfork. */
 function states(scene: Scene): string[] {
-  return scene.group().flatMap((pid) => {
-    try {
-      const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-      return [stat.slice(stat.lastIndexOf(")") + 2)[0]!];
-    } catch {
-      return [];
-    }
-  });
+  return scene.group().map(stateOf).filter((state) => state !== undefined);
+}
+
+function stateOf(pid: number): string | undefined {
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    return stat.slice(stat.lastIndexOf(")") + 2)[0];
+  } catch {
+    return undefined;
+  }
 }
 
 function stopped(scene: Scene): boolean {
@@ -44,6 +46,27 @@ Deno.test("control: a pause stops the worker's group, a resume continues it, bot
     await until(() => daemon.steps.length > before + 5, { what: "more steps" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await proxy.code(), 0);
+  }));
+
+Deno.test("control: a worker in a session of its own is paused, held over by another proxy, and goes on", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    const first = scene.proxy(["setsid", "sh", "-c", `echo $$ >worker; ${TICKER}`]);
+    await until(() => daemon.steps.length > 5, { what: "steps" });
+    const worker = Number(Deno.readTextFileSync(`${scene.directory}/worker`));
+    assert(!scene.group().includes(worker));
+    daemon.control({ paused: true, maxRateHz: 0 });
+    await until(() => stateOf(worker) === "T", { what: "the worker to be stopped" });
+    await first.kill();
+    const second = scene.proxy([], { args: ["--attach"] });
+    const before = daemon.applied.length;
+    await until(() => daemon.applied.length > before, { what: "the second proxy" });
+    assert.equal(stateOf(worker), "T");
+    daemon.control({ paused: false, maxRateHz: 0 });
+    const seen = daemon.steps.length;
+    await until(() => daemon.steps.length > seen + 5, { what: "more steps" });
+    daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
+    assert.equal(await second.code(), 0);
   }));
 
 Deno.test("control: a pause outlives the proxy, and a stop reaches a paused worker", () =>
