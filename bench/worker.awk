@@ -3,7 +3,7 @@
 # With go it waits until that file is there, so that many can begin together.
 # Prints n documented-dialect steps in episodes of 200, each with its episode record.
 BEGIN {
-  if (go != "") while (system("test -e '" go "'") != 0) system("sleep 0.1")
+  if (go != "") while (system("test -e '" go "'") != 0) system("sleep 1")
   observation = ""
   if (pad > 0) { for (i = 2; i < pad; i++) observation = observation "x"; observation = "\"" observation "\"" }
   for (i = 0; i < n; i++) {

@@ -3,7 +3,7 @@
  * each. Turns are given in the order of asking, so runs and readers alternate however much any of them has to do; after
  * a slice of time everything else (unary calls, timers, heartbeats) goes first.
  */
-const SLICE_MS = 8;
+const SLICE_MS = 4;
 
 /**
  * While there are immediates to run, the runtime looks at its sockets only once in 61 rounds of its loop. And a call that
