@@ -27,8 +27,8 @@ export const BOUNDS = {
   logLines: { option: "--log-lines", standard: 2000 },
   /** Steps of a run that are kept in memory for readers near its head. */
   ringSteps: { option: "--ring-steps", standard: 4096 },
-  /** Memory of all runs' newest records together; one run has at most a sixteenth of it. */
-  ringBytes: { option: "--ring-memory", standard: 64 << 20 },
+  /** Memory of all runs' newest records together; one run has at most an eighth of it. */
+  ringBytes: { option: "--ring-memory", standard: 32 << 20 },
   /** Journal bytes that one proxy may have under way without an acknowledgement. */
   windowBytes: { option: "--ingest-window", standard: 4 << 20 },
 } as const;

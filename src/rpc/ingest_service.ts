@@ -16,6 +16,13 @@ import { turn } from "./turns.ts";
 import { pause } from "./waiting.ts";
 
 const RETRY_MS = 1000;
+/**
+ * Journal bytes under way from all proxies together. Those that are behind share it: a hundred windows of their own would
+ * be most of what a daemon has in memory. Each begins with little, because all of them may begin at once.
+ */
+const ALL_WINDOWS_BYTES = 16 << 20;
+const FIRST_WINDOW_BYTES = 256 << 10;
+const LEAST_WINDOW_BYTES = 64 << 10;
 
 type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
@@ -49,14 +56,14 @@ async function deliver(
         value: {
           protocol: INGEST_PROTOCOL,
           journalPosition: BigInt(session.journalPosition),
-          windowBytes: BigInt(windowBytes),
+          windowBytes: BigInt(Math.min(windowBytes, FIRST_WINDOW_BYTES)),
           control: session.control,
         },
       },
     });
     messages = messages.slice(1);
     core.activity.proxies.add(connected);
-    const proxy = new Delivery(core, session, out, caller, first.value.runId, connected);
+    const proxy = new Delivery({ core, session, out, caller, runId: first.value.runId, connected, windowBytes });
     for (;;) {
       for (const { message } of messages) await proxy.take(message);
       messages = await incoming.take();
@@ -66,6 +73,14 @@ async function deliver(
     core.activity.proxies.delete(connected);
     session.closed();
   }
+}
+
+/** What each proxy may have under way just now. @param windowBytes the most that one may */
+export function windowOf(windowBytes: number, proxies: Iterable<ConnectedProxy>): number {
+  let behind = 0;
+  for (const { journalSize, position } of proxies) if (journalSize > position) behind++;
+  const part = Math.floor(ALL_WINDOWS_BYTES / Math.max(1, behind));
+  return Math.min(windowBytes, Math.max(LEAST_WINDOW_BYTES, part));
 }
 
 function helloOf(hello: Hello): ProxyHello {
@@ -121,21 +136,24 @@ class Delivery {
   readonly #caller: Caller;
   readonly #runId: string;
   readonly #connected: ConnectedProxy;
+  readonly #windowBytes: number;
 
-  constructor(
-    core: Core,
-    session: ProxySession,
-    out: ToProxy,
-    caller: Caller,
-    runId: string,
-    connected: ConnectedProxy,
-  ) {
+  constructor({ core, session, out, caller, runId, connected, windowBytes }: {
+    core: Core;
+    session: ProxySession;
+    out: ToProxy;
+    caller: Caller;
+    runId: string;
+    connected: ConnectedProxy;
+    windowBytes: number;
+  }) {
     this.#core = core;
     this.#session = session;
     this.#out = out;
     this.#caller = caller;
     this.#runId = runId;
     this.#connected = connected;
+    this.#windowBytes = windowBytes;
   }
 
   async take(message: ProxyMessage["message"]): Promise<void> {
@@ -178,7 +196,15 @@ class Delivery {
       );
     }
     this.#acknowledged(position, (performance.now() - arrived) / 1000, batch!);
-    await this.#out.send({ message: { case: "ack", value: { position: BigInt(position) } } });
+    await this.#out.send({
+      message: {
+        case: "ack",
+        value: {
+          position: BigInt(position),
+          windowBytes: BigInt(windowOf(this.#windowBytes, this.#core.activity.proxies)),
+        },
+      },
+    });
   }
 
   /** A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. */

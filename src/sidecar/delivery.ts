@@ -189,6 +189,7 @@ export class Delivery {
         switch (message.case) {
           case "ack":
             acknowledged = Math.max(acknowledged, Number(message.value.position));
+            window = Number(message.value.windowBytes) || window;
             this.#options.onAcknowledged(acknowledged);
             break;
           case "control":

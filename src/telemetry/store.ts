@@ -544,7 +544,7 @@ export class TelemetryStore implements TelemetryLog {
   #live(state: RunState): LiveState {
     if (state.live !== undefined) return state.live;
     const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
-    const ringBytes = this.#ringsLimit / 16;
+    const ringBytes = this.#ringsLimit / 8;
     state.live = {
       ...this.#rows.sources(state.runKey),
       ...this.#seriesWriter.load(state),

@@ -5,6 +5,7 @@ import type { MosaicClient } from "../../src/client/client.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/bounds.ts";
+import { windowOf } from "../../src/rpc/ingest_service.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../../src/rpc/ingest_protocol.ts";
 import { turn } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -50,7 +51,7 @@ Deno.test("Deliver: hello is welcomed with position, window and what is wanted; 
     assert.equal(welcome?.case, "welcome");
     if (welcome?.case === "welcome") {
       assert.equal(welcome.value.journalPosition, 0n);
-      assert.equal(welcome.value.windowBytes, BigInt(STANDARD_BOUNDS.windowBytes));
+      assert.equal(welcome.value.windowBytes, 256n << 10n);
       assert.equal(welcome.value.control?.maxRateHz, 40);
     }
     const session = core.sessions[0]!;
@@ -69,7 +70,11 @@ Deno.test("Deliver: hello is welcomed with position, window and what is wanted; 
       malformedSamples: ["{torn"],
       violations: { "step: reward": 2n },
     });
-    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 100n });
+    assert.deepEqual((await proxy.next())?.value, {
+      $typeName: "mosaic.v1.Ack",
+      position: 100n,
+      windowBytes: BigInt(STANDARD_BOUNDS.windowBytes),
+    });
     const { batch, journalSize, malformed } = session.batches[0]!;
     assert.deepEqual(batch.events, events);
     assert.deepEqual([batch.otherLines, batch.malformedLines, batch.violations], [3, 1, { "step: reward": 2 }]);
@@ -78,7 +83,11 @@ Deno.test("Deliver: hello is welcomed with position, window and what is wanted; 
 
     // Delivered again: nothing is stored twice, and the position is acknowledged.
     proxy.batch(0, 100, { stepsJson: json(steps) });
-    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 100n });
+    assert.deepEqual((await proxy.next())?.value, {
+      $typeName: "mosaic.v1.Ack",
+      position: 100n,
+      windowBytes: BigInt(STANDARD_BOUNDS.windowBytes),
+    });
     assert.equal(core.telemetry.head(runId, "steps"), 2);
 
     proxy.send({ case: "heartbeat", value: { journalSize: 100n } });
@@ -188,7 +197,11 @@ Deno.test("Deliver: while the disk is full the batch is kept and the run counts 
     const session = core.sessions[0]!;
     await until(() => session.heartbeats > 0, { what: "the batch to be tried again" });
     core.telemetry.full = false;
-    assert.deepEqual((await proxy.next())?.value, { $typeName: "mosaic.v1.Ack", position: 10n });
+    assert.deepEqual((await proxy.next())?.value, {
+      $typeName: "mosaic.v1.Ack",
+      position: 10n,
+      windowBytes: BigInt(STANDARD_BOUNDS.windowBytes),
+    });
     assert.equal(session.batches.length, 1);
     proxy.call.cancel();
   });
@@ -308,4 +321,15 @@ Deno.test("Deliver: a flood of batches does not keep unary calls from being answ
     assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
     proxy.call.cancel();
   });
+});
+
+Deno.test("ingest: proxies that are behind share what may be under way, those that are not take no part", () => {
+  const behind = (count: number) => Array.from({ length: count }, () => ({ journalSize: 2, position: 1 }));
+  const done = { journalSize: 5, position: 5 };
+  const MiB = 1 << 20;
+  assert.equal(windowOf(4 * MiB, []), 4 * MiB);
+  assert.equal(windowOf(4 * MiB, [...behind(4), ...Array.from({ length: 500 }, () => done)]), 4 * MiB);
+  assert.equal(windowOf(4 * MiB, behind(16)), MiB);
+  assert.equal(windowOf(100 * 1024, behind(16)), 100 * 1024, "never more than one may");
+  assert.equal(windowOf(4 * MiB, behind(5000)), 64 * 1024, "never too little to go on");
 });

@@ -104,6 +104,22 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
     assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 20_000));
   }));
 
+Deno.test("proxy: the window is what the last acknowledgement says", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    daemon.windowBytes = 1;
+    daemon.ackWindowBytes = 256 << 10;
+    daemon.silentOnceHeard = true;
+    const proxy = scene.shell(printSteps(0, 20_000));
+    const underWay = () => daemon.seen - daemon.position;
+    await until(() => underWay() >= daemon.ackWindowBytes, { what: "the wider window to be full" });
+    assert.ok(underWay() < daemon.ackWindowBytes + JOURNAL_BOUNDS.lines * 40, `${underWay()} bytes were under way`);
+    daemon.silent = daemon.silentOnceHeard = false;
+    daemon.cut();
+    assert.equal(await proxy.code(), 0);
+    assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 20_000));
+  }));
+
 Deno.test("proxy: records are checked against the run's schema", () =>
   inScene(async (scene) => {
     const start = { schema: { id: "telemetry.step.default", definition: null } };

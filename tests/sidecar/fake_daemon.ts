@@ -48,8 +48,12 @@ export class FakeDaemon {
   heartbeats = 0;
   wish = { paused: false, maxRateHz: 0, selfPaused: "" };
   windowBytes = 8 << 20;
+  /** By the word of acknowledgements; 0: as it was. */
+  ackWindowBytes = 0;
   /** Batches are taken and neither stored nor acknowledged. */
   silent = false;
+  /** The same from the first acknowledgement on. */
+  silentOnceHeard = false;
   /** The answer to hello, instead of a welcome. */
   refusal: { code: status; message: string } | undefined;
   /** Drops this many exit reports before it acknowledges one. */
@@ -173,7 +177,11 @@ export class FakeDaemon {
           this.violations[rule] = (this.violations[rule] ?? 0) + Number(count);
         }
         this.samples.push(...value.malformedSamples, ...value.violationSamples);
-        this.#send(call, { case: "ack", value: { position: BigInt(this.position) } });
+        this.#send(call, {
+          case: "ack",
+          value: { position: BigInt(this.position), windowBytes: BigInt(this.ackWindowBytes) },
+        });
+        this.silent ||= this.silentOnceHeard;
       }
     }
   }
