@@ -1,7 +1,7 @@
 /** The daemon's core: what adapters may ask (src/core/core.ts), answered by the registry, the dispatcher and the supervisor. */
 import { boundReached, type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
 import { readConfig, violationsOf } from "../config/config.ts";
-import { expectedStepsOf, type RunPlan } from "../config/plan.ts";
+import { expectedStepsOf, planOf, type RunPlan } from "../config/plan.ts";
 import { MetricsEvents } from "../dispatch/metrics_events.ts";
 import { Dispatcher } from "../dispatch/dispatcher.ts";
 import { localLauncher, type ProxyLauncher } from "../dispatch/proxy_process.ts";
@@ -173,7 +173,7 @@ export class Engine implements Core {
         const work = () => {
           // By the time that it can be entered, the run may have been deleted.
           const now = this.registry.get(row.runId);
-          if (now !== undefined) this.#supervisor.restartIfDue(now);
+          if (now !== undefined && !this.#deleting.has(now.runId)) this.#supervisor.restartIfDue(now);
         };
         this.#recovery.do({ what: "the next attempt", runId: row.runId, work });
       }
@@ -219,7 +219,10 @@ export class Engine implements Core {
 
   #tidyUp(row: RunRow, plan: RunPlan): void {
     const before = this.#tidying.get(row.runId);
-    const tidying = Promise.all([before, this.#afterEnd(row, plan)]).then(() => {
+    const tidying = Promise.all([before, this.#afterEnd(row, plan)]).then(() => {}, (error) => {
+      // A deletion waits for this, and is not to fail for it.
+      this.log.error({ run_id: row.runId, error: messageOf(error) }, "an ended run's files are not tidied up");
+    }).then(() => {
       if (this.#tidying.get(row.runId) === tidying) this.#tidying.delete(row.runId);
     });
     this.#tidying.set(row.runId, tidying);
@@ -440,7 +443,7 @@ export class Engine implements Core {
         },
       );
     }
-    return this.#again(row, "by hand", this.#supervisor.checkpointOf(row) ?? null);
+    return this.#again(row, "by hand", this.#supervisor.checkpointOf(row, planOf(row.configJson)) ?? null);
   }
 
   async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {

@@ -61,7 +61,8 @@ export class Recovery {
       this.#try(task);
       return true;
     } catch (error) {
-      if (isShortage(error)) {
+      // Without the host's slots no GPU may be given away, whatever keeps them from being entered.
+      if (isShortage(error) || task.keepsBack === "gpus") {
         if (first) {
           this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not taken up for now; tried again");
         }

@@ -52,9 +52,9 @@ function waitingOf(row: RunRow): WaitingRun {
   };
 }
 
-/** A cancellation that is not entered yet keeps a run from being started all the same. */
+/** A cancellation that is not entered yet keeps a run from being started all the same, and so does damage until it is set aside for that. */
 function waits(row: RunRow): boolean {
-  return row.state === "INIT" && row.cancelRequestedAt === null;
+  return row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0;
 }
 
 const withoutFigures = (text = "") => text.replace(/[\d.]+/g, "");

@@ -14,7 +14,7 @@ import { queuedEvent } from "../registry/effects.ts";
 import type { Told } from "../registry/event_kinds.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { ProcessRef, RunPatch, RunRow } from "../registry/types.ts";
-import { isDropped } from "../retention/files.ts";
+import { isUnkept } from "../retention/files.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { endedEvent } from "./ending.ts";
@@ -316,7 +316,7 @@ export class Supervisor implements Supervision {
     const reason = row.reason ?? "";
     const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
     if (delayMs === undefined) return undefined;
-    return { reason, delayMs, resumeFrom: this.checkpointOf(row) ?? row.resumeFrom };
+    return { reason, delayMs, resumeFrom: this.checkpointOf(row, plan) ?? row.resumeFrom };
   }
 
   #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {
@@ -332,11 +332,16 @@ export class Supervisor implements Supervision {
   }
 
   /** The newest checkpoint that the run has saved since it was last reset, unless it was not to be kept. */
-  checkpointOf(row: RunRow): string | undefined {
-    const reset = this.registry.transitions(row.runId).findLast((t) => t.event === "retry" && t.reason === "reset");
-    const path = newestCheckpoint(this.telemetry, row.runId, reset?.attempt ?? 1);
-    if (path === undefined) return undefined;
-    return isDropped(this.#options.layout.runDir(row.baseDir, row.runId), path) ? undefined : path;
+  checkpointOf(row: RunRow, plan: RunPlan): string | undefined {
+    const transitions = this.registry.transitions(row.runId);
+    const reset = transitions.findLast((t) => t.event === "retry" && t.reason === "reset");
+    // Up to this attempt they went with its end.
+    const dropped = plan.artifacts.keepCheckpoints
+      ? 0
+      : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
+    const directory = this.#options.layout.runDir(row.baseDir, row.runId);
+    const isThere = (path: string, attempt: number) => attempt > dropped || !isUnkept(directory, path);
+    return newestCheckpoint(this.telemetry, row.runId, reset?.attempt ?? 1, isThere);
   }
 
   #schedule(ms: number): void {

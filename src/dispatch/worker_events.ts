@@ -57,7 +57,7 @@ function findLast<T>(
   telemetry: TelemetryLog,
   runId: string,
   since: number,
-  match: (event: { kind: string; dataJson: string }) => T | undefined,
+  match: (event: { kind: string; attempt: number; dataJson: string }) => T | undefined,
 ): T | undefined {
   for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
     const from = Math.max(0, end - PAGE);
@@ -71,14 +71,17 @@ function findLast<T>(
   return undefined;
 }
 
-/** Path of the newest checkpoint saved in attempt `since` or later. */
-export function newestCheckpoint(telemetry: TelemetryLog, runId: string, since: number): string | undefined {
-  return findLast(
-    telemetry,
-    runId,
-    since,
-    (e) => e.kind === "checkpoint_saved" ? checkpointPath(e.dataJson) : undefined,
-  );
+/** Path of the newest checkpoint saved in attempt `since` or later that is still there by the word of `isThere`. */
+export function newestCheckpoint(
+  telemetry: TelemetryLog,
+  runId: string,
+  since: number,
+  isThere: (path: string, attempt: number) => boolean,
+): string | undefined {
+  return findLast(telemetry, runId, since, ({ kind, attempt, dataJson }) => {
+    const path = kind === "checkpoint_saved" ? checkpointPath(dataJson) : undefined;
+    return path !== undefined && isThere(path, attempt) ? path : undefined;
+  });
 }
 
 /** What the attempt itself said of its failure; undefined when it said nothing of the kind. */

@@ -146,13 +146,7 @@ function putAside(runDirectory: string, name: string): void {
   }
 }
 
-/** Whether a checkpoint's path, as its worker wrote it, lies where `dropUnkept` has left nothing. */
-export function isDropped(runDirectory: string, path: string): boolean {
-  if (!relativeWithin(runDirectory, path)?.startsWith("checkpoints/")) return false;
-  try {
-    Deno.lstatSync(`${runDirectory}/checkpoints`);
-    return false;
-  } catch (error) {
-    return error instanceof Deno.errors.NotFound;
-  }
+/** Whether a path, as a worker told it, is of those that `dropUnkept` removes. A relative one is told from where the worker runs, which is not the run's directory. */
+export function isUnkept(runDirectory: string, path: string): boolean {
+  return path.startsWith("/") && relativeWithin(runDirectory, path)?.startsWith("checkpoints/") === true;
 }

@@ -71,6 +71,40 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
   await ok(["delete", run]);
 });
 
+/** A worker that saves a checkpoint in its first attempt, says in each what it was sent to, and fails as asked. */
+function resumer(path: string, codes: number[]): string[] {
+  return [
+    "/bin/sh",
+    "-c",
+    `echo "attempt $MOSAIC_ATTEMPT: $MOSAIC_RESUME_FROM" >&2
+    mkdir -p "$MOSAIC_CHECKPOINT_DIR"
+    [ "$MOSAIC_ATTEMPT" = 1 ] && printf '{"event":"checkpoint_saved","payload":{"path":"%s","step":1}}\n' "${path}"
+    set -- ${codes.join(" ")}; shift $((MOSAIC_ATTEMPT - 1)); exit $1`,
+  ];
+}
+
+Deno.test("a retry goes on from a checkpoint that the worker told of as a relative path", async () => {
+  const run = await submitted({ name: "relative", command: resumer("checkpoints/1.pt", [1, 0]) });
+  await mosaic(["wait", run]);
+  await ok(["retry", run]);
+  await ok(["wait", run]);
+  assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
+  await ok(["delete", run]);
+});
+
+Deno.test("a checkpoint that went with an attempt's end is not handed out after a later attempt has failed either", async () => {
+  const command = resumer("$MOSAIC_CHECKPOINT_DIR/1.pt", [0, 1, 0]);
+  const config = { ...JSON.parse(configOf({ name: "dropped", command })), artifacts: { keep_checkpoints: false } };
+  const run = (await ok(["submit", "-"], JSON.stringify(config))).trim();
+  await ok(["wait", run]);
+  await ok(["retry", run]);
+  await mosaic(["wait", run]);
+  await ok(["retry", run]);
+  await ok(["wait", run]);
+  assert.match(await ok(["logs", run, "--stderr"]), /attempt 3: $/m);
+  await ok(["delete", run]);
+});
+
 Deno.test("metrics: the newest, the first, and those of one series are what is asked for", async () => {
   const points = Array.from({ length: 30 }, (_, i) => `{"type":"metrics","payload":{"loss":${i},"entropy":${-i}}}`);
   const run = await submitted({ name: "curves", command: ["/bin/sh", "-c", `printf '%s\\n' '${points.join("' '")}'`] });
