@@ -146,7 +146,7 @@ export class Engine implements Core {
       keepsBack: "gpus",
       work: () => this.registry.setGpuSlots(this.#options.gpus.map((gpu) => gpu.slot)),
     });
-    for (const { runId, state } of this.registry.live()) {
+    for (const { runId, state } of [...this.registry.live(), ...this.registry.ofUnknownState()]) {
       this.#recovery.do({
         what: "run",
         runId,
@@ -185,7 +185,7 @@ export class Engine implements Core {
   /** As it is by now: while that waited, somebody may have cancelled the run, and so taken it up. */
   #takeUp(runId: string): void {
     const row = this.registry.get(runId);
-    if (row === undefined || isEnded(row.state)) return;
+    if (row === undefined || (isEnded(row.state) && !row.damaged.includes("state"))) return;
     requireWhole(row);
     if (RUNNING_STATES.includes(row.state)) this.#supervised(row);
     else if (row.cancelRequestedAt !== null) this.#cancelWaiting(row);
@@ -483,6 +483,21 @@ export class Engine implements Core {
       throw new MosaicError("failed_precondition", `run ${runId} is ${row.state} and cannot be deleted`, {
         hint: `Cancel it first: mosaic cancel ${runId}`,
       });
+    }
+    if (row.damaged.includes("state")) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} cannot be deleted: its state in the registry cannot be read, so that it may still be running`,
+        { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and delete the run." },
+      );
+    }
+    // Its row was changed by another hand, or its next attempt could not be entered yet: its files are still needed.
+    if (this.#supervisor.get(runId) !== undefined) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${row.state} on record, but is still looked after, and cannot be deleted yet`,
+        { hint: "Try again when it has settled; if it does not, restart the daemon, and delete the run then." },
+      );
     }
     this.#refuseDeleted(runId);
     this.#deleting.add(runId);

@@ -286,7 +286,8 @@ export class Supervisor implements Supervision {
     const before = run.row();
     if (before.attempt !== run.attempt) return before;
     // Ended already: the next attempt could not be entered when that was last tried.
-    const row = isEnded(before.state) ? before : this.#enterEnd(run, event, patch);
+    const entered = isEnded(before.state) && !before.damaged.includes("state");
+    const row = entered ? before : this.#enterEnd(run, event, patch);
     const next = this.#nextAttempt(row, run.plan);
     return next === undefined ? row : this.#again(row, next);
   }

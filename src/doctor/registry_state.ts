@@ -87,7 +87,9 @@ function mend(registryDb: string, runId: string, column: string): string {
     const value = MENDED.get(column)!;
     db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(value, runId);
     if (column === "state") {
-      db.prepare("UPDATE runs SET outcome = ? WHERE run_id = ?").run(outcomeOf("FAULTED")!, runId);
+      // A run that has ended says when; one that had ended before keeps its time.
+      db.prepare("UPDATE runs SET outcome = ?, finished_at = coalesce(finished_at, ?) WHERE run_id = ?")
+        .run(outcomeOf("FAULTED")!, Date.now(), runId);
     }
     return `${column} is ${value ?? "empty"} now; it was ${JSON.stringify(text)}`;
   });

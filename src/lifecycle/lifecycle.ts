@@ -98,11 +98,16 @@ const IDEMPOTENT: Record<LifecycleEvent["type"], readonly RunState[]> = {
 };
 
 /**
- * What `event` does to a run in `state`.
+ * What `event` does to a run in `state`; null is a state that cannot be read, out of which a run can only end.
  *
  * @throws {MosaicError} `failed_precondition` when the edge does not exist: ended states are final but for `retry`.
  */
-export function transition(state: RunState, event: LifecycleEvent): Transition {
+export function transition(state: RunState | null, event: LifecycleEvent): Transition {
+  if (state === null) {
+    const to = EDGES[event.type].EXECUTING;
+    if (to !== undefined && isEnded(to)) return { to, attemptDelta: 0 };
+    throw new MosaicError("failed_precondition", `a run whose state is damaged cannot take the event "${event.type}"`);
+  }
   const to = EDGES[event.type][state];
   if (to !== undefined) return { to, attemptDelta: event.type === "retry" ? 1 : 0 };
   if (IDEMPOTENT[event.type].includes(state)) return { to: undefined };

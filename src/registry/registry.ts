@@ -5,7 +5,7 @@
  * commit. Trouble with the disk is a MosaicError `unavailable`; then nothing was written, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { isEnded, type LifecycleEvent, LIVE_STATES, transition } from "../lifecycle/lifecycle.ts";
+import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "../lifecycle/lifecycle.ts";
 import { MosaicError } from "../errors.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, Told } from "./event_kinds.ts";
@@ -180,6 +180,16 @@ export class Registry {
     ).map((row) => this.#runFrom(row));
   }
 
+  /** Runs whose state cannot be read: whether they live, nobody knows. */
+  ofUnknownState(): RunRow[] {
+    // The inner one reads an index alone, for it goes over all runs.
+    return this.#sql.all(
+      `${SELECT_RUN} WHERE run_id IN (SELECT run_id FROM runs WHERE state NOT IN (SELECT value FROM json_each(?)))
+       ${OLDEST_FIRST}`,
+      JSON.stringify(RUN_STATES),
+    ).map((row) => this.#runFrom(row));
+  }
+
   /**
    * The only writer of run state: applies the pure transition, what it implies (src/registry/effects.ts), the patch, the
    * release of GPU slots (when the run ends or returns to INIT), the transition's row and its "state" event in one
@@ -195,7 +205,8 @@ export class Registry {
   ): RunRow {
     return this.#write(() => {
       const before = this.require(runId);
-      const { to, attemptDelta } = { attemptDelta: 0, ...transition(before.state, event) };
+      const from = before.damaged.includes("state") ? null : before.state;
+      const { to, attemptDelta } = { attemptDelta: 0, ...transition(from, event) };
       if (to === undefined) return before;
       const now = this.#now();
       const attempt = before.attempt + attemptDelta;
@@ -205,7 +216,6 @@ export class Registry {
       this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
       if (isEnded(to) || to === "INIT") this.#releaseGpus(runId);
       const reason = "reason" in event ? event.reason : null;
-      const from = before.state;
       this.#addTransition({ runId, from, to, event: event.type, reason, attempt, at: now });
       const after = this.require(runId);
       this.#addEvent(after, "state", { from, to, event: event.type, reason, attempt }, now);

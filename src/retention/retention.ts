@@ -17,6 +17,8 @@ export interface PrunableRun {
   state: RunState;
   createdAt: number;
   finishedAt: number | null;
+  /** What cannot be read of its row. */
+  damaged: readonly string[];
   /** Of its files and its telemetry; 0 where only number and age matter. */
   bytes: number;
 }
@@ -32,8 +34,9 @@ function endOf(run: PrunableRun): number {
 }
 
 /**
- * The runs to delete, oldest first. A live run is never among them, and neither are the newest `keepLast` ended ones.
- * Live and protected runs count towards `maxBytes`, so that limit may not be reached.
+ * The runs to delete, oldest first. A live run is never among them, nor one whose row is damaged (what it says of its end
+ * is not to be trusted), and neither are the newest `keepLast` ended ones. Those that are never chosen count towards
+ * `maxBytes`, so that limit may not be reached.
  *
  * @throws MosaicError `invalid_argument` for a policy that says nothing or something negative.
  */
@@ -43,7 +46,7 @@ export function chooseRunsToPrune<R extends PrunableRun>(
   now: number,
 ): Chosen<R>[] {
   checkPolicy(policy);
-  const newestFirst = runs.filter((run) => isEnded(run.state)).sort((a, b) =>
+  const newestFirst = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0).sort((a, b) =>
     endOf(b) - endOf(a) || (a.runId < b.runId ? 1 : -1)
   );
   const oldestFirst = newestFirst.slice(policy.keepLast ?? 0).reverse();

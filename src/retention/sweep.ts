@@ -26,9 +26,9 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   let token: string | undefined;
   do {
     const page = registry.list({ states }, { limit: 500, token });
-    for (const { runId, state, createdAt, finishedAt } of page.runs) {
+    for (const { runId, state, createdAt, finishedAt, damaged } of page.runs) {
       const bytes = usage === undefined ? 0 : bytesOfRun(usage, runId);
-      runs.push({ runId, state, createdAt, finishedAt, bytes });
+      runs.push({ runId, state, createdAt, finishedAt, damaged, bytes });
     }
     token = page.nextToken;
   } while (token !== undefined);

@@ -68,6 +68,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
     proxyPid: BigInt(row.proxy?.pid ?? 0),
     maxSteps: BigInt(detail.maxSteps),
     maxRateHz: row.maxRateHz,
+    damaged: row.damaged,
   };
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { workerToken } from "../../src/auth/tokens.ts";
 import { MosaicError } from "../../src/errors.ts";
 import { configOf } from "../harness/configs.ts";
@@ -8,6 +9,12 @@ import { EngineFixture } from "./fixture.ts";
 const command = ["/bin/true"];
 const rejected = (code: string, text: RegExp) => (e: unknown) =>
   e instanceof MosaicError && e.code === code && text.test(e.message);
+/** As a damaged disk or somebody's hand would. */
+function setState(f: EngineFixture, runId: string, state: string): void {
+  const db = new DatabaseSync(f.layout.registryDb);
+  db.prepare("UPDATE runs SET state = ? WHERE run_id = ?").run(state, runId);
+  db.close();
+}
 const filesIn = (directory: string) => [...Deno.readDirSync(directory)].map((entry) => entry.name);
 
 Deno.test("submit: the same config is one run while it lives and a new one when it has ended", async () => {
@@ -277,6 +284,51 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   assert.equal(f.registry.get(runId), undefined);
   assert.equal(f.telemetry.head(runId, "steps"), 0);
   assert.deepEqual(filesIn(f.layout.configs), []);
+});
+
+Deno.test("delete: a run whose state cannot be read, or whose processes live, stays with its files", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  const config = f.layout.configFile(runId);
+  for (
+    const [state, why] of [["FLYING", /state in the registry cannot be read/], [
+      "FAULTED",
+      /still looked after/,
+    ]] as const
+  ) {
+    setState(f, runId, state);
+    await assert.rejects(f.engine.delete(runId), rejected("failed_precondition", why));
+    assert.ok(Deno.statSync(config).isFile);
+  }
+  setState(f, runId, "FLYING");
+  proxy.exit();
+  await until(() => f.row(runId).damaged.length === 0, { what: "the end to be entered" });
+  assert.equal(f.row(runId).state, "TERMINATED");
+  await f.engine.delete(runId);
+  assert.equal(f.registry.get(runId), undefined);
+});
+
+Deno.test("recovery: a run whose state cannot be read is set aside, and its GPU is free", async () => {
+  await using f = EngineFixture.start({ gpuCount: 1 });
+  const { runId } = f.engine.submit(configOf({ command, gpus: { requested: 1 } }));
+  await f.connect(runId);
+  await f.engine.close();
+  setState(f, runId, "FLYING");
+  await using next = f.successor(1);
+  const row = next.row(runId);
+  assert.deepEqual(row.damaged, []);
+  assert.equal(row.state, "FAULTED");
+  assert.match(
+    row.reason!,
+    /^recovery_failed: the row of run \S+ in the registry is damaged \(state cannot be read\)$/,
+  );
+  assert.match(row.hint!, /doctor --repair/);
+  assert.ok(row.finishedAt !== null);
+  assert.equal(row.outcome, "failed");
+  assert.deepEqual(next.registry.gpuSlots(), [{ slot: 0, runId: null }]);
+  assert.equal(next.eventKinds(runId).at(-1), "failed");
+  assert.deepEqual(next.engine.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [null, "FAULTED"]);
 });
 
 Deno.test("limits: a proxy that never registers ends the run with its reason", async () => {

@@ -274,6 +274,21 @@ Deno.test("doctor: telemetry of nanoseconds and views is rescued as well", async
   });
 });
 
+Deno.test("doctor: a run whose state cannot be read has failed, and ended, when it is mended", async () => {
+  await withState((layout) => {
+    inRegistry(layout, (registry) => registry.insert(newRun(2)));
+    inDatabase(layout.registryDb, (db) => {
+      db.prepare("UPDATE runs SET state = 'FLYING' WHERE run_id = ?").run(runId(2));
+    });
+    assert.deepEqual(repair(layout.stateDir).remaining, []);
+    inRegistry(layout, (registry) => {
+      const { state, outcome, finishedAt, damaged } = registry.require(runId(2));
+      assert.deepEqual({ state, outcome, damaged }, { state: "FAULTED", outcome: "failed", damaged: [] });
+      assert.ok(finishedAt !== null);
+    });
+  });
+});
+
 Deno.test("doctor: while a daemon holds the lock it looks, leaves fresh files alone and refuses to repair", async () => {
   await withState(async (layout) => {
     const lock = tryLock(layout.lockFile)!;

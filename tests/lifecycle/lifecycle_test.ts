@@ -93,3 +93,11 @@ Deno.test("lifecycle: a state has an outcome exactly when it has ended", () => {
 function asSet(states: readonly string[]): Record<string, true> {
   return Object.fromEntries(states.map((state) => [state, true]));
 }
+
+Deno.test("lifecycle: a run whose state cannot be read can only end", () => {
+  for (const [type, event] of Object.entries(EVENTS)) {
+    const end = { exited_ok: "TERMINATED", failed: "FAULTED", cancelled: "CANCELLED" }[type];
+    if (end === undefined) assert.throws(() => transition(null, event), { code: "failed_precondition" }, type);
+    else assert.deepEqual(transition(null, event), { to: end, attemptDelta: 0 });
+  }
+});

@@ -61,6 +61,10 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
     /^recovery_failed: the stored config is damaged/,
   );
   assert.match((await untilState(daemon, waiting, "FAULTED")).reason, /damaged \(tags cannot be read\)$/);
+  const unknown = await untilState(daemon, flying, "FAULTED");
+  assert.match(unknown.reason, /^recovery_failed: .* is damaged \(state, base_dir cannot be read\)$/);
+  assert.ok(unknown.finishedAt !== undefined);
+  assert.deepEqual((await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId), ["", ""]);
   await until(() => processesOf(`custom_scripts/${torn}`).length === 0, {
     what: "the processes of the run set aside to be gone",
   });
@@ -82,7 +86,10 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
     const { code, err } = await mosaic([...args, ...at]);
     assert.equal(code, 0, `${args.join(" ")}: ${err}`);
   }
-  assert.equal((await getRun(daemon, flying)).state, "FAULTED");
+  const pruned = await mosaic(["prune", "--keep-last", "0", "--dry-run", "-o", "json", ...at]);
+  const prunable = (JSON.parse(pruned.out).runs as { run_id: string }[]).map((run) => run.run_id);
+  for (const run of [ended, waiting, flying]) assert.ok(!prunable.includes(run), "a damaged row is not pruned");
+  assert.ok(prunable.includes(noConfig));
   const refused = await mosaic(["retry", waiting, ...at]);
   assert.notEqual(refused.code, 0);
   assert.match(refused.err, /row of run \S+ in the registry is damaged \(tags/);

@@ -129,6 +129,34 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
   });
 });
 
+Deno.test("sweep: a run whose row is damaged may live, and is left alone", async () => {
+  await withRegistry(async ({ registry, clock }) => {
+    for (let n = 1; n <= 2; n++) {
+      registry.insert(newRun(n));
+      clock.now += 1;
+      registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+    }
+    const asked: string[] = [];
+    await sweep({
+      registry: {
+        list: (filter, page) => {
+          const { runs, nextToken } = registry.list(filter, page);
+          const damaged = (id: string) => id === runId(1) ? ["state"] : [];
+          return { runs: runs.map((row) => ({ ...row, damaged: damaged(row.runId) })), nextToken };
+        },
+      },
+      diskUsage: () => Promise.resolve({ byRun: new Map(), telemetryByRun: new Map([1, 2].map((n) => [runId(n), 9])) }),
+      policy: { maxBytes: 0 },
+      log: createLogger({ sinks: [] }),
+      deleteRun: (id) => {
+        asked.push(id);
+        return Promise.resolve({ freedBytes: 9 });
+      },
+    });
+    assert.deepEqual(asked, [runId(2)]);
+  });
+});
+
 Deno.test("run files: what another attempt writes while its forerunner's are dropped stays", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-drop-" });
   try {

@@ -4,10 +4,10 @@ import { chooseRunsToPrune, type PrunableRun, type RetentionPolicy } from "../..
 const NOW = 1000;
 
 function run(runId: string, finishedAt: number | null, fields: Partial<PrunableRun> = {}): PrunableRun {
-  return { runId, state: "TERMINATED", createdAt: 0, finishedAt, bytes: 10, ...fields };
+  return { runId, state: "TERMINATED", createdAt: 0, finishedAt, damaged: [], bytes: 10, ...fields };
 }
 
-/** Four ended runs, the oldest first, and two that live. */
+/** Four ended runs, two that live, and two whose rows are damaged. */
 const RUNS = [
   run("c", 600, { state: "FAULTED" }),
   run("live", null, { state: "EXECUTING", bytes: 100 }),
@@ -15,6 +15,8 @@ const RUNS = [
   run("d", 900, { state: "CANCELLED" }),
   run("b", 300),
   run("waits", null, { state: "INIT", bytes: 0 }),
+  run("unknown", null, { state: "FAULTED", damaged: ["state"], bytes: 0 }),
+  run("torn", 50, { damaged: ["tags"], bytes: 0 }),
 ];
 
 const CASES: [string, RetentionPolicy, string[]][] = [

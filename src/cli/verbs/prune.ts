@@ -116,6 +116,7 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
     state: run.state as RunState,
     createdAt: timeMs(run.submittedAt) ?? 0,
     finishedAt: timeMs(run.finishedAt),
+    damaged: run.damaged,
     bytes: sizes.get(run.runId) ?? 0,
   }));
 }
