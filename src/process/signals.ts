@@ -32,12 +32,23 @@ export interface Reach {
 export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true }: Reach = {}): boolean {
   const group = -checked(leader.pid);
   if (!groupIsOurs(leader)) return false;
-  if (outside) {
+  // Once the leader is gone its pid may be another's, which leads no group: the children there are not the worker's.
+  if (outside && isAlive(leader)) {
     for (const { process, leads } of childrenOutside(leader.pid)) {
-      if (isAlive(process)) send(leads ? -checked(process.pid) : checked(process.pid), signal);
+      if (isAlive(process)) sendIfAllowed(leads ? -checked(process.pid) : checked(process.pid), signal);
     }
   }
   return send(group, signal);
+}
+
+/** A program that runs as another user (set-uid) is not mosaic's to signal, and must not keep the others from it. */
+function sendIfAllowed(target: number, signal: Signal): boolean {
+  try {
+    return send(target, signal);
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return false;
+    throw error;
+  }
 }
 
 /** Whether any member of the leader's group still lives; zombies do not count. */

@@ -51,6 +51,8 @@ export interface ControlOptions {
 }
 
 const ANSWER_MS = 10_000;
+/** How long after a signal that could not be sent it is tried again. */
+const AGAIN_MS = 1000;
 
 export class WorkerControl {
   readonly #options: ControlOptions;
@@ -68,6 +70,7 @@ export class WorkerControl {
   #stoppedOutside: boolean | undefined = false;
   #over = false;
   #answerTimer: ReturnType<typeof setTimeout> | undefined;
+  #againTimer: ReturnType<typeof setTimeout> | undefined;
   #fifo: Deno.FsFile | undefined;
   #writing: Promise<void> = Promise.resolve();
   readonly #duty: DutyCycle;
@@ -158,6 +161,7 @@ export class WorkerControl {
     this.#pausedBySignal = this.#throttledOff = false;
     this.#held.clear();
     this.#enforce();
+    clearTimeout(this.#againTimer);
     try {
       this.#fifo?.close();
     } catch {
@@ -215,6 +219,10 @@ export class WorkerControl {
       signalGroup(leader, stop ? "SIGSTOP" : "SIGCONT", { outside });
     } catch (error) {
       log.warn({ error: messageOf(error) }, "the worker's group cannot be signalled");
+      // Some of it may have been reached. A worker that is to go on must not stay stopped for want of a descriptor.
+      this.#stopped = this.#stoppedOutside = undefined;
+      clearTimeout(this.#againTimer);
+      this.#againTimer = setTimeout(() => this.#enforce(), AGAIN_MS);
     }
   }
 

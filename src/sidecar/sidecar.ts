@@ -78,6 +78,8 @@ class Sidecar {
   #delivery!: Delivery;
   #ending: Ending | undefined;
   #groupEnd: GroupEnd | undefined;
+  /** Settles when the group has ended, or could not be ended: never rejected. */
+  #groupLeft: Promise<void> | undefined;
   #groupEnded = false;
   #stderrTail: string[] = [];
   #acknowledged = 0;
@@ -323,7 +325,9 @@ class Sidecar {
     if (this.#worker.leader === undefined) return;
     this.#log.info({ grace_s: graceSeconds, by: who }, "worker is stopped");
     this.#groupEnd = new GroupEnd(this.#worker.leader, graceSeconds);
-    this.#groupEnd.done.then(() => {
+    this.#groupLeft = this.#groupEnd.done.catch((error) => {
+      this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended, and is not waited for");
+    }).then(() => {
       this.#groupEnded = true;
       this.#wake.notify();
     });
@@ -353,7 +357,7 @@ class Sidecar {
     if (this.#leaving) return;
     this.#leaving = true;
     await this.#worker.ended;
-    await this.#groupEnd?.done;
+    await this.#groupLeft;
     await sleep(LEAVE_MS);
     this.#delivery.giveUp();
   }
@@ -397,7 +401,7 @@ class Sidecar {
     }
     this.#log.error({ reason }, "the run is over; its worker is stopped");
     this.#stop(GRACE_S, "the run's end");
-    await Promise.race([this.#groupEnd?.done, this.#worker.ended.then(() => this.#groupEnd?.done)]);
+    await Promise.race([this.#groupLeft, this.#worker.ended.then(() => this.#groupLeft)]);
     return PROXY_EXIT.refused;
   }
 }

@@ -1,5 +1,6 @@
 /** Who is signalled, and who never is. */
 import assert from "node:assert/strict";
+import process from "node:process";
 import { groupMembers, identityOf, isAlive, processRef } from "../../src/process/identity.ts";
 import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
 import { until } from "../harness/wait.ts";
@@ -22,6 +23,11 @@ async function leader(script: string) {
   }
   await reader.cancel();
   return { child, ref: processRef(child.pid)!, said: said.trim() };
+}
+
+function stateOf(pid: number): string {
+  const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+  return stat.slice(stat.lastIndexOf(")") + 2)[0]!;
 }
 
 Deno.test("identity: a living process has one that stays; an ended one has none", async () => {
@@ -58,6 +64,7 @@ Deno.test("signals: what ends a group ends a child of its leader that has left i
     const { child, ref, said } = await leader(`setsid sh -c '${inner}' & wait`);
     const [worker, helper, elsewhere] = said.split(" ").map((pid) => processRef(Number(pid))!);
     assert.deepEqual(groupMembers(ref.pid), [ref.pid]);
+    await until(() => groupMembers(elsewhere!.pid).length === 1, { what: "the grandchild to be elsewhere" });
     assert.ok(signalGroup(ref, signal));
     await child.status;
     await until(() => ![worker, helper].some((process) => isAlive(process!)), { what: "the worker to be gone" });
@@ -74,6 +81,40 @@ Deno.test("signals: a process that got the pid later is left alone", async () =>
   assert.ok(isAlive(ref));
   signalGroup(ref, "SIGKILL");
   await child.status;
+});
+
+Deno.test("signals: the children of a process that got the leader's pid and leads no group are left alone", async () => {
+  const { child, ref, said } = await leader("sh -c 'sleep 600 >/dev/null & echo $$ $!; wait' & wait");
+  const [other, helper] = said.split(" ").map((pid) => processRef(Number(pid))!);
+  const [boot] = ref.identity.split("/");
+  assert.equal(signalGroup({ pid: other!.pid, identity: `${boot}/${Number.MAX_SAFE_INTEGER}` }, "SIGSTOP"), false);
+  // Nobody has signalled it: a stop would be seen at once.
+  assert.notEqual(stateOf(helper!.pid), "T");
+  signalGroup(ref, "SIGKILL");
+  await child.status;
+});
+
+Deno.test({
+  name: "signals: a child outside that belongs to another user does not keep its leader's group from a signal",
+  // Only root can start processes of two users and then be a third party to one of them.
+  ignore: Deno.uid() !== 0,
+  fn: async () => {
+    const { child, ref, said } = await leader(
+      `setpriv --reuid=65533 --clear-groups setsid sh -c 'echo $$; exec sleep 600 >/dev/null' &
+       exec setpriv --reuid=65534 --clear-groups sleep 600`,
+    );
+    const foreign = processRef(Number(said))!;
+    await until(() => /^Uid:\s+65534/m.test(Deno.readTextFileSync(`/proc/${ref.pid}/status`)), { what: "the user" });
+    process.seteuid!(65534);
+    try {
+      assert.ok(signalGroup(ref, "SIGTERM"));
+    } finally {
+      process.seteuid!(0);
+    }
+    await child.status;
+    assert.ok(isAlive(foreign));
+    signalProcess(foreign, "SIGKILL");
+  },
 });
 
 Deno.test("signals: a group without a leader that has the number of one from before a reboot is left alone", async () => {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { nextShare, slices } from "../../src/sidecar/duty_cycle.ts";
 import { isOverBacklog } from "../../src/sidecar/backlog.ts";
-import type { Kept } from "../../src/sidecar/control.ts";
+import { type Kept, WorkerControl } from "../../src/sidecar/control.ts";
+import type { ProxyLog } from "../../src/sidecar/proxy_log.ts";
+import { processRef } from "../../src/process/identity.ts";
 import { signalGroup } from "../../src/process/signals.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, type Scene } from "./scene.ts";
@@ -68,6 +70,39 @@ Deno.test("control: a worker in a session of its own is paused, held over by ano
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });
     assert.equal(await second.code(), 0);
   }));
+
+Deno.test("control: what could not be signalled for want of a descriptor is signalled when there is one again", async () => {
+  const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", detached: true }).spawn();
+  const warned: unknown[] = [];
+  const log = { warn: (...what: unknown[]) => void warned.push(what) } as unknown as ProxyLog;
+  const leader = processRef(child.pid)!;
+  const control = new WorkerControl({ leader, fifo: undefined, log, changed() {}, keep() {}, written: () => 0 });
+  const read = Deno.readTextFileSync;
+  const without = (what: () => void) => {
+    const before = warned.length;
+    Deno.readTextFileSync = () => {
+      throw new Error("Too many open files (os error 24)");
+    };
+    try {
+      what();
+    } finally {
+      Deno.readTextFileSync = read;
+    }
+    assert.equal(warned.length, before + 1);
+  };
+  try {
+    without(() => control.hold("disk", true));
+    await until(() => stateOf(child.pid) === "T", { what: "the worker to be stopped" });
+    without(() => control.hold("disk", false));
+    await until(() => stateOf(child.pid) !== "T", { what: "the worker to go on" });
+    // Nothing is tried any more once the worker is to end.
+    without(() => control.hold("disk", true));
+    control.end();
+  } finally {
+    child.kill("SIGKILL");
+    await child.status;
+  }
+});
 
 Deno.test("control: a pause outlives the proxy, and a stop reaches a paused worker", () =>
   inScene(async (scene) => {
