@@ -13,14 +13,17 @@ const POLL_MS = { alone: 50, besides: 1000 };
 export class GrowthWatch {
   readonly #directory: string;
   readonly #changed: () => void;
+  readonly #pollMs: number;
   #watcher: Deno.FsWatcher | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #asked = false;
   #resting = false;
 
-  constructor(directory: string, changed: () => void) {
+  /** @param pollMs how often `changed` is called besides notifications */
+  constructor(directory: string, changed: () => void, pollMs = POLL_MS.besides) {
     this.#directory = directory;
     this.#changed = changed;
+    this.#pollMs = pollMs;
     this.#watch();
   }
 
@@ -47,7 +50,7 @@ export class GrowthWatch {
     if (this.#resting) return;
     this.#resting = true;
     this.#unwatch();
-    this.#poll(POLL_MS.besides);
+    this.#poll(this.#pollMs);
   }
 
   #watch(): void {
@@ -56,7 +59,7 @@ export class GrowthWatch {
     } catch {
       // The poll does it.
     }
-    this.#poll(this.#watcher === undefined ? POLL_MS.alone : POLL_MS.besides);
+    this.#poll(this.#watcher === undefined ? POLL_MS.alone : this.#pollMs);
   }
 
   #poll(ms: number): void {

@@ -21,7 +21,8 @@ Deno.test("growth: told of when asked; a watch that rests costs the kernel nothi
   const path = `${directory}/journal`;
   let told = 0;
   const toldMore = async (than: number, what: string) => await until(() => told > than, { what });
-  const watch = new GrowthWatch(directory, () => told++);
+  // Nothing is told but by notifications.
+  const watch = new GrowthWatch(directory, () => told++, 3_600_000);
   try {
     watch.ask();
     Deno.writeTextFileSync(path, "1\n");
