@@ -75,10 +75,14 @@ async function deliver(
   }
 }
 
-/** What each proxy may have under way just now. @param windowBytes the most that one may */
+/**
+ * What each proxy may have under way just now. One is behind by more than the least that anybody may have under way: a
+ * line that waits for its newline, for hours perhaps, is no reason for others to have less.
+ * @param windowBytes the most that one may
+ */
 export function windowOf(windowBytes: number, proxies: Iterable<ConnectedProxy>): number {
   let behind = 0;
-  for (const { journalSize, position } of proxies) if (journalSize > position) behind++;
+  for (const { journalSize, position } of proxies) if (journalSize - position > LEAST_WINDOW_BYTES) behind++;
   const part = Math.floor(ALL_WINDOWS_BYTES / Math.max(1, behind));
   return Math.min(windowBytes, Math.max(LEAST_WINDOW_BYTES, part));
 }

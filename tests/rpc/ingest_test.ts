@@ -324,11 +324,15 @@ Deno.test("Deliver: a flood of batches does not keep unary calls from being answ
 });
 
 Deno.test("ingest: proxies that are behind share what may be under way, those that are not take no part", () => {
-  const behind = (count: number) => Array.from({ length: count }, () => ({ journalSize: 2, position: 1 }));
-  const done = { journalSize: 5, position: 5 };
+  const many = (count: number, journalSize: number) =>
+    Array.from({ length: count }, () => ({ journalSize, position: 1 }));
+  const behind = (count: number) => many(count, 64 * 1024 + 2);
+  const done = 1;
+  const [torn, fullOfLeast] = [9, 64 * 1024 + 1];
   const MiB = 1 << 20;
   assert.equal(windowOf(4 * MiB, []), 4 * MiB);
-  assert.equal(windowOf(4 * MiB, [...behind(4), ...Array.from({ length: 500 }, () => done)]), 4 * MiB);
+  assert.equal(windowOf(4 * MiB, [...behind(4), ...many(500, done)]), 4 * MiB);
+  assert.equal(windowOf(4 * MiB, [...behind(1), ...many(500, torn), ...many(500, fullOfLeast)]), 4 * MiB);
   assert.equal(windowOf(4 * MiB, behind(16)), MiB);
   assert.equal(windowOf(100 * 1024, behind(16)), 100 * 1024, "never more than one may");
   assert.equal(windowOf(4 * MiB, behind(5000)), 64 * 1024, "never too little to go on");
