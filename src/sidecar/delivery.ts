@@ -2,7 +2,7 @@
  * Delivers the journal, then the exit, over as many connections as it takes.
  *
  * Delivery is a cursor: each connection begins where the daemon says that its store ends, and never runs further than
- * the window ahead of the last acknowledgement. While there is no connection nothing is read and nothing is kept: the journal
+ * the window, and one small piece or line, ahead of the last acknowledgement. While there is no connection nothing is read and nothing is kept: the journal
  * on disk is the queue.
  */
 import { messageOf, MosaicError } from "../errors.ts";
@@ -66,6 +66,8 @@ const GATHER_MS = 10;
 const MANY_BYTES = 4096;
 const WELCOME_MS = 15_000;
 const DEFAULT_WINDOW = 8 << 20;
+/** A piece may have so much however little of the window is left: many small ones would cost more than what they save. */
+const LEAST_PIECE_BYTES = 64 << 10;
 const IDLE_MS = 1000;
 const TURNED_AWAY_TRIES = 30;
 
@@ -208,7 +210,8 @@ export class Delivery {
       const now = performance.now();
       const gathers = now < gatherUntil && ended === undefined;
       if (sent - acknowledged < window && !gathers) {
-        const piece = journal.next(ended !== undefined);
+        const most = Math.min(JOURNAL_BOUNDS.bytes, Math.max(LEAST_PIECE_BYTES, window - (sent - acknowledged)));
+        const piece = journal.next(ended !== undefined, most);
         if (piece !== undefined) {
           const batch = buildBatch(piece, context, check);
           link.send({ case: "batch", value: { ...batch.message, journalSize: this.#journalSize() } });
@@ -219,7 +222,7 @@ export class Delivery {
             this.#options.onSteps(batch.steps, bytes);
             batch.eventKinds.forEach(this.#options.onEvent);
           }
-          if (piece.lines.length < JOURNAL_BOUNDS.lines && bytes < JOURNAL_BOUNDS.bytes / 2) {
+          if (piece.lines.length < JOURNAL_BOUNDS.lines && bytes < most / 2) {
             gatherUntil = performance.now() + GATHER_MS;
           }
           if (bytes >= MANY_BYTES) growth.rest();

@@ -76,15 +76,19 @@ export class Journal {
     this.#file.reached(position);
   }
 
-  /** The next whole lines; undefined when there are none yet. @param final Text after the last newline is a line too. */
-  next(final: boolean): JournalPiece | undefined {
+  /**
+   * The next whole lines; undefined when there are none yet.
+   * @param final Text after the last newline is a line too.
+   * @param most Bytes of this piece, where that is less than any piece may have.
+   */
+  next(final: boolean, most = this.#bounds.bytes): JournalPiece | undefined {
     // Looks whether others have done something to the file since the last piece.
     this.#file.size();
     if (this.#position < this.#file.readableFrom) return this.#passLoss();
     if (this.#skimmed !== undefined) return this.#skim(final);
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     for (;;) {
-      const piece = this.#cut();
+      const piece = this.#cut(Math.min(most, this.#bounds.bytes));
       if (piece !== undefined) return piece;
       const held = this.#end - this.#start;
       if (held > this.#bounds.lineBytes) {
@@ -126,15 +130,15 @@ export class Journal {
   }
 
   /** A piece from what is held, if a whole line is. */
-  #cut(): JournalPiece | undefined {
-    const { lines, bytes } = this.#bounds;
+  #cut(bytes: number): JournalPiece | undefined {
+    const { lines } = this.#bounds;
     const held = this.#bytes.subarray(this.#start, this.#end);
     const ends: number[] = [];
     for (let length = 0; ends.length < lines && length < bytes; length = ends.at(-1)! + 1) {
       const newline = held.indexOf(NEWLINE, length);
       if (newline < 0) break;
-      // A long line goes by itself, so that a message is either of many short ones or of one.
-      if (newline - length > bytes && length > 0) break;
+      // A longer line goes by itself, so that a message is either of what is allowed or of one line.
+      if (newline + 1 > bytes && length > 0) break;
       ends.push(newline);
     }
     return ends.length === 0 ? undefined : this.#take(ends.at(-1)! + 1, ends);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
-import { JOURNAL_BOUNDS } from "../../src/sidecar/journal.ts";
 import { inScene, numbers, printSteps } from "./scene.ts";
 import { until } from "../harness/wait.ts";
+
+/** By so much at most is the window passed while lines are shorter. */
+const LEAST_PIECE_BYTES = 64 << 10;
 
 Deno.test("proxy: delivers every line, reports the exit and leaves with the worker's code", () =>
   inScene(async (scene) => {
@@ -96,12 +98,32 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     await until(() => scene.exitRecord(), { what: "the worker's exit" });
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
-    // A batch is sent while there is room for its first byte; one of these lines has less than 40 bytes.
-    assert.ok(daemon.seen < daemon.windowBytes + JOURNAL_BOUNDS.lines * 40, `${daemon.seen} bytes were under way`);
+    assert.ok(daemon.seen < daemon.windowBytes + LEAST_PIECE_BYTES, `${daemon.seen} bytes were under way`);
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
     assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 20_000));
+  }));
+
+Deno.test("proxy: long lines stay within the window, too", () =>
+  inScene(async (scene) => {
+    const { daemon } = scene;
+    daemon.windowBytes = 160 << 10;
+    daemon.silent = true;
+    // All is there before the first piece is read, so that it could be a large one.
+    await daemon.stop();
+    const proxy = scene.shell(`pad=$(head -c 20000 /dev/zero | tr '\\0' x)
+      ${printSteps(0, 100, ',\\"action\\":\\"$pad\\"')}`);
+    await until(() => scene.exitRecord(), { what: "the worker's exit" });
+    await daemon.start();
+    scene.announce();
+    await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
+    assert.ok(daemon.seen < daemon.windowBytes + LEAST_PIECE_BYTES, `${daemon.seen} bytes were under way`);
+    daemon.silent = false;
+    daemon.cut();
+    assert.equal(await proxy.code(), 0);
+    assert.deepEqual(daemon.steps.map((s) => s.step), numbers(0, 100));
+    assert.equal(daemon.steps[99]!.action.length, 20_002);
   }));
 
 Deno.test("proxy: the window is what the last acknowledgement says", () =>
@@ -113,7 +135,7 @@ Deno.test("proxy: the window is what the last acknowledgement says", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     const underWay = () => daemon.seen - daemon.position;
     await until(() => underWay() >= daemon.ackWindowBytes, { what: "the wider window to be full" });
-    assert.ok(underWay() < daemon.ackWindowBytes + JOURNAL_BOUNDS.lines * 40, `${underWay()} bytes were under way`);
+    assert.ok(underWay() < daemon.ackWindowBytes + LEAST_PIECE_BYTES, `${underWay()} bytes were under way`);
     daemon.silent = daemon.silentOnceHeard = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);

@@ -49,7 +49,18 @@ Deno.test("journal: a piece is bounded in lines and bytes, a long line goes by i
   written.append("a\nb\nc\nd\ne\n" + "x".repeat(100) + "\n" + "y".repeat(40) + "\n" + "z".repeat(40) + "\nw\n");
   const sizes: number[] = [];
   for (let piece; (piece = written.journal.next(false)) !== undefined;) sizes.push(piece.lines.length);
-  assert.deepEqual(sizes, [4, 1, 1, 2, 1]);
+  assert.deepEqual(sizes, [4, 1, 1, 1, 2]);
+});
+
+Deno.test("journal: a piece has no more bytes than are asked for, but always a line; the next goes on behind it", () => {
+  using written = new Written();
+  written.append("aaaa\nbbbb\ncccc\n" + "x".repeat(50) + "\ndddd\n");
+  const next = (most: number) => [...written.journal.next(false, most)?.lines ?? []];
+  assert.deepEqual(next(10), ["aaaa", "bbbb"]);
+  assert.deepEqual(next(9), ["cccc"]);
+  assert.deepEqual(next(9), ["x".repeat(50)]);
+  assert.deepEqual(next(1 << 20), ["dddd"]);
+  assert.deepEqual(next(9), []);
 });
 
 Deno.test("journal: an overlong line is passed over as one piece, also when it comes bit by bit", () => {
