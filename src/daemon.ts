@@ -85,7 +85,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       registry,
       log,
       policy: options.retention,
-      diskUsage: () => engine.diskUsage(),
+      diskUsage: () => engine.diskUsageNow(),
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = settled();

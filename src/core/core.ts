@@ -152,7 +152,7 @@ export interface Core {
   /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
   /** `freedBytes`: what its files and its telemetry took. */
   delete(runId: string): Promise<{ freedBytes: number }>;
-  /** What all runs take; a walk through all of their files. */
+  /** What all runs take, a minute ago at most; a walk through all of their files. */
   diskUsage(): Promise<DiskUsage>;
 
   registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };

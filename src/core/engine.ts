@@ -237,7 +237,11 @@ export class Engine implements Core {
     const now = this.registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
-      await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+      try {
+        await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+      } finally {
+        this.#diskUsage.forget();
+      }
       // What is gone is no artifact any more.
       await this.#artifacts.finish(row);
     } catch (error) {
@@ -512,13 +516,20 @@ export class Engine implements Core {
       this.registry.delete(runId);
     } finally {
       this.#deleting.delete(runId);
+      // Some of it may be gone also where the rest could not be deleted.
+      this.#diskUsage.forget();
     }
-    this.#diskUsage.forget();
     this.log.info({ run_id: runId, name: row.name }, "run deleted");
     return { freedBytes };
   }
 
   diskUsage(): Promise<DiskUsage> {
+    return this.#diskUsage.get();
+  }
+
+  /** What is there now, for whoever deletes by it: not what somebody else found a while ago. */
+  diskUsageNow(): Promise<DiskUsage> {
+    this.#diskUsage.forget();
     return this.#diskUsage.get();
   }
 

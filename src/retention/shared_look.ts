@@ -2,6 +2,8 @@
 
 /** A look is good for so many times as long as it took. */
 const REST = 10;
+/** And no longer than this (ms): what is looked at changes by itself, too. */
+const LONGEST_MS = 60_000;
 /** One that took less (ms) is not worth keeping. */
 const CHEAP_MS = 50;
 
@@ -24,7 +26,9 @@ export class SharedLook<T> {
     const begun = this.#now();
     const look = this.#look().then((found) => {
       const took = this.#now() - begun;
-      if (this.#under === look && took >= CHEAP_MS) this.#last = { found, until: this.#now() + REST * took };
+      if (this.#under === look && took >= CHEAP_MS) {
+        this.#last = { found, until: this.#now() + Math.min(REST * took, LONGEST_MS) };
+      }
       return found;
     }).finally(() => {
       if (this.#under === look) this.#under = undefined;

@@ -9,7 +9,7 @@ import { bytesOfRun, type DiskUsage } from "./usage.ts";
 export interface SweepOptions {
   registry: Pick<Registry, "list">;
   policy: RetentionPolicy;
-  /** Asked for a policy with a size only: a walk through all files. */
+  /** Asked for a policy with a size only: a walk through all files, begun when it is asked for. */
   diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
   /** Removes an ended run: rows, telemetry, files. */
   deleteRun: (runId: string) => Promise<{ freedBytes: number }>;

@@ -8,6 +8,7 @@ import { RunFiles } from "../../src/layout.ts";
 import { createLogger } from "../../src/log.ts";
 import { processRef } from "../../src/process/identity.ts";
 import { groupAlive, signalGroup, signalProcess } from "../../src/process/signals.ts";
+import type { DiskUsage } from "../../src/retention/usage.ts";
 import type { Registry } from "../../src/registry/registry.ts";
 import { configOf } from "../harness/configs.ts";
 import { until } from "../harness/wait.ts";
@@ -83,6 +84,61 @@ Deno.test("delete: a run that has just ended goes whole, what is still being mad
   await f.engine.close();
   assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
   assert.deepEqual(said.filter((line) => line.includes("artifacts")), []);
+});
+
+/** Until it is given back, a look at the disk takes ten seconds of the clock that says how long it is kept. */
+function costlyLooks({ telemetry }: EngineFixture): Disposable {
+  const clock = performance.now.bind(performance);
+  const bytesOfRuns = telemetry.bytesOfRuns.bind(telemetry);
+  let ahead = 0;
+  performance.now = () => clock() + ahead;
+  telemetry.bytesOfRuns = () => {
+    ahead += 10_000;
+    return bytesOfRuns();
+  };
+  return { [Symbol.dispose]: () => void (performance.now = clock) };
+}
+
+Deno.test("disk usage: a look is kept for who only shows it; who deletes by it gets one of its own", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const { runId } = f.engine.submit(configOf({ command }));
+  await f.connect(runId);
+  const bytes = async (look: Promise<DiskUsage>) => (await look).byRun.get(runId) ?? 0;
+  const before = await bytes(f.engine.diskUsage());
+  Deno.writeTextFileSync(`${f.layout.runDir(f.row(runId).baseDir, runId)}/big`, "x".repeat(10_000));
+  assert.equal(await bytes(f.engine.diskUsage()), before);
+  assert.equal(await bytes(f.engine.diskUsageNow()), before + 10_000);
+  assert.equal(await bytes(f.engine.diskUsage()), before + 10_000);
+});
+
+Deno.test("disk usage: what a deletion that failed has removed counts no more", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+  assert.ok((await f.engine.diskUsage()).byRun.has(runId));
+  f.telemetry.delete = () => Promise.reject(new MosaicError("unavailable", "the disk is full"));
+  await assert.rejects(f.engine.delete(runId), /the disk is full/);
+  assert.ok(!(await f.engine.diskUsage()).byRun.has(runId));
+});
+
+Deno.test("disk usage: what a run that has ended was not to keep counts no more", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const config = { ...JSON.parse(configOf({ command })), artifacts: { persist_logs: false } };
+  const { runId } = f.engine.submit(JSON.stringify(config));
+  const proxy = await f.connect(runId);
+  const logs = new RunFiles(f.layout.runDir(f.row(runId).baseDir, runId), "").logs;
+  Deno.mkdirSync(logs, { recursive: true });
+  Deno.writeTextFileSync(`${logs}/worker.stdout.log`, "x".repeat(1 << 20));
+  const bytes = async () => (await f.engine.diskUsage()).byRun.get(runId) ?? 0;
+  assert.ok(await bytes() > 1 << 20);
+  proxy.exit();
+  // Less than what a look is kept for.
+  await until(async () => await bytes() < 1 << 20, { what: "the logs to be gone", timeoutMs: 30_000 });
 });
 
 Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => {

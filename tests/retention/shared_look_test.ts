@@ -46,6 +46,19 @@ Deno.test("a shared look: one that took a second is good for ten, a cheap one fo
   }
 });
 
+Deno.test("a shared look: however long one took, it is good for a minute at most", async () => {
+  const { clock, shared, end } = scene(20_000);
+  const first = shared.get();
+  end();
+  assert.equal(await first, 1);
+  clock.now += 59_999;
+  assert.equal(await shared.get(), 1);
+  clock.now += 1;
+  const second = shared.get();
+  end();
+  assert.equal(await second, 2);
+});
+
 Deno.test("a shared look: what is forgotten is looked at anew, and a look from before is not kept", async () => {
   const { shared, end } = scene(1000);
   const before = shared.get();
