@@ -11,7 +11,7 @@ export interface Api {
   unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    options?: { signal?: AbortSignal },
+    options?: { signal?: AbortSignal; deadlineMs?: number },
   ): Promise<MessageShape<O>>;
   /** Ends with the daemon's stream; throws when it breaks; aborting ends it quietly. */
   stream<I extends DescMessage, O extends DescMessage>(

@@ -51,15 +51,21 @@ export class Link implements Disposable {
     this.#api.close();
   }
 
+  /** @param deadlineMs instead of the client's own, for what takes long */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
     signal?: AbortSignal,
+    deadlineMs?: number,
   ): Promise<MessageShape<O>> {
+    const options = {
+      ...(signal === undefined ? {} : { signal }),
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+    };
     const breaks = new Breaks(this.#patienceMs);
     for (;;) {
       try {
-        const answer = await this.#api.unary(method, request, signal === undefined ? {} : { signal });
+        const answer = await this.#api.unary(method, request, options);
         this.#back();
         return answer;
       } catch (error) {

@@ -116,7 +116,7 @@ export const Pruning = z.strictObject({
     run_id: text(),
     name: text(),
     state,
-    bytes: integer(),
+    bytes: integer().nullable(),
     because: z.enum(["number", "age", "size"]),
   })),
 });

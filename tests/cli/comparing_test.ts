@@ -4,8 +4,10 @@ import { configDifferences, rowsWithoutSecrets, workedMs } from "../../src/cli/c
 import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
+import type { Api } from "../../src/cli/api.ts";
+import { MosaicError } from "../../src/errors.ts";
 import type { RunState } from "../../src/lifecycle/lifecycle.ts";
-import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
+import { type Answers, fakeApi, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 Deno.test("compare: configs differ only where it means something", () => {
   const config = (id: string, lr: number, extra: Record<string, unknown> = {}) => ({
@@ -143,6 +145,46 @@ Deno.test("prune: by number and age; a dry run deletes nothing", async () => {
   assert.deepEqual(deleted, [ID_A]);
   const none = await run(["prune"], answers);
   assert.equal(none.code, 2);
+});
+
+Deno.test("prune: by number and age without sizes that cannot be had in time; by size only with them", async () => {
+  const answers: Answers = {
+    ListRuns: () => ({ runs: [fakeRun({ runId: ID_A, state: "TERMINATED", outcome: "succeeded" })] }),
+    GetDiskUsage: () => {
+      throw new MosaicError("deadline_exceeded", "GetDiskUsage: no answer in time");
+    },
+    DeleteRun: () => ({ freedBytes: 1024n }),
+  };
+  const dry = await run(["prune", "--keep-last", "0", "--dry-run"], answers);
+  assert.equal(dry.code, 0);
+  assert.match(dry.err, /sizes of runs are not known .* no answer in time/);
+  assert.match(dry.out, new RegExp(`${ID_A} .* \\? +number\n\n1 run would be deleted\n$`));
+  const done = await run(["prune", "--older-than", "1s", "-o", "json"], answers);
+  assert.equal(done.code, 0);
+  assert.deepEqual(JSON.parse(done.out).runs.map((r: { bytes: number | null }) => r.bytes), [null]);
+  const bySize = await run(["prune", "--max-size", "0"], answers);
+  assert.notEqual(bySize.code, 0);
+  assert.match(bySize.err, /no answer in time/);
+  assert.doesNotMatch(bySize.out, /deleted/);
+});
+
+Deno.test("prune, du: who needs the sizes waits for a long walk, who only shows them does not", async () => {
+  const waits: (number | undefined)[] = [];
+  const api = fakeApi({ ListRuns: () => ({ runs: [] }), GetDiskUsage: () => ({}) });
+  for (const args of [["prune", "--keep-last", "1"], ["prune", "--max-size", "0"], ["du"]]) {
+    const connected: Api = {
+      ...api,
+      unary(method, request, options) {
+        if (method.name === "GetDiskUsage") waits.push(options?.deadlineMs);
+        return api.unary(method, request, options);
+      },
+    };
+    assert.equal(await runCli(args, fakeWorld({}, { connect: () => Promise.resolve(connected) })), 0);
+  }
+  const [shown, ...needed] = waits;
+  assert.equal(shown, undefined);
+  assert.equal(needed.length, 2);
+  for (const wait of needed) assert.ok(wait! >= 60_000);
 });
 
 Deno.test("completions: every verb and option is there, and each shell reads its script", async () => {

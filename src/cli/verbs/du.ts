@@ -4,6 +4,7 @@ import type { z } from "zod";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
+import { diskUsage } from "../disk.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
 import { bytes, shortIds } from "../format.ts";
 import { Link } from "../link.ts";
@@ -60,7 +61,7 @@ export function define(command: Command, context: Context): void {
 }
 
 async function usageOf(link: Link): Promise<UsageJson> {
-  const found = await link.unary(link.methods.getDiskUsage, {});
+  const found = await diskUsage(link);
   const known = new Map<string, Run>();
   for (let pageToken = "";;) {
     const page = await link.unary(link.methods.listRuns, { limit: PAGE, pageToken });

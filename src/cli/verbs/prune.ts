@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { messageOf, MosaicError } from "../../errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
-import { bytesByRun } from "../disk.ts";
+import { bytesByRun, diskUsage, diskUsageSoon } from "../disk.ts";
 import { chooseRunsToPrune, type Chosen, type PrunableRun, type RetentionPolicy } from "../../retention/retention.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -27,6 +27,8 @@ import { stateStyle } from "../text.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
+  /** Null where nobody could say in time. */
+  size: number | null;
 }
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -69,7 +71,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         });
       }
       using link = await Link.open(context, connectionFlags(flags));
-      const chosen = chooseRunsToPrune(await candidates(link, flags), policy, context.now());
+      const chosen = chooseRunsToPrune(await candidates(link, flags, context), policy, context.now());
       const dryRun = flags["dryRun"] === true;
       let freed = 0;
       const done: Chosen<Candidate>[] = [];
@@ -94,8 +96,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-async function candidates(link: Link, flags: Record<string, unknown>): Promise<Candidate[]> {
-  const sizes = await bytesByRun(link);
+async function candidates(link: Link, flags: Record<string, unknown>, context: Context): Promise<Candidate[]> {
   const runs: Run[] = [];
   for (let pageToken = "";;) {
     const page = await link.unary(link.methods.listRuns, {
@@ -110,6 +111,8 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
     pageToken = page.nextPageToken;
     if (pageToken === "") break;
   }
+  const sizes = flags["maxSize"] === undefined ? await sizesToShow(link, context) : bytesByRun(await diskUsage(link));
+  const sizeOf = (runId: string) => sizes === undefined ? null : sizes.get(runId) ?? 0;
   return runs.map((run) => ({
     runId: run.runId,
     name: run.name,
@@ -117,19 +120,31 @@ async function candidates(link: Link, flags: Record<string, unknown>): Promise<C
     createdAt: timeMs(run.submittedAt) ?? 0,
     finishedAt: timeMs(run.finishedAt),
     damaged: run.damaged,
-    bytes: sizes.get(run.runId) ?? 0,
+    bytes: sizeOf(run.runId) ?? 0,
+    size: sizeOf(run.runId),
   }));
+}
+
+/** Number and age choose without sizes: where they cannot be had, that is said and nothing else. */
+async function sizesToShow(link: Link, context: Context): Promise<Map<string, number> | undefined> {
+  try {
+    return bytesByRun(await diskUsageSoon(link));
+  } catch (error) {
+    if (!(error instanceof MosaicError)) throw error;
+    context.err.write(`mosaic: the sizes of runs are not known and not shown: ${messageOf(error)}\n`);
+    return undefined;
+  }
 }
 
 function pruneJson(done: readonly Chosen<Candidate>[], dryRun: boolean, freed: number): z.infer<typeof Pruning> {
   return {
     dry_run: dryRun,
     freed_bytes: freed,
-    runs: done.map(({ run: { runId, name, state, bytes }, because }) => ({
+    runs: done.map(({ run: { runId, name, state, size }, because }) => ({
       run_id: runId,
       name,
       state,
-      bytes,
+      bytes: size,
       because,
     })),
   };
@@ -144,14 +159,16 @@ function pruneText(done: Chosen<Candidate>[], dryRun: boolean, freed: number, co
       { name: "name", shrinkTo: 8, text: ({ run }) => run.name },
       { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
       { name: "ended", align: "right", text: ({ run }) => ago(run.finishedAt, context.now()) },
-      { name: "size", align: "right", text: ({ run }) => bytes(run.bytes) },
+      { name: "size", align: "right", text: ({ run }) => run.size === null ? "?" : bytes(run.size) },
       { name: "because of", text: ({ because }) => because },
     ],
     done,
     { width: terminal.isTty ? terminal.width : undefined, color: terminal.color },
   );
   const runs = done.length === 1 ? "run" : "runs";
-  const size = bytes(done.reduce((sum, { run }) => sum + run.bytes, 0));
-  const end = dryRun ? `would be deleted, with ${size} of files and telemetry` : `deleted, ${bytes(freed)} freed`;
+  const size = done.some(({ run }) => run.size === null)
+    ? ""
+    : `, with ${bytes(done.reduce((sum, { run }) => sum + run.bytes, 0))} of files and telemetry`;
+  const end = dryRun ? `would be deleted${size}` : `deleted, ${bytes(freed)} freed`;
   return `${rows}\n${done.length} ${runs} ${end}\n`;
 }
