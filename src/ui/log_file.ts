@@ -154,8 +154,14 @@ export async function* logLive(
     if (row.attempt !== attempt) {
       attempt = row.attempt;
       offset = 0;
-      history = 0;
+      // What was written while nobody looked is no less there already than in the attempt that was followed.
+      if (history !== undefined) history = 0;
       yield { event: "attempt", data: { attempt } };
+    }
+    // It has written nothing yet, and `logFile` still names its forerunner's: that would be told as its own.
+    if (row.state === "INIT" && row.attempt > 1) {
+      await waitFor(pollMs, signal);
+      continue;
     }
     const { bytes, ...where } = await readLines(core, row, stream, offset);
     history ??= where.size;

@@ -205,6 +205,52 @@ Deno.test(
 );
 
 Deno.test(
+  "live: who comes back from an attempt before gets the log of the one that runs whole",
+  withApp(async ({ core, app }) => {
+    const { runId } = core.addExecuting("again");
+    core.cancel(runId);
+    core.retry(runId);
+    for (const type of ["spawned", "registered", "active"] as const) core.registry.apply(runId, { type });
+    const path = core.logFile(core.registry.resolve(runId), "stdout");
+    const lines = Array.from({ length: 500 }, (_, i) => `line ${i}\n`).join("");
+    Deno.writeTextFileSync(path, lines);
+    const url = `${BASE}/api/runs/${runId}/logs/stdout/live`;
+    const answer = await app.fetch(new Request(url, { headers: { "last-event-id": "1:3000" } }));
+    const seen = await events(answer, (e) => e.data.to === lines.length);
+    assert.deepEqual(seen[0]!.data, { attempt: 2 });
+    const logs = seen.filter((e) => e.event === "log");
+    assert.equal(logs.map((e) => e.data.text).join(""), lines);
+    assert.equal(logs.reduce((sum, e) => sum + e.data.suppressed_lines, 0), 0);
+  }, { logLines: 10 }),
+);
+
+Deno.test(
+  "live: while a further attempt waits, the log of the one before is not told as its own",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("waits");
+    // As the engine has it: an attempt that waits has no file yet, and the one before it is shown.
+    core.logFile = (row) => `${core.directory}/${row.state === "INIT" ? row.attempt - 1 : row.attempt}.log`;
+    Deno.writeTextFileSync(`${core.directory}/1.log`, "the first\n");
+    const own = "the second says something longer\n";
+    const seen = await events(await get(`/api/runs/${runId}/logs/stdout/live`), (e) => {
+      if (e.event === "log" && e.data.attempt === 1) {
+        core.cancel(runId);
+        core.retry(runId);
+      }
+      if (e.event === "attempt") {
+        Deno.writeTextFileSync(`${core.directory}/2.log`, own);
+        for (const type of ["spawned", "registered", "active"] as const) core.registry.apply(runId, { type });
+      }
+      return e.id === `2:${own.length}`;
+    });
+    assert.deepEqual(
+      seen.map((e) => e.event === "attempt" ? e.data.attempt : e.data.text),
+      ["the first\n", 2, own],
+    );
+  }),
+);
+
+Deno.test(
   "live: no more connections than the limit, and all end when the page stops",
   withApp(async ({ app, get }) => {
     const one = await get("/api/live");
