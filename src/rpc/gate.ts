@@ -4,8 +4,8 @@
  *
  * Per connection, the bytes written by us are compared with the socket's own count of what it has sent. Bytes that are
  * not ours (headers, pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can
- * be low by such overhead but never stays high. A stream that cannot go on for `stallMs` is ended: its client resumes by
- * `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
+ * be low by such overhead but never stays high. A stream whose connection takes nothing for `stallMs` is ended: its client
+ * resumes by `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
  */
 import { MosaicError } from "../errors.ts";
 
@@ -21,7 +21,7 @@ export interface GateLimits {
   leastBytes: number;
   /** Most bytes unsent over all connections; beyond them all wait. */
   processBytes: number;
-  /** How long a stream may wait without the gate opening, milliseconds. */
+  /** How long a stream may wait while its connection takes next to nothing, milliseconds. */
   stallMs: number;
 }
 
@@ -116,7 +116,10 @@ export class StreamGate {
 
 interface Waiter {
   connection: Connection;
+  /** When it began, or when a part worth it had last been sent. */
   since: number;
+  /** The connection's unsent bytes then. */
+  unsent: number;
   resolve(): void;
   reject(error: Error): void;
 }
@@ -175,7 +178,7 @@ export class SendGates {
 
   wait(connection: Connection): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiters.add({ connection, since: performance.now(), resolve, reject });
+      this.#waiters.add({ connection, since: performance.now(), unsent: connection.unsent, resolve, reject });
       this.#pollWithin(POLL_MS);
     });
   }
@@ -193,6 +196,11 @@ export class SendGates {
     for (const connection of this.#connections.values()) this.refresh(connection);
     const now = performance.now();
     for (const waiter of this.#waiters) {
+      const { unsent } = waiter.connection;
+      if (waiter.unsent - unsent >= this.#progress) {
+        waiter.since = now;
+        waiter.unsent = unsent;
+      }
       if (this.#mayGoOn(waiter.connection)) {
         this.#waiters.delete(waiter);
         waiter.resolve();
@@ -203,6 +211,15 @@ export class SendGates {
     }
     const waited = Math.min(...[...this.#waiters].map(({ since }) => now - since));
     if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
+  }
+
+  /**
+   * Who has taken so much since it was looked at stands still no longer, though the gate stays shut: the bound may have
+   * become many times smaller while it waited. As much as opens the gate where the bound is least, and not less, for the
+   * reason below.
+   */
+  get #progress(): number {
+    return Math.min(this.limits.connectionBytes, this.limits.leastBytes) / 2;
   }
 
   /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */

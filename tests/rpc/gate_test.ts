@@ -118,6 +118,31 @@ Deno.test("gate: a reader that takes nothing for the stall limit is given up", a
   stream.release();
 });
 
+Deno.test("gate: a slow reader whose bound shrinks while it waits is not given up; a trickle of others' bytes saves nobody", async () => {
+  const gates = new SendGates({
+    connectionBytes: 1000,
+    sharedBytes: 1000,
+    leastBytes: 100,
+    processBytes: 1e6,
+    stallMs: 20,
+  });
+  // Sends so much between any two looks, however far they are apart: far too little to be done by one stall limit.
+  const taking = (bytes: number) => {
+    let sent = 0;
+    return gates.open({}, () => sent += bytes);
+  };
+  const [slow, trickle] = [taking(50), taking(1)];
+  slow.wrote(1100);
+  trickle.wrote(1000);
+  const given = assert.rejects(trickle.ready()!, StalledError);
+  await slow.ready();
+  assert.ok(gates.total >= 900, "the other stands still, so the bound was the least all the time");
+  await given;
+  slow.release();
+  trickle.release();
+  assert.equal(gates.total, 0);
+});
+
 Deno.test("readers that stand still cost bounded memory, hold nobody up, and resume where they were", async () => {
   await withServer(async ({ client, core, server }) => {
     const runId = executing(core);
