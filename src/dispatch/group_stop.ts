@@ -1,10 +1,10 @@
 /**
- * Stops a worker's process group: SIGTERM, the grace period, SIGKILL until nothing of it lives. A proxy that is connected
+ * Stops a worker's process group, and one that it has begun itself: SIGTERM, the grace period, SIGKILL until nothing of it lives. A proxy that is connected
  * is told to do it (it knows how to reach its worker); the daemon does it itself where there is none, or where the
  * proxy has not done it in time.
  */
 import type { ProxyLink } from "../core/core.ts";
-import { groupAlive, signalGroup } from "../process/signals.ts";
+import { WorkerGroups } from "../process/signals.ts";
 import type { ProcessRef } from "../registry/types.ts";
 
 /** How much longer than the grace period a proxy may take before the daemon kills the group itself. */
@@ -15,6 +15,8 @@ export class GroupStop {
   #graceMs: number;
   #told: ProxyLink | undefined;
   #terminated = false;
+  /** Found when the stop begins, whoever does it: a proxy that waits for the last of them is not late with its report. */
+  #groups: WorkerGroups | undefined;
   /** When the group was first seen to be gone. */
   #goneAt: number | undefined;
 
@@ -40,6 +42,15 @@ export class GroupStop {
     return this.#goneAt === undefined ? undefined : now - this.#goneAt;
   }
 
+  /** Whether anything of the worker still lives. */
+  alive(worker: ProcessRef): boolean {
+    return this.#groupsOf(worker).alive();
+  }
+
+  #groupsOf(worker: ProcessRef): WorkerGroups {
+    return this.#groups ??= new WorkerGroups(worker);
+  }
+
   /**
    * Takes the next step; to be called every fraction of a second.
    * @param worker undefined while no worker is known of
@@ -50,19 +61,20 @@ export class GroupStop {
       this.#told = link;
       link.stop(Math.max(0, this.#graceMs - waited) / 1000);
     }
-    if (worker === undefined || !groupAlive(worker)) {
+    const groups = worker === undefined ? undefined : this.#groupsOf(worker);
+    if (groups === undefined || !groups.alive()) {
       if (worker !== undefined || link === undefined) this.#goneAt ??= now;
       return;
     }
     this.#goneAt = undefined;
     const byProxy = link !== undefined;
     if (waited > this.#graceMs + (byProxy ? PROXY_MARGIN_MS : 0)) {
-      signalGroup(worker, "SIGKILL");
+      groups.signal("SIGKILL");
     } else if (!byProxy && !this.#terminated) {
       this.#terminated = true;
-      signalGroup(worker, "SIGTERM");
+      groups.signal("SIGTERM");
       // A group that is stopped takes its SIGTERM when it is continued.
-      signalGroup(worker, "SIGCONT");
+      groups.signal("SIGCONT");
     }
   }
 }

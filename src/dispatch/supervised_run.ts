@@ -470,7 +470,7 @@ export class SupervisedRun {
   /** Decided and committed when nothing of the group is left: until then the run can be cancelled. */
   #finish(now: number): void {
     const worker = this.worker();
-    if (worker !== undefined && groupAlive(worker)) {
+    if (worker !== undefined && (this.#stop?.alive(worker) ?? groupAlive(worker))) {
       this.#stop ??= new GroupStop(this.#supervision.graceMs, now);
       this.#stop.advance(now, worker, undefined);
       this.#supervision.wake();

@@ -93,14 +93,24 @@ export function groupMembers(groupId: number): number[] {
   return allStats().filter(([, stat]) => stat.processGroup === groupId && !isDead(stat)).map(([pid]) => pid);
 }
 
-/** Living children of a group's leader that have left the group, and whether each leads one of its own now. Reads all of /proc. */
+/** Living children of a group's leader that have left the group, and whether each leads one of its own now. */
 export function childrenOutside(leader: number): { process: ProcessRef; leads: boolean }[] {
-  return allStats()
+  // The kernel's own list where it keeps one: a daemon that stops hundreds of runs at once cannot read all of /proc for each.
+  const listed = readText(`/proc/${leader}/task/${leader}/children`);
+  const stats = listed === undefined ? allStats() : statsOf((listed.match(/\d+/g) ?? []).map(Number));
+  return stats
     .filter(([, stat]) => stat.parent === leader && stat.processGroup !== leader && !isDead(stat))
     .map(([pid, stat]) => ({
       process: { pid, identity: `${boot()}/${stat.startTicks}` },
       leads: stat.processGroup === pid,
     }));
+}
+
+function statsOf(pids: number[]): [number, ProcStat][] {
+  return pids.flatMap((pid) => {
+    const stat = statOf(pid);
+    return stat === undefined ? [] : [[pid, stat] as [number, ProcStat]];
+  });
 }
 
 function allStats(): [number, ProcStat][] {
@@ -114,10 +124,7 @@ function allStats(): [number, ProcStat][] {
   if (pids.length > 0) {
     try {
       Deno.readTextFileSync(`/proc/1/stat`);
-      return pids.flatMap((pid) => {
-        const stat = statOf(pid);
-        return stat === undefined ? [] : [[pid, stat] as [number, ProcStat]];
-      });
+      return statsOf(pids);
     } catch (error) {
       if (isShortage(error)) throw error;
       // Refused: one shell reads them all.

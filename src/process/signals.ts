@@ -18,7 +18,7 @@ export function signalProcess(process: ProcessRef, signal: Signal): boolean {
 }
 
 export interface Reach {
-  /** Whether children of the leader are reached that are outside its group; looking for them reads all of /proc. */
+  /** Whether children of the leader are reached that are outside its group; to look for them takes time. */
   outside?: boolean;
 }
 
@@ -39,6 +39,41 @@ export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true
     }
   }
   return send(group, signal);
+}
+
+/**
+ * A worker's group, and those that children of its leader led when this first looked: they outlive the leader, and once
+ * it is gone nothing tells whose they are.
+ */
+export class WorkerGroups {
+  readonly #leader: ProcessRef;
+  #led: ProcessRef[] | undefined;
+
+  constructor(leader: ProcessRef) {
+    this.#leader = leader;
+  }
+
+  /** Whether any member of any of the groups still lives. */
+  alive(): boolean {
+    // One that is gone is not looked at again: its number may be given out anew.
+    this.#led = this.#look().filter(groupAlive);
+    return this.#led.length > 0 || groupAlive(this.#leader);
+  }
+
+  signal(signal: Signal): void {
+    const led = this.#look();
+    // As long as the leader lives this reaches them all, and a worker is to hear of its end once.
+    signalGroup(this.#leader, signal);
+    if (signal !== "SIGKILL") return;
+    // What may not be signalled is not waited for either.
+    this.#led = led.filter((one) => groupIsOurs(one) && sendIfAllowed(-checked(one.pid), signal));
+  }
+
+  #look(): ProcessRef[] {
+    return this.#led ??= isAlive(this.#leader)
+      ? childrenOutside(this.#leader.pid).filter(({ leads }) => leads).map(({ process }) => process)
+      : [];
+  }
 }
 
 /** A program that runs as another user (set-uid) is not mosaic's to signal, and must not keep the others from it. */

@@ -1,5 +1,5 @@
-/** Ends a worker's whole process group: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
-import { groupAlive, signalGroup } from "../process/signals.ts";
+/** Ends a worker's whole process group, and one that it has begun itself: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
+import { WorkerGroups } from "../process/signals.ts";
 import { patiently } from "./patience.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { sleep } from "../sleep.ts";
@@ -9,12 +9,12 @@ const LOOK_MS = 50;
 const KILL_MS = 30_000;
 
 export class GroupEnd {
-  readonly #leader: ProcessRef;
+  readonly #groups: WorkerGroups;
   #deadline: number;
   readonly done: Promise<void>;
 
   constructor(leader: ProcessRef, graceSeconds: number) {
-    this.#leader = leader;
+    this.#groups = new WorkerGroups(leader);
     this.#deadline = performance.now() + graceSeconds * 1000;
     this.done = this.#run();
   }
@@ -25,16 +25,16 @@ export class GroupEnd {
   }
 
   async #run(): Promise<void> {
-    await patiently(() => signalGroup(this.#leader, "SIGTERM"));
+    await patiently(() => this.#groups.signal("SIGTERM"));
     // What is stopped takes its SIGTERM when it is continued.
-    await patiently(() => signalGroup(this.#leader, "SIGCONT"));
+    await patiently(() => this.#groups.signal("SIGCONT"));
     while (performance.now() < this.#deadline) {
-      if (!await patiently(() => groupAlive(this.#leader))) return;
+      if (!await patiently(() => this.#groups.alive())) return;
       await sleep(Math.min(LOOK_MS, Math.max(1, this.#deadline - performance.now())));
     }
     const givenUp = performance.now() + KILL_MS;
-    while (await patiently(() => groupAlive(this.#leader)) && performance.now() < givenUp) {
-      await patiently(() => signalGroup(this.#leader, "SIGKILL"));
+    while (await patiently(() => this.#groups.alive()) && performance.now() < givenUp) {
+      await patiently(() => this.#groups.signal("SIGKILL"));
       await sleep(LOOK_MS);
     }
   }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { status } from "@grpc/grpc-js";
-import { signalGroup } from "../../src/process/signals.ts";
+import { signalGroup, signalProcess } from "../../src/process/signals.ts";
 import { until } from "../harness/wait.ts";
-import { inScene } from "./scene.ts";
+import { inScene, isAlive, processRef } from "./scene.ts";
 
 Deno.test("proxy: a signal of the worker's own is reported by name, the status is 128 + n", () =>
   inScene(async (scene) => {
@@ -119,6 +119,22 @@ Deno.test("proxy: who ignores SIGTERM is killed after the grace period", () =>
     assert.equal(await proxy.code(), 137);
     assert.equal(scene.daemon.exit?.signal, "SIGKILL");
     assert.deepEqual(scene.group(), []);
+  }));
+
+Deno.test("proxy: a helper that ignores SIGTERM in a session of the worker's own is killed after the grace period", () =>
+  inScene(async (scene) => {
+    const worker = `sh -c 'trap "" TERM; echo $$ >helper; echo "{\\"type\\":\\"step\\"}"; exec sleep 600' &
+      trap 'exit 6' TERM; while :; do sleep 0.05; done`;
+    const proxy = scene.proxy(["setsid", "sh", "-c", worker]);
+    await until(() => scene.daemon.steps.length === 1, { what: "the helper" });
+    const helper = processRef(Number(Deno.readTextFileSync(`${scene.directory}/helper`)))!;
+    try {
+      scene.daemon.tell({ case: "stop", value: { graceSeconds: 0.5 } });
+      assert.equal(await proxy.code(), 6);
+      assert(!isAlive(helper));
+    } finally {
+      signalProcess(helper, "SIGKILL");
+    }
   }));
 
 Deno.test("proxy: SIGTERM to the proxy stops the worker and delivers what it said", () =>
