@@ -28,7 +28,8 @@ function readText(path: string): string | undefined {
 
 /** Under a permission set the runtime refuses most of /proc; a shell that may be run can still read it. */
 function readByShell(path: string): string | undefined {
-  return askShell('read -r line <"$0" && printf %s "$line"', path);
+  // A list of children has no end of line, for which `read` fails though it has read it.
+  return askShell('{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"', path);
 }
 
 function statOf(pid: number): ProcStat | undefined {

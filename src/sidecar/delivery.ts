@@ -2,7 +2,7 @@
  * Delivers the journal, then the exit, over as many connections as it takes.
  *
  * Delivery is a cursor: each connection begins where the daemon says that its store ends, and never runs further than
- * the window, and one small piece or line, ahead of the last acknowledgement. While there is no connection nothing is read and nothing is kept: the journal
+ * the window, and a quarter of it or 64 KiB or one line, ahead of the last acknowledgement. While there is no connection nothing is read and nothing is kept: the journal
  * on disk is the queue.
  */
 import { messageOf, MosaicError } from "../errors.ts";
@@ -66,7 +66,7 @@ const GATHER_MS = 10;
 const MANY_BYTES = 4096;
 const WELCOME_MS = 15_000;
 const DEFAULT_WINDOW = 8 << 20;
-/** A piece may have so much however little of the window is left: many small ones would cost more than what they save. */
+/** A piece may have so much however small the window is: many small ones would cost more than what they save. */
 const LEAST_PIECE_BYTES = 64 << 10;
 const IDLE_MS = 1000;
 const TURNED_AWAY_TRIES = 30;
@@ -210,7 +210,9 @@ export class Delivery {
       const now = performance.now();
       const gathers = now < gatherUntil && ended === undefined;
       if (sent - acknowledged < window && !gathers) {
-        const most = Math.min(JOURNAL_BOUNDS.bytes, Math.max(LEAST_PIECE_BYTES, window - (sent - acknowledged)));
+        // A part of the window, not the room left in it: an acknowledgement frees as much as its piece had, so that pieces
+        // cut to the room would become small and stay so.
+        const most = Math.min(JOURNAL_BOUNDS.bytes, Math.max(LEAST_PIECE_BYTES, window >> 2));
         const piece = journal.next(ended !== undefined, most);
         if (piece !== undefined) {
           const batch = buildBatch(piece, context, check);
