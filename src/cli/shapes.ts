@@ -223,11 +223,20 @@ export const PermissionPlan = z.strictObject({
 /** A number that JSON cannot write is null, and its name stands beside it. */
 const named = z.enum(["NaN", "Infinity", "-Infinity"]).optional();
 
+/** Where a record stands in a run's log. */
+const placed = { seq: integer(), run_id: text(), attempt: integer() };
+
+/** When a record was made, and who made it. */
+const said = {
+  timestamp: time(),
+  ts_ns: text(),
+  agent_id: text().optional(),
+  worker_id: text().optional(),
+};
+
 /** Records are rendered by the daemon (src/telemetry/json.ts); what has nothing to say is left out where that is optional. */
 export const Step = z.strictObject({
-  seq: integer(),
-  run_id: text(),
-  attempt: integer(),
+  ...placed,
   episode_index: integer(),
   step_index: integer(),
   action: z.unknown(),
@@ -236,10 +245,7 @@ export const Step = z.strictObject({
   reward_text: named,
   terminated: z.boolean(),
   truncated: z.boolean(),
-  timestamp: time(),
-  ts_ns: text(),
-  agent_id: text().optional(),
-  worker_id: text().optional(),
+  ...said,
   policy_label: text().optional(),
   backend: text().optional(),
   render_hint: z.unknown().optional(),
@@ -251,26 +257,19 @@ export const Step = z.strictObject({
 });
 
 export const Episode = z.strictObject({
-  seq: integer(),
-  run_id: text(),
-  attempt: integer(),
+  ...placed,
   episode_index: integer(),
   total_reward: maybe(z.number()),
   total_reward_text: named,
   steps: integer(),
   terminated: z.boolean(),
   truncated: z.boolean(),
-  timestamp: time(),
-  ts_ns: text(),
-  agent_id: text().optional(),
-  worker_id: text().optional(),
+  ...said,
   metadata: z.unknown().optional(),
 });
 
 export const WorkerEvent = z.strictObject({
-  seq: integer(),
-  run_id: text(),
-  attempt: integer(),
+  ...placed,
   event: text(),
   timestamp: time(),
   ts_ns: text(),

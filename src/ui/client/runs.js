@@ -123,7 +123,7 @@ export function mountRuns(root) {
       loading
         ? `Loading ${whole(all)} …`
         : shown.length === all
-        ? `${whole(all)} runs`
+        ? `${whole(all)} ${all === 1 ? "run" : "runs"}`
         : `${whole(shown.length)} of ${whole(all)} runs`,
     );
     empty.hidden = shown.length > 0 || loading;
