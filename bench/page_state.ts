@@ -1,5 +1,5 @@
 /** A state directory as if much had happened, for the page to show. */
-import type { Layout } from "../src/layout.ts";
+import type { Layout } from "../src/base/layout.ts";
 import { Registry } from "../src/registry/registry.ts";
 import { TelemetryStore } from "../src/telemetry/store.ts";
 import { pause } from "./measure.ts";

@@ -1,14 +1,14 @@
-/** `mosaic proxy`: arguments, log and exit status of a sidecar. What it does is in src/sidecar. */
-import { messageOf, MosaicError } from "./errors.ts";
-import { stderrSink } from "./log_line.ts";
-import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./sidecar/arguments.ts";
-import { PROXY_EXIT } from "./sidecar/exit_codes.ts";
+/** `mosaic proxy`: arguments, log and exit status of a sidecar. What it does is in src/proxy. */
+import { messageOf, MosaicError } from "./base/errors.ts";
+import { stderrSink } from "./base/log_line.ts";
+import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./proxy/arguments.ts";
+import { PROXY_EXIT } from "./proxy/exit_codes.ts";
 import { explainMissing } from "./permissions/missing.ts";
-import { boundedFileSink, proxyLog } from "./sidecar/proxy_log.ts";
-import { runSidecar } from "./sidecar/sidecar.ts";
-import { planStart } from "./sidecar/start_plan.ts";
+import { boundedFileSink, proxyLog } from "./proxy/proxy_log.ts";
+import { runSidecar } from "./proxy/sidecar.ts";
+import { planStart } from "./proxy/start_plan.ts";
 
-/** @returns The exit status (src/sidecar/exit_codes.ts), the worker's own where it has one. */
+/** @returns The exit status (src/proxy/exit_codes.ts), the worker's own where it has one. */
 export async function runProxy(args: string[]): Promise<number> {
   const end = args.indexOf("--");
   const own = end < 0 ? args : args.slice(0, end);

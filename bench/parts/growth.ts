@@ -2,7 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { configOf } from "../../tests/harness/configs.ts";
 import { TestDaemon } from "../../tests/harness/daemon.ts";

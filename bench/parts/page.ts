@@ -5,7 +5,7 @@
  */
 import type { Browser } from "playwright-core";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 import { configOf } from "../../tests/harness/configs.ts";
 import { TestDaemon } from "../../tests/harness/daemon.ts";
 import { until } from "../../tests/harness/wait.ts";

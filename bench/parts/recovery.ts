@@ -1,5 +1,5 @@
 /** What it costs that the daemon is away, and how soon it has its runs again. */
-import { RunFiles } from "../../src/layout.ts";
+import { RunFiles } from "../../src/base/layout.ts";
 import { DaemonUnderTest, deliveryDetail, MIB } from "../daemon_under_test.ts";
 import { median, pause, type ProcessFigures, processFigures } from "../measure.ts";
 import type { Figure } from "../report.ts";

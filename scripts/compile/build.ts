@@ -58,7 +58,7 @@ function withLazyModules(text: string): string {
   return lazy;
 }
 
-/** The file that reads the commit (src/version.ts) is told it first. */
+/** The file that reads the commit (src/base/version.ts) is told it first. */
 export function withCommit(text: string, commit: string): string {
   return text.includes("MOSAIC_COMMIT") ? `globalThis.MOSAIC_COMMIT=${JSON.stringify(commit)};${text}` : text;
 }

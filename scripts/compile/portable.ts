@@ -2,8 +2,8 @@
 import { gzipSync } from "node:zlib";
 import { flagsOf } from "../../src/permissions/permissions.ts";
 import { helpPlan } from "../../src/permissions/plan.ts";
-import { V8_FLAGS } from "../../src/process/heap.ts";
-import { VERSION } from "../../src/version.ts";
+import { V8_FLAGS } from "../../src/os/heap.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { tarOf } from "./tar.ts";
 import stub from "./stub.sh" with { type: "text" };

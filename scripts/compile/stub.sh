@@ -91,7 +91,7 @@ if [ -z "$home" ]; then
   [ -n "$home" ] || fail "there is no directory to unpack into; set MOSAIC_CACHE_DIR to one that is yours, has 150 MB free and allows execution:$reasons"
 fi
 
-# For the runtime, and for it alone: workers get back what was there before (src/process/environment.ts).
+# For the runtime, and for it alone: workers get back what was there before (src/os/environment.ts).
 MOSAIC_OUTER_DENO_DIR=${DENO_DIR-} DENO_DIR=$home/cache DENO_NO_UPDATE_CHECK=${DENO_NO_UPDATE_CHECK:-mosaic}
 MOSAIC_EXECUTABLE=$self
 export MOSAIC_EXECUTABLE MOSAIC_OUTER_DENO_DIR DENO_DIR DENO_NO_UPDATE_CHECK

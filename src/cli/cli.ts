@@ -1,10 +1,10 @@
 /** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
-import { messageOf, MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
-import { VERSION_TEXT } from "../version.ts";
+import { VERSION_TEXT } from "../base/version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
-import { didYouMean } from "../nearest.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { overview } from "./overview.ts";
 import { ReaderGone } from "./output.ts";
 import { findVerb, type Verb, VERBS } from "./verbs.ts";

@@ -1,6 +1,6 @@
 /** A verb's argument parser with the habits all of them share, and the manual that its --help prints. */
 import { type Argument, Command, InvalidArgumentError, type Option } from "commander";
-import { didYouMean } from "../nearest.ts";
+import { didYouMean } from "../base/nearest.ts";
 import type { Context } from "./context.ts";
 import type { Verb } from "./verbs.ts";
 

@@ -1,5 +1,5 @@
 /** The config of a run that was given as a command line. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 
 export interface CommandOptions {
   name?: unknown;

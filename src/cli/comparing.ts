@@ -1,6 +1,6 @@
 /** What differs between runs: their figures, and their configs. */
 import { isSecretName, withoutSecrets } from "../config/secrets.ts";
-import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
+import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./json.ts";
 import { elapsedMs } from "./runs_table.ts";

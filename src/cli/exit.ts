@@ -1,6 +1,6 @@
 /** Exit codes of the client's verbs: a contract for scripts, documented in docs/cli.md. */
-import { type ErrorCode, MosaicError } from "../errors.ts";
-import type { Outcome } from "../lifecycle/lifecycle.ts";
+import { type ErrorCode, MosaicError } from "../base/errors.ts";
+import type { Outcome } from "../registry/lifecycle/lifecycle.ts";
 
 export const EXIT = {
   ok: 0,

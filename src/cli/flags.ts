@@ -1,7 +1,7 @@
 /** Options that several verbs share, and the checks of their values. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { oneOf } from "./command.ts";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { ConnectionFlags } from "./api.ts";
 import { parseBytes, parseDuration } from "./format.ts";
 

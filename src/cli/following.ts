@@ -1,6 +1,6 @@
 /** Following one run to its end. */
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { ENDED_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { ENDED_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { Context } from "./context.ts";
 import { eventLine } from "./events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";

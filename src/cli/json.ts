@@ -2,8 +2,8 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { z } from "zod";
 import type { Artifact, Event, HostResponse, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { RunState } from "../lifecycle/lifecycle.ts";
-import { rawJson } from "../telemetry/json.ts";
+import type { RunState } from "../registry/lifecycle/lifecycle.ts";
+import { rawJson } from "../telemetry/public_json.ts";
 import type * as shapes from "./shapes.ts";
 
 export type RunJson = z.infer<typeof shapes.Run>;

@@ -6,7 +6,7 @@ import type {
   MessageInitShape,
   MessageShape,
 } from "@bufbuild/protobuf";
-import { messageOf, MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";

@@ -1,5 +1,5 @@
 /** What `mosaic --help` prints. */
-import { VERSION } from "../version.ts";
+import { VERSION } from "../base/version.ts";
 import { GROUPS, VERBS } from "./verbs.ts";
 
 export function overview(): string {

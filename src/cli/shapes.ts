@@ -4,7 +4,7 @@
  * against it, a field too many as well as one too few.
  */
 import { z } from "zod";
-import { RUN_STATES } from "../lifecycle/lifecycle.ts";
+import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 
 const text = z.string;
 const integer = z.int;
@@ -234,7 +234,7 @@ const said = {
   worker_id: text().optional(),
 };
 
-/** Records are rendered by the daemon (src/telemetry/json.ts); what has nothing to say is left out where that is optional. */
+/** Records are rendered by the daemon (src/telemetry/public_json.ts); what has nothing to say is left out where that is optional. */
 export const Step = z.strictObject({
   ...placed,
   episode_index: integer(),

@@ -1,7 +1,7 @@
 /** The states a person may name in a filter. */
-import { MosaicError } from "../errors.ts";
-import { ENDED_STATES, LIVE_STATES, RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
-import { didYouMean } from "../nearest.ts";
+import { MosaicError } from "../base/errors.ts";
+import { ENDED_STATES, LIVE_STATES, RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
+import { didYouMean } from "../base/nearest.ts";
 
 const SETS: Record<string, readonly RunState[]> = {
   live: LIVE_STATES,

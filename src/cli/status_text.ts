@@ -1,5 +1,5 @@
 /** What `mosaic status` prints for a person. */
-import { RUN_STATES } from "../lifecycle/lifecycle.ts";
+import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { bytes, duration } from "./format.ts";
 import type { HostJson } from "./json.ts";
 import { facts } from "./table.ts";

@@ -1,6 +1,6 @@
 /** Where a daemon can be called. */
-import { MosaicError } from "../errors.ts";
-import { type ListenAddress, parseListen } from "../rpc/address.ts";
+import { MosaicError } from "../base/errors.ts";
+import { type ListenAddress, parseListen } from "../wire/address.ts";
 
 /** A daemon that listens on every address is reached on this machine by loopback. */
 export function dialable(listen: string): string {

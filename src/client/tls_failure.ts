@@ -1,5 +1,5 @@
 /** Why TLS with a daemon failed, from what grpc-js says: without it, it looks as if no daemon were there. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 
 const CAUSE = /Last error: (?:Error(?: \[\w+\])?: )?(.*?)(?: \(\d{4}-[\dT:.-]+Z\))?\.? Resolution note/s;
 const OF_TLS = /certificate|altname|fatal alert|\bTLS\b|\bSSL\b/i;

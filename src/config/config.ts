@@ -1,6 +1,6 @@
 /** Reads a submitted config: checks it, brings it to the canonical form and takes its digest. */
 import { createHash } from "node:crypto";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./json.ts";
 import type { FlatConfig } from "./schema.ts";
 import { lift } from "./shapes.ts";

@@ -4,7 +4,7 @@
  * its first position and its last value. Numbers are written as Python writes them, because digests are compared
  * with those of the original.
  */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 
 /** A number with the text Python gives it: digits for an integer, `repr` for a float. */
 export class JsonNumber {

@@ -3,8 +3,8 @@ import type { BaseDir } from "../registry/types.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
-import { messageOf, MosaicError } from "../errors.ts";
-import { rawJson } from "../telemetry/json.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { rawJson } from "../telemetry/public_json.ts";
 import { pathText } from "./violations.ts";
 
 export type RestartCause = typeof RESTART_CAUSES[number];

@@ -2,8 +2,8 @@
  * What a run is stored as: run id and paths injected into its config, and what the registry and the dispatcher need
  * to know of it. Decides only; nothing is written here.
  */
-import { MosaicError } from "../errors.ts";
-import type { Layout } from "../layout.ts";
+import { MosaicError } from "../base/errors.ts";
+import type { Layout } from "../base/layout.ts";
 import type { BaseDir } from "../registry/types.ts";
 import type { ReadConfig } from "./config.ts";
 import { type JsonObject, type JsonValue, toPlain, writeJson } from "./json.ts";

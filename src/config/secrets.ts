@@ -1,5 +1,5 @@
 /** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
-import { isJson } from "../telemetry/json.ts";
+import { isJson } from "../telemetry/public_json.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
 const SECRET_NAME =

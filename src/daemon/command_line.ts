@@ -1,7 +1,7 @@
 /** `mosaic daemon`: its arguments, and how it leaves. What it is made of is loaded when the arguments are right. */
 import { explainMissing } from "../permissions/missing.ts";
-import { stderrSink } from "../log_line.ts";
-import { ownEnvironment } from "../process/environment.ts";
+import { stderrSink } from "../base/log_line.ts";
+import { ownEnvironment } from "../os/environment.ts";
 import { DAEMON_EXIT, startFailureOf } from "./exit_codes.ts";
 import { daemonOptions } from "./options.ts";
 

@@ -1,6 +1,6 @@
 /** How the daemon leaves (docs/operations.md): a contract for service managers and scripts. */
-import { messageOf, MosaicError } from "../errors.ts";
-import { explainTrouble } from "../process/trouble.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { explainTrouble } from "../os/shortage.ts";
 
 export const DAEMON_EXIT = {
   ok: 0,

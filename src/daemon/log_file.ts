@@ -1,5 +1,5 @@
 /** logs/daemon.log: bounded by renaming it when it is full. */
-import type { LogSink } from "../log_line.ts";
+import type { LogSink } from "../base/log_line.ts";
 
 export interface LogFileLimits {
   /** Size at which a file is full. */

@@ -1,18 +1,18 @@
 /** The options of `mosaic daemon`. */
 import { type Command, CommanderError, Option } from "commander";
-import { type BoundName, BOUNDS, type Bounds } from "../bounds.ts";
+import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
 import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
 import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
-import type { TlsFiles } from "../auth/listeners.ts";
-import { messageOf } from "../errors.ts";
-import { type GpuOption, parseGpuOption } from "../host/gpus.ts";
-import { cpuCount } from "../host/resources.ts";
-import { resolveStateDir } from "../layout.ts";
-import { LOG_LEVELS, type LogFormat, type LogLevel } from "../log_line.ts";
+import type { TlsFiles } from "../rpc/auth/listeners.ts";
+import { messageOf } from "../base/errors.ts";
+import { type GpuOption, parseGpuOption } from "../os/gpus.ts";
+import { cpuCount } from "../os/host_resources.ts";
+import { resolveStateDir } from "../base/layout.ts";
+import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
-import type { RetentionPolicy } from "../retention/retention.ts";
+import type { RetentionPolicy } from "../registry/retention/retention.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface DaemonOptions {

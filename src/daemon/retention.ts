@@ -1,6 +1,6 @@
 /** Applies the daemon's retention policy now and then. */
-import { messageOf } from "../errors.ts";
-import { sweep, type SweepOptions } from "../retention/sweep.ts";
+import { messageOf } from "../base/errors.ts";
+import { sweep, type SweepOptions } from "../registry/retention/sweep.ts";
 
 /** One pass reads every run's row, and with a size limit every file's size. */
 const INTERVAL_MS = 10 * 60_000;

@@ -1,13 +1,13 @@
 /** The daemon's two servers, started together or not at all. */
-import { gatekeeper } from "../auth/gatekeeper.ts";
-import { checkListener, pagePair, type TlsFiles } from "../auth/listeners.ts";
-import { pageLogin } from "../auth/page_login.ts";
-import { TokenFile } from "../auth/tokens.ts";
-import type { Bounds } from "../bounds.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
-import type { Logger } from "../log.ts";
-import { descriptorLimit, type FileDescriptors } from "../process/descriptors.ts";
+import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
+import { checkListener, pagePair, type TlsFiles } from "../rpc/auth/listeners.ts";
+import { pageLogin } from "../ui/page_login.ts";
+import { TokenFile } from "../rpc/auth/tokens.ts";
+import type { Bounds } from "../base/load_limits.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { connectionsWithin } from "../rpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { startRpc } from "../rpc/server.ts";

@@ -1,15 +1,15 @@
 /** What looks at a daemon from the side: webhooks, its figures, and their export and that of traces where asked for. */
-import { newSecret } from "../webhooks/signature.ts";
-import { type RunTarget, Webhooks } from "../webhooks/webhooks.ts";
+import { newSecret } from "../observability/webhooks/signature.ts";
+import { type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
 import { planOf } from "../config/plan.ts";
-import type { Engine } from "../core/engine.ts";
-import type { Core } from "../core/core.ts";
-import { messageOf } from "../errors.ts";
-import type { Layout } from "../layout.ts";
-import type { Logger } from "../log.ts";
+import type { Engine } from "../dispatch/core/engine.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Layout } from "../base/layout.ts";
+import type { Logger } from "../base/log.ts";
 import { LifecycleFigures } from "../observability/lifecycle_figures.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
-import { readTextIfThere, writeFileAtomic } from "../process/files.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 import type { Registry } from "../registry/registry.ts";
 
 export interface SideServices {

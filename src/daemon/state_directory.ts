@@ -1,13 +1,13 @@
 /** A state directory and the right to it: one daemon at a time, known by the lock it holds. */
-import { messageOf } from "../errors.ts";
-import type { Layout } from "../layout.ts";
-import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../process/files.ts";
-import { processRef } from "../process/identity.ts";
-import { signalProcess } from "../process/signals.ts";
-import { isShortage } from "../process/trouble.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Layout } from "../base/layout.ts";
+import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
+import { processRef } from "../os/identity.ts";
+import { signalProcess } from "../os/signals.ts";
+import { isShortage } from "../os/shortage.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
-import { sleep } from "../sleep.ts";
+import { sleep } from "../base/sleep.ts";
 
 /** How long a daemon that is replaced may take to stop. */
 const REPLACE_WAIT_MS = 30_000;

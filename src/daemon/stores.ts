@@ -1,8 +1,8 @@
 /** Opens the daemon's two databases, and says in words why one cannot be used. */
-import type { Bounds } from "../bounds.ts";
-import { messageOf, MosaicError } from "../errors.ts";
-import type { Layout } from "../layout.ts";
-import type { Logger } from "../log.ts";
+import type { Bounds } from "../base/load_limits.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Layout } from "../base/layout.ts";
+import type { Logger } from "../base/log.ts";
 import { Registry } from "../registry/registry.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { DAEMON_EXIT, StartFailure, startFailureOf } from "./exit_codes.ts";

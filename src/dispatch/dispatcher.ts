@@ -2,13 +2,13 @@
  * Starts waiting runs as soon as there is room: it is woken by a submission, by a run that ends or registers, and by the
  * end of a back-off. A look every two seconds is the safety net only.
  */
-import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
-import type { Starter } from "./starter.ts";
-import type { Supervisor } from "./supervisor.ts";
+import type { Starter } from "./launch/local/starter.ts";
+import type { Supervisor } from "./attempt/supervisor.ts";
 
 const SAFETY_NET_MS = 2000;
 /** Longest wait that a timer is set for; the safety net sees to the rest. */

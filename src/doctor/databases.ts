@@ -1,6 +1,6 @@
 /** The two databases: whole, of a version that this mosaic knows, and rescued row by row when they are not whole. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
-import { messageOf } from "../errors.ts";
+import { messageOf } from "../base/errors.ts";
 import type { Repairable } from "./finding.ts";
 
 /** Above this size only the quick check is made, which does not compare indexes with tables (and takes seconds, not minutes). */

@@ -2,9 +2,9 @@
  * Examines a state directory and mends what can be mended without deciding for a person: nothing of a run is deleted.
  * An examination only reads and may be made while a daemon runs; a repair holds the daemon's lock.
  */
-import { messageOf, MosaicError } from "../errors.ts";
-import { Layout } from "../layout.ts";
-import { readTextIfThere, removeIfThere, tryLock } from "../process/files.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { Layout } from "../base/layout.ts";
+import { readTextIfThere, removeIfThere, tryLock } from "../os/files.ts";
 import { MIGRATIONS } from "../registry/migrations.ts";
 import { SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/schema.ts";
 import { examineDatabase } from "./databases.ts";

@@ -1,6 +1,6 @@
 /** What each part of mosaic may do and what it needs: of the processes that run now, and of those that would be started. */
-import { isAlive } from "../process/identity.ts";
-import { Layout } from "../layout.ts";
+import { isAlive } from "../os/identity.ts";
+import { Layout } from "../base/layout.ts";
 import { absolutePath } from "../permissions/arguments.ts";
 import {
   audit,
@@ -17,9 +17,9 @@ import { grantedOf } from "../permissions/granted.ts";
 import { KINDS, type Permissions, permissions, permissionsOfFlags, together } from "../permissions/permissions.ts";
 import { needsOf, planFor } from "../permissions/plan.ts";
 import { realWorld, type World } from "../permissions/world.ts";
-import { readTextIfThere } from "../process/files.ts";
-import { programForm } from "../process/self.ts";
-import { askShell } from "../process/shell.ts";
+import { readTextIfThere } from "../os/files.ts";
+import { programForm } from "../os/self.ts";
+import { askShell } from "../os/shell.ts";
 import { isLocked } from "./lock.ts";
 import { knownRuns } from "./registry_state.ts";
 import config from "../../deno.json" with { type: "json" };

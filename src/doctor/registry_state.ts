@@ -1,8 +1,8 @@
 /** What the registry says, against the host it speaks of: slots held by ended runs, processes that outlived their run. */
 import { DatabaseSync } from "node:sqlite";
-import { isJson } from "../telemetry/json.ts";
-import { isEnded, outcomeOf } from "../lifecycle/lifecycle.ts";
-import { isAlive } from "../process/identity.ts";
+import { isJson } from "../telemetry/public_json.ts";
+import { isEnded, outcomeOf } from "../registry/lifecycle/lifecycle.ts";
+import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { Repairable } from "./finding.ts";

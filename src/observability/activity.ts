@@ -2,7 +2,7 @@
  * What a daemon does, counted as it happens. Everything here is a number in memory: whoever counts waits for nobody, and
  * src/observability/figures.ts makes series of it when somebody asks.
  */
-import { RUN_STATES } from "../lifecycle/lifecycle.ts";
+import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { EventLoopDelay } from "./event_loop.ts";
 import { FAILURE_CLASSES } from "./failure_class.ts";
 import { Histogram } from "./histogram.ts";

@@ -4,9 +4,9 @@
  * in its own telemetry. docs/observability.md lists them all, and a test holds that list against this one.
  */
 import process from "node:process";
-import type { Core } from "../core/core.ts";
-import { Layout } from "../layout.ts";
-import { RUN_STATES } from "../lifecycle/lifecycle.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { Layout } from "../base/layout.ts";
+import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { Histogram, HistogramSnapshot } from "./histogram.ts";
 
 export type Labels = Record<string, string>;

@@ -1,9 +1,9 @@
 /** Follows the transitions of all runs and counts them: states entered, why attempts fail, how long things take. */
-import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { TransitionRow } from "../registry/types.ts";
-import { pause } from "../rpc/waiting.ts";
+import { pause } from "../wire/waiting.ts";
 import type { Activity } from "./activity.ts";
 import { failureClass } from "./failure_class.ts";
 

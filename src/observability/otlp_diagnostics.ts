@@ -1,7 +1,7 @@
 /** What OpenTelemetry's own parts complain of, in the daemon's log: now and then, for a collector may be away for days. */
 import { diag, DiagLogLevel } from "@opentelemetry/api";
-import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 
 const INTERVAL_MS = 10 * 60_000;
 

@@ -14,10 +14,10 @@ import {
   PeriodicExportingMetricReader,
   type PushMetricExporter,
 } from "@opentelemetry/sdk-metrics";
-import type { Core } from "../core/core.ts";
-import { messageOf } from "../errors.ts";
-import type { Logger } from "../log.ts";
-import { VERSION } from "../version.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { VERSION } from "../base/version.ts";
 import { type Family, figuresOf } from "./figures.ts";
 import { type Env, exporterFor, lastExport, millisecondsOf } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";

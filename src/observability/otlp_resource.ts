@@ -6,7 +6,7 @@ import {
   type Resource,
   resourceFromAttributes,
 } from "@opentelemetry/resources";
-import { VERSION } from "../version.ts";
+import { VERSION } from "../base/version.ts";
 
 export function resourceOfDaemon(): Resource {
   return defaultResource()

@@ -1,5 +1,5 @@
 /** Whether this daemon can take work now, and if not, why: one answer for `/readyz` and the gRPC health service. */
-import type { Core } from "../core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
 
 export interface Readiness {
   ready: boolean;

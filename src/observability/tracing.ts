@@ -9,9 +9,9 @@ import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@
 import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Registry } from "../registry/registry.ts";
 import type { EventRow, RunRow } from "../registry/types.ts";
-import type { Logger } from "../log.ts";
-import { messageOf } from "../errors.ts";
-import { VERSION } from "../version.ts";
+import type { Logger } from "../base/log.ts";
+import { messageOf } from "../base/errors.ts";
+import { VERSION } from "../base/version.ts";
 import { type Env, exporterFor, lastExport } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
 import { spawnSpanId, traceIds } from "./trace_context.ts";

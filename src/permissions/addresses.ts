@@ -1,5 +1,5 @@
 /** Addresses as net permissions name them. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { absolutePath } from "./arguments.ts";
 import type { Permissions } from "./permissions.ts";
 

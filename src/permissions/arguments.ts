@@ -1,5 +1,5 @@
 /** Looks for a few options in a command line that another parser will check: this one must only never miss them. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 
 export interface CommandLine {
   /** Everything before `--`. */

@@ -1,5 +1,5 @@
 /** What the verbs of the client need: a connection to the daemon, the files they were given, and nothing to run. */
-import { Layout } from "../layout.ts";
+import { Layout } from "../base/layout.ts";
 import { dialable } from "../client/dialable.ts";
 import { addressGrant } from "./addresses.ts";
 import { absolutePath, type CommandLine, hasFlag, optionValue, positionals, splitCommand } from "./arguments.ts";

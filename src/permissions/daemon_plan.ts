@@ -1,5 +1,5 @@
 /** What `mosaic daemon ARGS` needs, and what of that only until it answers. */
-import { resolveStateDir } from "../layout.ts";
+import { resolveStateDir } from "../base/layout.ts";
 import { ENDPOINT_VARIABLES } from "../observability/otlp.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";

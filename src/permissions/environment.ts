@@ -1,5 +1,5 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
-import { PASS_VARIABLE, PASSED_ON } from "../dispatch/passed_on.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../dispatch/attempt/passed_on.ts";
 import { absolutePath } from "./arguments.ts";
 import type { World } from "./world.ts";
 

@@ -3,7 +3,7 @@
  *
  * A command line that cannot be planned gets what help needs: the program then says what is wrong with it.
  */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf } from "./permissions.ts";
 import { helpPlan, planFor } from "./plan.ts";
 import { realWorld } from "./world.ts";

@@ -1,6 +1,6 @@
 /** What to say of a permission that is missing: one line that names it and the flag. */
-import { messageOf, MosaicError } from "../errors.ts";
-import { programForm } from "../process/self.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { programForm } from "../os/self.ts";
 import { EXTRA_VARIABLE } from "./permissions.ts";
 
 const REFUSAL = /Requires (\w+) access(?: to "([^"]*)")?/;

@@ -1,5 +1,5 @@
 /** What a process may do, by the runtime's permissions, and how that is written as its flags. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 
 export const KINDS = ["read", "write", "net", "run", "env", "sys"] as const;
 export type Kind = typeof KINDS[number];

@@ -3,8 +3,8 @@
  * else. Decides only; what it depends on comes in as a World.
  */
 import { VERBS } from "../cli/verbs.ts";
-import { MosaicError } from "../errors.ts";
-import { didYouMean } from "../nearest.ts";
+import { MosaicError } from "../base/errors.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { withAddresses } from "./addresses.ts";
 import { hasFlag, splitCommand } from "./arguments.ts";
 import { clientPlan } from "./client_plan.ts";

@@ -1,5 +1,5 @@
 /** What `mosaic proxy ARGS` needs. */
-import { Layout, resolveStateDir, RunFiles } from "../layout.ts";
+import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
 import { PROXY_VARIABLES, tlsFiles } from "./environment.ts";

@@ -1,4 +1,4 @@
-import { ownEnvironment } from "../process/environment.ts";
+import { ownEnvironment } from "../os/environment.ts";
 
 /** What a plan depends on besides the command line. */
 export interface World {

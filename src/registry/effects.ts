@@ -1,5 +1,5 @@
 /** What a transition changes in a run's row besides its state. Pure; an explicit patch goes over it. */
-import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "../lifecycle/lifecycle.ts";
+import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecycle/lifecycle.ts";
 import type { Told } from "./event_kinds.ts";
 import type { RunRow } from "./types.ts";
 

@@ -1,6 +1,6 @@
 /** Every kind of event that the log of all runs can hold (docs/observability.md says when, and with which data). */
-import { MosaicError } from "../errors.ts";
-import { didYouMean } from "../nearest.ts";
+import { MosaicError } from "../base/errors.ts";
+import { didYouMean } from "../base/nearest.ts";
 
 export const EVENT_KINDS = [
   "queued",

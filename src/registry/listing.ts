@@ -1,5 +1,5 @@
 /** Filters and pages over runs, as SQL. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { EventFilter, RunFilter, RunRow } from "./types.ts";
 
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";

@@ -3,8 +3,8 @@
  * databases in the field have run it. The outcome is checked against tests/registry/fixtures/schema.sql.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { MosaicError } from "../errors.ts";
-import { VERSION } from "../version.ts";
+import { MosaicError } from "../base/errors.ts";
+import { VERSION } from "../base/version.ts";
 import { explainSqlite } from "./sqlite.ts";
 
 export interface Migration {

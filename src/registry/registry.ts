@@ -5,13 +5,13 @@
  * commit. Trouble with the disk is a MosaicError `unavailable`; then nothing was written, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "../lifecycle/lifecycle.ts";
-import { MosaicError } from "../errors.ts";
+import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
+import { MosaicError } from "../base/errors.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, Told } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
-import { resolveRunId } from "./naming.ts";
+import { resolveRunId } from "./find_run.ts";
 import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
 import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
 import type {

@@ -1,6 +1,6 @@
 /** Between the rows of registry.db and what the program works with. */
 import type { SQLInputValue } from "node:sqlite";
-import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { type ArtifactRow, BASE_DIRS, type BaseDir } from "./types.ts";
 import type { EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";

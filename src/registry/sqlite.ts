@@ -1,7 +1,7 @@
 /** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import { messageOf, MosaicError } from "../errors.ts";
-import { openWal } from "../process/wal.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { openWal } from "../os/wal.ts";
 
 /** `normal` survives the crash of a process, `full` also the loss of power. */
 export type Durability = "normal" | "full";

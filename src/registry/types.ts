@@ -1,10 +1,10 @@
 /** What the registry keeps about a run. Times are Unix milliseconds. */
-import type { Outcome, RunState } from "../lifecycle/lifecycle.ts";
+import type { Outcome, RunState } from "./lifecycle/lifecycle.ts";
 
 export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
 export type BaseDir = typeof BASE_DIRS[number];
 
-/** A process known beyond doubt: `identity` is its boot id and start time (src/process/identity.ts), so that a reused
+/** A process known beyond doubt: `identity` is its boot id and start time (src/os/identity.ts), so that a reused
  * pid is never taken for it. */
 export interface ProcessRef {
   pid: number;

@@ -5,7 +5,7 @@
  * client that only holds it) is closed: clients connect again when they need to.
  */
 import type { Server } from "@grpc/grpc-js";
-import { boundReached } from "../bounds.ts";
+import { boundReached } from "../base/load_limits.ts";
 
 export interface ConnectionLimits {
   /** Connections at one time on which everybody is served. */

@@ -4,8 +4,8 @@
  * its `mosaic-subscriber` metadata, else by its connection. Steps and episodes draw on one account, as in the original.
  */
 import type { Metadata } from "@grpc/grpc-js";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 
 const CREDITS = "mosaic-credits";

@@ -1,12 +1,12 @@
 /** Cursors: how every stream reads a log from `since_seq` on, in pieces that leave other calls their turn. */
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
-import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
 import type { Piece, Renderings } from "./renderings.ts";
 import { turn } from "./turns.ts";
-import { firstOf } from "./waiting.ts";
+import { firstOf } from "../wire/waiting.ts";
 
 /** A since_seq as a number that SQLite and the ring compare with. */
 export function sinceOf(value: bigint): number {

@@ -1,7 +1,7 @@
 /** Refuses a call by its headers, before any of its message is taken: strangers cannot make the daemon hold 64 MiB each. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
-import type { Gatekeeper } from "../auth/gatekeeper.ts";
-import { statusOf } from "./status.ts";
+import type { Gatekeeper } from "./auth/gatekeeper.ts";
+import { statusOf } from "../wire/status.ts";
 
 /** The text after "Bearer "; "" without a credential. */
 export function bearerOf(metadata: Metadata): string {

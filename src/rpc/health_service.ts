@@ -5,9 +5,9 @@ import {
   type HealthCheckResponseSchema,
 } from "../gen/grpc/health/v1/health_pb.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Handlers } from "./serve.ts";
-import { pause } from "./waiting.ts";
+import { pause } from "../wire/waiting.ts";
 
 const WATCH_INTERVAL_MS = 1000;
 

@@ -3,17 +3,17 @@
  * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { Bounds } from "../bounds.ts";
-import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
-import { messageOf, MosaicError } from "../errors.ts";
+import type { Bounds } from "../base/load_limits.ts";
+import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
-import { checkIngestProtocol, INGEST_PROTOCOL } from "./ingest_protocol.ts";
+import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
-import { pause } from "./waiting.ts";
+import { pause } from "../wire/waiting.ts";
 
 const RETRY_MS = 1000;
 /**

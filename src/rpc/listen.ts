@@ -1,9 +1,9 @@
 /** Where a server listens, and what can be in the way. */
 import { connect } from "node:net";
 import { type Server, type ServerCredentials } from "@grpc/grpc-js";
-import { messageOf, MosaicError } from "../errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { requireNet } from "../permissions/missing.ts";
-import type { ListenAddress } from "./address.ts";
+import type { ListenAddress } from "../wire/address.ts";
 
 /**
  * Binds and gives the address clients use.

@@ -3,14 +3,14 @@
  * attempt: when the run is attempted again a follower keeps to the file it began with until its attempt is over.
  */
 import type { LogChunkSchema, LogsRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
-import { isEnded } from "../lifecycle/lifecycle.ts";
-import { LineRate } from "../line_rate.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
+import { LineRate } from "../base/line_rate.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
-import { pause } from "./waiting.ts";
-import { openIfThere } from "../process/files.ts";
+import { pause } from "../wire/waiting.ts";
+import { openIfThere } from "../os/files.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;

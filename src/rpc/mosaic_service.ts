@@ -1,9 +1,9 @@
 /** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
-import type { Bounds } from "../bounds.ts";
-import type { Core, RunDetail } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Bounds } from "../base/load_limits.ts";
+import type { Core, RunDetail } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
+import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { RunFilter, RunRow } from "../registry/types.ts";
 import { presentConfig } from "../config/secrets.ts";
 import { streamLogs } from "./log_stream.ts";
@@ -11,7 +11,7 @@ import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
 import { Renderings } from "./renderings.ts";
 import type { Handlers } from "./serve.ts";
-import { msOfTimestamp } from "./time.ts";
+import { msOfTimestamp } from "../wire/time.ts";
 
 const DEFAULT_LIMIT = 1000;
 const MAX_LIMIT = 10_000;

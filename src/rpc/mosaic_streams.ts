@@ -1,8 +1,8 @@
 /** StreamTelemetry and StreamEvents of `mosaic.v1`. */
 import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
-import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { recordPieces, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
@@ -10,7 +10,7 @@ import type { Renderings } from "./renderings.ts";
 import { eventMessage } from "./run_messages.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
-import { firstOf } from "./waiting.ts";
+import { firstOf } from "../wire/waiting.ts";
 
 const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const EVENTS_A_READ = 256;

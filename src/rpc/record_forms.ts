@@ -1,9 +1,9 @@
 /** The forms in which stored records go to subscribers: framed messages, rendered from rows. */
 import { create, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema } from "../gen/gymgui/trainer_pb.ts";
-import { jsonLines } from "../telemetry/json.ts";
+import { jsonLines } from "../telemetry/public_json.ts";
 import type { StoredEpisode, StoredOf, StoredStep, TelemetryKind } from "../telemetry/types.ts";
-import { FrameWriter } from "./frames.ts";
+import { FrameWriter } from "../wire/frames.ts";
 import { episodeMessage } from "./step_records.ts";
 
 export interface Form<K extends TelemetryKind> {

@@ -3,7 +3,7 @@
  * every reader that has come as far; readers at the head of a log wake together and go on in step. Kept is only what more
  * than one reader may want, and the newest of it.
  */
-import type { Core } from "../core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
 

@@ -1,6 +1,6 @@
 /** Runs, hosts and artifacts as messages of `mosaic.v1`. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { HostInfo, RunDetail } from "../core/core.ts";
+import type { HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type {
   ArtifactSchema,
   EventSchema,
@@ -9,7 +9,7 @@ import type {
   TransitionSchema,
 } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ArtifactRow, EventRow, TransitionRow } from "../registry/types.ts";
-import { optionalTimestamp, timestampOfMs } from "./time.ts";
+import { optionalTimestamp, timestampOfMs } from "../wire/time.ts";
 
 type RunInit = Exclude<MessageInitShape<typeof RunSchema>, { $typeName: string }>;
 

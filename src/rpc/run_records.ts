@@ -1,9 +1,9 @@
 /** Runs as the original's clients see them. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type RunRecordSchema, RunStatus } from "../gen/gymgui/trainer_pb.ts";
-import type { RunState } from "../lifecycle/lifecycle.ts";
+import type { RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow, TransitionRow } from "../registry/types.ts";
-import { optionalTimestamp, timestampOfMs } from "./time.ts";
+import { optionalTimestamp, timestampOfMs } from "../wire/time.ts";
 
 /** The original has no status for CANCELLED: it is TERM with the failure reason `user_cancel`. */
 const STATUS: Record<RunState, RunStatus> = {

@@ -22,18 +22,18 @@ import {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { boundReached } from "../bounds.ts";
-import { type ErrorCode, messageOf, MosaicError } from "../errors.ts";
-import type { Gatekeeper, Principal } from "../auth/gatekeeper.ts";
-import type { Logger } from "../log.ts";
+import { boundReached } from "../base/load_limits.ts";
+import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
+import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
+import type { Logger } from "../base/log.ts";
 import type { Counts } from "../observability/activity.ts";
 import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Connections } from "./connections.ts";
-import { asBuffer, methodPath } from "./definition.ts";
+import { asBuffer, methodPath } from "../wire/definition.ts";
 import { bearerOf } from "./early_refusal.ts";
-import { messagesOf } from "./frames.ts";
+import { messagesOf } from "../wire/frames.ts";
 import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
-import { statusOf } from "./status.ts";
+import { statusOf } from "../wire/status.ts";
 import { turn } from "./turns.ts";
 import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 

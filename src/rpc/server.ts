@@ -1,32 +1,32 @@
 /** The daemon's gRPC server: the original's contract, mosaic's own, health and reflection, on one address. */
 import type { DescService } from "@bufbuild/protobuf";
 import { Server, type ServerCredentials } from "@grpc/grpc-js";
-import type { Gatekeeper } from "../auth/gatekeeper.ts";
-import { checkListener, serverCredentials, type TlsFiles } from "../auth/listeners.ts";
-import { type Bounds, STANDARD_BOUNDS } from "../bounds.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Gatekeeper } from "./auth/gatekeeper.ts";
+import { checkListener, serverCredentials, type TlsFiles } from "./auth/listeners.ts";
+import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Logger } from "../log.ts";
+import type { Logger } from "../base/log.ts";
 import { Connections, FIRST_CALL_MS } from "./connections.ts";
-import { rawService } from "./definition.ts";
+import { rawService } from "../wire/definition.ts";
 import { refuseEarly } from "./early_refusal.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
 import { healthHandlers } from "./health_service.ts";
 import { ingestHandlers } from "./ingest_service.ts";
 import { watchListener } from "./listener_watch.ts";
-import { type FileDescriptors, PLENTY } from "../process/descriptors.ts";
-import { isLoopback, type ListenAddress, parseListen } from "./address.ts";
+import { type FileDescriptors, PLENTY } from "../os/descriptors.ts";
+import { isLoopback, type ListenAddress, parseListen } from "../wire/address.ts";
 import { bind } from "./listen.ts";
 import { mosaicHandlers } from "./mosaic_service.ts";
 import { Descriptors, reflectionHandlers } from "./reflection_service.ts";
 import { serve, type ServeContext } from "./serve.ts";
 import { StreamBounds } from "./stream_bounds.ts";
 import { trainerHandlers } from "./trainer_service.ts";
-import { pause } from "./waiting.ts";
+import { pause } from "../wire/waiting.ts";
 
 /** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
 const MAX_MESSAGE_BYTES = 64 << 20;

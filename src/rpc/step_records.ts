@@ -3,7 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { RunEpisode, RunEpisodeSchema, RunStep, RunStepSchema } from "../gen/gymgui/trainer_pb.ts";
 import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
 import type { StoredEpisode, StoredStep } from "../telemetry/types.ts";
-import { nsOfTimestamp, timestampOfNs } from "./time.ts";
+import { nsOfTimestamp, timestampOfNs } from "../wire/time.ts";
 
 export function stepMessage(runId: string, step: StoredStep): MessageInitShape<typeof RunStepSchema> {
   return {

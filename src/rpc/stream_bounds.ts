@@ -1,5 +1,5 @@
 /** How many streams may be open: over all, on one connection, on one run. Proxies have a count of their own. */
-import { boundReached, type Bounds } from "../bounds.ts";
+import { boundReached, type Bounds } from "../base/load_limits.ts";
 
 export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
 

@@ -1,11 +1,11 @@
 /** ControlStream: pause, resume and throttle a run, grant credits, and hear of it when somebody else does. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
-import type { ControlWish, Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { ControlWish, Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Credits } from "./credits.ts";
 import type { Caller, Incoming, Outgoing } from "./serve.ts";
-import { firstOf, pause } from "./waiting.ts";
+import { firstOf, pause } from "../wire/waiting.ts";
 
 const POLL_MS = 250;
 

@@ -1,11 +1,11 @@
 /** PublishRunSteps and PublishRunEpisodes: the original's proxy delivers one record a message. */
 import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Caller, Incoming } from "./serve.ts";
 import { episodeRecord, stepRecord } from "./step_records.ts";
 import { turn } from "./turns.ts";
-import { pause } from "./waiting.ts";
+import { pause } from "../wire/waiting.ts";
 
 /** While the disk is full the stream is held, not refused: the original's proxy would drop what it could not send. */
 const RETRY_MS = 1000;

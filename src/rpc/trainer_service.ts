@@ -1,12 +1,12 @@
 /** The original's contract, `gymgui.trainer.TrainerService`, on the core. */
 import type { TrainerService } from "../gen/gymgui/trainer_pb.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 import { Credits } from "./credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
 import { Renderings } from "./renderings.ts";
 import type { Handlers } from "./serve.ts";
-import { timestampOfMs } from "./time.ts";
+import { timestampOfMs } from "../wire/time.ts";
 import { controlStream } from "./trainer_control.ts";
 import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
 import { everyRun, streamRunEpisodes, streamRunSteps, watchRuns } from "./trainer_streams.ts";

@@ -2,13 +2,13 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { RunEpisodeSchema, RunRecordSchema, RunStepSchema } from "../gen/gymgui/trainer_pb.ts";
 import type { StreamEpisodesRequest, StreamStepsRequest, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
-import type { Core } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
-import type { RunState } from "../lifecycle/lifecycle.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import type { RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { Credits } from "./credits.ts";
 import { recordPieces, sinceOf } from "./cursors.ts";
-import { messagesOf } from "./frames.ts";
+import { messagesOf } from "../wire/frames.ts";
 import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";

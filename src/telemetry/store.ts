@@ -7,10 +7,10 @@
  * Any failed transaction drops the run's state, so that memory never knows what the disk does not.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { STANDARD_BOUNDS } from "../bounds.ts";
-import { MosaicError } from "../errors.ts";
-import { explainTrouble } from "../process/trouble.ts";
-import { openWal } from "../process/wal.ts";
+import { STANDARD_BOUNDS } from "../base/load_limits.ts";
+import { MosaicError } from "../base/errors.ts";
+import { explainTrouble } from "../os/shortage.ts";
+import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints } from "./store/checkpoints.ts";
 import { cleanSteps, columnsOf, storableInteger, storableReal, storableText, storableTime } from "./store/columns.ts";

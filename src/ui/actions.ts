@@ -1,7 +1,7 @@
 /** What a person may do to runs from the page: each is one call of the core. */
-import type { Core } from "../core/core.ts";
-import { messageOf, MosaicError } from "../errors.ts";
-import type { Logger } from "../log.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import { runLine } from "./shapes.ts";
 
 export const BODY_LIMIT_BYTES = 64 * 1024;

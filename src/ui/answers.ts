@@ -1,6 +1,6 @@
 /** From errors of the core to HTTP, and from query texts to values. */
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { type ErrorCode, MosaicError } from "../errors.ts";
+import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
 export const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
   invalid_argument: 400,

@@ -1,12 +1,12 @@
 /** The page as a Hono application: routes only; what they answer is made in the files beside this one. */
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { STANDARD_BOUNDS } from "../bounds.ts";
-import type { Core } from "../core/core.ts";
+import { STANDARD_BOUNDS } from "../base/load_limits.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
-import { messageOf, MosaicError } from "../errors.ts";
-import type { Logger } from "../log.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import { figuresOf } from "../observability/figures.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";

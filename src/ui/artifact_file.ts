@@ -1,6 +1,6 @@
 /** Files of a run for the page: only plain ones, only inside the run's directory, whatever links a worker puts there. */
-import type { Core, RunDetail } from "../core/core.ts";
-import { MosaicError } from "../errors.ts";
+import type { Core, RunDetail } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
 
 /**
  * The plain file at `path` below a run's directory; undefined when there is none.

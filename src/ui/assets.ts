@@ -1,7 +1,7 @@
 /** The page's files, carried inside the program as texts. */
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./identity.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
 import styleCss from "./client/style.css" with { type: "text" };

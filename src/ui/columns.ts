@@ -1,5 +1,5 @@
 /** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import { finiteOrText } from "./shapes.ts";
 

@@ -1,7 +1,7 @@
 /** What an evaluation came to: the `eval_summary.json` of its run, by its worker or made when the run ended. */
-import type { RunDetail } from "../core/core.ts";
+import type { RunDetail } from "../dispatch/core/core.ts";
 import { openWithin } from "./artifact_file.ts";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { parsed } from "./shapes.ts";
 
 export const EVAL_SUMMARY = "eval_summary.json";

@@ -2,8 +2,8 @@
  * Server-sent events from an async generator. The generator is asked for its next event only when the connection has
  * taken the last ones, so a slow reader costs one event of memory; it ends when the reader leaves or the page stops.
  */
-import { boundReached } from "../bounds.ts";
-import { MosaicError } from "../errors.ts";
+import { boundReached } from "../base/load_limits.ts";
+import { MosaicError } from "../base/errors.ts";
 
 export interface ServerEvent {
   event: string;

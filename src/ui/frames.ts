@@ -1,5 +1,5 @@
 /** Pictures of an environment: the steps of a range that carry one, their payload as the worker gave it. */
-import type { Core } from "../core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import { finiteOrText, parsed } from "./shapes.ts";
 
 /** Steps looked at for one answer. */

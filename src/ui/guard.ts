@@ -4,7 +4,7 @@
  */
 import type { Context, MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
-import { MosaicError } from "../errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
 
 export interface PageEnv {

@@ -1,6 +1,6 @@
 /** The live streams: what changed, found by durable cursors, and the figures that move all the time, once per tick. */
-import type { Core } from "../core/core.ts";
-import { RUNNING_STATES } from "../lifecycle/lifecycle.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { RUNNING_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { logSizes } from "./log_file.ts";

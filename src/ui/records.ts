@@ -1,5 +1,5 @@
 /** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is not touched. */
-import { jsonLines } from "../telemetry/json.ts";
+import { jsonLines } from "../telemetry/public_json.ts";
 import type { StoredOf, StoredStep, TelemetryKind, TelemetryLog } from "../telemetry/types.ts";
 
 export interface Records {

@@ -1,12 +1,12 @@
 /** The list of runs: filters of the core, order and pages by offset of our own. */
-import type { Core } from "../core/core.ts";
+import type { Core } from "../dispatch/core/core.ts";
 import type { RunFilter, RunRow } from "../registry/types.ts";
 import type { RunTelemetry } from "../telemetry/types.ts";
-import { RUN_STATES, type RunState } from "../lifecycle/lifecycle.ts";
-import { MosaicError } from "../errors.ts";
+import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
+import { MosaicError } from "../base/errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { runLine } from "./shapes.ts";
-import { othersTurn } from "../sleep.ts";
+import { othersTurn } from "../base/sleep.ts";
 
 export const PAGE_LIMIT = 1000;
 /** Runs looked at in one go for an order other than "created"; in between others have their turn. */

@@ -1,11 +1,11 @@
 /** The status page's server: the Hono application on a socket. */
-import type { PageLogin } from "../auth/page_login.ts";
-import type { Core } from "../core/core.ts";
-import { messageOf, MosaicError } from "../errors.ts";
-import { type FileDescriptors, PLENTY } from "../process/descriptors.ts";
+import type { PageLogin } from "./page_login.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { type FileDescriptors, PLENTY } from "../os/descriptors.ts";
 import { missingNet } from "../permissions/missing.ts";
 import { type AppOptions, createApp } from "./app.ts";
-import { sleep } from "../sleep.ts";
+import { sleep } from "../base/sleep.ts";
 
 export interface PageServerOptions extends Omit<AppOptions, "bound"> {
   /** HOST:PORT, or [V6]:PORT; port 0 picks a free one. */

@@ -1,7 +1,7 @@
 /** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
-import type { Core, HostInfo, RunDetail } from "../core/core.ts";
+import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type { EventRow, TransitionRow } from "../registry/types.ts";
-import { rawJson } from "../telemetry/json.ts";
+import { rawJson } from "../telemetry/public_json.ts";
 
 /** What the table of runs shows, and what a live run repeats every second. */
 export function runLine(detail: RunDetail) {

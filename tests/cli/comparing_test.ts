@@ -5,8 +5,8 @@ import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
 import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
 import type { Api } from "../../src/cli/api.ts";
-import { MosaicError } from "../../src/errors.ts";
-import type { RunState } from "../../src/lifecycle/lifecycle.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";
 import { type Answers, fakeApi, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 Deno.test("compare: configs differ only where it means something", () => {

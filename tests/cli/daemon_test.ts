@@ -2,8 +2,8 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
-import { processRef } from "../../src/process/identity.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";

@@ -361,7 +361,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       const missing = Object.keys(SHAPES).flatMap((shape) =>
         rowsBelow(`### ${shape}`).flatMap(([names]) => quoted(names!)).map((field) => `${shape}.${field}`)
       ).filter((field) => !seen.has(field));
-      // What a host enforces depends on its cgroups; it has a test of its own (tests/isolation).
+      // What a host enforces depends on its cgroups; it has a test of its own (tests/os).
       const elsewhere = ["RunDetail.held_to"];
       assert.deepEqual(missing.filter((field) => !elsewhere.includes(field)), []);
     });

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { csv, facts, table } from "../../src/cli/table.ts";
 import { cut, harmless, pad, widthOf } from "../../src/cli/text.ts";
-import { didYouMean, nearest } from "../../src/nearest.ts";
+import { didYouMean, nearest } from "../../src/base/nearest.ts";
 import { terminalOf } from "../../src/cli/context.ts";
 
 Deno.test("text: width counts columns, not characters", () => {

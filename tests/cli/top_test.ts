@@ -7,7 +7,7 @@ import { draw, runsOnScreen } from "../../src/cli/top/screen.ts";
 import { widthOf } from "../../src/cli/text.ts";
 import { type HostResponse, HostResponseSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { create } from "@bufbuild/protobuf";
-import { MosaicError } from "../../src/errors.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import { until } from "../harness/wait.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 

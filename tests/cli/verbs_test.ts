@@ -7,7 +7,7 @@ import { overview } from "../../src/cli/overview.ts";
 import { ReaderGone } from "../../src/cli/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { HIDDEN } from "../../src/config/secrets.ts";
-import { MosaicError } from "../../src/errors.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 
 async function run(args: string[], answers: Answers = {}, overrides = {}) {

@@ -1,7 +1,7 @@
 /** The recorded configs and what is recorded of each. */
 import { readConfig } from "../../src/config/config.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 
 const directory = new URL("./fixtures/", import.meta.url);
 

@@ -3,7 +3,7 @@ import { readConfig } from "../../src/config/config.ts";
 import { expectedStepsOf, planOf, restartDelaySeconds } from "../../src/config/plan.ts";
 import { prepareRun, resolveRunId } from "../../src/config/prepare.ts";
 import { isUlid } from "../../src/config/ulid.ts";
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 import { fixtureText } from "./fixtures.ts";
 
 const ULID = "01ARZ3NDEKTSV4RRFFQ69G5FAV";

@@ -1,13 +1,13 @@
 /** Runs in containers: the built file is process 1 of an otherwise empty root filesystem, the daemon is outside. */
 import assert from "node:assert/strict";
-import { readTokens } from "../../src/auth/tokens.ts";
+import { readTokens } from "../../src/rpc/auth/tokens.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { resolveEntrance } from "../../src/client/target.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { RunFiles } from "../../src/layout.ts";
-import { readTextIfThere } from "../../src/process/files.ts";
-import { certificates } from "../auth/certificates.ts";
+import { RunFiles } from "../../src/base/layout.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
 import { Relay } from "../faults/relay.ts";
 import { buildMosaic } from "../harness/built.ts";
 import { configOf } from "../harness/configs.ts";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { isEnded, type RunState } from "../../src/lifecycle/lifecycle.ts";
+import { isEnded, type RunState } from "../../src/registry/lifecycle/lifecycle.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";

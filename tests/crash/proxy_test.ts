@@ -1,8 +1,8 @@
 /** The real proxy dies or hangs at moments that matter; the daemon's own time limits with real processes. */
 import assert from "node:assert/strict";
-import { readTextIfThere } from "../../src/process/files.ts";
-import { isAlive, processRef } from "../../src/process/identity.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { isAlive, processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import type { ProcessRef } from "../../src/registry/types.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";

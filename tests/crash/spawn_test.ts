@@ -1,9 +1,9 @@
 /** The moment between the start of a proxy and its entry into the registry, made long enough to die in. */
 import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { readTextIfThere } from "../../src/process/files.ts";
-import { processRef } from "../../src/process/identity.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";

@@ -4,8 +4,8 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
-import { isAlive, processRef } from "../../src/process/identity.ts";
-import { signalGroup, signalProcess } from "../../src/process/signals.ts";
+import { isAlive, processRef } from "../../src/os/identity.ts";
+import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 
 /** Prints numbered steps until the file that $1 names exists, then the episode, and ends with 0. */
 const UNTIL_TOLD = `i=0

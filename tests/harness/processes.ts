@@ -1,6 +1,6 @@
 /** Finding and ending the processes of a test's own state directory, and no others. */
-import { processRef } from "../../src/process/identity.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import type { ProcessRef } from "../../src/registry/types.ts";
 import { until } from "./wait.ts";
 

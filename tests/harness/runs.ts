@@ -1,5 +1,5 @@
 /** What tests ask a daemon about runs. */
-import { MosaicError } from "../../src/errors.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { TestDaemon } from "./daemon.ts";

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { connect } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { isAlive, processRef } from "../../src/process/identity.ts";
+import { isAlive, processRef } from "../../src/os/identity.ts";
 import { configOf } from "../harness/configs.ts";
 import { buildMosaic } from "../harness/built.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";

@@ -1,7 +1,7 @@
 /** Disks that are full: of the registry, of the telemetry store, of the journals. No daemon is restarted in here. */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { readTextIfThere } from "../../src/process/files.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { Journal } from "../../src/sidecar/journal.ts";
-import { inodeOf, JournalFile } from "../../src/sidecar/journal_file.ts";
+import { Journal } from "../../src/proxy/journal.ts";
+import { inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
 
 const encoder = new TextEncoder();
 

@@ -1,8 +1,8 @@
 /** What is done to a run's log file while the worker writes it: torn, removed, emptied. The run ends as its worker did. */
 import assert from "node:assert/strict";
-import { readTextIfThere } from "../../src/process/files.ts";
-import { processRef } from "../../src/process/identity.ts";
-import { signalGroup, signalProcess } from "../../src/process/signals.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";

@@ -1,7 +1,7 @@
 /** A state directory that somebody moves while its daemon is down and its runs live on. */
 import assert from "node:assert/strict";
-import { RunFiles } from "../../src/layout.ts";
-import { readUnfinishedExit } from "../../src/sidecar/exit_record.ts";
+import { RunFiles } from "../../src/base/layout.ts";
+import { readUnfinishedExit } from "../../src/proxy/exit_record.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf } from "../harness/processes.ts";

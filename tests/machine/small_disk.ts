@@ -1,6 +1,6 @@
 /** Small file systems that a test may fill; a state directory with some of its directories on them. */
 import { statfsSync } from "node:fs";
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 
 function command(program: string, ...args: string[]): boolean {
   try {

@@ -1,6 +1,6 @@
 /** What keeps a daemon from starting, and what mends it. */
 import assert from "node:assert/strict";
-import type { Layout } from "../../src/layout.ts";
+import type { Layout } from "../../src/base/layout.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit } from "../harness/runs.ts";
 import { mosaic, type Said } from "./cli.ts";

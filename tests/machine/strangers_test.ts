@@ -1,8 +1,8 @@
 /** Pids and files that mean somebody else by now: nobody is signalled, nothing is believed, for a number alone. */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { isAlive, processRef } from "../../src/process/identity.ts";
-import { signalGroup, signalProcess } from "../../src/process/signals.ts";
+import { isAlive, processRef } from "../../src/os/identity.ts";
+import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";

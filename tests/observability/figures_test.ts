@@ -1,6 +1,6 @@
 /** Series and their text, and the latencies that come from transitions. */
 import assert from "node:assert/strict";
-import { createLogger } from "../../src/log.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
 import { failureClass } from "../../src/observability/failure_class.ts";
 import { Histogram } from "../../src/observability/histogram.ts";

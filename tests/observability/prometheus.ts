@@ -1,7 +1,7 @@
 /** Debian's Prometheus and its promtool, as far as tests use them. */
-import { processRef } from "../../src/process/identity.ts";
-import { readTextIfThere } from "../../src/process/files.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import { until } from "../harness/wait.ts";
 
 export function isInstalled(): boolean {

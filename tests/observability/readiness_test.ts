@@ -1,6 +1,6 @@
 /** `/healthz`, `/readyz` and the gRPC health service on the same daemon's core: they say the same. */
 import assert from "node:assert/strict";
-import { STANDARD_BOUNDS } from "../../src/bounds.ts";
+import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { startServers } from "../../src/daemon/servers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";

@@ -1,7 +1,7 @@
 /** Traces as a real OTLP receiver gets them over HTTP. */
 import assert from "node:assert/strict";
 import { Registry } from "../../src/registry/registry.ts";
-import { createLogger } from "../../src/log.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { traceIds, traceparent } from "../../src/observability/trace_context.ts";
 import { exportWanted } from "../../src/observability/otlp.ts";
 import { Tracing } from "../../src/observability/tracing.ts";

@@ -7,8 +7,8 @@ import { bundle, sha256 } from "../../scripts/compile/build.ts";
 import { compileArguments, PROFILES } from "../../scripts/compile/compiled.ts";
 import { graph, packagesOf } from "../../scripts/compile/licences.ts";
 import { baseTrouble } from "../../scripts/compile/runtime_base.ts";
-import { V8_FLAGS } from "../../src/process/heap.ts";
-import { selfCommand } from "../../src/process/self.ts";
+import { V8_FLAGS } from "../../src/os/heap.ts";
+import { selfCommand } from "../../src/os/self.ts";
 import stub from "../../scripts/compile/stub.sh" with { type: "text" };
 import config from "../../deno.json" with { type: "json" };
 

@@ -1,8 +1,8 @@
 /** The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all that mosaic is. */
 import assert from "node:assert/strict";
 import { buildMosaic, type Ended, start } from "../harness/built.ts";
-import { RunFiles } from "../../src/layout.ts";
-import { readTextIfThere } from "../../src/process/files.ts";
+import { RunFiles } from "../../src/base/layout.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";

@@ -4,13 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { VERSION } from "../../src/version.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { buildMosaic, start } from "../harness/built.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
-import { signalProcess } from "../../src/process/signals.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import { until } from "../harness/wait.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;

@@ -2,7 +2,7 @@
  * A daemon, and in its own process, once it is ready, attempts at what it needed only to start. Started by
  * after_start_test.ts under the daemon's plan: the arguments are a JSON of places, then the daemon's own.
  */
-import { Layout } from "../../src/layout.ts";
+import { Layout } from "../../src/base/layout.ts";
 import { runDaemon } from "../../src/daemon/command_line.ts";
 import { giveUpImports } from "../../src/permissions/give_up.ts";
 import { until } from "../harness/wait.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
 import { planFor } from "../../src/permissions/plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
-import { certificates } from "../auth/certificates.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
 
 const SCRIPT = new URL("after_start.ts", import.meta.url).pathname;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { MosaicError } from "../../src/errors.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import { flagsOf, permissions, permissionsOfFlags, together, without } from "../../src/permissions/permissions.ts";
 import { planFor } from "../../src/permissions/plan.ts";
 import type { World } from "../../src/permissions/world.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { editDistance } from "../../src/edit_distance.ts";
-import { nearNames } from "../../src/registry/naming.ts";
+import { editDistance } from "../../src/base/edit_distance.ts";
+import { nearNames } from "../../src/registry/find_run.ts";
 import type { RunFilter } from "../../src/registry/types.ts";
 import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";
 

@@ -8,10 +8,10 @@ import type {
   ProxySession,
   RegisterRequest,
   RunDetail,
-} from "../../src/core/core.ts";
-import { MosaicError } from "../../src/errors.ts";
-import { isEnded } from "../../src/lifecycle/lifecycle.ts";
-import { createLogger } from "../../src/log.ts";
+} from "../../src/dispatch/core/core.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { isEnded } from "../../src/registry/lifecycle/lifecycle.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";

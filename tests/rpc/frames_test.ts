@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { messagesOf } from "../../src/rpc/frames.ts";
+import { messagesOf } from "../../src/wire/frames.ts";
 import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
 import { episodeMessage, stepMessage } from "../../src/rpc/step_records.ts";
-import { jsonLines } from "../../src/telemetry/json.ts";
+import { jsonLines } from "../../src/telemetry/public_json.ts";
 import type { StoredStep } from "../../src/telemetry/types.ts";
 import { A_STEP } from "./memory_telemetry.ts";
 

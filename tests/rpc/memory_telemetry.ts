@@ -1,5 +1,5 @@
 /** A telemetry log in memory: the contract of src/telemetry/types.ts without a database. */
-import { MosaicError } from "../../src/errors.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord } from "../../src/telemetry/batch.ts";
 import type {
   IngestResult,

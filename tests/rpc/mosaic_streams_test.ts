@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { LineRate } from "../../src/line_rate.ts";
+import { LineRate } from "../../src/base/line_rate.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";

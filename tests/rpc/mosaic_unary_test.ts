@@ -141,8 +141,8 @@ Deno.test("errors: a very long message is cut, not lost", async () => {
 });
 
 Deno.test("errors: every code of MosaicError crosses the wire unchanged", async () => {
-  const { errorFromStatus, statusOf } = await import("../../src/rpc/status.ts");
-  const { MosaicError } = await import("../../src/errors.ts");
+  const { errorFromStatus, statusOf } = await import("../../src/wire/status.ts");
+  const { MosaicError } = await import("../../src/base/errors.ts");
   const codes = [
     "invalid_argument",
     "not_found",

@@ -13,9 +13,9 @@ import {
   type ServerReflectionResponse,
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { isLoopback, parseListen } from "../../src/rpc/address.ts";
+import { isLoopback, parseListen } from "../../src/wire/address.ts";
 import { startRpc } from "../../src/rpc/server.ts";
-import { certificates } from "../auth/certificates.ts";
+import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, FakeCore, withServer } from "./fixture.ts";

@@ -2,7 +2,7 @@
  * A core for the page's tests: the real registry in a temporary directory, telemetry in memory, and no processes: what
  * a worker would do, the test says.
  */
-import type { Core, RunDetail } from "../../src/core/core.ts";
+import type { Core, RunDetail } from "../../src/dispatch/core/core.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import type {
   RunTelemetry,
@@ -14,9 +14,9 @@ import type {
   TelemetryLog,
 } from "../../src/telemetry/types.ts";
 import type { NewRun, RunRow } from "../../src/registry/types.ts";
-import { MosaicError } from "../../src/errors.ts";
-import { isEnded } from "../../src/lifecycle/lifecycle.ts";
-import { createLogger } from "../../src/log.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { isEnded } from "../../src/registry/lifecycle/lifecycle.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
 import { Registry } from "../../src/registry/registry.ts";
 

@@ -1,5 +1,5 @@
 /** What `mosaic top` knows and does: its state, and what a key makes of it. Pure; src/cli/verbs/top.ts carries it out. */
-import { ENDED_STATES } from "../../lifecycle/lifecycle.ts";
+import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { HostJson, RunDetailJson, RunJson } from "../json.ts";
 import { elapsedMs } from "../runs_table.ts";
 

@@ -5,7 +5,7 @@ import type { HostJson, RunJson } from "../json.ts";
 import { bar } from "../progress.ts";
 import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";
 import { showText } from "../show_text.ts";
-import { RUN_STATES } from "../../lifecycle/lifecycle.ts";
+import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Column, table } from "../table.ts";
 import { cut, harmless, pad, paint, widthOf } from "../text.ts";
 import { selectedRun, type TopState, visibleRuns } from "./model.ts";

@@ -1,5 +1,5 @@
 /** The whole terminal, taken and given back: alternate screen, raw keyboard, and whatever ends the process in between. */
-import { MosaicError } from "../../errors.ts";
+import { MosaicError } from "../../base/errors.ts";
 import { keysOf } from "./keys.ts";
 
 /** A terminal whose screen and keyboard are ours. */

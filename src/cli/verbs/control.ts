@@ -1,6 +1,6 @@
 /** What the verbs share that ask one thing of one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
 import type { Command } from "commander";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";

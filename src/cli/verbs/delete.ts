@@ -1,7 +1,7 @@
 /** `mosaic delete` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";

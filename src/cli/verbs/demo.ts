@@ -1,6 +1,6 @@
 /** `mosaic demo` */
 import type { Command } from "commander";
-import { DEMO_DEFAULTS } from "../../demo/demo_runs.ts";
+import { DEMO_DEFAULTS } from "../demo/demo_runs.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { decimal, wholeNumber } from "../flags.ts";
@@ -27,7 +27,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
-      const { runDemo } = await import("../../demo/demo.ts");
+      const { runDemo } = await import("../demo/demo.ts");
       result.code = await interruptible(context, "the demo is taken down", (signal) =>
         runDemo(context, {
           keep: flags["keep"] === true,

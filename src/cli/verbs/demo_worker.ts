@@ -1,8 +1,8 @@
 /** `mosaic demo-worker` */
 import type { Command } from "commander";
-import { DEFAULTS, demoWorkerOptions } from "../../demo/options.ts";
-import { checkpointDir, runWorker } from "../../demo/worker.ts";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { DEFAULTS, demoWorkerOptions } from "../demo/options.ts";
+import { checkpointDir, runWorker } from "../demo/worker.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 

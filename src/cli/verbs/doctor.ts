@@ -2,8 +2,8 @@
 import { type Command, Option } from "commander";
 import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
-import { MosaicError } from "../../errors.ts";
-import { resolveStateDir } from "../../layout.ts";
+import { MosaicError } from "../../base/errors.ts";
+import { resolveStateDir } from "../../base/layout.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";

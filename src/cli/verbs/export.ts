@@ -1,7 +1,7 @@
 /** `mosaic export` */
 import { type Command, Option } from "commander";
 import type { TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { MosaicError } from "../../errors.ts";
+import { MosaicError } from "../../base/errors.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
@@ -10,7 +10,7 @@ import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../json.ts";
 import { Link } from "../link.ts";
-import { didYouMean } from "../../nearest.ts";
+import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { csvCells, FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";

@@ -1,7 +1,7 @@
 /** `mosaic plot` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import { MosaicError } from "../../errors.ts";
+import { MosaicError } from "../../base/errors.ts";
 import type { SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot } from "../chart.ts";
 import { manual } from "../command.ts";
@@ -11,7 +11,7 @@ import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGU
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link, pause } from "../link.ts";
-import { didYouMean } from "../../nearest.ts";
+import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../shapes.ts";
 import { csv } from "../table.ts";
 

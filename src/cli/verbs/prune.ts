@@ -1,11 +1,16 @@
 /** `mosaic prune` */
 import type { Command } from "commander";
 import type { z } from "zod";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { ENDED_STATES, type RunState } from "../../lifecycle/lifecycle.ts";
+import { ENDED_STATES, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { bytesByRun, diskUsage, diskUsageSoon } from "../disk.ts";
-import { chooseRunsToPrune, type Chosen, type PrunableRun, type RetentionPolicy } from "../../retention/retention.ts";
+import {
+  chooseRunsToPrune,
+  type Chosen,
+  type PrunableRun,
+  type RetentionPolicy,
+} from "../../registry/retention/retention.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";

@@ -1,6 +1,6 @@
 /** `mosaic submit` */
 import type { Command } from "commander";
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -4,7 +4,7 @@
  * the write lock for that moment). While no thread can be had (no descriptor is left, say), checkpoints run inline.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { messageOf } from "../../errors.ts";
+import { messageOf } from "../../base/errors.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;

@@ -4,7 +4,7 @@
  * goes on when it starts again.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { othersTurn } from "../../sleep.ts";
+import { othersTurn } from "../../base/sleep.ts";
 
 /** Rows removed in one transaction; large rows have many pages each. */
 const ROWS_PER_PIECE = 1000;

@@ -1,5 +1,5 @@
 /** What an SQLite failure means to whoever called. */
-import { messageOf, MosaicError } from "../../errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
 
 /** SQLite's primary result code, from the error's code or (where the runtime gives none) its text. */
 function primaryCode(error: unknown): number {

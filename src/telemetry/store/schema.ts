@@ -1,6 +1,6 @@
 /** Tables of telemetry.sqlite. Migrations are numbered by their place and append-only: a published one never changes. */
 import type { DatabaseSync } from "node:sqlite";
-import { MosaicError } from "../../errors.ts";
+import { MosaicError } from "../../base/errors.ts";
 
 const MIGRATIONS: readonly string[] = [
   `

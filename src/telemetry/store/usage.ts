@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./reader.ts";
-import { othersTurn } from "../../sleep.ts";
+import { othersTurn } from "../../base/sleep.ts";
 
 /** Rows of a kind whose texts are measured, evenly from the first to the last. */
 const SAMPLES = 10;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isoTime, jsonLines, rawJson } from "../../../src/telemetry/json.ts";
+import { isoTime, jsonLines, rawJson } from "../../../src/telemetry/public_json.ts";
 import { batch, steps, withStore } from "./harness.ts";
 
 Deno.test("json: the worker's JSON is passed through, what is none becomes a string", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { othersTurn } from "../../../src/sleep.ts";
+import { othersTurn } from "../../../src/base/sleep.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { until } from "../../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";

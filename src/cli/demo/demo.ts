@@ -1,0 +1,125 @@
+/** `mosaic demo`: a daemon, two runs that learn, and what a person sees of them, in about 20 seconds. */
+import type { Context } from "../context.ts";
+import { EXIT } from "../exit.ts";
+import { hasEnded, untilEnded } from "../following.ts";
+import { runJson } from "../json.ts";
+import { Link, pause } from "../link.ts";
+import { messageOf } from "../../base/errors.ts";
+import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
+import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { DEMO_RUNS, demoConfig } from "./demo_runs.ts";
+import { type DemoView, liveLines, plainLine, summary } from "./demo_text.ts";
+import { type LocalDaemon, startLocalDaemon } from "./local_daemon.ts";
+
+export interface DemoOptions {
+  /** Leave the daemon up. */
+  keep: boolean;
+  /** Of each run. */
+  steps: number;
+  stepDelayMs: number;
+  /** Where the state directory goes; undefined: a temporary one. */
+  stateDir: string | undefined;
+}
+
+const PATIENCE_MS = 60_000;
+const TERMINAL_LOOK_MS = 250;
+const PLAIN_LOOK_MS = 2000;
+const CANCEL_MS = 20_000;
+const CURVE_POINTS = 32;
+
+/** Gives 0 when both runs succeeded, 1 when one did not, 130 when the signal aborted it. */
+export async function runDemo(context: Context, options: DemoOptions, signal: AbortSignal): Promise<number> {
+  const stateDir = options.stateDir ?? Deno.makeTempDirSync({ prefix: "mosaic-demo-" });
+  Deno.mkdirSync(stateDir, { recursive: true });
+  context.out.write(`State directory  ${stateDir}\n`);
+  const daemon = await startLocalDaemon(stateDir, signal);
+  const ids: string[] = [];
+  let left = false;
+  try {
+    using link = await Link.open(context, { target: daemon.target }, { patienceMs: PATIENCE_MS });
+    context.out.write(`Status page      http://${daemon.http}/\n\n`);
+    for (const spec of DEMO_RUNS) {
+      const configJson = JSON.stringify(demoConfig(spec, options));
+      ids.push((await link.unary(TrainerService.method.submitRun, { configJson }, signal)).runId);
+    }
+    const views = await show(link, context, ids, signal);
+    if (views === undefined) return EXIT.interrupted;
+    context.out.write(`\n${summary(views, context.now(), context.terminal.color)}\n`);
+    for (const { run } of views) context.out.write(`${run.name}  ${run.directory}\n`);
+    const failed = views.filter(({ run }) => run.outcome !== "succeeded");
+    for (const { run } of failed) {
+      context.err.write(`mosaic: ${run.name} ${run.state}: ${run.reason ?? ""}\n${run.hint ? `  ${run.hint}\n` : ""}`);
+    }
+    left = options.keep;
+    context.out.write(left ? keptText(daemon) : endText(daemon));
+    return failed.length === 0 ? EXIT.ok : EXIT.failed;
+  } finally {
+    if (!left) await takeDown(context, daemon, ids);
+  }
+}
+
+/** Shows the runs until all have ended; undefined when the signal aborted before. */
+async function show(
+  link: Link,
+  context: Context,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<DemoView[] | undefined> {
+  const { isTty, width, color } = context.terminal;
+  let drawn = 0;
+  while (!signal.aborted) {
+    const views: DemoView[] = [];
+    let ended = true;
+    for (const run of ids) {
+      const now = await link.unary(Mosaic.method.getRun, { run }, signal);
+      const { buckets } = await link.unary(
+        Mosaic.method.getSeries,
+        { run, name: "episode_reward", buckets: CURVE_POINTS },
+        signal,
+      );
+      views.push({ run: runJson(now), rewards: buckets.map((b) => b.mean) });
+      ended &&= hasEnded(now, Infinity);
+    }
+    if (isTty) {
+      const lines = liveLines(views, { width, color });
+      // Back to the first line of what was drawn before; each line is cleared as it is written.
+      const back = drawn === 0 ? "" : `\x1b[${drawn}A`;
+      context.out.write(`${back}${lines.map((l) => `\r\x1b[K${l}\n`).join("")}`);
+      drawn = lines.length;
+    } else {
+      context.out.write(views.map(plainLine).join(""));
+    }
+    if (ended) return views;
+    await pause(isTty ? TERMINAL_LOOK_MS : PLAIN_LOOK_MS, signal);
+  }
+  return undefined;
+}
+
+function keptText(daemon: LocalDaemon): string {
+  return `
+The daemon is still up:
+  look around   mosaic list --state-dir ${daemon.stateDir}
+  status page   http://${daemon.http}/
+  stop it       kill ${daemon.pid}
+`;
+}
+
+function endText(daemon: LocalDaemon): string {
+  return `
+The daemon is stopped. Everything lies in ${daemon.stateDir}; look at it again with
+  mosaic daemon --state-dir ${daemon.stateDir}
+`;
+}
+
+/** Nothing is left running: runs outlive their daemon, so those that live are cancelled before it is stopped. */
+async function takeDown(context: Context, daemon: LocalDaemon, ids: readonly string[]): Promise<void> {
+  try {
+    using link = await Link.open(context, { target: daemon.target });
+    const late = AbortSignal.timeout(CANCEL_MS);
+    for (const run of ids) await link.unary(Mosaic.method.cancelRun, { run, graceSeconds: 2 });
+    for (const run of ids) await untilEnded(link, run, late);
+  } catch (error) {
+    context.err.write(`mosaic: the runs could not be cancelled: ${messageOf(error)}\n`);
+  }
+  await daemon.stop();
+}

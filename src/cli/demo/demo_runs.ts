@@ -1,0 +1,47 @@
+/** The two runs that the demo trains against each other. */
+import { selfCommand } from "../../os/self.ts";
+import type { DemoWorkerOptions } from "./options.ts";
+
+export interface DemoRunSpec {
+  name: string;
+  settings: Partial<DemoWorkerOptions>;
+}
+
+export const DEMO_RUNS: readonly DemoRunSpec[] = [
+  { name: "cartpole-network", settings: { hidden: 32, learningRate: 0.005 } },
+  { name: "cartpole-linear", settings: { hidden: 0, learningRate: 0.02 } },
+];
+
+/** Together with the start about 20 s. */
+export const DEMO_DEFAULTS = { steps: 50_000, stepDelayMs: 0.25 };
+
+/** A config as anybody would write it: the worker's own settings are its `config`, which mosaic hands on as a file. */
+export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelayMs: number }): Record<string, unknown> {
+  const [program, ...args] = [...selfCommand().argv, "demo-worker", "--control"];
+  return {
+    run_name: spec.name,
+    entry_point: program,
+    arguments: args,
+    environment: {},
+    resources: { cpus: 1, memory_mb: 256, gpus: { requested: 0 } },
+    artifacts: {},
+    metadata: {
+      tags: ["demo"],
+      worker: {
+        script: program,
+        arguments: args,
+        use_grpc: false,
+        supports_pause: true,
+        config: {
+          learning_rate: spec.settings.learningRate,
+          hidden: spec.settings.hidden,
+          episodes: 1_000_000,
+          max_steps: length.steps,
+          total_timesteps: length.steps,
+          step_delay_ms: length.stepDelayMs,
+          checkpoint_every: 100,
+        },
+      },
+    },
+  };
+}

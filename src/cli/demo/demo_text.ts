@@ -1,0 +1,69 @@
+/** What the demo shows: its runs while they train, and the table at the end. */
+import { sparkline } from "../chart.ts";
+import { compact, count, duration, number, rate } from "../format.ts";
+import type { RunJson } from "../json.ts";
+import { progressText } from "../progress.ts";
+import { elapsedMs, progressOf } from "../runs_table.ts";
+import { table } from "../table.ts";
+import { cut, harmless, pad, paint, stateStyle } from "../text.ts";
+
+export interface DemoView {
+  run: RunJson;
+  /** Mean episode rewards over stretches of the run, oldest first. */
+  rewards: number[];
+}
+
+const SPARK_WIDTH = 32;
+
+/** Two lines per run, for a terminal that is drawn over. */
+export function liveLines(views: readonly DemoView[], { width, color }: { width: number; color: boolean }): string[] {
+  const name = Math.max(...views.map((v) => v.run.name.length));
+  return views.flatMap(({ run, rewards }) => {
+    const { telemetry: t } = run;
+    const state = paint(run.state.padEnd(10), stateStyle(run.state), color);
+    const reward = t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`;
+    const room = Math.max(10, width - name - 15);
+    return [
+      `${paint(pad(harmless(run.name), name), "bold", color)}  ${state} ${
+        cut(progressText(progressOf(run), 20), room)
+      }`,
+      `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${pad(reward, 14)}${
+        paint(sparkline(rewards, SPARK_WIDTH), "green", color)
+      }`,
+    ];
+  });
+}
+
+/** One line for output that is no terminal. */
+export function plainLine({ run, rewards }: DemoView): string {
+  const { telemetry: t } = run;
+  const reward = t.mean_reward_100 === null ? "-" : number(t.mean_reward_100);
+  return `${run.name}: ${run.state}, ${count(t.episodes)} episodes, ${count(t.steps)} steps, ${
+    rateText(run) || "0/s"
+  }, mean reward of the last 100 episodes ${reward} ${sparkline(rewards, SPARK_WIDTH)}\n`;
+}
+
+function rateText(run: RunJson): string {
+  return run.telemetry.steps_per_second > 0 ? rate(run.telemetry.steps_per_second) : "";
+}
+
+export function summary(views: readonly DemoView[], now: number, color: boolean): string {
+  return table<DemoView>(
+    [
+      { name: "run", text: ({ run }) => run.name },
+      { name: "state", text: ({ run }) => run.state, style: ({ run }) => stateStyle(run.state) },
+      { name: "episodes", align: "right", text: ({ run }) => count(run.telemetry.episodes) },
+      { name: "steps", align: "right", text: ({ run }) => count(run.telemetry.steps) },
+      { name: "took", align: "right", text: ({ run }) => duration(elapsedMs(run, now) ?? 0) },
+      { name: "first reward", align: "right", text: ({ rewards }) => rewards.length === 0 ? "" : number(rewards[0]!) },
+      {
+        name: "last 100",
+        align: "right",
+        text: ({ run }) => run.telemetry.mean_reward_100 === null ? "" : number(run.telemetry.mean_reward_100),
+      },
+      { name: "learning", text: ({ rewards }) => sparkline(rewards, SPARK_WIDTH), style: () => "green" },
+    ],
+    views,
+    { width: undefined, color },
+  );
+}

@@ -1,0 +1,91 @@
+/** A daemon of the demo's own: started on free ports with a state directory of its own, and stopped again. */
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { Layout } from "../../base/layout.ts";
+import { readTextIfThere } from "../../os/files.ts";
+import { daemonPlan } from "../../permissions/daemon_plan.ts";
+import { flagsOf } from "../../permissions/permissions.ts";
+import { realWorld } from "../../permissions/world.ts";
+import { hostEnvironment } from "../../os/environment.ts";
+import { processRef } from "../../os/identity.ts";
+import { selfCommand } from "../../os/self.ts";
+import { underShell } from "../../os/shell.ts";
+import { signalProcess } from "../../os/signals.ts";
+import type { ProcessRef } from "../../registry/types.ts";
+import { sleep } from "../../base/sleep.ts";
+
+const START_MS = 60_000;
+const STOP_MS = 15_000;
+const LOOK_MS = 30;
+
+export interface LocalDaemon {
+  stateDir: string;
+  /** gRPC, HOST:PORT. */
+  target: string;
+  /** The status page, HOST:PORT. */
+  http: string;
+  pid: number;
+  /** SIGTERM, and SIGKILL to one that does not go. Its runs are not ended by it. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Resolves when the daemon answers. It leads a session of its own, so that a Ctrl-C meant for the demo does not reach it.
+ *
+ * @throws {MosaicError} `unavailable` with what the daemon said when it does not come up
+ */
+export async function startLocalDaemon(stateDir: string, signal: AbortSignal): Promise<LocalDaemon> {
+  const layout = new Layout(stateDir);
+  const output = `${stateDir}/daemon-output.txt`;
+  // Its output is a file: as a pipe it would break when a kept daemon outlives the demo.
+  const words = ["--state-dir", stateDir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"];
+  const self = selfCommand(flagsOf(daemonPlan(words, realWorld())));
+  const child = new Deno.Command("/bin/sh", {
+    ...underShell(
+      ["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', output, ...self.argv, "daemon", ...words],
+      { ...hostEnvironment(), ...self.env },
+    ),
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+  child.unref();
+  let ended = false;
+  child.status.then(() => ended = true);
+  const process = processRef(child.pid);
+  const stop = async () => {
+    if (process !== undefined && !ended) await stopProcess(process, child.status);
+  };
+  try {
+    for (const deadline = performance.now() + START_MS;;) {
+      const found = addresses(layout.daemonJson, child.pid);
+      if (found !== undefined) return { stateDir, pid: child.pid, stop, ...found };
+      if (ended || performance.now() > deadline || signal.aborted) {
+        const said = (readTextIfThere(output) ?? "").trim();
+        throw new MosaicError("unavailable", `the daemon did not start${said === "" ? "" : `:\n${said}`}`);
+      }
+      await sleep(LOOK_MS);
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function addresses(daemonJson: string, pid: number): { target: string; http: string } | undefined {
+  const text = readTextIfThere(daemonJson);
+  if (text === undefined) return undefined;
+  try {
+    const said = JSON.parse(text) as { pid: number; listen: string; http: string };
+    return said.pid === pid ? { target: said.listen, http: said.http } : undefined;
+  } catch (error) {
+    throw new MosaicError("unavailable", `${daemonJson} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function stopProcess(process: ProcessRef, gone: Promise<unknown>): Promise<void> {
+  signalProcess(process, "SIGTERM");
+  const timer = setTimeout(() => signalProcess(process, "SIGKILL"), STOP_MS);
+  await gone;
+  clearTimeout(timer);
+}

@@ -1,0 +1,88 @@
+/** What a demo worker is told: by flags, by a config file (`--config`, as the daemon writes it), by its environment. */
+import { MosaicError } from "../../base/errors.ts";
+
+export interface DemoWorkerOptions {
+  episodes: number;
+  /** Total steps after which the run ends too; 0 is no bound. */
+  maxSteps: number;
+  learningRate: number;
+  gamma: number;
+  hidden: number;
+  entropy: number;
+  seed: number;
+  /** Milliseconds that one step takes at least, on average; fractions count. 0 is as fast as it goes. */
+  stepDelayMs: number;
+  /** Episodes between two checkpoints; 0 saves only the last. */
+  checkpointEvery: number;
+  /** Print an event of the learner's metrics each so many episodes; 0 prints none. */
+  metricsEvery: number;
+  /** Print steps, not only episodes. */
+  steps: boolean;
+  /** Read `{"control": …}` lines from standard input. */
+  control: boolean;
+}
+
+export const DEFAULTS: DemoWorkerOptions = {
+  episodes: 300,
+  maxSteps: 0,
+  learningRate: 0.01,
+  gamma: 0.99,
+  hidden: 16,
+  entropy: 0.01,
+  seed: 1,
+  stepDelayMs: 0,
+  checkpointEvery: 50,
+  metricsEvery: 5,
+  steps: true,
+  control: false,
+};
+
+/** Each numeric option's bounds; `integer` ones take whole numbers only. */
+const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; integer?: boolean } } = {
+  episodes: { min: 1, max: 10_000_000, integer: true },
+  maxSteps: { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
+  learningRate: { min: 0, max: 10 },
+  gamma: { min: 0, max: 1 },
+  hidden: { min: 0, max: 1024, integer: true },
+  entropy: { min: 0, max: 10 },
+  seed: { min: -(2 ** 31), max: 2 ** 32 - 1, integer: true },
+  stepDelayMs: { min: 0, max: 60_000 },
+  checkpointEvery: { min: 0, max: 10_000_000, integer: true },
+  metricsEvery: { min: 0, max: 10_000_000, integer: true },
+};
+
+/**
+ * Flags win over the config file, the file over the defaults. The file's keys are the options' names in snake_case;
+ * others are not this worker's and pass.
+ *
+ * @throws {MosaicError} `invalid_argument` naming the option, its value and its bounds.
+ */
+export function demoWorkerOptions(
+  flags: Partial<Record<keyof DemoWorkerOptions, unknown>>,
+  file: Record<string, unknown> = {},
+): DemoWorkerOptions {
+  const options: Record<string, unknown> = { ...DEFAULTS };
+  for (const key of Object.keys(DEFAULTS) as (keyof DemoWorkerOptions)[]) {
+    const snake = key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+    const given = flags[key] ?? file[snake];
+    if (given === undefined) continue;
+    const bounds = BOUNDS[key];
+    if (bounds === undefined) {
+      options[key] = given === true || given === "true";
+      continue;
+    }
+    const value = typeof given === "string" && given.trim() !== "" ? Number(given) : given;
+    if (
+      typeof value !== "number" || !(value >= bounds.min && value <= bounds.max) ||
+      (bounds.integer && !Number.isInteger(value))
+    ) {
+      const kind = bounds.integer ? "a whole number" : "a number";
+      const flag = snake.replaceAll("_", "-");
+      throw new MosaicError("invalid_argument", `--${flag} is ${JSON.stringify(given)}: it must be ${kind}`, {
+        hint: `It must be from ${bounds.min} to ${bounds.max}.`,
+      });
+    }
+    options[key] = value;
+  }
+  return options as unknown as DemoWorkerOptions;
+}

@@ -1,0 +1,31 @@
+/** The event that tells how a run has ended, with a summary. Pure. */
+import type { Told } from "../../registry/event_kinds.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { RunTelemetry } from "../../telemetry/types.ts";
+
+/** @param usedMs duration of the attempt, pauses excluded */
+export function endedEvent(
+  row: RunRow,
+  telemetry: RunTelemetry,
+  usedMs: number,
+): Told {
+  const summary = {
+    steps: telemetry.steps,
+    episodes: telemetry.episodes,
+    mean_reward_100: telemetry.meanReward100,
+    duration_s: Math.round(usedMs) / 1000,
+  };
+  if (row.state === "TERMINATED") return { kind: "completed", data: summary };
+  if (row.state === "CANCELLED") return { kind: "cancelled", data: { ...summary, reason: row.reason } };
+  return {
+    kind: "failed",
+    data: {
+      ...summary,
+      reason: row.reason,
+      hint: row.hint,
+      exit_code: row.exitCode,
+      exit_signal: row.exitSignal,
+      stderr_tail: row.stderrTail,
+    },
+  };
+}

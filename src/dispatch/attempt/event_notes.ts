@@ -1,0 +1,96 @@
+/**
+ * Enters a run's lifecycle records (checkpoints, failures) into the event log, each once and in order. The records are in
+ * the telemetry store and the events in the registry, so a daemon may die, or the registry be unwritable, between the two:
+ * an event names the record it was made of, and whoever comes later goes on after the newest one entered.
+ */
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import { failureText, isNoted, notedData, saidFailed } from "./worker_events.ts";
+
+const PAGE = 1000;
+
+export interface NoteContext {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryLog;
+  readonly log: Logger;
+  /** A record tells of a file. */
+  tellsOfFile: (event: { kind: string; dataJson: string }) => void;
+}
+
+export class EventNotes {
+  readonly #runId: string;
+  readonly #attempt: number;
+  readonly #context: NoteContext;
+  #failed: string | undefined;
+  /** Records after this seq wait, for the registry could not be written. */
+  #waitAfter: number | undefined;
+  #toldOf = 0;
+
+  constructor(runId: string, attempt: number, context: NoteContext) {
+    this.#runId = runId;
+    this.#attempt = attempt;
+    this.#context = context;
+  }
+
+  /** What the attempt itself said of its failure; undefined when it said nothing of the kind. */
+  failed(): string | undefined {
+    return this.#failed ?? saidFailed(this.#context.telemetry, this.#runId, this.#attempt);
+  }
+
+  /** Records that were just stored; `lastSeq` is the newest one's. */
+  stored(events: readonly { kind: string; dataJson: string }[], lastSeq: number): void {
+    let seq = lastSeq - events.length;
+    for (const event of events) this.#note(event.kind, event.dataJson, ++seq);
+  }
+
+  /** What an earlier daemon stored and did not live to enter. */
+  enterMissed(): void {
+    const { registry } = this.#context;
+    let entered = 0;
+    for (let seq = 0;;) {
+      const page = registry.eventsSince(seq, { runId: this.#runId, limit: PAGE });
+      for (const event of page) {
+        seq = event.seq;
+        const at = isNoted(event.kind) ? JSON.parse(event.dataJson).telemetry_seq : undefined;
+        if (typeof at === "number") entered = Math.max(entered, at);
+      }
+      if (page.length < PAGE) break;
+    }
+    this.#enterAfter(entered);
+  }
+
+  /** Tries again what could not be entered. */
+  enterWaiting(): void {
+    if (this.#waitAfter !== undefined) this.#enterAfter(this.#waitAfter);
+  }
+
+  #enterAfter(entered: number): void {
+    this.#waitAfter = undefined;
+    for (let seq = entered;;) {
+      const page = this.#context.telemetry.read(this.#runId, "events", seq, PAGE);
+      for (const event of page) {
+        seq = event.seq;
+        this.#note(event.kind, event.dataJson, event.seq);
+      }
+      if (page.length === 0 || this.#waitAfter !== undefined) return;
+    }
+  }
+
+  #note(kind: string, dataJson: string, seq: number): void {
+    const { registry, log } = this.#context;
+    if (kind === "run_failed") this.#failed = failureText(dataJson);
+    if (kind === "artifact" || kind === "checkpoint_saved") this.#context.tellsOfFile({ kind, dataJson });
+    // None passes one that waits: the newest that was entered tells a later daemon where to go on.
+    if (!isNoted(kind) || this.#waitAfter !== undefined) return;
+    try {
+      registry.appendEvent(this.#runId, kind, notedData(kind, dataJson, seq));
+    } catch (error) {
+      this.#waitAfter = seq - 1;
+      if (seq === this.#toldOf) return;
+      this.#toldOf = seq;
+      log.warn({ run_id: this.#runId, kind, error: messageOf(error) }, "event not entered for now");
+    }
+  }
+}

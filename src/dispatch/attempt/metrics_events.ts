@@ -1,0 +1,47 @@
+/** Enters how a running run does into the event log, now and then, for those who follow events and draw no charts. */
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+
+/** At most one per run in so many milliseconds. */
+const INTERVAL_MS = 30_000;
+/** Metrics that one event names. */
+const MOST_METRICS = 50;
+
+export class MetricsEvents {
+  readonly #context: { registry: Registry; telemetry: TelemetryLog; log: Logger };
+  /** What was told last, of runs that still run. */
+  readonly #told = new Map<string, { at: number; records: number }>();
+
+  constructor(context: { registry: Registry; telemetry: TelemetryLog; log: Logger }) {
+    this.#context = context;
+  }
+
+  /** To be called as often as one likes while the run runs. Nothing is told that was told before. */
+  tell(row: RunRow, now = performance.now()): void {
+    const { registry, telemetry, log } = this.#context;
+    const last = this.#told.get(row.runId);
+    if (last !== undefined && now - last.at < INTERVAL_MS) return;
+    const { steps, episodes, events, meanReward100 } = telemetry.summary(row.runId);
+    const records = steps + episodes + events;
+    if (records === (last?.records ?? 0)) return;
+    try {
+      const metrics = telemetry.listSeries(row.runId).slice(0, MOST_METRICS).map(({ name, last }) => [name, last]);
+      registry.replaceEvent(row.runId, "metrics", {
+        steps,
+        episodes,
+        mean_reward_100: meanReward100,
+        metrics: Object.fromEntries(metrics),
+      });
+    } catch (error) {
+      log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not entered");
+    }
+    this.#told.set(row.runId, { at: now, records });
+  }
+
+  forget(runId: string): void {
+    this.#told.delete(runId);
+  }
+}

@@ -1,0 +1,25 @@
+/** Whether a failed attempt is followed by another (`metadata.restart`). Pure. */
+import type { RestartCause, RunPlan } from "../../config/plan.ts";
+import { restartDelaySeconds } from "../../config/plan.ts";
+
+/**
+ * The cause that a reason counts as. Undefined for what another attempt cannot mend (a failing preflight, a program that
+ * is not there) or that was meant (limits of the config, a strict schema).
+ */
+export function causeOf(reason: string): RestartCause | undefined {
+  if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed)/.test(reason)) return "exit";
+  if (reason === "heartbeat_timeout" || reason === "stall_timeout") return "heartbeat";
+  if (reason === "handshake_timeout") return "handshake";
+  if (reason === "worker_lost" || reason === "proxy_lost") return "lost";
+  return undefined;
+}
+
+/** Milliseconds to wait before the next attempt; undefined when there is none. */
+export function restartDelay(
+  plan: RunPlan,
+  failed: { attempt: number; maxAttempts: number; reason: string },
+): number | undefined {
+  const cause = causeOf(failed.reason);
+  if (cause === undefined || !plan.restart.on.includes(cause) || failed.attempt >= failed.maxAttempts) return undefined;
+  return restartDelaySeconds(plan, failed.attempt + 1) * 1000;
+}

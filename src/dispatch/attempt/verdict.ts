@@ -1,0 +1,39 @@
+/** How a run ends, from what was asked of it and how its worker left. Pure. */
+import type { ExitReport } from "../core/core.ts";
+import { explain, type OutOfMemory } from "../../registry/failure/explain.ts";
+import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
+import type { RunPatch, RunRow } from "../../registry/types.ts";
+
+export type Requests = Pick<RunRow, "cancelRequestedAt" | "cancelReason" | "faultRequested">;
+
+export interface Verdict {
+  event: LifecycleEvent & { type: "exited_ok" | "failed" | "cancelled" };
+  patch: RunPatch;
+}
+
+/**
+ * A cancellation wins over everything, a failure that the daemon decided (a limit, a reset) over how the worker left
+ * when it was stopped for it. A worker that said `run_failed` and exits with 0 has failed.
+ *
+ * @param exit undefined when no worker was ever started
+ * @param oomKilled the kernel has killed the worker or a child of it
+ * @param runFailed the text of a `run_failed` record of this attempt
+ */
+export function verdictOf(
+  requests: Requests,
+  exit: ExitReport | undefined,
+  runFailed: string | undefined,
+  oomKilled?: OutOfMemory,
+): Verdict {
+  const patch: RunPatch = {
+    exitCode: exit?.code ?? null,
+    exitSignal: exit === undefined || exit.signal === "" ? null : exit.signal,
+    stderrTail: exit?.stderrTail ?? [],
+  };
+  if (requests.cancelRequestedAt !== null) {
+    return { event: { type: "cancelled", reason: requests.cancelReason ?? "user_cancel" }, patch };
+  }
+  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled });
+  if (failure === undefined) return { event: { type: "exited_ok" }, patch };
+  return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
+}

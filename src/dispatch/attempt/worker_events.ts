@@ -1,0 +1,90 @@
+/** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
+import type { EventKind } from "../../registry/event_kinds.ts";
+import { REFUSED_KIND } from "../../telemetry/refused.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+
+/** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
+const NOTED_KINDS: readonly EventKind[] = [
+  "checkpoint_saved",
+  "checkpoint_loaded",
+  "run_failed",
+  "run_completed",
+  "journal_lost",
+  REFUSED_KIND,
+];
+const PAGE = 500;
+
+export function isNoted(kind: string): kind is EventKind {
+  return NOTED_KINDS.some((noted) => noted === kind);
+}
+
+export function dataOf(dataJson: string): Record<string, unknown> {
+  try {
+    const value = JSON.parse(dataJson);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function firstText(data: Record<string, unknown>, ...keys: string[]): string | undefined {
+  for (const key of keys) {
+    const value = data[key];
+    if (typeof value === "string" && value !== "") return value;
+  }
+  return undefined;
+}
+
+/** The event log's form: `path` and `step` under one name each, whatever the worker calls them. */
+export function notedData(kind: string, dataJson: string, seq: number): Record<string, unknown> {
+  const data = dataOf(dataJson);
+  if (kind !== "checkpoint_saved" && kind !== "checkpoint_loaded") return { ...data, telemetry_seq: seq };
+  const step = [data.step, data.global_step, data.step_index].find((value) => typeof value === "number");
+  return { ...data, path: checkpointPath(dataJson) ?? null, step: step ?? null, telemetry_seq: seq };
+}
+
+export function checkpointPath(dataJson: string): string | undefined {
+  return firstText(dataOf(dataJson), "path", "checkpoint_path", "checkpoint", "file");
+}
+
+/** The text of a `run_failed` record, at most 500 characters. */
+export function failureText(dataJson: string): string {
+  return (firstText(dataOf(dataJson), "error", "message", "reason") ?? "").slice(0, 500);
+}
+
+/** Searches a run's lifecycle records from the newest back, down to those of attempt `since`. */
+function findLast<T>(
+  telemetry: TelemetryLog,
+  runId: string,
+  since: number,
+  match: (event: { kind: string; attempt: number; dataJson: string }) => T | undefined,
+): T | undefined {
+  for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
+    const from = Math.max(0, end - PAGE);
+    const events = telemetry.read(runId, "events", from, end - from);
+    for (const event of events.toReversed()) {
+      if (event.attempt < since) return undefined;
+      const found = match(event);
+      if (found !== undefined) return found;
+    }
+  }
+  return undefined;
+}
+
+/** Path of the newest checkpoint saved in attempt `since` or later that is still there by the word of `isThere`. */
+export function newestCheckpoint(
+  telemetry: TelemetryLog,
+  runId: string,
+  since: number,
+  isThere: (path: string, attempt: number) => boolean,
+): string | undefined {
+  return findLast(telemetry, runId, since, ({ kind, attempt, dataJson }) => {
+    const path = kind === "checkpoint_saved" ? checkpointPath(dataJson) : undefined;
+    return path !== undefined && isThere(path, attempt) ? path : undefined;
+  });
+}
+
+/** What the attempt itself said of its failure; undefined when it said nothing of the kind. */
+export function saidFailed(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
+  return findLast(telemetry, runId, attempt, (e) => e.kind === "run_failed" ? failureText(e.dataJson) : undefined);
+}

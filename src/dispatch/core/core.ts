@@ -1,0 +1,170 @@
+/**
+ * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
+ * Implemented by src/dispatch/core/engine.ts.
+ */
+import type { EpisodeRecord, IngestBatch, StepRecord } from "../../telemetry/batch.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { DiskUsage } from "../../registry/retention/usage.ts";
+import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../../registry/types.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Activity } from "../../observability/activity.ts";
+
+/** Everything a person may want to know of a run, computed on demand. */
+export interface RunDetail {
+  row: RunRow;
+  /** 1 is next; 0 when it does not wait. */
+  queuePosition: number;
+  /** Why an INIT run does not start yet, such as "2 GPUs" or "back-off until …"; "" otherwise. */
+  waitingFor: string;
+  directory: string;
+  maxSteps: number;
+  telemetry: {
+    steps: number;
+    episodes: number;
+    events: number;
+    otherLines: number;
+    malformedLines: number;
+    violations: Record<string, number>;
+    journalPosition: number;
+    journalSize: number;
+    meanReward100: number | null;
+    /** Steps per second over the last seconds; 0 for a run that is not EXECUTING. */
+    stepsPerSecond: number;
+    lastRecordAt: number | null;
+  };
+}
+
+export interface HostInfo {
+  version: string;
+  pid: number;
+  startedAt: number;
+  stateDir: string;
+  listen: string;
+  http: string;
+  gpus: { slot: number; runId: string | null; name: string }[];
+  cpus: number;
+  loadAverage: number[];
+  memoryBytes: number;
+  memoryAvailableBytes: number;
+  diskBytes: number;
+  diskAvailableBytes: number;
+  telemetryBytes: number;
+  rssBytes: number;
+  runsByState: Record<string, number>;
+}
+
+export interface RegisterRequest {
+  runId: string;
+  workerId: string;
+  workerKind: string;
+  protoVersion: string;
+  schemaId: string;
+  schemaVersion: number;
+  supportsPause: boolean;
+  supportsCheckpoint: boolean;
+}
+
+/** What the daemon wants of a worker. */
+export interface ControlWish {
+  paused: boolean;
+  /** 0 is unlimited. */
+  maxRateHz: number;
+}
+
+/** What the engine may send to a proxy at any time. */
+export interface ProxyLink {
+  control(wish: ControlWish): void;
+  /** SIGTERM to the worker's group, after the grace period SIGKILL. */
+  stop(graceSeconds: number): void;
+  /** Ends the stream; the proxy reconnects. */
+  close(reason: string): void;
+}
+
+export interface ProxyHello {
+  runId: string;
+  attempt: number;
+  workerId: string;
+  agentId: string;
+  proxy: { pid: number; identity: string };
+  worker: { pid: number; identity: string } | null;
+  version: string;
+}
+
+export interface ExitReport {
+  code: number | null;
+  /** "SIGKILL" and the like; "" when it ended by itself. */
+  signal: string;
+  lost: boolean;
+  finalPosition: number;
+  stderrTail: string[];
+  spawnError: string;
+}
+
+/** A connected proxy. One run has at most one: a newer connection replaces the older. */
+export interface ProxySession {
+  readonly journalPosition: number;
+  readonly control: ControlWish;
+  /** Stores the batch and gives the position now stored. @throws MosaicError `unavailable` with nothing stored. */
+  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number;
+  heartbeat(journalSize: number): void;
+  /** What is in force at the proxy. */
+  controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
+  /** Takes the exit; the transition is committed when this returns. */
+  exit(report: ExitReport): void;
+  closed(): void;
+}
+
+export interface Core {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryLog;
+  readonly log: Logger;
+  /** What adapters count, for metrics. */
+  readonly activity: Activity;
+  readonly startedAt: number;
+  readonly version: string;
+
+  /** @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`. */
+  submit(configJson: string, runId?: string): { runId: string; digest: string };
+  validate(
+    configJson: string,
+  ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
+
+  detail(row: RunRow): RunDetail;
+  /** The config's `resources` that the host holds the run's worker to ("memory_mb", "cpus"); the others are advice. */
+  heldTo(row: RunRow): string[];
+  list(
+    filter: RunFilter,
+    page: { limit: number; token?: string },
+  ): { runs: RunDetail[]; nextToken: string | undefined; total: number };
+  transitions(runId: string): TransitionRow[];
+  artifacts(runId: string): ArtifactRow[];
+
+  /** Answers at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
+  cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
+  pause(runId: string): RunRow;
+  resume(runId: string): RunRow;
+  throttle(runId: string, maxRateHz: number): RunRow;
+  /** An ended run gets another attempt. @throws `failed_precondition` when it lives. */
+  retry(runId: string): RunRow;
+  /** Stops the run if it lives and starts it again, from a checkpoint or the seed. */
+  reset(runId: string, fromCheckpoint: string): Promise<RunRow>;
+  /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
+  /** `freedBytes`: what its files and its telemetry took. */
+  delete(runId: string): Promise<{ freedBytes: number }>;
+  /** What all runs take, a minute ago at most; a walk through all of their files. */
+  diskUsage(): Promise<DiskUsage>;
+
+  registerWorker(request: RegisterRequest): { acceptedVersion: string; sessionToken: string };
+  heartbeat(runId: string): void;
+  /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
+  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+  openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
+  /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
+  readerStarved(runId: string, starved: boolean): void;
+
+  /** Absolute path of a run's log file (the newest attempt's). */
+  logFile(row: RunRow, stream: "stdout" | "stderr"): string;
+  host(): HostInfo;
+  requestShutdown(reason: string): void;
+}

@@ -1,0 +1,102 @@
+/** Takes a submitted config: checks everything first, writes then; a submission that is rejected leaves nothing behind. */
+import { boundReached } from "../../base/load_limits.ts";
+import { readConfig } from "../../config/config.ts";
+import { prepareRun, resolveRunId } from "../../config/prepare.ts";
+import { planOf } from "../../config/plan.ts";
+import { newUlid } from "../../config/ulid.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { Layout } from "../../base/layout.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { explainTrouble } from "../../os/shortage.ts";
+import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import { requireReach } from "../../observability/webhooks/reach.ts";
+
+/** A config is kept with its run and read for every listing. */
+const MAX_CONFIG_BYTES = 8 << 20;
+
+export interface SubmissionContext {
+  registry: Registry;
+  layout: Layout;
+  /** GPU slots of the host, free or not. */
+  totalSlots: number;
+  /** Files survive the loss of power as soon as the run does. */
+  durable: boolean;
+  /** Runs that wait, and how many may. */
+  queueLength: number;
+  /** The place that a new run of this priority gets in the queue. */
+  placeFor: (priority: number) => number;
+  maxQueue: number;
+}
+
+export interface Submission {
+  row: RunRow;
+  /** False when the same config is alive already, under another submission's id. */
+  fresh: boolean;
+}
+
+/**
+ * - the digest of a run that lives: that run
+ * - a run id that is taken by another config: `already_exists`; by an ended run of the same config: a new id
+ *
+ * @throws MosaicError `invalid_argument` with every violation, `already_exists`, `resource_exhausted`, `unavailable`,
+ * `permission_denied` for a webhook out of the daemon's reach
+ */
+export function submit(configJson: string, requestedId: string, context: SubmissionContext): Submission {
+  const { registry, layout, totalSlots } = context;
+  if (configJson.length > MAX_CONFIG_BYTES) {
+    throw new MosaicError("invalid_argument", `the config has more than ${MAX_CONFIG_BYTES >> 20} MiB`);
+  }
+  const read = readConfig(configJson);
+  const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
+  if (alive !== undefined) return { row: alive, fresh: false };
+  const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
+  const prepared = prepareRun(read, { runId, layout });
+  if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
+  if (prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+    throw new MosaicError(
+      "resource_exhausted",
+      `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,
+      { hint: "Request fewer, set resources.gpus.mandatory to false, or start the daemon with --gpus." },
+    );
+  }
+  if (context.queueLength >= context.maxQueue) {
+    const what = `the queue is full: ${context.queueLength} runs wait already`;
+    throw boundReached("maxQueue", context.maxQueue, what, "Submit again when some have started");
+  }
+  const { configJson: stored, workerConfigFile, directory: _, ...run } = prepared;
+  const written = [{ path: layout.configFile(runId), text: stored }];
+  if (workerConfigFile !== undefined) written.push(workerConfigFile);
+  try {
+    const { durable } = context;
+    for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
+    const row = registry.insert({ ...run, digest: read.digest, configJson: stored }, context.placeFor(run.priority));
+    return { row, fresh: true };
+  } catch (error) {
+    for (const { path } of written) removeQuietly(path);
+    throw explainTrouble(error, `write the run's config below ${layout.configs}`);
+  }
+}
+
+/** What is left over is found by `mosaic doctor`; the error that is under way says more. */
+function removeQuietly(path: string): void {
+  try {
+    removeIfThere(path);
+  } catch {
+    // A read-only file system.
+  }
+}
+
+function freeRunId(wanted: string, insisted: boolean, digest: string, registry: Registry): string {
+  const taken = registry.get(wanted);
+  if (taken === undefined) return wanted;
+  if (taken.digest === digest && !insisted) return newUlid();
+  throw new MosaicError(
+    "already_exists",
+    taken.digest === digest
+      ? `run ${wanted} has ended with this very config`
+      : `the run id ${wanted} is taken by a run with another config`,
+    { hint: `Leave the run id out to get a new one${taken.digest === digest ? `, or: mosaic retry ${wanted}` : ""}.` },
+  );
+}

@@ -1,0 +1,121 @@
+/** The command that starts a run's worker: program, arguments, environment and working directory. Decides only. */
+import { MosaicError } from "../../../base/errors.ts";
+import { sandboxed } from "../../../os/bubblewrap.ts";
+import { RunFiles } from "../../../base/layout.ts";
+import type { RunPlan } from "../../../config/plan.ts";
+import { BUILT_IN_WORKERS } from "../../../config/schema.ts";
+import type { CommandHost } from "../../host.ts";
+import { workerEnvironment } from "./worker_environment.ts";
+
+export interface CommandContext {
+  runId: string;
+  attempt: number;
+  stateDir: string;
+  /** The run's directory, absolute. */
+  directory: string;
+  /** Where the daemon can be dialled: `HOST:PORT` or `unix:PATH`. */
+  listenTarget: string;
+  /** The worker's config file, when one was written. */
+  workerConfigPath?: string | undefined;
+  /** A file with the run's session token, where the daemon asks for tokens. */
+  tokenFile?: string | undefined;
+  gpuSlots: readonly number[];
+  /** Checkpoint that the attempt begins from. */
+  resumeFrom: string | null;
+  host: CommandHost;
+}
+
+export interface WorkerCommand {
+  argv: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** The interpreter that the worker's modules are looked up with (see preflight.ts). */
+  python: string[];
+}
+
+/** What configs say when they mean "the daemon where it usually is". */
+const USUAL_TARGETS = ["", "127.0.0.1:50055", "localhost:50055", "0.0.0.0:50055"];
+
+/** @throws {MosaicError} `failed_precondition` when the sandbox that the config asks for is not to be had. */
+export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCommand {
+  const { host } = context;
+  const env = workerEnvironment(plan, {
+    runId: context.runId,
+    attempt: context.attempt,
+    directory: context.directory,
+    gpuSlots: context.gpuSlots,
+    workerConfigPath: context.workerConfigPath,
+    tokenFile: context.tokenFile,
+    resumeFrom: context.resumeFrom,
+    hostEnv: host.env,
+  });
+  const cwd = plan.worker.cwd || host.cwd;
+  const python = pythonOf(plan, { env, cwd, host });
+  const plain = argvOf(plan, context, python);
+  const argv = plan.sandbox.kind === "none" ? plain : inSandbox(plain, plan, context, { cwd, path: env.PATH ?? "" });
+  return { argv, env, cwd, python };
+}
+
+function argvOf(plan: RunPlan, context: CommandContext, python: string[]): string[] {
+  const { worker } = plan;
+  if (worker.module === "" && worker.script === "") {
+    const program = BUILT_IN_WORKERS.some((name) => name === plan.entryPoint)
+      ? [...context.host.self(), plan.entryPoint.slice("mosaic:".length)]
+      : [plan.entryPoint];
+    return [...program, ...plan.arguments, ...worker.arguments];
+  }
+  const argv = worker.module !== "" ? [...python, "-m", worker.module] : [worker.script];
+  argv.push(...worker.arguments);
+  const addFlag = (flag: string, ...value: string[]) => {
+    if (!argv.some((argument) => argument === flag || argument.startsWith(`${flag}=`))) argv.push(flag, ...value);
+  };
+  if (context.workerConfigPath !== undefined) addFlag("--config", context.workerConfigPath);
+  if (worker.useGrpc) {
+    addFlag("--grpc");
+    addFlag("--grpc-target", USUAL_TARGETS.includes(worker.grpcTarget) ? context.listenTarget : worker.grpcTarget);
+  }
+  if (worker.workerId !== "") addFlag("--worker-id", worker.workerId);
+  return argv;
+}
+
+/**
+ * The Python of a run: `worker.python`; else `uv run` where the project has a uv lock file (and uv is installed); else
+ * the active virtual environment's; else `python3`.
+ */
+function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: string; host: CommandHost }): string[] {
+  const { env, cwd, host } = where;
+  if (plan.worker.python !== "") return [plan.worker.python];
+  const uv = host.isFile(`${cwd}/uv.lock`) ? host.findProgram("uv", env.PATH ?? "") : undefined;
+  if (uv !== undefined) return [uv, "run", "--project", cwd, "python"];
+  const inEnvironment = env.VIRTUAL_ENV ? `${env.VIRTUAL_ENV}/bin/python` : "";
+  if (inEnvironment !== "" && host.isFile(inEnvironment)) return [inEnvironment];
+  return ["python3"];
+}
+
+/** The run's directory, its logs and its control directory must exist when the command is run. */
+function inSandbox(
+  argv: string[],
+  plan: RunPlan,
+  context: CommandContext,
+  at: { cwd: string; path: string },
+): string[] {
+  const { host, stateDir, directory, workerConfigPath, tokenFile } = context;
+  const program = host.findProgram("bwrap", at.path);
+  if (program === undefined) {
+    const message = "metadata.sandbox asks for bubblewrap, and there is no bwrap on this host";
+    throw new MosaicError("failed_precondition", message, {
+      hint: "Install the package bubblewrap, or remove metadata.sandbox.",
+    });
+  }
+  const files = new RunFiles(directory, plan.worker.workerId);
+  const [, ...rest] = sandboxed(argv, plan.sandbox, {
+    stateDir,
+    runDir: directory,
+    logsDir: files.logs,
+    controlDir: files.control,
+    readable: [workerConfigPath, tokenFile].filter((path) => path !== undefined),
+    cwd: at.cwd,
+    devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
+  });
+  return [program, ...rest];
+}

@@ -1,0 +1,76 @@
+/** Starts proxies: detached, in a session of their own, so that they outlive the daemon. */
+import { flagsOf } from "../../../permissions/permissions.ts";
+import { proxyPlan } from "../../../permissions/proxy_plan.ts";
+import { realWorld } from "../../../permissions/world.ts";
+import { hostEnvironment } from "../../../os/environment.ts";
+import { selfCommand } from "../../../os/self.ts";
+import { splitEnvironment } from "../../../os/shell.ts";
+import { processRef } from "../../../os/identity.ts";
+import type { ProcessRef } from "../../../registry/types.ts";
+
+export interface ProxyArguments {
+  /** Where the daemon listens. */
+  target: string;
+  runId: string;
+  agentId: string;
+  workerId: string;
+  attempt: number;
+  runDir: string;
+  /** Take over a worker that runs (or ran) already instead of starting one. */
+  attach: boolean;
+  /** argv of the worker. */
+  command: string[];
+}
+
+export interface ProxyProcess {
+  /** Undefined when it was gone before it could be looked at, or no descriptor was left to look. */
+  process: ProcessRef | undefined;
+  exited: Promise<{ code: number; signal: string | null }>;
+}
+
+export interface ProxyLauncher {
+  /** @throws when no process can be created. */
+  start(proxy: ProxyArguments, logFile: string): ProxyProcess;
+}
+
+export function proxyArguments(proxy: ProxyArguments): string[] {
+  return [
+    ...["--target", proxy.target, "--run-id", proxy.runId, "--agent-id", proxy.agentId],
+    ...(proxy.workerId === "" ? [] : ["--worker-id", proxy.workerId]),
+    ...["--attempt", String(proxy.attempt), "--run-dir", proxy.runDir],
+    ...(proxy.attach ? ["--attach"] : []),
+    ...(proxy.command.length === 0 ? [] : ["--", ...proxy.command]),
+  ];
+}
+
+/** Not to be able to look at it does not undo its start. */
+function lookedAt(pid: number): ProcessRef | undefined {
+  try {
+    return processRef(pid);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Real processes. The runtime cannot hand a file to a child as its output; a shell that turns into the proxy can. */
+export const localLauncher: ProxyLauncher = {
+  start(proxy, logFile) {
+    const words = ["proxy", ...proxyArguments(proxy)];
+    const self = selfCommand(flagsOf(proxyPlan(words.slice(1), realWorld())));
+    // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
+    const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
+    const child = new Deno.Command("/bin/sh", {
+      args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...self.argv, ...words],
+      env,
+      clearEnv: true,
+      cwd: "/",
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+      detached: true,
+    }).spawn();
+    // The daemon must be able to leave while its proxies live.
+    child.unref();
+    return { process: lookedAt(child.pid), exited: child.status };
+  },
+};

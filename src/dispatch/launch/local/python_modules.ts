@@ -1,0 +1,90 @@
+/** Whether a run's interpreter can import modules, asked of that interpreter itself within a bound of time. */
+import { processRef } from "../../../os/identity.ts";
+import { signalGroup } from "../../../os/signals.ts";
+import { underShell } from "../../../os/shell.ts";
+import { isShortage } from "../../../os/shortage.ts";
+import { messageOf } from "../../../base/errors.ts";
+import type { WorkerCommand } from "./command.ts";
+
+export interface ModuleCheck {
+  name: string;
+  /** Whether it is really imported, or only looked up (fast, but finds no fault inside it). */
+  load: boolean;
+}
+
+/** The answer is the last line, because modules print when they are imported. */
+const SCRIPT = `
+import importlib, importlib.util, json, sys
+failed = {}
+for argument in sys.argv[1:]:
+    how, name = argument.split(":")
+    try:
+        if how == "load":
+            importlib.import_module(name)
+        elif importlib.util.find_spec(name) is None:
+            failed[name] = "no module of that name"
+    except BaseException as error:
+        failed[name] = type(error).__name__ + ": " + str(error)
+print()
+print(json.dumps(failed))
+`;
+
+export async function checkModules(
+  checks: ModuleCheck[],
+  command: WorkerCommand,
+  timeoutMs: number,
+): Promise<string[]> {
+  if (checks.length === 0) return [];
+  const interpreter = command.python.join(" ");
+  let child: Deno.ChildProcess;
+  try {
+    const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
+    child = new Deno.Command("/bin/sh", {
+      ...underShell([...command.python, "-c", SCRIPT, ...questions], command.env),
+      cwd: command.cwd,
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      // A session of its own, so that all of it can be ended when it takes too long.
+      detached: true,
+    }).spawn();
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return [`the interpreter ${interpreter} cannot be started (${messageOf(error)}); set metadata.worker.python`];
+  }
+  const group = processRef(child.pid);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    if (group !== undefined) signalGroup(group, "SIGKILL");
+  }, timeoutMs);
+  const output = await child.output().finally(() => clearTimeout(timer));
+  const names = checks.map(({ name }) => name).join(", ");
+  if (late) {
+    return [
+      `${interpreter} did not import ${names} within ${timeoutMs / 1000} s; import them by hand to see what hangs`,
+    ];
+  }
+  // A shell's answer for a program that is not there, or cannot be executed.
+  if (output.code === 127 || output.code === 126) {
+    const why = output.code === 127 ? "there is no such program" : "it is not executable";
+    return [`the interpreter ${interpreter} cannot be started (${why}); set metadata.worker.python`];
+  }
+  const failed = answerOf(output.stdout);
+  if (failed === undefined) {
+    const last = new TextDecoder().decode(output.stderr).trim().split("\n").at(-1)!.slice(0, 300);
+    const end = output.signal === null ? `exit code ${output.code}` : output.signal;
+    return [`${interpreter} ended with ${end} while importing ${names}${last === "" ? "" : `: ${last}`}`];
+  }
+  return Object.entries(failed).map(([name, why]) =>
+    `${interpreter} cannot import ${name} (${why}); install it there, or set metadata.worker.python to an interpreter that has it`
+  );
+}
+
+function answerOf(stdout: Uint8Array): Record<string, string> | undefined {
+  try {
+    return JSON.parse(new TextDecoder().decode(stdout).trimEnd().split("\n").at(-1)!);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The environment of a worker: what the host's has that a program needs, the config's own, and what mosaic tells it.
+ * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
+ */
+import type { RunPlan } from "../../../config/plan.ts";
+import { exportWanted } from "../../../observability/otlp.ts";
+import { traceparent } from "../../../observability/trace_context.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../../attempt/passed_on.ts";
+
+export interface EnvironmentContext {
+  runId: string;
+  attempt: number;
+  /** The run's directory. */
+  directory: string;
+  gpuSlots: readonly number[];
+  workerConfigPath: string | undefined;
+  /** A file with the worker's token, where the daemon asks for tokens. */
+  tokenFile: string | undefined;
+  /** Checkpoint that the attempt begins from. */
+  resumeFrom: string | null;
+  hostEnv: Record<string, string>;
+}
+
+export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
+  const env = passedOn(context.hostEnv);
+  env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
+  if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
+  if (plan.fastlane !== null) {
+    env.GYM_GUI_FASTLANE_ONLY = plan.fastlane.only ? "1" : "0";
+    env.GYM_GUI_FASTLANE_SLOT = String(plan.fastlane.slot);
+  }
+  // The daemon exports traces: the worker's own then join the run's.
+  if (exportWanted((name) => context.hostEnv[name], "TRACES")) env.TRACEPARENT = traceparent(context.runId);
+  env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
+  // The config's variables may override everything above, the GPU list too: so the original allows.
+  for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
+  if (env.RAY_FASTLANE_ENABLED === "1") env.RAY_FASTLANE_RUN_ID = context.runId;
+  if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") env.XUANCE_RUN_ID = context.runId;
+  env.WORKER_ID ??= plan.worker.workerId || "worker";
+  env.RUN_ID = context.runId;
+  env.MOSAIC_RUN_ID = context.runId;
+  env.MOSAIC_RUN_DIR = context.directory;
+  env.MOSAIC_ATTEMPT = String(context.attempt);
+  env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
+  // For one that speaks gRPC itself. In a file, because an environment is shown by debuggers and crash reports.
+  if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
+  return env;
+}
+
+function passedOn(host: Record<string, string>): Record<string, string> {
+  const further = (host[PASS_VARIABLE] ?? "").split(",").map((name) => name.trim()).filter((name) => name !== "");
+  const patterns = [...PASSED_ON, ...further];
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(host)) {
+    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matches(pattern, name))) env[name] = value;
+  }
+  env.PATH ??= "/usr/local/bin:/usr/bin:/bin";
+  return env;
+}
+
+function matches(pattern: string, name: string): boolean {
+  if (pattern.startsWith("*")) return name.endsWith(pattern.slice(1));
+  if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1));
+  return pattern === name;
+}

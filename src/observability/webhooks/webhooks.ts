@@ -1,0 +1,230 @@
+/**
+ * Delivers the event log to URLs: one for the whole daemon, and one per run that names `metadata.webhook`.
+ *
+ * Each target is a cursor over the registry's events, kept in a file, so that a restart goes on where it was. Delivery is
+ * in order and at least once; an event that a target has refused for good (4xx) or for `giveUpAfter` attempts is
+ * skipped with a warning. A target that is down holds up nobody else.
+ */
+import type { Registry } from "../../registry/registry.ts";
+import type { EventRow } from "../../registry/types.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Counts } from "../activity.ts";
+import { messageOf } from "../../base/errors.ts";
+import { pause } from "../../wire/waiting.ts";
+import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
+import { signedHeaders } from "./signature.ts";
+
+export interface WebhookOptions {
+  registry: Registry;
+  log: Logger;
+  /** Where the cursors are kept. */
+  stateFile: string;
+  secret: string;
+  /** Gets the events of all runs. */
+  daemonUrl?: string;
+  /** Of these kinds; all but those that come without end when left out. */
+  daemonKinds?: readonly string[];
+  /** What a run's config names. */
+  targetOfRun: (runId: string) => RunTarget | undefined;
+  /** Attempts per event; the waits between them double from `firstRetryMs` to five minutes. */
+  giveUpAfter?: number;
+  firstRetryMs?: number;
+  /** Per request. */
+  timeoutMs?: number;
+  /** How deliveries went. */
+  counts?: Counts;
+}
+
+export interface RunTarget {
+  url: string;
+  /** Kinds; null is all but those that come without end. */
+  events: readonly string[] | null;
+  /** Holds the key; null is the daemon's key. */
+  secretFile: string | null;
+}
+
+interface Target {
+  url: string;
+  /** Undefined for the daemon-wide one. */
+  runId?: string;
+  seq: number;
+  /** What the run's config said: kept when the run is about to be deleted, and its config with it. */
+  last?: RunTarget;
+}
+
+/** They come every half minute as long as a run runs: only who names them gets them. */
+const BY_NAME_ONLY = ["metrics"];
+
+const RETRY_CAP_MS = 300_000;
+const PAGE = 100;
+/** A run's target is let go of when the run has ended so long ago: its last files are artifacts by then. */
+const AFTER_END_MS = 60_000;
+
+export class Webhooks {
+  readonly #options: WebhookOptions;
+  readonly #targets = new Map<string, Target>();
+  readonly #stop = new AbortController();
+  readonly #work: Promise<void>[] = [];
+  #seen: number;
+
+  constructor(options: WebhookOptions) {
+    this.#options = options;
+    const saved = JSON.parse(readTextIfThere(options.stateFile) ?? "null") as
+      | { seen: number; targets: Target[] }
+      | null;
+    this.#seen = saved?.seen ?? options.registry.eventHead();
+    for (const target of saved?.targets ?? []) {
+      if (target.runId !== undefined || target.url === options.daemonUrl) this.#add(target);
+    }
+    if (options.daemonUrl !== undefined && !this.#targets.has(options.daemonUrl)) {
+      this.#add({ url: options.daemonUrl, seq: this.#seen });
+    }
+    this.#work.push(this.#discover());
+  }
+
+  /** Ends after the requests under way; what is not delivered is delivered by the next start. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await Promise.all(this.#work);
+    this.#save();
+  }
+
+  #key(target: Target): string {
+    return target.runId === undefined ? target.url : `${target.runId} ${target.url}`;
+  }
+
+  #add(target: Target): void {
+    this.#targets.set(this.#key(target), target);
+    this.#work.push(this.#deliverAll(target));
+  }
+
+  /** The run goes, and with it the word on where its last event is to be sent: that is kept until it is delivered. */
+  runWillGo(runId: string): void {
+    const last = this.#options.targetOfRun(runId);
+    if (last === undefined) return;
+    const target: Target = { url: last.url, runId, seq: this.#options.registry.eventHead() };
+    const known = this.#targets.get(this.#key(target));
+    (known ?? target).last = last;
+    if (known === undefined) this.#add(target);
+    this.#save();
+  }
+
+  #save(): void {
+    const state = { seen: this.#seen, targets: [...this.#targets.values()] };
+    try {
+      writeFileAtomic(this.#options.stateFile, JSON.stringify(state));
+    } catch (error) {
+      this.#options.log.warn({ error: messageOf(error) }, "webhook cursors not saved; a restart repeats deliveries");
+    }
+  }
+
+  /** Follows the log for runs that name a URL of their own. */
+  async #discover(): Promise<void> {
+    const { registry, targetOfRun } = this.#options;
+    while (!this.#stop.signal.aborted) {
+      for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
+        // A run is submitted, or gets another attempt after its target may have been let go of.
+        if (event.kind === "queued") {
+          const url = targetOfRun(event.runId)?.url;
+          const target = url === undefined ? undefined : { url, runId: event.runId, seq: event.seq - 1 };
+          if (target !== undefined && !this.#targets.has(this.#key(target))) this.#add(target);
+        }
+        this.#seen = event.seq;
+      }
+      if (this.#seen < registry.eventHead()) continue;
+      await registry.waitEventsBeyond(this.#seen, this.#stop.signal);
+    }
+  }
+
+  async #deliverAll(target: Target): Promise<void> {
+    const { registry } = this.#options;
+    const stop = this.#stop.signal;
+    while (!stop.aborted) {
+      const page = registry.eventsSince(target.seq, { runId: target.runId, limit: PAGE });
+      for (const event of page) {
+        if (!await this.#deliver(target, event)) return;
+        target.seq = event.seq;
+      }
+      if (page.length > 0) {
+        this.#save();
+        continue;
+      }
+      if (target.runId !== undefined && this.#isOver(target.runId, target.last !== undefined)) {
+        this.#targets.delete(this.#key(target));
+        this.#save();
+        return;
+      }
+      await registry.waitEventsBeyond(Math.max(target.seq, registry.eventHead()), stop);
+    }
+  }
+
+  #isOver(runId: string, beingDeleted: boolean): boolean {
+    const row = this.#options.registry.get(runId);
+    if (row === undefined) return true;
+    return !beingDeleted && row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS;
+  }
+
+  /** Undefined when the event is not to be sent, for nobody wants it or it cannot be signed. */
+  #terms(target: Target, event: EventRow): { secret: string } | undefined {
+    const { targetOfRun, daemonKinds, secret, log } = this.#options;
+    const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;
+    if (target.runId !== undefined && own === undefined) return undefined;
+    const kinds = own === undefined ? daemonKinds : own.events;
+    if (!(kinds?.includes(event.kind) ?? !BY_NAME_ONLY.includes(event.kind))) return undefined;
+    if (own === undefined || own.secretFile === null) return { secret };
+    try {
+      return { secret: Deno.readTextFileSync(own.secretFile).trim() };
+    } catch (error) {
+      log.warn({ run_id: event.runId, event: event.kind, error: messageOf(error) }, "webhook: no key, event given up");
+      return undefined;
+    }
+  }
+
+  /** False when the daemon stops before the event got through. */
+  async #deliver(target: Target, event: EventRow): Promise<boolean> {
+    const { log, counts, giveUpAfter = 12, firstRetryMs = 1000, timeoutMs = 10_000 } = this.#options;
+    const terms = this.#terms(target, event);
+    if (terms === undefined) return true;
+    const whose = { seq: event.seq, run_id: event.runId, run_name: event.runName, attempt: event.attempt };
+    const body = JSON.stringify({
+      type: `run.${event.kind}`,
+      timestamp: new Date(event.at).toISOString(),
+      // First for people, and last because a worker names the fields of its own events as it likes.
+      data: { ...whose, ...JSON.parse(event.dataJson), ...whose },
+    });
+    for (let attempt = 1;; attempt++) {
+      let why: string;
+      try {
+        const now = Math.floor(Date.now() / 1000);
+        const response = await fetch(target.url, {
+          method: "POST",
+          headers: signedHeaders(terms.secret, `event-${event.seq}`, now, body),
+          body,
+          redirect: "manual",
+          signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(timeoutMs)]),
+        });
+        await response.body?.cancel();
+        if (response.ok) {
+          counts?.add("delivered");
+          return true;
+        }
+        why = `HTTP ${response.status}`;
+        const final = response.status >= 400 && response.status < 500 && ![408, 425, 429].includes(response.status);
+        if (final) attempt = giveUpAfter;
+      } catch (error) {
+        if (this.#stop.signal.aborted) return false;
+        why = messageOf(error);
+      }
+      if (attempt >= giveUpAfter) {
+        counts?.add("given_up");
+        log.warn({ run_id: event.runId, event: event.kind, seq: event.seq, why }, "webhook: event given up");
+        return true;
+      }
+      counts?.add("retried");
+      const wait = Math.min(RETRY_CAP_MS, firstRetryMs * 2 ** (attempt - 1));
+      log.debug({ run_id: event.runId, seq: event.seq, why, retry_ms: wait }, "webhook: delivery failed");
+      await pause(wait, this.#stop.signal);
+      if (this.#stop.signal.aborted) return false;
+    }
+  }
+}

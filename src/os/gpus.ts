@@ -1,0 +1,93 @@
+/** Which GPUs this host has: asked of nvidia-smi, or told by `--gpus`. */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { hostEnvironment } from "./environment.ts";
+import { underShell } from "./shell.ts";
+
+export interface Gpu {
+  /** The number that CUDA_VISIBLE_DEVICES takes. */
+  slot: number;
+  /** Such as "NVIDIA A100-SXM4-40GB"; "" where it is not known. */
+  name: string;
+}
+
+export type GpuOption =
+  | { type: "auto" }
+  /** Exactly these slots, whatever the host says. */
+  | { type: "slots"; slots: number[] };
+
+const MOST_SLOTS = 64;
+const NO_SUCH_PROGRAM = 127;
+
+/**
+ * Reads `--gpus auto|N|i,j,…`. A single number is a count (slots 0 … N-1); a list has a comma, so that `2,` is device 2 alone.
+ *
+ * @throws {MosaicError} `invalid_argument`
+ */
+export function parseGpuOption(text: string): GpuOption {
+  if (text === "auto") return { type: "auto" };
+  const wrong = (why: string) =>
+    new MosaicError("invalid_argument", `--gpus ${JSON.stringify(text)}: ${why}`, {
+      hint: 'Give "auto", a count such as 2, or device numbers such as 0,2 (one device alone: "2,").',
+    });
+  if (!/^\d+(,\d+)*,?$/.test(text)) throw wrong("neither auto, nor a count, nor a list of device numbers");
+  const numbers = text.split(",").filter((part) => part !== "").map(Number);
+  if (!text.includes(",")) {
+    if (numbers[0]! > MOST_SLOTS) throw wrong(`more than ${MOST_SLOTS} GPUs`);
+    return { type: "slots", slots: Array.from({ length: numbers[0]! }, (_, i) => i) };
+  }
+  if (new Set(numbers).size !== numbers.length) throw wrong("a device number is given twice");
+  if (numbers.some((n) => n > 1023)) throw wrong("a device number above 1023");
+  return { type: "slots", slots: numbers.toSorted((a, b) => a - b) };
+}
+
+/**
+ * Reads `nvidia-smi --query-gpu=index,name --format=csv,noheader`. Lines that are not of that shape ("No devices were
+ * found", warnings) are passed over.
+ */
+export function parseNvidiaSmi(output: string): Gpu[] {
+  const gpus: Gpu[] = [];
+  for (const line of output.split("\n")) {
+    const match = /^\s*(\d+)\s*,\s*(.*?)\s*$/.exec(line);
+    if (match !== null) gpus.push({ slot: Number(match[1]), name: match[2]! });
+  }
+  return gpus.toSorted((a, b) => a.slot - b.slot);
+}
+
+export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: string }>;
+
+/** Runs the real nvidia-smi; one that hangs (a wedged driver) is given up after 10 s. @throws `Deno.errors.NotFound` where there is none. */
+export const nvidiaSmi: NvidiaSmi = async () => {
+  const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
+  const out = await new Deno.Command("/bin/sh", {
+    ...underShell(query, hostEnvironment()),
+    stdin: "null",
+    signal: AbortSignal.timeout(10_000),
+  }).output();
+  if (out.code === NO_SUCH_PROGRAM) throw new Deno.errors.NotFound("nvidia-smi is not in PATH");
+  const decoder = new TextDecoder();
+  return { code: out.code, stdout: decoder.decode(out.stdout), stderr: decoder.decode(out.stderr) };
+};
+
+/** The host's GPUs and, where they could not be asked for, why. A host without nvidia-smi simply has none. */
+export async function detectGpus(run: NvidiaSmi = nvidiaSmi): Promise<{ gpus: Gpu[]; problem?: string }> {
+  try {
+    const { code, stdout, stderr } = await run();
+    if (code === 0) return { gpus: parseNvidiaSmi(stdout) };
+    const text = (stderr.trim() || stdout.trim()).split("\n")[0] ?? "";
+    return { gpus: [], problem: `nvidia-smi exited with ${code}: ${text}` };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return { gpus: [] };
+    return { gpus: [], problem: `nvidia-smi: ${messageOf(error)}` };
+  }
+}
+
+/** The slots that the daemon offers, with names where nvidia-smi knows them. */
+export async function gpusOf(
+  option: GpuOption,
+  run: NvidiaSmi = nvidiaSmi,
+): Promise<{ gpus: Gpu[]; problem?: string }> {
+  const found = await detectGpus(run);
+  if (option.type === "auto") return found;
+  const names = new Map(found.gpus.map((gpu) => [gpu.slot, gpu.name]));
+  return { gpus: option.slots.map((slot) => ({ slot, name: names.get(slot) ?? "" })) };
+}

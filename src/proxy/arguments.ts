@@ -1,0 +1,193 @@
+/** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
+import { parseTarget } from "../client/dialable.ts";
+import { MosaicError } from "../base/errors.ts";
+import { didYouMean } from "../base/nearest.ts";
+
+export interface ProxyArguments {
+  /** `HOST:PORT` or `unix:PATH`. */
+  target: string;
+  /** Whether that was said, or is the default. */
+  targetGiven: boolean;
+  runId: string;
+  agentId: string;
+  workerId: string;
+  attempt: number;
+  /** undefined: stand-alone, without a start file of the daemon. */
+  runDir: string | undefined;
+  /** Take over a worker that was started before; never start one. */
+  attach: boolean;
+  heartbeatIntervalS: number | undefined;
+  maxBacklogBytes: number | undefined;
+  tokenFile: string | undefined;
+  /** Certificates of the daemon's issuer (PEM); makes the connection TLS. */
+  tlsCaFile: string | undefined;
+  /** The name in the daemon's certificate, where the target is an address. */
+  tlsServerName: string | undefined;
+  /** Copy the worker's output to the proxy's own. */
+  mirror: boolean;
+  command: string[];
+}
+
+/** Of 80 columns, in the form of the other commands' help; they have it from a library that would delay every worker. */
+export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAND [ARGUMENT...]
+
+Starts COMMAND as the worker of a run, keeps its output in the run's directory,
+delivers its telemetry to the daemon, enforces pause and rate, and reports how
+it ended. The daemon starts one for every attempt; by hand it brings a worker
+that something else has started (a container, a batch system) under a daemon.
+The run must be known to the daemon and its attempt not be over.
+
+Options:
+  --run-id RUN                the run's id
+  --target ADDRESS            the daemon's address: HOST:PORT or unix:PATH
+                              (default: 127.0.0.1:50055)
+  --attempt N                 which attempt of the run this is (default: 1)
+  --agent-id NAME             for records that name no agent (default: agent_1)
+  --worker-id NAME            the worker's name in log files and records; wins
+                              over what records say
+  --run-dir DIR               the run's directory, with the daemon's start file
+                              in it (default: below the state directory, or a
+                              temporary one)
+  --attach                    take over the attempt's worker instead of starting
+                              one
+  --heartbeat-interval SECONDS
+                              between signs of life (default: 60)
+  --max-backlog SIZE          hold the worker at so much undelivered output,
+                              such as 500M (default: 10 GiB or 5 % of the free
+                              disk, whichever is less)
+  --token-file FILE           with the token that the daemon asks for
+  --tls-ca FILE               connect by TLS to a daemon whose certificate this
+                              authority has signed (PEM)
+  --tls-server-name NAME      the name in that certificate, where the target is
+                              an address
+  --mirror                    copy the worker's output to the proxy's own
+  -h, --help                  show this help
+
+Examples:
+  $ mosaic proxy --run-id "$RUN_ID" -- python train.py
+      for the daemon of this host
+  $ mosaic proxy --run-id "$RUN_ID" --target trainer:50055 --tls-ca ca.pem \\
+      --token-file /run/secrets/token --mirror -- python train.py
+      in a container, for a daemon on another host
+
+Environment:
+  MOSAIC_STATE_DIR        where the run's directory is looked for
+  MOSAIC_TLS_SERVER_NAME  as --tls-server-name
+
+Exit codes:
+  0...255  the worker's own; 128 + n where signal n ended it
+  2        wrong arguments
+  3        another proxy serves the attempt
+  70       the run is over, or the proxy failed
+  71       the worker is gone and nobody knows how it ended
+  126      COMMAND cannot be executed
+  127      COMMAND does not exist
+`;
+
+const WITH_VALUE = [
+  "target",
+  "run-id",
+  "agent-id",
+  "worker-id",
+  "attempt",
+  "run-dir",
+  "heartbeat-interval",
+  "max-backlog",
+  "token-file",
+  "tls-ca",
+  "tls-server-name",
+] as const;
+const FLAGS = ["attach", "mirror"] as const;
+
+type Options = Partial<Record<typeof WITH_VALUE[number], string> & Record<typeof FLAGS[number], boolean>>;
+
+function invalid(message: string): MosaicError {
+  return new MosaicError("invalid_argument", message, { hint: 'See "mosaic proxy --help".' });
+}
+
+/** `--name VALUE`, `--name=VALUE` and `--flag`, by hand: loading the parser of Node's layer takes longer than all of it. */
+function readOptions(words: readonly string[]): Options {
+  const options: Options = {};
+  for (let at = 0; at < words.length; at++) {
+    const [, name, value] = /^--([^=]+)(?:=(.*))?$/s.exec(words[at]!) ?? [];
+    const flag = FLAGS.find((known) => known === name);
+    const option = WITH_VALUE.find((known) => known === name);
+    if (flag !== undefined) {
+      if (value !== undefined) throw invalid(`--${flag} takes no value`);
+      options[flag] = true;
+    } else if (option !== undefined) {
+      const following = value ?? words[++at];
+      if (following === undefined || (value === undefined && following.startsWith("--"))) {
+        throw invalid(`--${option} has no value`);
+      }
+      options[option] = following;
+    } else {
+      const known = [...WITH_VALUE, ...FLAGS].map((one) => `--${one}`);
+      throw invalid(
+        words[at]!.startsWith("-")
+          ? `unknown option ${words[at]}.${didYouMean(words[at]!, known)}`
+          : `unexpected argument "${words[at]}": the worker's command stands behind --`,
+      );
+    }
+  }
+  return options;
+}
+
+/** @throws MosaicError `invalid_argument` naming the option, its value and what is allowed. */
+export function parseProxyArguments(args: string[]): ProxyArguments {
+  const split = args.indexOf("--");
+  const command = split < 0 ? [] : args.slice(split + 1);
+  const values = readOptions(split < 0 ? args : args.slice(0, split));
+  const attach = values.attach ?? false;
+  if (!attach && command.length === 0) throw invalid("there is no command after --: what is the worker?");
+  if (!values["run-id"]) throw invalid("--run-id is missing: a proxy belongs to one run");
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/.test(values["run-id"])) {
+    throw invalid(`--run-id ${values["run-id"]} is no run id`);
+  }
+  const attempt = values.attempt === undefined ? 1 : Number(values.attempt);
+  if (!Number.isSafeInteger(attempt) || attempt < 1) {
+    throw invalid(`--attempt ${values.attempt}: a whole number from 1 is needed`);
+  }
+  const target = values.target || "127.0.0.1:50055";
+  parseTarget(target);
+  return {
+    target,
+    targetGiven: Boolean(values.target),
+    runId: values["run-id"],
+    agentId: values["agent-id"] || "agent_1",
+    workerId: values["worker-id"] ?? "",
+    attempt,
+    runDir: values["run-dir"] ? absolute(values["run-dir"]) : undefined,
+    attach,
+    heartbeatIntervalS: positive("--heartbeat-interval", values["heartbeat-interval"]),
+    maxBacklogBytes: bytesOf("--max-backlog", values["max-backlog"]),
+    tokenFile: values["token-file"],
+    tlsCaFile: values["tls-ca"],
+    tlsServerName: values["tls-server-name"],
+    mirror: values.mirror ?? false,
+    command,
+  };
+}
+
+function absolute(path: string): string {
+  return (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(/(.)\/+$/, "$1");
+}
+
+function positive(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!(value > 0) || !Number.isFinite(value)) {
+    throw invalid(`${option} ${text}: a number of seconds above 0 is needed`);
+  }
+  return value;
+}
+
+const UNITS: Record<string, number> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
+
+function bytesOf(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const m = /^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$/i.exec(text.trim());
+  const value = m === null ? NaN : Math.round(Number(m[1]) * UNITS[m[2]!.toLowerCase()]!);
+  if (!(value > 0)) throw invalid(`${option} ${text}: bytes above 0 are needed, such as 10GiB or 500M`);
+  return value;
+}

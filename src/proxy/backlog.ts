@@ -1,0 +1,21 @@
+/** How much undelivered output a run may pile up on the disk before its worker is held. */
+import { disk } from "../os/host_resources.ts";
+
+const DEFAULT_BYTES = 10 * 2 ** 30;
+/** No limit by default is below this. */
+export const LEAST_BACKLOG_BYTES = 1 << 20;
+const SHARE_OF_FREE_DISK = 0.05;
+
+/** @param asked 0 or undefined: 10 GiB, or 5 % of what is free where the journal lies, whichever is less. */
+export function backlogLimit(asked: number | undefined, directory: string): number {
+  if (asked !== undefined && asked > 0) return asked;
+  const { total, available } = disk(directory);
+  return total === 0
+    ? DEFAULT_BYTES
+    : Math.min(DEFAULT_BYTES, Math.max(LEAST_BACKLOG_BYTES, available * SHARE_OF_FREE_DISK));
+}
+
+/** Held from the limit on, until the backlog is below half of it. */
+export function isOverBacklog(held: boolean, backlog: number, limit: number): boolean {
+  return held ? backlog >= limit / 2 : backlog > limit;
+}

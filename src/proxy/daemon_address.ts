@@ -1,0 +1,63 @@
+/** Where the daemon is to be reached: a restarted one may listen elsewhere, and says so in its daemon.json. */
+import { dialable } from "../client/dialable.ts";
+import { readTextIfThere } from "../os/files.ts";
+
+export class DaemonAddress {
+  readonly #given: string;
+  readonly #daemonJson: string;
+  #current: string;
+  /** Which daemon.json was read last. */
+  #read: string | undefined;
+
+  constructor(given: string, daemonJson: string) {
+    this.#given = given;
+    this.#daemonJson = daemonJson;
+    this.#current = given;
+  }
+
+  get current(): string {
+    return this.#current;
+  }
+
+  /** To be called when the current address did not answer. */
+  lookAgain(): void {
+    this.#read = this.#written();
+    this.#current = this.#announced() ?? this.#given;
+  }
+
+  /**
+   * Whether the one who answers here is the run's own daemon. Another daemon may have got the port of one that is gone;
+   * that it does not know the run must not end the run. Without a daemon.json there is nobody to ask.
+   */
+  isOurs(): boolean {
+    return this.#daemonJson === "" || this.#announced() === this.#current;
+  }
+
+  /** Whether a daemon has announced itself since the last look: it does so when it can be reached. */
+  announcedAnew(): boolean {
+    const written = this.#written();
+    return written !== undefined && written !== this.#read;
+  }
+
+  #written(): string | undefined {
+    if (this.#daemonJson === "") return undefined;
+    try {
+      const { ino, mtime } = Deno.statSync(this.#daemonJson);
+      return `${ino} ${mtime?.getTime()}`;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #announced(): string | undefined {
+    if (this.#daemonJson === "") return undefined;
+    try {
+      const { listen, local } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<string, unknown>;
+      // Where `listen` has TLS, `local` is for this machine.
+      const address = typeof local === "string" && local !== "" ? local : listen;
+      return typeof address === "string" && address !== "" ? dialable(address) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/** The worker's exit as a fact on disk (`RunFiles.exitFile`), written before anybody is told. */
+import type { RunFiles } from "../base/layout.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+
+export interface WorkerExit {
+  /** null after a signal. */
+  code: number | null;
+  /** "SIGKILL" and the like; "" when the worker ended by itself. */
+  signal: string;
+  /** ISO time, null when the wrapper could not tell. */
+  endedAt: string | null;
+  /** Why the program could not be started; "" when it was. */
+  spawnError: string;
+}
+
+function parseExit(text: string | undefined): WorkerExit | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const record = JSON.parse(text) as Record<string, unknown>;
+    return {
+      code: typeof record.code === "number" ? record.code : null,
+      signal: typeof record.signal === "string" ? record.signal : "",
+      endedAt: typeof record.ended_at === "string" ? record.ended_at : null,
+      spawnError: typeof record.spawn_error === "string" ? record.spawn_error : "",
+    };
+  } catch {
+    // A wrapper that was killed while it wrote.
+    return undefined;
+  }
+}
+
+/** The attempt's exit; undefined while there is none. */
+export function readExit(files: RunFiles, attempt: number): WorkerExit | undefined {
+  const path = files.exitFile(attempt);
+  return parseExit(readTextIfThere(path));
+}
+
+/** What a wrapper had written and could not rename before it was killed: as true as the finished record. */
+export function readUnfinishedExit(files: RunFiles, attempt: number): WorkerExit | undefined {
+  return parseExit(readTextIfThere(`${files.exitFile(attempt)}.tmp`));
+}
+
+export function writeExit(files: RunFiles, attempt: number, exit: WorkerExit): void {
+  const { code, signal, endedAt, spawnError } = exit;
+  const record = { code, signal, ended_at: endedAt, ...(spawnError === "" ? {} : { spawn_error: spawnError }) };
+  writeFileAtomic(files.exitFile(attempt), JSON.stringify(record) + "\n");
+}
+
+const SIGNAL_NUMBERS: Record<string, number> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGILL: 4,
+  SIGTRAP: 5,
+  SIGABRT: 6,
+  SIGBUS: 7,
+  SIGFPE: 8,
+  SIGKILL: 9,
+  SIGUSR1: 10,
+  SIGSEGV: 11,
+  SIGUSR2: 12,
+  SIGPIPE: 13,
+  SIGALRM: 14,
+  SIGTERM: 15,
+  SIGXCPU: 24,
+  SIGXFSZ: 25,
+  SIGSYS: 31,
+};
+
+/** The status a shell would give: the code, or 128 + the signal's number. */
+export function statusOf(exit: WorkerExit): number {
+  if (exit.code !== null) return exit.code;
+  return 128 + (SIGNAL_NUMBERS[exit.signal] ?? 9);
+}

@@ -1,0 +1,30 @@
+/** Finds the worker's program as execvp would, before anything is started: so that the error names it. */
+import { kindsOf } from "../os/looking.ts";
+import { PROXY_EXIT } from "./exit_codes.ts";
+
+/** `searched` is the PATH that was gone through: too long for a reason, and what a person wants to see in the log. */
+export type FoundProgram = { path: string } | { error: string; code: number; searched?: string };
+
+const DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin";
+
+/** @param path The PATH of the worker's environment. */
+export function findProgram(name: string, cwd: string, path: string | undefined): FoundProgram {
+  if (name === "") return { error: "the command is empty", code: PROXY_EXIT.noProgram };
+  const candidates = name.includes("/")
+    ? [name.startsWith("/") ? name : `${cwd}/${name}`]
+    : (path || DEFAULT_PATH).split(":").map((directory) => {
+      const base = directory === "" ? cwd : directory.startsWith("/") ? directory : `${cwd}/${directory}`;
+      return `${base}/${name}`;
+    });
+  const kinds = kindsOf(candidates);
+  const found = candidates[kinds.indexOf("executable")];
+  if (found !== undefined) return { path: found };
+  const refused = candidates.find((_, at) => kinds[at] !== undefined);
+  if (refused !== undefined) return { error: `${refused} is not executable`, code: PROXY_EXIT.notExecutable };
+  if (name.includes("/")) return { error: `no such program: ${candidates[0]}`, code: PROXY_EXIT.noProgram };
+  return {
+    error: `no such program: ${name} is not on the worker's PATH`,
+    code: PROXY_EXIT.noProgram,
+    searched: path || DEFAULT_PATH,
+  };
+}

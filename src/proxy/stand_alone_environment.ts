@@ -1,0 +1,24 @@
+/**
+ * The environment of a worker whose proxy stands alone: what its surroundings (an image, a script) have set, without
+ * what is mosaic's own, and with what every worker is told of its run. Pure.
+ */
+
+/** Of the proxy: addresses, credentials and where they are, how it was started. */
+const OWN = [
+  ...["MOSAIC_TARGET", "MOSAIC_TOKEN", "MOSAIC_TOKEN_FILE", "MOSAIC_STATE_DIR", "MOSAIC_TRACE"],
+  ...["MOSAIC_TLS_CA", "MOSAIC_TLS_CERT", "MOSAIC_TLS_KEY", "MOSAIC_TLS_SERVER_NAME"],
+  ...["MOSAIC_PERMISSIONS", "MOSAIC_ALLOW"],
+];
+
+/** @param surroundings the environment of whoever started the proxy (src/os/environment.ts, hostEnvironment) */
+export function standAloneEnvironment(
+  surroundings: Record<string, string>,
+  run: { runId: string; attempt: number; directory: string },
+): Record<string, string> {
+  const env = Object.fromEntries(Object.entries(surroundings).filter(([name]) => !OWN.includes(name)));
+  env.RUN_ID = env.MOSAIC_RUN_ID = run.runId;
+  env.MOSAIC_RUN_DIR = run.directory;
+  env.MOSAIC_ATTEMPT = String(run.attempt);
+  env.MOSAIC_CHECKPOINT_DIR ??= `${run.directory}/checkpoints`;
+  return env;
+}

@@ -1,0 +1,63 @@
+/**
+ * What the daemon hands to a proxy besides its arguments: a file of mode 0600 (`RunFiles.proxyFile(attempt)`), because
+ * an environment and a token do not belong on a command line that everybody can read in `ps`.
+ */
+import type { RunCgroup } from "../os/cgroups.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+
+export interface ProxyStartFile {
+  /** The worker's whole environment; nothing else is added to it. */
+  env: Record<string, string>;
+  /** The worker's working directory, absolute. */
+  cwd: string;
+  /** Sent as `authorization: Bearer …`; "" when the daemon asks for none. */
+  sessionToken: string;
+  /** Path of the daemon's `daemon.json`, read again when the target does not answer; "" when there is none. */
+  daemonJson: string;
+  stateDir: string;
+  /** The run's telemetry schema, checked in the proxy; null checks nothing. */
+  schema: TelemetrySchemaChoice | null;
+  /** Whether the worker reads control messages on its standard input; others are stopped and continued by signal. */
+  supportsPause: boolean;
+  /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */
+  maxBacklogBytes: number;
+  /** The control group that the worker is put into; null: none. */
+  cgroup: RunCgroup | null;
+  /** Octal, the worker's; "" leaves it the proxy's. */
+  umask: string;
+  /** Seconds between heartbeats. */
+  heartbeatIntervalS: number;
+}
+
+/** `worker.config.schema_id` (a built-in schema) and `worker.config.schema_definition` (an inline one, which wins). */
+export interface TelemetrySchemaChoice {
+  id: string;
+  definition: unknown;
+}
+
+export function writeStartFile(path: string, start: ProxyStartFile): void {
+  writeFileAtomic(path, JSON.stringify(start), { mode: 0o600 });
+}
+
+/** @throws MosaicError `failed_precondition` when the file is missing or unreadable. */
+export function readStartFile(path: string): ProxyStartFile {
+  try {
+    return JSON.parse(Deno.readTextFileSync(path)) as ProxyStartFile;
+  } catch (error) {
+    throw new MosaicError("failed_precondition", `the proxy's start file ${path} cannot be read: ${messageOf(error)}`, {
+      hint: "The daemon writes it before it starts a proxy; without --run-dir the proxy needs none.",
+      cause: error,
+    });
+  }
+}
+
+/** The control group of an attempt's worker; undefined where it has none, or was never started. */
+export function cgroupOf(path: string): RunCgroup | undefined {
+  try {
+    const { cgroup } = JSON.parse(readTextIfThere(path) ?? "") as Partial<ProxyStartFile>;
+    return cgroup ?? undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,67 @@
+/** What a proxy is to do, from its arguments and the daemon's start file; or, stand-alone, from its surroundings. */
+import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
+import { hostEnvironment } from "../os/environment.ts";
+import { readTextIfThere } from "../os/files.ts";
+import { standAloneEnvironment } from "./stand_alone_environment.ts";
+import type { ProxyArguments } from "./arguments.ts";
+import { type ProxyStartFile, readStartFile } from "./start_file.ts";
+
+export interface StartPlan {
+  files: RunFiles;
+  start: ProxyStartFile;
+  /** Without a daemon that started it. */
+  standAlone: boolean;
+}
+
+const HEARTBEAT_S = 60;
+
+/** The run's directory where the state directory has one, a temporary one where it cannot be made. */
+function standAloneDirectory(runId: string): { directory: string; stateDir: string; daemonJson: string } {
+  try {
+    const stateDir = resolveStateDir(undefined, (name) => Deno.env.get(name));
+    const layout = new Layout(stateDir);
+    const directory = layout.runDir("runs", runId);
+    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    return { directory, stateDir, daemonJson: layout.daemonJson };
+  } catch {
+    return { directory: Deno.makeTempDirSync({ prefix: `mosaic-${runId}-` }), stateDir: "", daemonJson: "" };
+  }
+}
+
+/**
+ * Makes the run's directories as well.
+ * @throws MosaicError `failed_precondition` without the start file that goes with --run-dir.
+ */
+export function planStart(args: ProxyArguments): StartPlan {
+  let plan: StartPlan;
+  if (args.runDir !== undefined && readTextIfThere(new RunFiles(args.runDir, args.workerId).proxyFile(args.attempt))) {
+    const files = new RunFiles(args.runDir, args.workerId);
+    plan = { files, start: readStartFile(files.proxyFile(args.attempt)), standAlone: false };
+  } else {
+    const place = args.runDir === undefined
+      ? standAloneDirectory(args.runId)
+      : { directory: args.runDir, stateDir: "", daemonJson: "" };
+    plan = {
+      files: new RunFiles(place.directory, args.workerId),
+      start: {
+        env: standAloneEnvironment(hostEnvironment(), { ...args, directory: place.directory }),
+        cwd: Deno.cwd(),
+        sessionToken: "",
+        // Who names a daemon means that one, wherever another may be.
+        daemonJson: args.targetGiven ? "" : place.daemonJson,
+        stateDir: place.stateDir,
+        schema: null,
+        supportsPause: false,
+        maxBacklogBytes: 0,
+        cgroup: null,
+        umask: "",
+        heartbeatIntervalS: HEARTBEAT_S,
+      },
+      standAlone: true,
+    };
+  }
+  for (const directory of [plan.files.logs, plan.files.control]) {
+    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  }
+  return plan;
+}

@@ -1,0 +1,205 @@
+/**
+ * The worker of one attempt: started, or taken over from a proxy that is gone; and how it ended.
+ *
+ * Three files decide what is the case, in this order: the exit record (it has ended), the worker file (it was started; it
+ * lives if its wrapper's identity does), neither (nothing was started).
+ */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { RunFiles } from "../base/layout.ts";
+import { readTextIfThere } from "../os/files.ts";
+import { isAlive } from "../os/identity.ts";
+import { groupAlive } from "../os/signals.ts";
+import { kindOf } from "../os/looking.ts";
+import { askShell } from "../os/shell.ts";
+import type { JournalOrigin } from "./journal_file.ts";
+import type { ProcessRef } from "../registry/types.ts";
+import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
+import { findProgram } from "./program.ts";
+import { patiently } from "./retry_on_shortage.ts";
+import type { ProxyLog } from "./proxy_log.ts";
+import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
+import { sleep } from "../base/sleep.ts";
+
+/** How an attempt's worker ended; `exit` is undefined when it is lost (gone without a record). */
+export interface Ending {
+  exit: WorkerExit | undefined;
+}
+
+export interface Worker {
+  /** The wrapper, which leads the worker's group; undefined when nothing lives that could be signalled. */
+  leader: ProcessRef | undefined;
+  ended: Promise<Ending>;
+}
+
+export interface WorkerStart {
+  argv: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** Give the worker a FIFO for control messages. */
+  controlled: boolean;
+  /** The control group to put the worker into. */
+  cgroup: string | undefined;
+  /** Octal; "" leaves it as it is. */
+  umask: string;
+}
+
+const POLL_MS = 100;
+/** What a killed group takes to be gone. */
+const GROUP_END_MS = 5000;
+/** A worker file is written in one go; one that stays unreadable for so long was torn by a crash. */
+const TORN_MS = 5000;
+
+function workerRef(files: RunFiles, attempt: number): ProcessRef | undefined {
+  return startOf(files, attempt)?.leader;
+}
+
+/** Where the worker's output went; undefined while none was started. */
+export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin | undefined {
+  const start = startOf(files, attempt);
+  return start && { inode: start.journal, group: start.leader.pid };
+}
+
+/** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be looked at. */
+function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
+  const text = readTextIfThere(files.workerFile(attempt));
+  try {
+    const { pid, identity, journal } = JSON.parse(text ?? "");
+    if (!Number.isSafeInteger(pid) || pid <= 1 || typeof identity !== "string") return undefined;
+    return { leader: { pid, identity }, journal: typeof journal === "string" && journal !== "" ? journal : undefined };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a worker was ever started for the attempt, or failed to start. */
+export function wasStarted(files: RunFiles, attempt: number): boolean {
+  return readTextIfThere(files.workerFile(attempt)) !== undefined || readExit(files, attempt) !== undefined;
+}
+
+/** Takes over what an earlier proxy has started. */
+export async function attachWorker(files: RunFiles, attempt: number): Promise<Worker> {
+  const before = readExit(files, attempt);
+  if (before !== undefined) {
+    return { leader: workerRef(files, attempt), ended: Promise.resolve({ exit: before }) };
+  }
+  const torn = performance.now() + TORN_MS;
+  let leader = workerRef(files, attempt);
+  while (leader === undefined && wasStarted(files, attempt) && performance.now() < torn) {
+    await sleep(POLL_MS);
+    leader = workerRef(files, attempt);
+  }
+  if (leader === undefined) return { leader, ended: Promise.resolve({ exit: readExit(files, attempt) }) };
+  return { leader, ended: watch(files, attempt, leader) };
+}
+
+async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Promise<Ending> {
+  while (await patiently(() => isAlive(leader))) {
+    const exit = await patiently(() => readExit(files, attempt));
+    if (exit !== undefined) return { exit };
+    await sleep(POLL_MS);
+  }
+  // Its last act may have come between the two looks.
+  const exit = await patiently(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
+  if (exit !== undefined) return { exit };
+  // The wrapper alone was killed: the worker goes on, and nobody will know how it ends.
+  while (await patiently(() => groupAlive(leader))) await sleep(POLL_MS);
+  return { exit: undefined };
+}
+
+/**
+ * Starts the attempt's worker; one that was started before is taken over instead. A program that cannot be executed is
+ * an exit with a spawn error, recorded like any other.
+ *
+ * @throws when no process can be created just now.
+ */
+export async function startWorker(
+  files: RunFiles,
+  attempt: number,
+  start: WorkerStart,
+  log: ProxyLog,
+): Promise<Worker> {
+  if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
+  const program = findProgram(start.argv[0]!, start.cwd, start.env.PATH);
+  const cannot = (code: number, spawnError: string, searched?: string): Worker => {
+    const exit: WorkerExit = { code, signal: "", endedAt: new Date().toISOString(), spawnError };
+    writeExit(files, attempt, exit);
+    log.error({ error: spawnError, ...(searched === undefined ? {} : { path: searched }) }, "worker cannot be started");
+    return { leader: undefined, ended: Promise.resolve({ exit }) };
+  };
+  if (kindOf(start.cwd) !== "directory") return cannot(126, `the working directory ${start.cwd} is no directory`);
+  if ("error" in program) return cannot(program.code, program.error, program.searched);
+
+  const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
+  if (stdin !== undefined) makeFifo(stdin);
+  for (const path of [files.stdout(attempt), files.stderr(attempt)]) {
+    Deno.openSync(path, { append: true, create: true, mode: 0o600 }).close();
+  }
+  const child = await patiently(() =>
+    spawnWrapper(files, attempt, {
+      program: program.path,
+      args: start.argv.slice(1),
+      env: start.env,
+      cwd: start.cwd,
+      stdin,
+      cgroup: start.cgroup,
+      umask: start.umask,
+    })
+  );
+  let left: Deno.CommandStatus | undefined;
+  const status = child.status.then((s) => left = s);
+  let leader: ProcessRef | undefined;
+  while ((leader = await patiently(() => workerRef(files, attempt))) === undefined && left === undefined) {
+    await sleep(5);
+  }
+  leader ??= await patiently(() => workerRef(files, attempt));
+  if (left?.code === NO_ROOM && leader === undefined) {
+    throw new MosaicError("unavailable", `no room to start a worker: the files in ${files.control} cannot be written`);
+  }
+  if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) return await attachWorker(files, attempt);
+  log.info({ pid: child.pid, program: program.path }, "worker started");
+  return { leader, ended: status.then((s) => endOf(files, attempt, leader, s, log)) };
+}
+
+/** The wrapper has ended and this process is its parent: what it could not write is written here. */
+async function endOf(
+  files: RunFiles,
+  attempt: number,
+  leader: ProcessRef | undefined,
+  status: Deno.CommandStatus,
+  log: ProxyLog,
+): Promise<Ending> {
+  const exit = await patiently(() => readExit(files, attempt));
+  if (exit !== undefined) return { exit };
+  if (leader !== undefined) {
+    const alive = () => patiently(() => groupAlive(leader));
+    const deadline = performance.now() + GROUP_END_MS;
+    while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
+    if (await alive()) {
+      log.warn({ status }, "the worker's wrapper is gone and the worker is not; how it ends cannot be known");
+      while (await alive()) await sleep(POLL_MS);
+      return { exit: undefined };
+    }
+  }
+  const unfinished = await patiently(() => readUnfinishedExit(files, attempt));
+  const record: WorkerExit = unfinished ?? {
+    code: status.signal === null ? status.code : null,
+    signal: status.signal ?? "",
+    endedAt: new Date().toISOString(),
+    spawnError: "",
+  };
+  try {
+    writeExit(files, attempt, record);
+  } catch (error) {
+    log.error({ error: messageOf(error) }, "the exit record cannot be written");
+  }
+  return { exit: record };
+}
+
+function makeFifo(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch {
+    // Not there yet.
+  }
+  if (askShell('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
+}

@@ -1,0 +1,138 @@
+/**
+ * The shell between the proxy and the worker. It is why training survives the proxy's death: it leads a session and a
+ * process group of its own, has files for output, and writes down how the worker ended. Nothing of it is on the way of
+ * the worker's data.
+ */
+import type { RunFiles } from "../base/layout.ts";
+import { splitEnvironment } from "../os/shell.ts";
+import { inodeOf } from "./journal_file.ts";
+
+/** The wrapper found the attempt's worker file there: somebody else has started the worker. */
+export const ALREADY_STARTED = 199;
+/** The wrapper could not write its files (a full disk): nothing was started, and may be later. */
+export const NO_ROOM = 198;
+/** Without the limits that it is to have, the worker is not run. */
+const NO_CGROUP = 126;
+/** Bytes of an exit record, padded with spaces. */
+const RESERVED = 120;
+
+/**
+ * - `trap :` and not `trap ''`: the wrapper must outlive a signal to its group, and a handler, unlike ignoring, is not
+ *   inherited by the worker.
+ * - The worker file is created exclusively (`set -C`), so that of two wrappers of one attempt only one runs the worker.
+ *   Who created it and cannot fill it takes it away again.
+ * - The exit record's space is taken before the worker starts, and written over without truncation: the end of a worker
+ *   that has filled the disk is a fact on disk all the same. Both files are held open: where the state directory was moved
+ *   meanwhile, the record is in the unfinished file (readUnfinishedExit).
+ * - The pid's start time is the 20th field after the command's name, as src/os/identity.ts has it.
+ * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
+ * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
+ * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
+ * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
+ *   a shell says so on standard error, which goes to a file here, its space taken beforehand as well. What it has said
+ *   nothing of (it never does of SIGINT and SIGPIPE) is recorded as the status that it is: nobody can tell. Where sh is bash,
+ *   it says nothing in its POSIX mode.
+ * - It ends with the worker's status, for a parent that finds no record (a full disk).
+ * - What comes before `--` are variables that the runtime hands to nobody (src/os/shell.ts).
+ * - Variables have a prefix because a name that is in the worker's environment would be changed there.
+ */
+export const SCRIPT = `
+trap : HUP INT QUIT TERM USR1 USR2
+_mosaic_worker=$1 _mosaic_exit=$2 _mosaic_out=$3 _mosaic_err=$4 _mosaic_in=$5 _mosaic_at=$6
+_mosaic_journal=$7 _mosaic_cgroup=$8 _mosaic_umask=$9
+shift 9
+[ -z "$BASH_VERSION" ] || { (set +o posix) 2>/dev/null && set +o posix; }
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+_mosaic_boot=boot _mosaic_stat= _mosaic_ticks=
+read -r _mosaic_boot </proc/sys/kernel/random/boot_id
+read -r _mosaic_stat </proc/$$/stat
+_mosaic_field() { _mosaic_ticks=\${20}; }
+_mosaic_field \${_mosaic_stat##*) }
+set -C
+if ! true >"$_mosaic_worker"; then
+  [ -e "$_mosaic_worker" ] && exit ${ALREADY_STARTED}
+  exit ${NO_ROOM}
+fi
+set +C
+if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
+  ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.said.tmp" ||
+  ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s"}\\n' \\
+    $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
+  command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
+  exit ${NO_ROOM}
+fi
+exec 2<>"$_mosaic_exit.said.tmp" 8<"$_mosaic_exit.said.tmp" 9<>"$_mosaic_exit.tmp"
+(
+  if [ -n "$_mosaic_cgroup" ] && ! echo 0 >"$_mosaic_cgroup/cgroup.procs"; then
+    echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
+    exit ${NO_CGROUP}
+  fi
+  [ -z "$_mosaic_umask" ] || umask "$_mosaic_umask"
+  while [ "$1" != -- ]; do export "$1"; shift; done
+  shift
+  exec "$@"
+) \\
+  0<>"$_mosaic_in" >>"$_mosaic_out" 2>>"$_mosaic_err" 8<&- 9>&-
+_mosaic_raw=$?
+_mosaic_code=$_mosaic_raw _mosaic_signal= _mosaic_said=
+read -r _mosaic_said <&8
+if [ $_mosaic_raw -gt 128 ] && [ -n "$_mosaic_said" ]; then
+  _mosaic_signal=$(kill -l $((_mosaic_raw - 128)) 2>/dev/null)
+  [ -n "$_mosaic_signal" ] && _mosaic_code=null _mosaic_signal=SIG$_mosaic_signal
+fi
+exec 2>/dev/null
+command -p rm -f "$_mosaic_exit.said.tmp"
+_mosaic_end=$(command -p date -u +%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+_mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
+  "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")
+printf '%-${RESERVED}s\\n' "$_mosaic_record" >&9
+command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" ||
+  command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
+exit $_mosaic_raw
+`;
+
+export interface WrappedCommand {
+  /** An absolute path, so that the shell takes none of its builtins for it. */
+  program: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** A FIFO where the worker is given control messages. */
+  stdin: string | undefined;
+  /** The control group that the worker is put into. */
+  cgroup: string | undefined;
+  /** Octal; "" leaves it as it is. */
+  umask: string;
+}
+
+/** @throws when no process can be created. */
+export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedCommand): Deno.ChildProcess {
+  const { env, exports } = splitEnvironment(command.env);
+  return new Deno.Command("/bin/sh", {
+    args: [
+      "-c",
+      SCRIPT,
+      "mosaic-worker",
+      files.workerFile(attempt),
+      files.exitFile(attempt),
+      files.stdout(attempt),
+      files.stderr(attempt),
+      command.stdin ?? "/dev/null",
+      new Date().toISOString(),
+      inodeOf(files.stdout(attempt)) ?? "",
+      command.cgroup ?? "",
+      command.umask,
+      ...exports,
+      "--",
+      command.program,
+      ...command.args,
+    ],
+    cwd: command.cwd,
+    env,
+    clearEnv: true,
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+}

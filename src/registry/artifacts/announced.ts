@@ -1,0 +1,49 @@
+/** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
+import type { WorkerEventRecord } from "../../telemetry/batch.ts";
+
+export interface Announcement {
+  /** As the worker wrote it: absolute, or relative to its directory. */
+  path: string;
+  kind: string;
+  step: number | null;
+}
+
+type Json = Record<string, unknown>;
+
+function objectOf(value: unknown): Json | undefined {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value as Json : undefined;
+}
+
+function firstText(data: Json, names: readonly string[]): string | undefined {
+  return names.map((name) => data[name]).find((v): v is string => typeof v === "string" && v !== "");
+}
+
+/** The file that an event of the worker announces; undefined when it announces none. */
+export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson">): Announcement | undefined {
+  if (event.kind !== "artifact" && event.kind !== "checkpoint_saved") return undefined;
+  let record: Json | undefined;
+  try {
+    record = objectOf(JSON.parse(event.dataJson));
+  } catch {
+    return undefined;
+  }
+  if (record === undefined) return undefined;
+  const data = { ...record, ...objectOf(record.payload) };
+  const path = firstText(data, event.kind === "artifact" ? ["path", "file"] : ["checkpoint_path", "path"]);
+  if (path === undefined) return undefined;
+  const said = firstText(data, ["kind", "artifact_type"]);
+  const kind = event.kind === "checkpoint_saved"
+    ? "checkpoint"
+    : said && /^[\w.-]{1,40}$/.test(said)
+    ? said
+    : "artifact";
+  const step = [data.step, data.global_step, data.timestep].find((v) => Number.isSafeInteger(v) && (v as number) >= 0);
+  return { path, kind, step: (step as number | undefined) ?? stepInName(path) };
+}
+
+/** The step in names like `step_1000.pt`, `model-step=1000.ckpt`, `rl_model_1000_steps.zip`. */
+export function stepInName(path: string): number | null {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  const digits = /steps?[-_=]?(\d{1,15})/i.exec(name)?.[1] ?? /(\d{1,15})[-_]?steps?/i.exec(name)?.[1];
+  return digits === undefined ? null : Number(digits);
+}

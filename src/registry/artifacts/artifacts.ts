@@ -1,0 +1,243 @@
+/**
+ * Finds what runs leave behind and keeps a record of each file: kind, path, size, checksum, step.
+ *
+ * A look at a run's directories costs a few system calls and happens when the engine asks for it; looks of one run are
+ * coalesced. Checksums are computed one file at a time in small pieces, and only of files that have been quiet for a
+ * while: until then an artifact is listed without one. Trouble is logged and mended by the next look; nothing is thrown.
+ */
+import { messageOf } from "../../base/errors.ts";
+import { isEnded } from "../lifecycle/lifecycle.ts";
+import type { Logger } from "../../base/log.ts";
+import { writeFileAtomic } from "../../os/files.ts";
+import type { Registry } from "../registry.ts";
+import type { ArtifactRow, RunRow } from "../types.ts";
+import type { WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import { announcementOf, stepInName } from "./announced.ts";
+import { filesAt, type FoundFile, hashFile, relativeWithin } from "./files.ts";
+import { analyticsOf, evalSummaryOf } from "./manifest.ts";
+import { othersTurn } from "../../base/sleep.ts";
+
+/** Directories of a run whose files are artifacts, and of which kind. */
+const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
+
+/** Of one run; what is beyond is not recorded, and the log says so. */
+const LIMITS = { maxFiles: 5000, maxDepth: 12 };
+/** Rows written in one transaction: some milliseconds. */
+const ROWS_AT_ONCE = 200;
+/** An evaluation's summary covers so many episodes at most. */
+const MAX_EPISODES = 1_000_000;
+
+export interface ArtifactsOptions {
+  registry: Registry;
+  telemetry: Pick<TelemetryLog, "read">;
+  /** Absolute path of a run's directory. */
+  directoryOf: (run: RunRow) => string;
+  log: Logger;
+  /** A file of a live run is hashed when it has not changed for this many milliseconds. */
+  quietMs?: number;
+  now?: () => number;
+}
+
+export class Artifacts {
+  readonly #options: ArtifactsOptions;
+  readonly #quietMs: number;
+  readonly #now: () => number;
+  readonly #closing = new AbortController();
+  /** The look that is under way or waiting, per run. */
+  readonly #looks = new Map<string, Promise<void>>();
+  readonly #lookWanted = new Set<string>();
+  /** All hashing, one file after the other. */
+  #hashing: Promise<void> = Promise.resolve();
+  readonly #hashQueued = new Set<string>();
+
+  constructor(options: ArtifactsOptions) {
+    this.#options = options;
+    this.#quietMs = options.quietMs ?? 3000;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** Looks at the run's directories soon; asking again before that costs nothing. */
+  observe(run: RunRow): void {
+    if (this.#lookWanted.has(run.runId)) return;
+    this.#lookWanted.add(run.runId);
+    this.#after(run, async () => {
+      this.#lookWanted.delete(run.runId);
+      await this.#look(run, false);
+    });
+  }
+
+  /** Records the file that an event of the run's worker announces. Paths outside the run's directory are not. */
+  announced(run: RunRow, event: Pick<WorkerEventRecord, "kind" | "dataJson">): void {
+    const announcement = announcementOf(event);
+    if (announcement === undefined) return;
+    const path = relativeWithin(this.#options.directoryOf(run), announcement.path);
+    if (path === undefined) {
+      this.#options.log.info(
+        { run_id: run.runId, path: announcement.path.slice(0, 200) },
+        "artifact outside the run's directory",
+      );
+      return;
+    }
+    const { kind, step } = announcement;
+    this.#after(run, async () => {
+      const files = await filesAt(this.#options.directoryOf(run), path, LIMITS);
+      await this.#record(run, files, (_, before) => ({ kind, step: step ?? before?.step ?? null }), false);
+    });
+  }
+
+  /**
+   * The run has ended: a last look, and the summaries that its worker did not write. Resolves when these are there;
+   * checksums follow.
+   */
+  async finish(run: RunRow): Promise<void> {
+    await this.#after(run, async () => {
+      await this.#look(run, true);
+      await this.#writeSummaries(run);
+    });
+  }
+
+  /** Computes what a daemon before this one had not come to. */
+  recover(): void {
+    for (const runId of this.#options.registry.runsWithUnhashedArtifacts()) {
+      const run = this.#options.registry.get(runId);
+      if (run !== undefined && isEnded(run.state)) this.#after(run, () => this.#look(run, true));
+    }
+  }
+
+  /** Resolves when nothing is under way. */
+  async settled(): Promise<void> {
+    for (;;) {
+      const hashing = this.#hashing;
+      await Promise.all([...this.#looks.values(), hashing]);
+      if (this.#looks.size === 0 && hashing === this.#hashing) return;
+    }
+  }
+
+  /** Stops after the piece that is being read. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.settled();
+  }
+
+  /** Work on one run happens in order. */
+  #after(run: RunRow, work: () => Promise<void>): Promise<void> {
+    const next = (this.#looks.get(run.runId) ?? Promise.resolve()).then(async () => {
+      if (this.#closing.signal.aborted) return;
+      try {
+        await work();
+      } catch (error) {
+        this.#options.log.warn({ run_id: run.runId, error: messageOf(error) }, "artifacts could not be recorded");
+      }
+    }).finally(() => {
+      if (this.#looks.get(run.runId) === next) this.#looks.delete(run.runId);
+    });
+    this.#looks.set(run.runId, next);
+    return next;
+  }
+
+  async #look(run: RunRow, final: boolean): Promise<void> {
+    const directory = this.#options.directoryOf(run);
+    const seen = new Set<string>();
+    for (const [name, kind] of Object.entries(KIND_OF_DIRECTORY)) {
+      const files = await filesAt(directory, name, LIMITS);
+      if (files.length >= LIMITS.maxFiles) {
+        this.#options.log.warn(
+          { run_id: run.runId, directory: name, files: LIMITS.maxFiles },
+          "further files are not recorded",
+        );
+      }
+      for (const file of files) seen.add(file.path);
+      // What the worker said of a file is worth more than its place and name.
+      await this.#record(
+        run,
+        files,
+        (path, before) => ({ kind: before?.kind ?? kind, step: before?.step ?? stepInName(path) }),
+        final,
+      );
+    }
+    // The rest was announced by the worker, or is there no more.
+    for (const known of this.#options.registry.artifacts(run.runId)) {
+      if (seen.has(known.path)) continue;
+      const [file] = await filesAt(directory, known.path, { maxFiles: 1, maxDepth: 1 });
+      if (file?.path === known.path) await this.#record(run, [file], () => known, final);
+      else this.#options.registry.removeArtifact(run.runId, known.path);
+    }
+  }
+
+  async #record(
+    run: RunRow,
+    files: readonly FoundFile[],
+    describe: (path: string, before: ArtifactRow | undefined) => { kind: string; step: number | null },
+    final: boolean,
+  ): Promise<void> {
+    const { registry } = this.#options;
+    const changed: ArtifactRow[] = [];
+    const unhashed: FoundFile[] = [];
+    for (const file of files) {
+      const before = registry.artifact(run.runId, file.path);
+      const { kind, step } = describe(file.path, before);
+      const sameFile = before !== undefined && before.bytes === file.bytes && before.at === file.changedAt;
+      const sha256 = sameFile ? before.sha256 : "";
+      if (!sameFile || before.kind !== kind || before.step !== step) {
+        changed.push({ runId: run.runId, path: file.path, kind, step, bytes: file.bytes, sha256, at: file.changedAt });
+      }
+      if (sha256 === "" && (final || this.#now() - file.changedAt >= this.#quietMs)) unhashed.push(file);
+    }
+    for (let i = 0; i < changed.length; i += ROWS_AT_ONCE) {
+      registry.putArtifacts(changed.slice(i, i + ROWS_AT_ONCE));
+      await othersTurn();
+    }
+    for (const file of unhashed) this.#hashLater(run, file);
+  }
+
+  #hashLater(run: RunRow, file: FoundFile): void {
+    const key = `${run.runId}/${file.path}`;
+    if (this.#hashQueued.has(key)) return;
+    this.#hashQueued.add(key);
+    this.#hashing = this.#hashing.then(async () => {
+      try {
+        if (this.#closing.signal.aborted) return;
+        const sha256 = await hashFile(this.#options.directoryOf(run), file, this.#closing.signal);
+        const row = this.#options.registry.artifact(run.runId, file.path);
+        if (sha256 !== undefined && row?.bytes === file.bytes && row.at === file.changedAt) {
+          this.#options.registry.putArtifact({ ...row, sha256 });
+        }
+      } catch (error) {
+        this.#options.log.warn({ run_id: run.runId, path: file.path, error: messageOf(error) }, "no checksum");
+      } finally {
+        this.#hashQueued.delete(key);
+      }
+    });
+  }
+
+  async #writeSummaries(run: RunRow): Promise<void> {
+    const directory = this.#options.directoryOf(run);
+    if (!(await Deno.lstat(directory).catch(() => undefined))?.isDirectory) return;
+    const writeIfMissing = async (name: string, content: () => Record<string, unknown>) => {
+      // Whatever the worker left under this name is kept, a dangling link too.
+      if (await Deno.lstat(`${directory}/${name}`).catch(() => undefined)) return;
+      writeFileAtomic(`${directory}/${name}`, `${JSON.stringify(content(), null, 2)}\n`);
+    };
+    await writeIfMissing(
+      "analytics.json",
+      () => analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)),
+    );
+    if (run.baseDir !== "evals") return;
+    await writeIfMissing("eval_summary.json", () => {
+      const seconds = Math.max(0, (run.finishedAt ?? this.#now()) - (run.startedAt ?? run.createdAt)) / 1000;
+      return evalSummaryOf(this.#returnsOf(run), seconds, new Date(this.#now()));
+    });
+  }
+
+  #returnsOf(run: RunRow): number[] {
+    const returns: number[] = [];
+    for (let since = 0; returns.length < MAX_EPISODES;) {
+      const episodes = this.#options.telemetry.read(run.runId, "episodes", since, 1000);
+      if (episodes.length === 0) break;
+      for (const episode of episodes) if (episode.attempt === run.attempt) returns.push(episode.totalReward);
+      since = episodes.at(-1)!.seq;
+    }
+    return returns;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * The two summaries that the original GUI looks for when a run has ended, for workers that write none themselves:
+ * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
+ */
+import type { ArtifactRow, RunRow } from "../types.ts";
+
+type Json = Record<string, unknown>;
+
+function at(value: unknown, ...path: string[]): unknown {
+  return path.reduce<unknown>((v, key) => (typeof v === "object" && v !== null ? (v as Json)[key] : undefined), value);
+}
+
+/** @param directory the run's, absolute */
+export function analyticsOf(run: RunRow, directory: string, artifacts: readonly ArtifactRow[]): Json {
+  let config: unknown;
+  try {
+    config = JSON.parse(run.configJson);
+  } catch {
+    config = {};
+  }
+  const checkpoints = artifacts.filter((a) => a.kind === "checkpoint");
+  const newest = checkpoints.reduce<ArtifactRow | undefined>(
+    (a, b) => (a === undefined || b.at >= a.at ? b : a),
+    undefined,
+  );
+  const best = checkpoints.find((a) => /best/i.test(a.path.slice(a.path.lastIndexOf("/") + 1)));
+  const extension = newest === undefined ? "" : /\.([A-Za-z0-9]{1,12})$/.exec(newest.path)?.[1] ?? "";
+  const tensorboard = at(config, "metadata", "artifacts", "tensorboard", "relative_path");
+  const wandb = at(config, "metadata", "artifacts", "wandb");
+  const text = (value: unknown) => (typeof value === "string" ? value : "");
+  const relative = text(tensorboard) || "tensorboard";
+  return {
+    run_id: run.runId,
+    worker_type: run.workerKind ?? "",
+    artifacts: {
+      tensorboard: {
+        enabled: artifacts.some((a) => a.kind === "tensorboard"),
+        relative_path: relative,
+        log_dir: `${directory}/${relative}`,
+        port: null,
+        url: null,
+      },
+      wandb: {
+        enabled: at(wandb, "enabled") === true,
+        run_path: text(at(wandb, "run_path")),
+        project: text(at(wandb, "project")),
+        entity: text(at(wandb, "entity")),
+        run_id: null,
+        run_name: null,
+        url: null,
+      },
+      checkpoints: {
+        directory: `${directory}/checkpoints`,
+        format: extension,
+        files: checkpoints.map((a) => a.path),
+        best_checkpoint: best?.path ?? null,
+        final_checkpoint: newest?.path ?? null,
+      },
+      logs_dir: `${directory}/logs`,
+      videos_dir: `${directory}/videos`,
+    },
+    metadata: {
+      written_by: "mosaic",
+      run_name: run.name,
+      outcome: run.outcome,
+      reason: run.reason,
+      exit_code: run.exitCode,
+      attempt: run.attempt,
+    },
+  };
+}
+
+/** @param returns total rewards of the evaluation's episodes; those that are not finite count for nothing */
+export function evalSummaryOf(returns: readonly number[], durationSeconds: number, now: Date): Json {
+  const finite = returns.filter(Number.isFinite).sort((a, b) => a - b);
+  const n = finite.length;
+  const mean = finite.reduce((sum, r) => sum + r, 0) / n;
+  const middle = n % 2 === 1 ? finite[(n - 1) / 2]! : (finite[n / 2 - 1]! + finite[n / 2]!) / 2;
+  const deviation = Math.sqrt(finite.reduce((sum, r) => sum + (r - mean) ** 2, 0) / n);
+  return {
+    batch_index: 0,
+    episodes: returns.length,
+    avg_return: n === 0 ? null : mean,
+    min_return: n === 0 ? null : finite[0]!,
+    max_return: n === 0 ? null : finite[n - 1]!,
+    median_return: n === 0 ? null : middle,
+    std_return: n === 0 ? null : deviation,
+    duration_sec: durationSeconds,
+    updated_at: now.toISOString(),
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
+ */
+import type { ExitReport } from "../../dispatch/core/core.ts";
+import { hintFromLines } from "./stderr_hints.ts";
+
+export interface Ending {
+  /** How the worker left; undefined when none was ever started. */
+  exit: Pick<ExitReport, "code" | "signal" | "lost" | "stderrTail" | "spawnError"> | undefined;
+  /** A failure that the daemon decided before the worker left (a limit, a preflight); null when it decided none. */
+  faultRequested: string | null;
+  /** The text of the attempt's `run_failed` record; undefined when it printed none. */
+  runFailed: string | undefined;
+  /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
+  oomKilled?: OutOfMemory | undefined;
+}
+
+export interface OutOfMemory {
+  /** MiB that the worker was held to; null where it was the host's memory only. */
+  limitMb: number | null;
+}
+
+export interface Explanation {
+  reason: string;
+  hint: string | null;
+}
+
+/** Texts of workers become part of a reason: one line of this many characters at most. */
+const DETAIL_LENGTH = 200;
+
+/** Undefined when nothing failed: the worker ended with 0 and did not say `run_failed`. */
+export function explain(ending: Ending): Explanation | undefined {
+  const reason = reasonOf(ending);
+  return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
+}
+
+function reasonOf({ exit, faultRequested, runFailed, oomKilled }: Ending): string | undefined {
+  if (faultRequested !== null) return faultRequested;
+  if (exit === undefined) return "worker_lost";
+  if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
+  if (exit.lost) return "worker_lost";
+  if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";
+  if (exit.signal !== "") return `signal_${exit.signal}`;
+  if (exit.code === null) return "worker_lost";
+  if (exit.code !== 0) return `exit_code_${exit.code}`;
+  if (runFailed === undefined) return undefined;
+  return oneLine(runFailed) === "" ? "run_failed" : `run_failed: ${oneLine(runFailed)}`;
+}
+
+function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string | null {
+  if (reason === "oom_killed") return outOfMemory(oomKilled?.limitMb ?? null);
+  const decided = HINT_OF_REASON[reason.split(":")[0]!];
+  if (decided !== undefined) return decided(reason);
+  const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
+  return hintFromLines(said) ?? hintOfStatus(reason);
+}
+
+function outOfMemory(limitMb: number | null): string {
+  const limit = limitMb === null ? "" : `; it may use ${limitMb} MiB (resources.memory_mb)`;
+  return `The kernel killed the worker because memory ran out${limit}. Use less (smaller replay buffer, fewer environments), raise resources.memory_mb, or run fewer workers at a time.`;
+}
+
+/** Reasons that explain themselves, whatever the worker wrote. */
+const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
+  handshake_timeout: () =>
+    "The run's proxy did not register in time. Look at logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
+  heartbeat_timeout: () =>
+    "Neither the worker nor its proxy gave a sign of life in time. Look at the run's logs and at the load of the host.",
+  worker_timeout: () => "The worker gave no sign of life in time. Look at the run's logs and at the load of the host.",
+  stall_timeout: () =>
+    "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
+  max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
+  max_steps: () => "The run reached its own limit, schedule.max_steps.",
+  worker_lost: () =>
+    "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
+  proxy_lost: () => "The run's proxy ended and could not be replaced. Look at logs/proxy.log in the run's directory.",
+  telemetry_schema: () =>
+    "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
+  reset: () => null,
+  // The text after the colon says what to do.
+  preflight: () => null,
+  spawn_failed: (reason) => {
+    if (/no such program: \S+ is not on the worker's PATH/.test(reason)) {
+      return "Give its full path, or put its directory on the PATH in the config's environment; logs/proxy.log in the run's directory shows the PATH that was searched.";
+    }
+    if (/ENOENT|not found|no such (?:file|program)/i.test(reason)) {
+      return "The program is not there. Give its full path, or put its directory on the PATH in the config's environment.";
+    }
+    if (/EACCES|denied|not executable/i.test(reason)) {
+      return "The program is not executable for the daemon's user (chmod +x).";
+    }
+    return null;
+  },
+};
+
+const HINT_OF_SIGNAL: Record<string, string> = {
+  SIGKILL:
+    "Somebody or the kernel killed the worker. When it was the kernel for want of memory, its log (dmesg, journalctl -k) says so.",
+  SIGTERM: "Something outside mosaic asked the worker to end (a person, a batch system, a shutdown).",
+  SIGINT: "The worker was interrupted.",
+  SIGHUP: "The worker's terminal went away.",
+  SIGSEGV: "Native code crashed. PYTHONFAULTHANDLER=1 in the config's environment makes Python print where.",
+  SIGABRT: "Native code gave up (a failed assertion, usually); the last lines of stderr say which.",
+  SIGBUS: "A memory-mapped file or shared memory went away; a full /dev/shm is the usual cause.",
+  SIGILL: "A program was built for another kind of CPU than this host's.",
+  SIGFPE: "Native code divided by zero.",
+  SIGXCPU: "A limit on CPU time (ulimit -t) was reached.",
+  SIGXFSZ: "A limit on file size (ulimit -f) was reached.",
+  SIGPIPE: "The worker wrote to a pipe or socket that nobody reads any more.",
+};
+
+const SIGNAL_OF_NUMBER: Record<number, string> = {
+  1: "SIGHUP",
+  2: "SIGINT",
+  4: "SIGILL",
+  6: "SIGABRT",
+  7: "SIGBUS",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  13: "SIGPIPE",
+  15: "SIGTERM",
+  24: "SIGXCPU",
+  25: "SIGXFSZ",
+};
+
+function hintOfStatus(reason: string): string | null {
+  if (reason.startsWith("signal_")) return HINT_OF_SIGNAL[reason.slice("signal_".length)] ?? null;
+  const code = Number(/^exit_code_(\d+)$/.exec(reason)?.[1] ?? Number.NaN);
+  if (code === 126) return "126 is the shell's word for a command that is not executable.";
+  if (code === 127) return "127 is the shell's word for a command that is not there.";
+  // So a shell tells a program's signal: one between the wrapper and the program, or the wrapper, which is not told all.
+  const signal = SIGNAL_OF_NUMBER[code - 128];
+  return signal === undefined
+    ? null
+    : `${code} is the program's own code, or 128 + ${code - 128}: ${signal}. ${HINT_OF_SIGNAL[signal] ?? ""}`.trim();
+}
+
+function oneLine(text: string): string {
+  // deno-lint-ignore no-control-regex -- a worker's text must not move the cursor of whoever reads the reason.
+  const clean = text.replace(/[\s\u0000-\u001f\u007f-\u009f]+/g, " ").trim();
+  return clean.length > DETAIL_LENGTH ? `${clean.slice(0, DETAIL_LENGTH - 1)}…` : clean;
+}

@@ -1,0 +1,57 @@
+/** Which run a person means by a name or a part of an id, and what they may have meant by one that is none. */
+import { editDistance } from "../base/edit_distance.ts";
+import { MosaicError } from "../base/errors.ts";
+import { NEWEST_FIRST } from "./listing.ts";
+import type { Sql } from "./sqlite.ts";
+
+/** Among so many of the newest names a misspelt one is looked for. */
+const NAMES_SEARCHED = 2000;
+
+/**
+ * The run with this name, or with an id that begins so (at least two characters, in any case).
+ *
+ * @throws `not_found` with near names; `invalid_argument` naming up to five matches when there are several.
+ */
+export function resolveRunId(sql: Sql, ref: string): string {
+  const matches = sql.all(`SELECT run_id, name FROM runs WHERE name = ? ${NEWEST_FIRST} LIMIT 6`, ref);
+  if (ref.length >= 2) {
+    // Run ids are ULIDs: upper-case ASCII, so "~" sorts after whatever may follow the prefix.
+    const prefix = ref.toUpperCase();
+    const byId = sql.all(
+      "SELECT run_id, name FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id DESC LIMIT 6",
+      prefix,
+      `${prefix}~`,
+    );
+    matches.push(...byId.filter((row) => !matches.some((other) => other.run_id === row.run_id)));
+  }
+  if (matches.length === 1) return matches[0]!.run_id as string;
+  if (matches.length > 1) {
+    const shown = matches.slice(0, 5).map((row) => `${row.run_id} (${row.name})`).join(", ");
+    throw new MosaicError(
+      "invalid_argument",
+      `${JSON.stringify(ref)} could be any of several runs: ${shown}${matches.length > 5 ? ", …" : ""}`,
+      { hint: "Give a longer part of the run id." },
+    );
+  }
+  const names = sql.all(`SELECT DISTINCT name FROM (SELECT name FROM runs ${NEWEST_FIRST} LIMIT ?)`, NAMES_SEARCHED);
+  const near = nearNames(ref, names.map((row) => row.name as string));
+  const meant = near.length > 0 ? `; did you mean ${near.map((name) => JSON.stringify(name)).join(" or ")}?` : "";
+  throw new MosaicError("not_found", `there is no run ${JSON.stringify(ref)}${meant}`);
+}
+
+/** Up to three of `names` that are a slip of the keyboard away from `wanted`, contain it or begin it; nearest first. */
+export function nearNames(wanted: string, names: Iterable<string>): string[] {
+  const target = wanted.toLowerCase();
+  if (target === "") return [];
+  const tolerated = Math.max(1, Math.floor(target.length / 3));
+  const near = new Map<string, number>();
+  for (const name of names) {
+    const candidate = name.toLowerCase();
+    if (Math.abs(candidate.length - target.length) <= tolerated) {
+      const distance = editDistance(target, candidate);
+      if (distance <= tolerated) near.set(name, distance);
+    }
+    if (!near.has(name) && target.length >= 3 && candidate.includes(target)) near.set(name, tolerated + 1);
+  }
+  return [...near].sort((a, b) => a[1] - b[1]).slice(0, 3).map(([name]) => name);
+}

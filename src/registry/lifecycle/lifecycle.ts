@@ -1,0 +1,129 @@
+/**
+ * The lifecycle of a run as a pure function: (state, event) → next state, or an error. The registry is its only
+ * caller that writes; see docs/architecture.md, invariant 1.
+ */
+import { MosaicError } from "../../base/errors.ts";
+
+/**
+ * - `INIT`: submitted (or to be attempted again), waiting for GPUs and for its turn
+ * - `HANDSHAKE`: its proxy was started and has not registered yet
+ * - `READY`: registered; the worker has not said anything yet
+ * - `EXECUTING`: telemetry or a lifecycle event has arrived
+ * - `PAUSED`: held by a person or by the backpressure policy
+ * - `FAULTED`: this attempt failed; final unless attempts are left or somebody retries it
+ * - `TERMINATED`: the worker ended with exit code 0
+ * - `CANCELLED`: somebody cancelled it and its process group is gone
+ */
+export const RUN_STATES = [
+  "INIT",
+  "HANDSHAKE",
+  "READY",
+  "EXECUTING",
+  "PAUSED",
+  "FAULTED",
+  "TERMINATED",
+  "CANCELLED",
+] as const;
+export type RunState = typeof RUN_STATES[number];
+
+export const ENDED_STATES: readonly RunState[] = ["FAULTED", "TERMINATED", "CANCELLED"];
+export const LIVE_STATES: readonly RunState[] = RUN_STATES.filter((s) => !ENDED_STATES.includes(s));
+/** States in which a proxy and worker may exist. */
+export const RUNNING_STATES: readonly RunState[] = ["HANDSHAKE", "READY", "EXECUTING", "PAUSED"];
+
+export function isEnded(state: RunState): boolean {
+  return ENDED_STATES.includes(state);
+}
+
+export type Outcome = "succeeded" | "failed" | "canceled";
+
+export type LifecycleEvent =
+  | { type: "spawned" }
+  | { type: "registered" }
+  /** First telemetry, or a lifecycle record of the worker. */
+  | { type: "active" }
+  | { type: "pause"; reason: string }
+  | { type: "resume" }
+  | { type: "exited_ok" }
+  /** Any failure; `reason` is from the vocabulary in docs/operations.md, such as `exit_code_3`. */
+  | { type: "failed"; reason: string }
+  | { type: "cancelled"; reason: string }
+  /** FAULTED → INIT: the next attempt, by the restart policy or by hand. */
+  | { type: "retry"; reason: string }
+  /** The start was undone before the proxy registered (no room, daemon stopped in between); the attempt is the same. */
+  | { type: "requeued"; reason: string };
+
+export type Transition =
+  | { to: RunState; attemptDelta: 0 | 1 }
+  /** The event asks for the state the run is in already. */
+  | { to: undefined };
+
+const EDGES: Record<LifecycleEvent["type"], Partial<Record<RunState, RunState>>> = {
+  spawned: { INIT: "HANDSHAKE" },
+  registered: { HANDSHAKE: "READY" },
+  active: { READY: "EXECUTING", HANDSHAKE: "EXECUTING" },
+  pause: { READY: "PAUSED", EXECUTING: "PAUSED" },
+  resume: { PAUSED: "EXECUTING" },
+  exited_ok: { HANDSHAKE: "TERMINATED", READY: "TERMINATED", EXECUTING: "TERMINATED", PAUSED: "TERMINATED" },
+  failed: {
+    INIT: "FAULTED",
+    HANDSHAKE: "FAULTED",
+    READY: "FAULTED",
+    EXECUTING: "FAULTED",
+    PAUSED: "FAULTED",
+  },
+  cancelled: {
+    INIT: "CANCELLED",
+    HANDSHAKE: "CANCELLED",
+    READY: "CANCELLED",
+    EXECUTING: "CANCELLED",
+    PAUSED: "CANCELLED",
+  },
+  retry: { FAULTED: "INIT", TERMINATED: "INIT", CANCELLED: "INIT" },
+  requeued: { HANDSHAKE: "INIT" },
+};
+
+/** Events that a state has outlived: they change nothing and are no error. */
+const IDEMPOTENT: Record<LifecycleEvent["type"], readonly RunState[]> = {
+  spawned: [],
+  registered: ["READY", "EXECUTING", "PAUSED"],
+  active: ["EXECUTING", "PAUSED"],
+  pause: ["PAUSED"],
+  resume: ["EXECUTING", "READY"],
+  exited_ok: [],
+  failed: [],
+  cancelled: ["CANCELLED"],
+  retry: ["INIT"],
+  requeued: ["INIT"],
+};
+
+/**
+ * What `event` does to a run in `state`; null is a state that cannot be read, out of which a run can only end.
+ *
+ * @throws {MosaicError} `failed_precondition` when the edge does not exist: ended states are final but for `retry`.
+ */
+export function transition(state: RunState | null, event: LifecycleEvent): Transition {
+  if (state === null) {
+    const to = EDGES[event.type].EXECUTING;
+    if (to !== undefined && isEnded(to)) return { to, attemptDelta: 0 };
+    throw new MosaicError("failed_precondition", `a run whose state is damaged cannot take the event "${event.type}"`);
+  }
+  const to = EDGES[event.type][state];
+  if (to !== undefined) return { to, attemptDelta: event.type === "retry" ? 1 : 0 };
+  if (IDEMPOTENT[event.type].includes(state)) return { to: undefined };
+  throw new MosaicError("failed_precondition", `a run that is ${state} cannot take the event "${event.type}"`);
+}
+
+/** The outcome that a state stands for; undefined while the run lives. */
+export function outcomeOf(state: RunState): Outcome | undefined {
+  switch (state) {
+    case "TERMINATED":
+      return "succeeded";
+    case "FAULTED":
+      return "failed";
+    case "CANCELLED":
+      return "canceled";
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,47 @@
+/** The daemon's own pruning: applies a policy to everything that has ended. */
+import { messageOf } from "../../base/errors.ts";
+import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Registry } from "../registry.ts";
+import { chooseRunsToPrune, type PrunableRun, type RetentionPolicy } from "./retention.ts";
+import { bytesOfRun, type DiskUsage } from "./usage.ts";
+
+export interface SweepOptions {
+  registry: Pick<Registry, "list">;
+  policy: RetentionPolicy;
+  /** Asked for a policy with a size only: a walk through all files, begun when it is asked for. */
+  diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
+  /** Removes an ended run: rows, telemetry, files. */
+  deleteRun: (runId: string) => Promise<{ freedBytes: number }>;
+  log: Logger;
+  now?: () => number;
+}
+
+/** One pass. What could not be deleted is logged and tried again by the next pass. */
+export async function sweep(options: SweepOptions): Promise<{ deleted: string[]; freedBytes: number }> {
+  const { registry, policy, log } = options;
+  const runs: PrunableRun[] = [];
+  const states = policy.maxBytes === undefined ? ENDED_STATES : undefined;
+  const usage = policy.maxBytes === undefined ? undefined : await options.diskUsage();
+  let token: string | undefined;
+  do {
+    const page = registry.list({ states }, { limit: 500, token });
+    for (const { runId, state, createdAt, finishedAt, damaged } of page.runs) {
+      const bytes = usage === undefined ? 0 : bytesOfRun(usage, runId);
+      runs.push({ runId, state, createdAt, finishedAt, damaged, bytes });
+    }
+    token = page.nextToken;
+  } while (token !== undefined);
+  const deleted: string[] = [];
+  let freedBytes = 0;
+  for (const { run, because } of chooseRunsToPrune(runs, policy, (options.now ?? Date.now)())) {
+    try {
+      freedBytes += (await options.deleteRun(run.runId)).freedBytes;
+      deleted.push(run.runId);
+      log.info({ run_id: run.runId, because }, "run deleted by the retention policy");
+    } catch (error) {
+      log.warn({ run_id: run.runId, error: messageOf(error) }, "run could not be deleted by the retention policy");
+    }
+  }
+  return { deleted, freedBytes };
+}

@@ -1,0 +1,91 @@
+/**
+ * Who may call what: the one table of it. A method that is not in the table is refused, and a test holds the table against
+ * everything that is served.
+ *
+ * - `open`: anybody who can connect (probes)
+ * - `read`: the read token, and whoever may more
+ * - `admin`: the admin token
+ *
+ * `session` names, besides, the run that a request is about where a run's own session token may make it: the token publishes
+ * for that run and nothing else. `worker` says that the token of its worker may make it, too.
+ */
+import type { DescMethod } from "@bufbuild/protobuf";
+import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
+import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { Ingest, Mosaic, type ProxyMessage } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import { methodPath } from "../../wire/definition.ts";
+
+export type Role = "read" | "admin";
+
+export interface Rule {
+  needs: "open" | Role;
+  /** The run of a message; undefined for one that follows the message that named it. */
+  session?: (message: unknown) => string | undefined;
+  worker?: boolean;
+}
+
+const OPEN: Rule = { needs: "open" };
+const READ: Rule = { needs: "read" };
+const ADMIN: Rule = { needs: "admin" };
+const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
+/** Whoever delivers says how far the journal is stored and how the worker ended: that is not the worker's to say. */
+const OWN_DELIVERY: Rule = {
+  needs: "admin",
+  session: (message) => {
+    const { message: part } = message as ProxyMessage;
+    return part.case === "hello" ? part.value.runId : undefined;
+  },
+};
+
+const trainer = TrainerService.method;
+const mosaic = Mosaic.method;
+
+const TABLE: readonly [DescMethod, Rule][] = [
+  [Health.method.check, OPEN],
+  [Health.method.list, OPEN],
+  [Health.method.watch, OPEN],
+  [ServerReflection.method.serverReflectionInfo, READ],
+
+  [trainer.submitRun, ADMIN],
+  [trainer.cancelRun, ADMIN],
+  [trainer.listRuns, READ],
+  [trainer.watchRuns, READ],
+  [trainer.heartbeat, OWN_RUN],
+  [trainer.registerWorker, OWN_RUN],
+  [trainer.controlStream, ADMIN],
+  [trainer.getHealth, READ],
+  [trainer.streamRunSteps, READ],
+  [trainer.streamRunEpisodes, READ],
+  [trainer.publishRunSteps, OWN_RUN],
+  [trainer.publishRunEpisodes, OWN_RUN],
+
+  [mosaic.getRun, READ],
+  [mosaic.listRuns, READ],
+  [mosaic.cancelRun, ADMIN],
+  [mosaic.pauseRun, ADMIN],
+  [mosaic.resumeRun, ADMIN],
+  [mosaic.throttleRun, ADMIN],
+  [mosaic.retryRun, ADMIN],
+  [mosaic.resetRun, ADMIN],
+  [mosaic.deleteRun, ADMIN],
+  [mosaic.validateConfig, READ],
+  [mosaic.streamTelemetry, READ],
+  [mosaic.streamEvents, READ],
+  [mosaic.streamLogs, READ],
+  [mosaic.listSeries, READ],
+  [mosaic.getSeries, READ],
+  [mosaic.listArtifacts, READ],
+  [mosaic.getHost, READ],
+  [mosaic.getDiskUsage, READ],
+  [mosaic.shutdown, ADMIN],
+
+  [Ingest.method.deliver, OWN_DELIVERY],
+];
+
+const RULES = new Map(TABLE.map(([method, rule]) => [methodPath(method), rule]));
+
+/** @param path `/package.Service/Method` */
+export function ruleOf(path: string): Rule | undefined {
+  return RULES.get(path);
+}

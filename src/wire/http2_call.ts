@@ -1,0 +1,297 @@
+/** One call over a connection of its own: what is sent waits for the other end's window, never for more than that. */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { decodeHeaders, encodeHeaders, type Header } from "./hpack.ts";
+import {
+  FIRST_WINDOW,
+  FLAG,
+  FRAME,
+  type Frame,
+  frameOf,
+  framesOf,
+  HEADER_BYTES,
+  INITIAL_WINDOW_SETTING,
+  MAX_FRAME_BYTES,
+  numberIn,
+  OWN_SETTINGS,
+  PREFACE,
+  settings,
+  settingsOf,
+  windowUpdate,
+  writeFrameHeader,
+} from "./http2.ts";
+
+/** The only stream of the connection. */
+const STREAM = 1;
+const MAX_HEADER_BYTES = 1 << 16;
+/** More is granted when so much has come. */
+const GRANT_BYTES = FIRST_WINDOW >> 1;
+
+/** Of a connection on which nothing comes: when it is asked for a sign of life, and how long that may take. */
+export interface KeepAlive {
+  afterMs: number;
+  withinMs: number;
+}
+
+/** What grpc-js was given, too: a relay or a tunnel may stop delivering without a word. */
+const KEEP_ALIVE: KeepAlive = { afterMs: 30_000, withinMs: 10_000 };
+
+export interface Http2CallOptions {
+  dial: (signal: AbortSignal) => Promise<Deno.Conn>;
+  headers: readonly Header[];
+  /** Told of the answer's headers and of its trailers; what it throws ends the call. */
+  onHeaders: (headers: Map<string, string>) => void;
+  keepAlive?: KeepAlive;
+}
+
+/** Whoever makes one reads its `answer`: reading is what keeps it going. */
+export class Http2Call {
+  readonly #onHeaders: (headers: Map<string, string>) => void;
+  readonly #keepAlive: KeepAlive;
+  readonly #cancelled = new AbortController();
+  readonly #connection: Promise<Deno.Conn>;
+  #conn: Deno.Conn | undefined;
+  /** Frames that no window holds back, and go first. */
+  #frames: Uint8Array[] = [];
+  #data: Uint8Array[] = [];
+  /** How much of the first of `#data` is sent. */
+  #sent = 0;
+  #writing = false;
+  #writeError: unknown;
+  /** Made when there is a connection: while a daemon is away, many calls are tried that have none. */
+  #outgoing = new Uint8Array();
+  #connectionWindow = FIRST_WINDOW;
+  #streamWindow = FIRST_WINDOW;
+  /** What the stream's window begins with by the other end's word, which may come late and counts from the beginning. */
+  #firstWindow = FIRST_WINDOW;
+  #notGranted = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #silent: MosaicError | undefined;
+
+  /** @throws MosaicError `invalid_argument` for headers that cannot be sent. */
+  constructor({ dial, headers, onHeaders, keepAlive = KEEP_ALIVE }: Http2CallOptions) {
+    this.#onHeaders = onHeaders;
+    this.#keepAlive = keepAlive;
+    const block = encodeHeaders(headers);
+    if (block.length > MAX_FRAME_BYTES) {
+      throw new MosaicError("invalid_argument", `the headers of a call have ${block.length} bytes: is the token one?`);
+    }
+    this.#frames.push(PREFACE, settings(OWN_SETTINGS), frameOf(FRAME.headers, FLAG.endHeaders, STREAM, block));
+    this.#connection = this.#connect(dial);
+    // Who reads is told; nobody may read.
+    this.#connection.catch(() => {});
+  }
+
+  get cancelled(): boolean {
+    return this.#cancelled.signal.aborted;
+  }
+
+  send(bytes: Uint8Array): void {
+    if (bytes.length === 0 || this.cancelled) return;
+    this.#data.push(bytes);
+    this.#write();
+  }
+
+  /** Ends the connection. */
+  cancel(): void {
+    if (this.cancelled) return;
+    this.#cancelled.abort();
+    this.#hangUp();
+  }
+
+  #hangUp(): void {
+    clearTimeout(this.#timer);
+    this.#conn?.close();
+    this.#conn = undefined;
+  }
+
+  /** To be called when something has come. */
+  #heard(): void {
+    clearTimeout(this.#timer);
+    if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#askForLife(), this.#keepAlive.afterMs);
+  }
+
+  #askForLife(): void {
+    const { afterMs, withinMs } = this.#keepAlive;
+    this.#frames.push(frameOf(FRAME.ping, 0, 0, new Uint8Array(8)));
+    this.#write();
+    this.#timer = setTimeout(() => {
+      this.#silent = unavailable(`the connection gives no sign of life for ${(afterMs + withinMs) / 1000} s`);
+      this.#hangUp();
+    }, withinMs);
+  }
+
+  /** The answer's bytes as they come; after it the connection is closed. @throws what `onHeaders` threw, what the connection broke of. */
+  async *answer(): AsyncGenerator<Uint8Array, void> {
+    try {
+      yield* this.#answer(await this.#connection);
+    } finally {
+      // The other end may wait for that.
+      this.#hangUp();
+    }
+  }
+
+  async *#answer(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
+    let block = new Uint8Array();
+    let last = false;
+    for await (const frame of framesOf(this.#read(conn))) {
+      switch (frame.type) {
+        case FRAME.data:
+          this.#grant(frame.length);
+          if (frame.payload.length > 0) yield frame.payload;
+          if ((frame.flags & FLAG.endStream) !== 0) return;
+          break;
+        case FRAME.headers:
+          last = (frame.flags & FLAG.endStream) !== 0;
+          block = new Uint8Array();
+          // falls through: what did not fit into the frame comes in frames of continuation
+        case FRAME.continuation:
+          block = joined(block, frame.payload);
+          if (block.length > MAX_HEADER_BYTES) throw unavailable("the daemon's headers have no end");
+          if ((frame.flags & FLAG.endHeaders) === 0) break;
+          this.#onHeaders(decodeHeaders(block));
+          if (last) return;
+          break;
+        default:
+          this.#heed(frame);
+      }
+    }
+    throw unavailable(`the connection has ended${this.#writeError ? `: ${messageOf(this.#writeError)}` : ""}`);
+  }
+
+  #heed({ type, flags, stream, payload }: Frame): void {
+    switch (type) {
+      case FRAME.settings:
+        if ((flags & FLAG.ack) !== 0) return;
+        for (const [setting, value] of settingsOf(payload)) {
+          if (setting !== INITIAL_WINDOW_SETTING) continue;
+          this.#streamWindow += value - this.#firstWindow;
+          this.#firstWindow = value;
+        }
+        this.#frames.push(frameOf(FRAME.settings, FLAG.ack, 0, new Uint8Array()));
+        break;
+      case FRAME.ping:
+        if ((flags & FLAG.ack) !== 0) return;
+        this.#frames.push(frameOf(FRAME.ping, FLAG.ack, 0, payload));
+        break;
+      case FRAME.windowUpdate:
+        if (stream === 0) this.#connectionWindow += numberIn(payload, 0);
+        else this.#streamWindow += numberIn(payload, 0);
+        break;
+      case FRAME.resetStream:
+        throw unavailable(`the daemon has broken off the stream (HTTP/2 code ${numberIn(payload, 0)})`);
+      case FRAME.goAway:
+        // One that has taken this call is going to end it in order.
+        if ((numberIn(payload, 0) & 0x7fff_ffff) < STREAM || numberIn(payload, 1) !== 0) {
+          throw unavailable(`the daemon has broken off the connection (HTTP/2 code ${numberIn(payload, 1)})`);
+        }
+        return;
+      default:
+        // A frame of a kind that is not known is to be passed over.
+        return;
+    }
+    this.#write();
+  }
+
+  async #connect(dial: (signal: AbortSignal) => Promise<Deno.Conn>): Promise<Deno.Conn> {
+    const conn = await dial(this.#cancelled.signal);
+    if (this.cancelled) {
+      conn.close();
+    } else {
+      this.#conn = conn;
+      this.#outgoing = new Uint8Array(FIRST_WINDOW + 4 * HEADER_BYTES);
+      this.#heard();
+      this.#write();
+    }
+    return conn;
+  }
+
+  async *#read(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
+    const buffer = new Uint8Array(MAX_FRAME_BYTES);
+    try {
+      for (let length; (length = await conn.read(buffer)) !== null;) {
+        this.#heard();
+        yield buffer.subarray(0, length);
+      }
+    } catch (error) {
+      throw this.#silent ?? error;
+    }
+  }
+
+  #grant(length: number): void {
+    this.#notGranted += length;
+    if (this.#notGranted < GRANT_BYTES) return;
+    this.#frames.push(windowUpdate(0, this.#notGranted), windowUpdate(STREAM, this.#notGranted));
+    this.#notGranted = 0;
+    this.#write();
+  }
+
+  async #write(): Promise<void> {
+    const conn = this.#conn;
+    if (this.#writing || conn === undefined) return;
+    this.#writing = true;
+    try {
+      for (let bytes; !this.cancelled && (bytes = this.#next()).length > 0;) await writeAll(conn, bytes);
+    } catch (error) {
+      // The connection is broken: who reads finds its end, after what the daemon may have said before.
+      this.#writeError = error;
+      return;
+    }
+    this.#writing = false;
+  }
+
+  /** What may be written now. */
+  #next(): Uint8Array {
+    const out = this.#outgoing;
+    let at = 0;
+    for (let frame; (frame = this.#frames[0]) !== undefined && at + frame.length <= out.length;) {
+      out.set(frame, at);
+      at += frame.length;
+      this.#frames.shift();
+    }
+    while (this.#data.length > 0) {
+      const room = Math.min(
+        MAX_FRAME_BYTES,
+        this.#connectionWindow,
+        this.#streamWindow,
+        out.length - at - HEADER_BYTES,
+      );
+      if (room <= 0) break;
+      const length = this.#fill(out.subarray(at + HEADER_BYTES, at + HEADER_BYTES + room));
+      writeFrameHeader(out, at, { length, type: FRAME.data, flags: 0, stream: STREAM });
+      this.#connectionWindow -= length;
+      this.#streamWindow -= length;
+      at += HEADER_BYTES + length;
+    }
+    return out.subarray(0, at);
+  }
+
+  /** Fills a frame with what waits. @returns how much that is */
+  #fill(room: Uint8Array): number {
+    let length = 0;
+    for (let first; length < room.length && (first = this.#data[0]) !== undefined;) {
+      const part = first.subarray(this.#sent, this.#sent + room.length - length);
+      room.set(part, length);
+      length += part.length;
+      this.#sent += part.length;
+      if (this.#sent < first.length) continue;
+      this.#data.shift();
+      this.#sent = 0;
+    }
+    return length;
+  }
+}
+
+async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
+}
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}
+
+function unavailable(message: string): MosaicError {
+  return new MosaicError("unavailable", message);
+}

@@ -1,0 +1,45 @@
+/** MosaicError ↔ gRPC status. The hint travels in the details for foreign clients and as a trailer for our own. */
+import { Metadata, type ServiceError, status, type StatusObject } from "@grpc/grpc-js";
+import { Buffer } from "node:buffer";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { errorOfStatus, HINT_TRAILER, STATUS } from "./status_codes.ts";
+
+const RETRY_TRAILER = "grpc-retry-pushback-ms";
+/** Details travel in a header, whose size peers limit (8 KiB is common), three bytes for each that is not ASCII. */
+const MAX_DETAILS = 2000;
+
+function bounded(text: string): string {
+  if (text.length <= MAX_DETAILS) return text;
+  return `${text.slice(0, MAX_DETAILS)}… (${text.length - MAX_DETAILS} more characters)`;
+}
+
+/** What a client may know of an error: of a defect nothing but that it is one. */
+export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
+  if (!(error instanceof MosaicError) || error.code === "internal") {
+    return { code: status.INTERNAL, details: "internal error; the daemon's log has the details" };
+  }
+  const message = bounded(error.message);
+  const metadata = new Metadata();
+  // What gRPC clients with a retry policy obey.
+  if (error.retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(error.retryAfterMs));
+  if (error.hint === undefined) return { code: STATUS[error.code], details: message, metadata };
+  const hint = bounded(error.hint);
+  metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
+  return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
+}
+
+/** The error a client sees for a failed call. */
+export function errorFromStatus(error: unknown): MosaicError {
+  if (error instanceof MosaicError) return error;
+  const failure = error as Partial<ServiceError>;
+  if (typeof failure?.code !== "number") {
+    return new MosaicError("internal", messageOf(error), { cause: error });
+  }
+  const details = failure.details || messageOf(error);
+  const trailer = (name: string) => failure.metadata?.get?.(name)[0]?.toString();
+  return errorOfStatus(failure.code, details, {
+    hint: trailer(HINT_TRAILER),
+    retryAfterMs: trailer(RETRY_TRAILER),
+    cause: error,
+  });
+}

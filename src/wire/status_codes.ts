@@ -1,0 +1,50 @@
+/** gRPC's numbers for mosaic's error codes, and back: needs no library. */
+import { type ErrorCode, MosaicError } from "../base/errors.ts";
+
+export const STATUS: Readonly<Record<ErrorCode, number>> = {
+  invalid_argument: 3,
+  deadline_exceeded: 4,
+  not_found: 5,
+  already_exists: 6,
+  permission_denied: 7,
+  resource_exhausted: 8,
+  failed_precondition: 9,
+  aborted: 10,
+  out_of_range: 11,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+};
+const CANCELLED = 1;
+
+/** Carries the hint for clients of mosaic's own; others find it as the last line of the details. */
+export const HINT_TRAILER = "mosaic-hint-bin";
+
+const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
+
+/** A connection that breaks in mid-call is told by grpc-js as an internal error of the client. */
+function lostConnection(status: number, details: string): boolean {
+  return status === STATUS.internal && /^Received RST_STREAM with code \d+/.test(details);
+}
+
+/** What comes with a status: the hint, the milliseconds after which to try again, and for the log the cause. */
+export interface StatusTrailers {
+  hint: string | undefined;
+  retryAfterMs?: string;
+  cause?: unknown;
+}
+
+/** The error that a client sees for a call that ended with `status`. */
+export function errorOfStatus(status: number, details: string, trailers: StatusTrailers): MosaicError {
+  const code = lostConnection(status, details)
+    ? "unavailable"
+    : status === CANCELLED
+    ? "aborted"
+    : CODE.get(status) ?? "internal";
+  const { hint, cause } = trailers;
+  const retryAfterMs = trailers.retryAfterMs === undefined ? undefined : Number(trailers.retryAfterMs);
+  if (hint === undefined) return new MosaicError(code, details, { cause, retryAfterMs });
+  const message = details.endsWith(`\n${hint}`) ? details.slice(0, -hint.length - 1) : details;
+  return new MosaicError(code, message, { hint, cause, retryAfterMs });
+}

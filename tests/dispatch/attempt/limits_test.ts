@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { RunClock, type RunLimits } from "../../../src/dispatch/attempt/limits.ts";
+
+const LIMITS: RunLimits = { handshakeMs: 60, heartbeatMs: 300, stallMs: null, maxDurationMs: null, maxSteps: null };
+
+Deno.test("limits: a proxy that does not register in time, a run that gives no sign of life", () => {
+  const clock = new RunClock(0);
+  assert.equal(clock.exceeded("HANDSHAKE", LIMITS, 0, 60), undefined);
+  assert.equal(clock.exceeded("HANDSHAKE", LIMITS, 0, 61), "handshake_timeout");
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 300), undefined);
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 301), "heartbeat_timeout");
+  clock.signOfLife(250);
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 301), undefined);
+});
+
+Deno.test("limits: a heartbeat is no output, so a silent worker stalls all the same", () => {
+  const clock = new RunClock(0);
+  const limits = { ...LIMITS, stallMs: 100 };
+  clock.output(50);
+  clock.signOfLife(140);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 150), undefined);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 151), "stall_timeout");
+});
+
+Deno.test("limits: the pause counts for nothing", () => {
+  const clock = new RunClock(0);
+  const limits = { ...LIMITS, stallMs: 100, maxDurationMs: 150 };
+  clock.pausedIs(true, 50);
+  assert.equal(clock.exceeded("PAUSED", limits, 0, 10_000), undefined);
+  clock.pausedIs(false, 10_000);
+  assert.equal(clock.used(10_000), 50);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_100), undefined);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_101), "max_duration");
+});
+
+Deno.test("limits: max_steps is passed by the first step too many, and time used before a restart counts", () => {
+  const clock = new RunClock(0, 140);
+  assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxSteps: 10 }, 10, 1), undefined);
+  assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxSteps: 10 }, 11, 1), "max_steps");
+  assert.equal(clock.exceeded("EXECUTING", { ...LIMITS, maxDurationMs: 150 }, 0, 11), "max_duration");
+});

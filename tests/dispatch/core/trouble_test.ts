@@ -1,0 +1,267 @@
+/** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { planOf } from "../../../src/config/plan.ts";
+import { SupervisedRun } from "../../../src/dispatch/attempt/supervised_run.ts";
+import { MosaicError } from "../../../src/base/errors.ts";
+import { RunFiles } from "../../../src/base/layout.ts";
+import { createLogger } from "../../../src/base/log.ts";
+import { processRef } from "../../../src/os/identity.ts";
+import { groupAlive, signalGroup, signalProcess } from "../../../src/os/signals.ts";
+import type { DiskUsage } from "../../../src/registry/retention/usage.ts";
+import type { Registry } from "../../../src/registry/registry.ts";
+import { configOf } from "../../harness/configs.ts";
+import { until } from "../../harness/wait.ts";
+import { EngineFixture } from "./fixture.ts";
+
+const command = ["/bin/true"];
+
+/** Until it is given back, nothing can be written by the method. */
+function withoutSpace(registry: Registry, method: "apply" | "update"): Disposable {
+  Object.defineProperty(registry, method, {
+    configurable: true,
+    value: () => {
+      throw new MosaicError("unavailable", "the disk is full");
+    },
+  });
+  return { [Symbol.dispose]: () => void Reflect.deleteProperty(registry, method) };
+}
+
+Deno.test("cancel: what comes while the rest of a failed worker's group ends counts, and no attempt follows", async () => {
+  await using f = EngineFixture.start({ graceSeconds: 600 });
+  const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
+  const { runId } = f.engine.submit(configOf({ command, metadata }));
+  const stubborn = new Deno.Command("/bin/sh", {
+    args: ["-c", "trap '' TERM; echo ready; exec sleep 600"],
+    stdin: "null",
+    stdout: "piped",
+    detached: true,
+  }).spawn();
+  await stubborn.stdout.getReader().read();
+  const worker = processRef(stubborn.pid)!;
+  try {
+    const proxy = await f.connect(runId);
+    const { baseDir, workerId } = f.row(runId);
+    const files = new RunFiles(f.layout.runDir(baseDir, runId), workerId);
+    Deno.writeTextFileSync(files.workerFile(1), JSON.stringify(worker));
+    proxy.exit({ code: 1 });
+    assert.ok(groupAlive(worker));
+    assert.equal(f.row(runId).state, "READY");
+    f.engine.cancel(runId, { graceSeconds: 0 });
+    const row = await f.state(runId, "CANCELLED");
+    assert.equal(row.exitCode, 1);
+    assert.ok(!groupAlive(worker));
+  } finally {
+    signalGroup(worker, "SIGKILL");
+    await stubborn.status;
+  }
+});
+
+Deno.test("delete: a run whose files are going cannot begin anew", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(10);
+  proxy.exit();
+  const deletion = f.engine.delete(runId);
+  assert.throws(() => f.engine.retry(runId), /is being deleted/);
+  await assert.rejects(f.engine.reset(runId, ""), /is being deleted/);
+  await assert.rejects(f.engine.delete(runId), /is being deleted/);
+  await deletion;
+  assert.equal(f.registry.get(runId), undefined);
+});
+
+Deno.test("delete: a run that has just ended goes whole, what is still being made of its files included", async () => {
+  const said: string[] = [];
+  await using f = EngineFixture.start({ log: createLogger({ sinks: [(line) => said.push(line)] }) });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  const directory = f.layout.runDir(f.row(runId).baseDir, runId);
+  Deno.mkdirSync(`${directory}/checkpoints`);
+  for (let i = 0; i < 1000; i++) Deno.writeTextFileSync(`${directory}/checkpoints/${i}`, "x");
+  proxy.exit();
+  await f.engine.delete(runId);
+  await f.engine.close();
+  assert.throws(() => Deno.statSync(directory), Deno.errors.NotFound);
+  assert.deepEqual(said.filter((line) => line.includes("artifacts")), []);
+});
+
+/** Until it is given back, a look at the disk takes ten seconds of the clock that says how long it is kept. */
+function costlyLooks({ telemetry }: EngineFixture): Disposable {
+  const clock = performance.now.bind(performance);
+  const bytesOfRuns = telemetry.bytesOfRuns.bind(telemetry);
+  let ahead = 0;
+  performance.now = () => clock() + ahead;
+  telemetry.bytesOfRuns = () => {
+    ahead += 10_000;
+    return bytesOfRuns();
+  };
+  return { [Symbol.dispose]: () => void (performance.now = clock) };
+}
+
+Deno.test("disk usage: a look is kept for who only shows it; who deletes by it gets one of its own", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const { runId } = f.engine.submit(configOf({ command }));
+  await f.connect(runId);
+  const bytes = async (look: Promise<DiskUsage>) => (await look).byRun.get(runId) ?? 0;
+  const before = await bytes(f.engine.diskUsage());
+  Deno.writeTextFileSync(`${f.layout.runDir(f.row(runId).baseDir, runId)}/big`, "x".repeat(10_000));
+  assert.equal(await bytes(f.engine.diskUsage()), before);
+  assert.equal(await bytes(f.engine.diskUsageNow()), before + 10_000);
+  assert.equal(await bytes(f.engine.diskUsage()), before + 10_000);
+});
+
+Deno.test("disk usage: what a deletion that failed has removed counts no more", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+  assert.ok((await f.engine.diskUsage()).byRun.has(runId));
+  f.telemetry.delete = () => Promise.reject(new MosaicError("unavailable", "the disk is full"));
+  await assert.rejects(f.engine.delete(runId), /the disk is full/);
+  assert.ok(!(await f.engine.diskUsage()).byRun.has(runId));
+});
+
+Deno.test("disk usage: what a run that has ended was not to keep counts no more", async () => {
+  await using f = EngineFixture.start();
+  using _ = costlyLooks(f);
+  const config = { ...JSON.parse(configOf({ command })), artifacts: { persist_logs: false } };
+  const { runId } = f.engine.submit(JSON.stringify(config));
+  const proxy = await f.connect(runId);
+  const logs = new RunFiles(f.layout.runDir(f.row(runId).baseDir, runId), "").logs;
+  Deno.mkdirSync(logs, { recursive: true });
+  Deno.writeTextFileSync(`${logs}/worker.stdout.log`, "x".repeat(1 << 20));
+  const bytes = async () => (await f.engine.diskUsage()).byRun.get(runId) ?? 0;
+  assert.ok(await bytes() > 1 << 20);
+  proxy.exit();
+  // Less than what a look is kept for.
+  await until(async () => await bytes() < 1 << 20, { what: "the logs to be gone", timeoutMs: 30_000 });
+});
+
+Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => {
+  await using f = EngineFixture.start({ maxRuns: 0 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  {
+    using _ = withoutSpace(f.registry, "apply");
+    assert.throws(() => f.engine.cancel(runId), /disk is full/);
+  }
+  assert.equal(f.row(runId).cancelRequestedAt, null);
+  assert.equal(f.engine.cancel(runId).state, "CANCELLED");
+});
+
+Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
+  await using f = EngineFixture.start({ maxRuns: 0 });
+  const { runId } = f.engine.submit(configOf({ command }));
+  const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", stdout: "null" }).spawn();
+  const proxy = processRef(child.pid)!;
+  try {
+    f.registry.apply(runId, { type: "spawned" });
+    f.registry.apply(runId, { type: "registered" }, { proxy });
+    const { configJson, baseDir, workerId } = f.row(runId);
+    const run = new SupervisedRun(
+      {
+        registry: f.registry,
+        telemetry: f.telemetry,
+        log: f.engine.log,
+        graceMs: 5000,
+        apply: () => {},
+        attach: () => undefined,
+        controlApplied: () => {},
+        settle: () => {},
+        noted: () => {},
+        wake: () => {},
+      },
+      f.row(runId),
+      {
+        plan: planOf(configJson),
+        files: new RunFiles(f.layout.runDir(baseDir, runId), workerId),
+        limits: { handshakeMs: 1e9, heartbeatMs: 1000, stallMs: null, maxDurationMs: null, maxSteps: null },
+        now: 0,
+        usedMs: 0,
+        stepsBefore: 0,
+        absenceMs: Infinity,
+      },
+    );
+    {
+      using _ = withoutSpace(f.registry, "update");
+      assert.throws(() => run.tick(1001, true), /disk is full/);
+    }
+    run.tick(1500, true);
+    assert.equal(f.row(runId).faultRequested, null);
+    run.tick(2002, true);
+    assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
+  } finally {
+    signalProcess(proxy, "SIGKILL");
+    await child.status;
+  }
+});
+
+Deno.test("no process can be created and the registry cannot be written: the attempt begins anew", async () => {
+  let broken: Disposable | undefined;
+  let tries = 0;
+  await using f = EngineFixture.start({
+    launcher: {
+      start(): never {
+        if (tries++ === 0) broken = withoutSpace(f.registry, "apply");
+        throw new Error("Resource temporarily unavailable (os error 11)");
+      },
+    },
+  });
+  const { runId } = f.engine.submit(configOf({ command }));
+  await until(() => broken !== undefined, { what: "the first try" });
+  assert.equal(f.row(runId).state, "HANDSHAKE");
+  broken![Symbol.dispose]();
+  await f.state(runId, "INIT");
+  f.engine.cancel(runId);
+});
+
+Deno.test("a batch that the store refuses for its content: the rest of it is stored, an event says what was not, and the next one follows", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(2);
+  const db = new DatabaseSync(f.layout.telemetryDb);
+  db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
+  const episode = {
+    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true, truncated: false, metadataJson: "", tsNs: "" },
+    ...{ agentId: "", workerId: "" },
+  };
+  proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
+  proxy.steps(1);
+  const { steps, episodes, journalPosition, violations } = f.telemetry.summary(runId);
+  assert.deepEqual([steps, episodes, journalPosition], [4, 0, 300]);
+  assert.deepEqual(violations, { "store: records were refused": 1 });
+  const told = f.registry.eventsSince(0, { runId, limit: 100 }).filter(({ kind }) => kind === "records_refused");
+  assert.deepEqual(told.map(({ dataJson }) => JSON.parse(dataJson)), [
+    { from: 100, to: 200, records: 1, reason: "no such episode", telemetry_seq: 1 },
+  ]);
+  // Nothing at all is taken, the notice neither: the place in the log goes on all the same, and is counted.
+  for (const table of ["steps", "worker_events"]) {
+    db.exec(`CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`);
+  }
+  proxy.steps(3);
+  assert.equal(f.telemetry.summary(runId).journalPosition, 400);
+  assert.deepEqual(f.telemetry.summary(runId).violations, { "store: records were refused": 4 });
+  db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_steps; DROP TRIGGER refuse_worker_events");
+  db.close();
+  proxy.steps(1);
+  assert.equal(f.telemetry.summary(runId).steps, 5);
+});
+
+Deno.test("a batch that cannot be stored for want of memory is no refused one: nothing of it is passed over", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  proxy.steps(2);
+  const { ingest } = f.telemetry;
+  f.telemetry.ingest = () => {
+    throw Object.assign(new Error("out of memory"), { errcode: 7 });
+  };
+  assert.throws(() => proxy.steps(3), /out of memory/);
+  f.telemetry.ingest = ingest;
+  const { steps, journalPosition, violations } = f.telemetry.summary(runId);
+  assert.deepEqual([steps, journalPosition, violations], [2, 100, {}]);
+});

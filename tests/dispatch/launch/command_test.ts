@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { workerCommand } from "../../../src/dispatch/launch/local/command.ts";
+import { cleanPath, hostEnvironment } from "../../../src/os/environment.ts";
+import { contextWith, hostWith, planWith, RUN_ID } from "../plans.ts";
+
+const argvOf = (parts: Parameters<typeof planWith>[0], context: Parameters<typeof contextWith>[0] = {}) =>
+  workerCommand(planWith(parts), contextWith(context)).argv;
+
+Deno.test("command: without module and script the entry point is run with its arguments and nothing is added", () => {
+  assert.deepEqual(
+    argvOf({ entry_point: "/bin/sh", arguments: ["-c", "exit 3"] }, { workerConfigPath: "/w.json" }),
+    ["/bin/sh", "-c", "exit 3"],
+  );
+});
+
+Deno.test("command: the built-in demo worker is mosaic itself", () => {
+  assert.deepEqual(
+    argvOf({ entry_point: "mosaic:demo-worker", arguments: ["--episodes", "3"] }),
+    ["/opt/mosaic", "demo-worker", "--episodes", "3"],
+  );
+});
+
+Deno.test("command: a module gets its arguments, its config, the daemon's address and its id", () => {
+  const worker = { module: "m.cli", arguments: ["--dry-run"], worker_id: "w-1", config: { algo: "ppo" } };
+  assert.deepEqual(argvOf({ metadata: { worker } }, { workerConfigPath: "/c/worker.json" }), [
+    ...["python3", "-m", "m.cli", "--dry-run", "--config", "/c/worker.json"],
+    ...["--grpc", "--grpc-target", "127.0.0.1:41000", "--worker-id", "w-1"],
+  ]);
+});
+
+Deno.test("command: a script is run as it is, with the same flags", () => {
+  const worker = { script: "/bin/bash", arguments: ["train.sh"], use_grpc: false };
+  assert.deepEqual(argvOf({ metadata: { worker } }), ["/bin/bash", "train.sh"]);
+});
+
+Deno.test("command: flags that the config gives are not given twice", () => {
+  const given = ["--config=/mine.json", "--grpc", "--grpc-target", "host:1", "--worker-id", "mine"];
+  const worker = { module: "m", arguments: given, worker_id: "w" };
+  assert.deepEqual(argvOf({ metadata: { worker } }, { workerConfigPath: "/c.json" }), ["python3", "-m", "m", ...given]);
+});
+
+Deno.test("command: only the usual gRPC address is replaced by the daemon's own", () => {
+  const target = (grpc_target: string) => argvOf({ metadata: { worker: { module: "m", grpc_target } } }).at(-1);
+  assert.equal(target("127.0.0.1:50055"), "127.0.0.1:41000");
+  assert.equal(target(""), "127.0.0.1:41000");
+  assert.equal(target("gpu-box:50055"), "gpu-box:50055");
+});
+
+Deno.test("command: the interpreter is the config's, else uv's, else the virtual environment's, else python3", () => {
+  const python = (worker: Record<string, unknown>, host: Parameters<typeof hostWith>[0]) =>
+    workerCommand(planWith({ metadata: { worker: { module: "m", ...worker } } }), contextWith({ host: hostWith(host) }))
+      .python;
+  const uv = { files: ["/project/uv.lock", "/venv/bin/python"], programs: ["uv"], env: { VIRTUAL_ENV: "/venv" } };
+  assert.deepEqual(python({ python: "/opt/py" }, uv), ["/opt/py"]);
+  assert.deepEqual(python({}, uv), ["/usr/bin/uv", "run", "--project", "/project", "python"]);
+  assert.deepEqual(python({}, { ...uv, programs: [] }), ["/venv/bin/python"]);
+  assert.deepEqual(python({ cwd: "/elsewhere" }, uv), ["/venv/bin/python"]);
+  assert.deepEqual(python({}, { env: { VIRTUAL_ENV: "/gone" } }), ["python3"]);
+  assert.deepEqual(python({}, {}), ["python3"]);
+});
+
+Deno.test("command: the working directory is the config's, else the daemon's", () => {
+  assert.equal(workerCommand(planWith({}), contextWith()).cwd, "/project");
+  assert.equal(workerCommand(planWith({ metadata: { worker: { cwd: "/w" } } }), contextWith()).cwd, "/w");
+});
+
+Deno.test("environment: what mosaic says is always there, and the config cannot change it", () => {
+  const environment = { RUN_ID: "forged", MOSAIC_ATTEMPT: "9", OWN: "1" };
+  const { env } = workerCommand(
+    planWith({ environment }),
+    contextWith({ attempt: 2, resumeFrom: "/ckpt/7.pt", gpuSlots: [1, 3], workerConfigPath: "/c.json" }),
+  );
+  const directory = `/srv/mosaic/trainer/runs/${RUN_ID}`;
+  assert.deepEqual(env, {
+    PATH: "/usr/bin",
+    OWN: "1",
+    RUN_ID,
+    WORKER_ID: "worker",
+    MOSAIC_RUN_ID: RUN_ID,
+    MOSAIC_RUN_DIR: directory,
+    MOSAIC_CHECKPOINT_DIR: `${directory}/checkpoints`,
+    MOSAIC_ATTEMPT: "2",
+    MOSAIC_RESUME_FROM: "/ckpt/7.pt",
+    CUDA_VISIBLE_DEVICES: "1,3",
+    TRAINER_WORKER_CONFIG_PATH: "/c.json",
+  });
+});
+
+Deno.test("environment: of the daemon's only the allow-list and what MOSAIC_WORKER_ENV names is passed on", () => {
+  const host = hostWith({
+    env: {
+      HOME: "/home/u",
+      LC_TIME: "C",
+      CONDA_PREFIX: "/conda",
+      OMP_NUM_THREADS: "2",
+      https_proxy: "http://proxy:3128",
+      CUDA_HOME: "/cuda",
+      CUDA_VISIBLE_DEVICES: "7",
+      AWS_SECRET_ACCESS_KEY: "secret",
+      MOSAIC_TOKEN: "secret",
+      WANDB_API_KEY: "named",
+      EXACT: "named",
+      EXACTLY: "not named",
+      MOSAIC_WORKER_ENV: "WANDB_*, EXACT",
+    },
+  });
+  const { env } = workerCommand(planWith({}), contextWith({ host }));
+  const passed = Object.keys(env).filter((name) => name in host.env).sort();
+  assert.deepEqual(passed, [
+    ...["CONDA_PREFIX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "EXACT", "HOME", "LC_TIME", "OMP_NUM_THREADS", "PATH"],
+    ...["WANDB_API_KEY", "https_proxy"],
+  ]);
+  assert.equal(env.CUDA_VISIBLE_DEVICES, "");
+});
+
+Deno.test("environment: the directory that the runtime puts into PATH is taken out", () => {
+  assert.equal(cleanPath("/home/u/.cache/deno/node_compat_bin:/usr/bin:/bin"), "/usr/bin:/bin");
+  assert.equal(cleanPath("/usr/bin"), "/usr/bin");
+});
+
+Deno.test("environment: what the portable executable sets for its runtime is taken out, what was there before put back", () => {
+  const stub = { MOSAIC_EXECUTABLE: "/m", DENO_DIR: "/cache/of/mosaic", MOSAIC_PLANNED: "-A" };
+  assert.deepEqual(hostEnvironment({ A: "1", ...stub, MOSAIC_OUTER_DENO_DIR: "", DENO_NO_UPDATE_CHECK: "mosaic" }), {
+    A: "1",
+  });
+  assert.deepEqual(hostEnvironment({ ...stub, MOSAIC_OUTER_DENO_DIR: "/mine", DENO_NO_UPDATE_CHECK: "1" }), {
+    DENO_DIR: "/mine",
+    DENO_NO_UPDATE_CHECK: "1",
+  });
+  const source = { DENO_DIR: "/mine", MOSAIC_STATE_DIR: "/s" };
+  assert.deepEqual(hostEnvironment(source), source);
+});
+
+Deno.test("environment: frame viewers find the run by the variables of the original", () => {
+  const env = (environment: Record<string, string>, metadata: Record<string, unknown> = {}) =>
+    workerCommand(planWith({ environment, metadata }), contextWith()).env;
+  assert.equal(env({ RAY_FASTLANE_ENABLED: "1" }).RAY_FASTLANE_RUN_ID, RUN_ID);
+  assert.equal(env({ MOSAIC_FASTLANE_ENABLED: "1" }).XUANCE_RUN_ID, RUN_ID);
+  assert.equal(env({}).XUANCE_RUN_ID, undefined);
+  const viewed = env({}, { ui: { fastlane_only: true, fastlane_slot: 2 } });
+  assert.deepEqual([viewed.GYM_GUI_FASTLANE_ONLY, viewed.GYM_GUI_FASTLANE_SLOT, viewed.XUANCE_RUN_ID], [
+    "1",
+    "2",
+    RUN_ID,
+  ]);
+});
+
+Deno.test("environment: a worker's spans join the run's trace where the daemon exports traces", () => {
+  const traceparent = (env: Record<string, string>) =>
+    workerCommand(planWith({}), contextWith({ host: hostWith({ env }) })).env.TRACEPARENT;
+  assert.equal(traceparent({}), undefined);
+  assert.match(
+    traceparent({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" })!,
+    /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/,
+  );
+});
+
+Deno.test("sandbox: without bubblewrap on the host the run is refused with what to do", () => {
+  const plan = planWith({ metadata: { sandbox: "bubblewrap" } });
+  assert.throws(() => workerCommand(plan, contextWith()), (error: Error & { code?: string; hint?: string }) => {
+    assert.match(error.hint!, /Install the package bubblewrap/);
+    return error.code === "failed_precondition";
+  });
+});
+
+Deno.test("sandbox: the network is cut unless the config asks for it, and GPUs are there only for a run that has some", () => {
+  const argv = (sandbox: unknown, gpuSlots: number[]) =>
+    argvOf({ entry_point: "train", metadata: { sandbox } }, { host: hostWith({ programs: ["bwrap"] }), gpuSlots });
+  const closed = argv("bubblewrap", []);
+  assert.equal(closed[0], "/usr/bin/bwrap");
+  assert.deepEqual(closed.slice(closed.indexOf("--") + 1), ["train"]);
+  assert.ok(closed.includes("--unshare-net"));
+  assert.ok(!closed.includes("/dev/nvidia0"));
+  const open = argv({ kind: "bubblewrap", network: true, writable: ["/srv/cache"] }, [0]);
+  assert.ok(!open.includes("--unshare-net"));
+  assert.ok(open.includes("/dev/nvidia0"));
+  assert.ok(open.includes("/srv/cache"));
+});

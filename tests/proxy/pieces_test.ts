@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { status } from "@grpc/grpc-js";
+import { MosaicError } from "../../src/base/errors.ts";
+import { buildBatch } from "../../src/proxy/batches.ts";
+import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
+import { Delivery, type DeliveryOptions } from "../../src/proxy/delivery.ts";
+import { Journal } from "../../src/proxy/journal.ts";
+import { openIngest } from "../../src/proxy/ingest_stream.ts";
+import { JournalFile } from "../../src/proxy/journal_file.ts";
+import { proxyLog } from "../../src/proxy/proxy_log.ts";
+import { Wake } from "../../src/proxy/wake.ts";
+import { Lines } from "../../src/telemetry/dialects/lines.ts";
+import { until } from "../harness/wait.ts";
+import { FakeDaemon } from "./fake_daemon.ts";
+import { RUN } from "./scene.ts";
+
+const CONTEXT = { agentId: "a", workerId: "" };
+
+Deno.test("batch: counts and samples what is no record", () => {
+  const torn = '{"type":"step","reward":"high","note":"' + "x".repeat(300) + '"}';
+  const piece = {
+    from: 10,
+    to: 90,
+    lines: Lines.of("plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'),
+    overlong: 0,
+  };
+  const { message, steps, eventKinds } = buildBatch(piece, CONTEXT, undefined);
+  assert.equal(steps, 0);
+  assert.deepEqual(eventKinds, ["paused"]);
+  assert.deepEqual([message.fromPosition, message.toPosition], [10n, 90n]);
+  assert.deepEqual([message.otherLines, message.malformedLines], [1n, 4n]);
+  assert.equal(message.malformedSamples!.length, 3);
+  assert.equal(message.malformedSamples![0]!.length, 200);
+  assert.equal(message.stepsJson!.length, 0);
+});
+
+Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
+  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, CONTEXT, undefined);
+  assert.equal(skipped.message.malformedLines, 1n);
+  assert.match(skipped.message.malformedSamples![0]!, /99 bytes is too long/);
+  const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
+  const large = buildBatch({ from: 0, to: line.length, lines: Lines.of(line), overlong: 0 }, CONTEXT, undefined, 1000);
+  assert.equal(large.message.malformedLines, 1n);
+  assert.equal(large.message.stepsJson!.length, 0);
+});
+
+Deno.test("wake: a notification between two waits is not missed", async () => {
+  const wake = new Wake();
+  wake.notify();
+  await wake.wait(1e9);
+  const waiting = wake.wait(1e9);
+  wake.notify();
+  await waiting;
+  await wake.wait(1);
+});
+
+Deno.test("daemon address: a restarted daemon announces itself; only the announced one may refuse", () => {
+  const path = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7" }));
+    const address = new DaemonAddress("127.0.0.1:5", path);
+    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:5", false]);
+    address.lookAgain();
+    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:7", true]);
+    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7", local: "127.0.0.1:8" }));
+    address.lookAgain();
+    assert.equal(address.current, "127.0.0.1:8", "beside TLS there is a plain listener for this machine");
+    Deno.writeTextFileSync(path, "torn");
+    assert.equal(address.isOurs(), false);
+    address.lookAgain();
+    assert.equal(address.current, "127.0.0.1:5");
+    assert.equal(new DaemonAddress("x:1", "").isOurs(), true);
+  } finally {
+    Deno.removeSync(path);
+  }
+});
+
+const open = (target: string) => openIngest({ target, token: undefined, tls: undefined, serverName: undefined });
+
+/** A delivery of a journal of two steps, whose worker has ended with 0. */
+async function withDelivery(
+  options: Partial<DeliveryOptions>,
+  test: (daemon: FakeDaemon, run: () => ReturnType<Delivery["run"]>) => Promise<void>,
+): Promise<void> {
+  const daemon = new FakeDaemon();
+  await daemon.start();
+  const path = Deno.makeTempFileSync();
+  Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
+  const journal = new Journal(new JournalFile(path));
+  const delivery = new Delivery({
+    journal,
+    address: new DaemonAddress(daemon.target, ""),
+    open,
+    hello: () => ({ runId: RUN, attempt: 1 }),
+    context: CONTEXT,
+    check: undefined,
+    log: proxyLog([]),
+    wake: new Wake(),
+    growth: { ask() {}, rest() {} },
+    applied: () => ({ paused: false, maxRateHz: 0, selfPaused: "" }),
+    onWish: () => {},
+    onStop: () => {},
+    onSteps: () => {},
+    onEvent: () => {},
+    onAcknowledged: () => {},
+    exit: () => ({ code: 0 }),
+    heartbeatMs: 60_000,
+    deadmanMs: 15_000,
+    ...options,
+  });
+  try {
+    await test(daemon, () => delivery.run());
+  } finally {
+    delivery.giveUp();
+    journal.close();
+    await daemon.stop();
+    Deno.removeSync(path);
+  }
+}
+
+Deno.test("delivery: a connection that answers nothing is given up for a new one", () =>
+  withDelivery({ deadmanMs: 1000 }, async (daemon, run) => {
+    daemon.silent = true;
+    const delivered = run();
+    await until(() => daemon.hellos.length > 1, { what: "a second connection" });
+    daemon.silent = false;
+    assert.deepEqual(await delivered, { type: "done" });
+    assert.deepEqual(daemon.steps.map((s) => s.step), [0, 1]);
+    assert.equal(daemon.exit?.code, 0);
+  }));
+
+Deno.test("delivery: a token that is refused again and again after the worker's end ends it", () =>
+  withDelivery({ turnedAwayTries: 3 }, async (daemon, run) => {
+    daemon.refusal = { code: status.UNAUTHENTICATED, message: "no such session" };
+    assert.deepEqual(await run(), { type: "refused", reason: "no such session" });
+    assert.equal(daemon.hellos.length, 3);
+  }));
+
+Deno.test("delivery: what is wrong before the daemon was asked is not its answer", async () => {
+  let tries = 0;
+  const broken = (target: string) => {
+    if (tries++ < 2) throw new MosaicError("failed_precondition", "no certificate");
+    return open(target);
+  };
+  await withDelivery({ open: broken }, async (daemon, run) => {
+    assert.deepEqual(await run(), { type: "done" });
+    assert.equal(daemon.steps.length, 2);
+  });
+});

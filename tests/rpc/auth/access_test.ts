@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { create } from "@bufbuild/protobuf";
+import { ruleOf } from "../../../src/rpc/auth/access.ts";
+import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
+import { workerToken } from "../../../src/rpc/auth/tokens.ts";
+import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
+import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
+import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
+import type { RunRow } from "../../../src/registry/types.ts";
+import { methodPath } from "../../../src/wire/definition.ts";
+import { hasCode } from "../../registry/fixture.ts";
+
+const SERVED = [TrainerService, Mosaic, Ingest, Health, ServerReflection];
+
+Deno.test("table: every method that is served is in it, and only the health service is open", () => {
+  for (const service of SERVED) {
+    for (const method of service.methods) {
+      const rule = ruleOf(methodPath(method));
+      assert.ok(rule, `${methodPath(method)} has no rule`);
+      assert.equal(rule.needs === "open", service === Health, methodPath(method));
+    }
+  }
+});
+
+Deno.test("table: whatever changes something needs the admin token or the run's own", () => {
+  const mayRead = SERVED.flatMap((s) => [...s.methods]).filter((m) => ruleOf(methodPath(m))!.needs === "read");
+  assert.deepEqual(
+    mayRead.map((m) => m.name).filter((name) =>
+      !/^(Get|List|Watch|Stream|ValidateConfig|ServerReflectionInfo)/.test(name)
+    ),
+    [],
+  );
+});
+
+const runs: Record<string, Partial<RunRow>> = { A: { sessionToken: "secret-a" }, B: { sessionToken: null } };
+const keeper = gatekeeper({ get: (runId) => runs[runId] as RunRow | undefined }, {
+  roleOf: (token) => token === "the-admin" ? "admin" : token === "the-reader" ? "read" : undefined,
+});
+const path = methodPath;
+const { method: trainer } = TrainerService;
+
+Deno.test("gatekeeper: no credential, a wrong one, one that does not suffice", () => {
+  assert.throws(() => keeper.enter(path(trainer.listRuns), ""), hasCode("unauthenticated", /asks for a token/));
+  assert.throws(() => keeper.enter(path(trainer.listRuns), "guess"), hasCode("unauthenticated", /not one of/));
+  assert.throws(() => keeper.enter(path(trainer.submitRun), "the-reader"), hasCode("permission_denied", /admin token/));
+  assert.throws(() => keeper.enter("/x.Y/Z", "the-admin"), hasCode("permission_denied"));
+  assert.deepEqual(keeper.enter(path(trainer.listRuns), "the-reader"), { type: "role", role: "read" });
+  assert.deepEqual(keeper.enter(path(trainer.submitRun), "the-admin"), { type: "role", role: "admin" });
+  assert.deepEqual(keeper.enter(path(Health.method.check), ""), { type: "anybody" });
+});
+
+Deno.test("gatekeeper: a session token is good for its own run's publishing and nothing else", () => {
+  const publish = path(trainer.publishRunSteps);
+  const principal = keeper.enter(publish, "secret-a");
+  keeper.admit(principal, publish, { runId: "A" });
+  keeper.admit(principal, publish, { runId: "A" });
+  assert.throws(() => keeper.admit(principal, publish, { runId: "B" }), hasCode("permission_denied", /that run only/));
+  for (const forged of ["B", "", "unknown"]) {
+    const other = keeper.enter(publish, "secret-a");
+    assert.throws(() => keeper.admit(other, publish, { runId: forged }), hasCode("unauthenticated"));
+  }
+  for (const method of [trainer.listRuns, trainer.cancelRun, trainer.controlStream, Mosaic.method.getRun]) {
+    assert.throws(() => keeper.enter(path(method), "secret-a"), hasCode("unauthenticated"), method.name);
+  }
+});
+
+Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and reporting its exit, is its proxy's", () => {
+  const token = workerToken("secret-a");
+  assert.notEqual(token, workerToken("secret-b"));
+  for (
+    const method of [trainer.publishRunSteps, trainer.publishRunEpisodes, trainer.heartbeat, trainer.registerWorker]
+  ) {
+    keeper.admit(keeper.enter(path(method), token), path(method), { runId: "A" });
+    // A run that nobody has begun has no token, nor has its worker.
+    for (const [forged, run] of [[token, "B"], [workerToken(""), "B"], ["", "B"]] as const) {
+      assert.throws(
+        () => keeper.admit(keeper.enter(path(method), forged), path(method), { runId: run }),
+        hasCode("unauthenticated"),
+        method.name,
+      );
+    }
+  }
+  const deliver = path(Ingest.method.deliver);
+  const hello = create(ProxyMessageSchema, { message: { case: "hello", value: { runId: "A" } } });
+  assert.throws(() => keeper.admit(keeper.enter(deliver, token), deliver, hello), hasCode("unauthenticated"));
+  assert.throws(() => keeper.enter(path(trainer.cancelRun), token), hasCode("unauthenticated"));
+});
+
+Deno.test("gatekeeper: a delivery is admitted by its hello, which nothing may precede", () => {
+  const deliver = path(Ingest.method.deliver);
+  const hello = create(ProxyMessageSchema, { message: { case: "hello", value: { runId: "A" } } });
+  const batch = create(ProxyMessageSchema, { message: { case: "batch", value: {} } });
+  const principal = keeper.enter(deliver, "secret-a");
+  assert.throws(() => keeper.admit(principal, deliver, batch), hasCode("unauthenticated"));
+  keeper.admit(principal, deliver, hello);
+  keeper.admit(principal, deliver, batch);
+  const thief = keeper.enter(deliver, "secret-b");
+  assert.throws(() => keeper.admit(thief, deliver, hello), hasCode("unauthenticated"));
+});

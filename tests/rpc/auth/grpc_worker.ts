@@ -1,0 +1,60 @@
+/** A worker, for worker_token_test.ts: arguments are the daemon's address and the id of somebody else's run. */
+import { MosaicClient } from "../../../src/client/client.ts";
+import { MosaicError } from "../../../src/base/errors.ts";
+import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
+import { Ingest, Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
+
+const [address, other] = Deno.args;
+const runId = Deno.env.get("MOSAIC_RUN_ID")!;
+const file = Deno.env.get("MOSAIC_TOKEN_FILE")!;
+const client = new MosaicClient(address!, { token: Deno.readTextFileSync(file).trim(), deadlineMs: 60_000 });
+const { method } = TrainerService;
+
+const register = () => client.unary(method.registerWorker, { runId, protoVersion: "MOSAIC/1.0" });
+
+async function publish(run: string): Promise<void> {
+  const upload = client.upload(method.publishRunSteps);
+  upload.answer.catch(() => {});
+  await upload.send({ runId: run, stepIndex: 0n, reward: 1 });
+  upload.end();
+  await upload.answer;
+}
+
+/** The whole of what a proxy would say: the greeting, and that the worker has ended. */
+async function deliver(by: MosaicClient): Promise<void> {
+  const stream = by.duplex(Ingest.method.deliver);
+  stream.send({ message: { case: "hello", value: { protocol: "mosaic-ingest/1.0", runId, attempt: 1 } } });
+  stream.send({ message: { case: "exit", value: { code: 0 } } });
+  for await (const _ of stream) break;
+}
+
+const attempts: Record<string, () => Promise<unknown>> = {
+  // As the original's workers begin: its proxy may not have connected yet.
+  "registration of its run": () => register(),
+  "heartbeat of its run": () => client.unary(method.heartbeat, { runId }),
+  "steps of its run": () => publish(runId),
+  "heartbeat of another run": () => client.unary(method.heartbeat, { runId: other }),
+  "steps of another run": () => publish(other!),
+  "deliver as its proxy": () => deliver(client),
+  "deliver with what registering gives": async () => {
+    const { sessionToken } = await register();
+    const registered = new MosaicClient(address!, { token: sessionToken, deadlineMs: 60_000 });
+    await deliver(registered).finally(() => registered.close());
+  },
+  "cancel its run": () => client.unary(method.cancelRun, { runId }),
+  "list runs": () => client.unary(method.listRuns, {}),
+  "read its telemetry": () => client.stream(method.streamRunSteps, { runId }).next(),
+  "submit a run": () => client.unary(method.submitRun, { configJson: "{}" }),
+  "stop the daemon": () => client.unary(Mosaic.method.shutdown, {}),
+  "heartbeat without a token": async () => {
+    const stranger = new MosaicClient(address!, { deadlineMs: 60_000 });
+    await stranger.unary(method.heartbeat, { runId }).finally(() => stranger.close());
+  },
+};
+
+const said: Record<string, string> = { mode: (Deno.statSync(file).mode! & 0o777).toString(8) };
+for (const [name, attempt] of Object.entries(attempts)) {
+  said[name] = await attempt().then(() => "done", (error) => error instanceof MosaicError ? error.code : String(error));
+}
+Deno.writeTextFileSync(`${Deno.env.get("MOSAIC_RUN_DIR")}/said.json`, JSON.stringify(said));
+client.close();

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { checkListener } from "../../../src/rpc/auth/listeners.ts";
+import { ensureTokens, readTokens, ROLES, rotateTokens, sameToken, TokenFile } from "../../../src/rpc/auth/tokens.ts";
+import { resolveEntrance } from "../../../src/client/target.ts";
+import { hasCode } from "../../registry/fixture.ts";
+
+function withDirectory(work: (directory: string, path: string) => void): void {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-tokens-" });
+  try {
+    work(directory, `${directory}/tokens.json`);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+Deno.test("tokens: made once, for the owner only, and kept", () => {
+  withDirectory((_, path) => {
+    const tokens = ensureTokens(path);
+    assert.notEqual(tokens.admin, tokens.read);
+    assert.ok(tokens.admin.length > 40);
+    assert.equal(Deno.statSync(path).mode! & 0o777, 0o600);
+    assert.deepEqual(ensureTokens(path), tokens);
+  });
+});
+
+Deno.test("tokens: a file that others can read is refused, and the hint mends it", () => {
+  withDirectory((_, path) => {
+    const tokens = ensureTokens(path);
+    Deno.chmodSync(path, 0o644);
+    assert.throws(() => readTokens(path), (error) => {
+      assert.match((error as { hint: string }).hint, /token rotate/);
+      assert.ok(!(error as Error).message.includes(tokens.admin));
+      return hasCode("failed_precondition", /644/)(error);
+    });
+    const fresh = rotateTokens(path, ["admin"]);
+    assert.equal(Deno.statSync(path).mode! & 0o777, 0o600);
+    assert.notEqual(fresh.admin, tokens.admin);
+    assert.notEqual(fresh.read, tokens.read, "what others could read is replaced whole");
+    Deno.writeTextFileSync(path, "{torn");
+    assert.throws(() => readTokens(path), hasCode("failed_precondition", /holds no tokens/));
+  });
+});
+
+Deno.test("tokens: a rotation takes effect on a running daemon, for the roles that were named", () => {
+  withDirectory((_, path) => {
+    const file = new TokenFile(path);
+    const before = readTokens(path)!;
+    assert.deepEqual([file.roleOf(before.admin), file.roleOf(before.read)], ["admin", "read"]);
+    assert.equal(file.roleOf(""), undefined);
+    const after = rotateTokens(path, ["admin"]);
+    assert.deepEqual([file.roleOf(before.admin), file.roleOf(after.admin)], [undefined, "admin"]);
+    assert.equal(file.roleOf(before.read), "read");
+    const all = rotateTokens(path, ROLES);
+    assert.equal(file.roleOf(before.read), undefined);
+    // A file that is lost under the daemon locks nobody out who was in.
+    Deno.removeSync(path);
+    assert.equal(file.roleOf(all.read), "read");
+  });
+});
+
+Deno.test("tokens: the same only when they are the same, and nothing is never a token", () => {
+  assert.ok(sameToken("abc", "abc"));
+  assert.ok(!sameToken("abc", "abd"));
+  assert.ok(!sameToken("abc", "abcd"));
+  assert.ok(!sameToken("", ""));
+});
+
+Deno.test("listeners: what other machines can reach needs TLS and a credential", () => {
+  const tls = { cert: "c", key: "k" };
+  for (const listen of ["127.0.0.1:0", "[::1]:1", "unix:/x"]) checkListener({ listen, auth: "none" });
+  checkListener({ listen: "0.0.0.0:1", auth: "token", tls });
+  checkListener({ listen: "0.0.0.0:1", auth: "none", tls: { ...tls, ca: "ca" } });
+  const refused = (options: Parameters<typeof checkListener>[0], text: RegExp) =>
+    assert.throws(() => checkListener(options), hasCode("failed_precondition", text));
+  refused({ listen: "0.0.0.0:1", auth: "none" }, /TLS.*and a credential/);
+  refused({ listen: "[::]:1", auth: "token" }, /TLS/);
+  refused({ listen: "10.1.2.3:1", auth: "none", tls }, /a credential/);
+});
+
+Deno.test("clients: the state directory's token is for its own daemon; none travels unencrypted", () => {
+  withDirectory((stateDir) => {
+    Deno.mkdirSync(`${stateDir}/trainer`);
+    const { admin } = ensureTokens(`${stateDir}/trainer/tokens.json`);
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1","local":"127.0.0.1:2"}');
+    const none = () => undefined;
+    assert.deepEqual(resolveEntrance({ stateDir, env: none }), {
+      target: "127.0.0.1:2",
+      token: admin,
+      tls: undefined,
+      serverName: undefined,
+    });
+    assert.equal(resolveEntrance({ target: "127.0.0.1:9", env: none }).token, undefined);
+    const env = (name: string) => ({ MOSAIC_TOKEN: "t", MOSAIC_TLS_CA: "/ca.pem" })[name];
+    assert.deepEqual(resolveEntrance({ target: "far:9", env }).tls?.ca, "/ca.pem");
+    // As of a proxy with --tls-ca, whose own certificate is in its environment.
+    const own = (name: string) => ({ MOSAIC_TLS_CA: "/x", MOSAIC_TLS_CERT: "/c.pem", MOSAIC_TLS_KEY: "/k.pem" })[name];
+    assert.deepEqual(resolveEntrance({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls, {
+      ca: "/ca.pem",
+      cert: "/c.pem",
+      key: "/k.pem",
+    });
+    assert.throws(
+      () => resolveEntrance({ target: "far:9", token: "t", env: none }),
+      hasCode("failed_precondition", /unencrypted/),
+    );
+    assert.throws(
+      () => resolveEntrance({ target: "192.0.2.1:9", env }),
+      hasCode("invalid_argument", /^192\.0\.2\.1:9 is an address/),
+    );
+    assert.equal(resolveEntrance({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
+  });
+});

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { pageLogin } from "../../src/ui/page_login.ts";
+import type { Role } from "../../src/rpc/auth/access.ts";
+
+const ORIGIN = "http://127.0.0.1:8055";
+
+function fixture(secure = false) {
+  const roles = new Map<string, Role>([["adm", "admin"], ["rd", "read"]]);
+  const clock = { now: 1_000_000 };
+  const login = pageLogin({ roleOf: (token) => roles.get(token) }, { secure, now: () => clock.now });
+  const post = (path: string, token: string, headers: Record<string, string> = {}) =>
+    login.handle(
+      new Request(`${ORIGIN}${path}`, {
+        method: "POST",
+        body: new URLSearchParams({ token }),
+        headers: { origin: ORIGIN, ...headers },
+      }),
+    );
+  const cookieOf = (response: Response | undefined) => response!.headers.get("set-cookie")!.split(";")[0]!;
+  const who = (cookie: string) => login.authenticate(new Request(`${ORIGIN}/api/runs`, { headers: { cookie } }));
+  return { roles, clock, login, post, cookieOf, who };
+}
+
+Deno.test("page: a visitor is sent to the form; programs get no redirect", async () => {
+  const { login } = fixture();
+  const visit = (accept: string) => login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }));
+  assert.equal((await visit("text/html"))?.headers.get("location"), "/login");
+  assert.equal(await visit("application/json"), undefined);
+  const form = await login.handle(new Request(`${ORIGIN}/login`));
+  assert.equal(form?.status, 200);
+  assert.match(form!.headers.get("content-security-policy")!, /default-src 'none'/);
+});
+
+Deno.test("page: the right token opens a session whose cookie is not the token and which scripts cannot read", async () => {
+  const { post, cookieOf, who } = fixture(true);
+  const answer = await post("/login", "adm");
+  assert.equal(answer?.status, 303);
+  assert.match(answer!.headers.get("set-cookie")!, /HttpOnly; SameSite=Strict; Max-Age=\d+; Secure/);
+  const cookie = cookieOf(answer);
+  assert.ok(!cookie.includes("adm"));
+  assert.deepEqual(await who(cookie), { name: "admin", readOnly: false });
+  assert.deepEqual(await who(cookieOf(await post("/login", "rd"))), { name: "reader", readOnly: true });
+  assert.equal(await who("mosaic_session=forged"), undefined);
+});
+
+Deno.test("page: wrong tokens are refused, and after many of them so is everybody for a while", async () => {
+  const { post, clock } = fixture();
+  for (let i = 0; i < 30; i++) assert.equal((await post("/login", `guess${i}`))?.status, 401);
+  assert.equal((await post("/login", "adm"))?.status, 429);
+  clock.now += 60_000;
+  assert.equal((await post("/login", "adm"))?.status, 303);
+});
+
+Deno.test("page: another site's form is refused", async () => {
+  const { post } = fixture();
+  assert.equal((await post("/login", "adm", { origin: "http://evil.example" }))?.status, 403);
+  assert.equal((await post("/login", "adm", { "sec-fetch-site": "cross-site" }))?.status, 403);
+});
+
+Deno.test("page: a session ends by logging out, by time, and with the token that opened it", async () => {
+  const { login, post, cookieOf, who, clock, roles } = fixture();
+  const first = cookieOf(await post("/login", "adm"));
+  await login.handle(new Request(`${ORIGIN}/logout`, { method: "POST", headers: { cookie: first } }));
+  assert.equal(await who(first), undefined);
+  const second = cookieOf(await post("/login", "adm"));
+  clock.now += 13 * 3600_000;
+  assert.equal(await who(second), undefined);
+  const third = cookieOf(await post("/login", "adm"));
+  roles.delete("adm");
+  assert.equal(await who(third), undefined);
+});
+
+Deno.test("page: programs may send the token as a bearer", async () => {
+  const { login } = fixture();
+  const ask = (token: string) =>
+    login.authenticate(new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }));
+  assert.equal((await ask("rd"))?.readOnly, true);
+  assert.equal(await ask("x"), undefined);
+});
