@@ -100,10 +100,7 @@ Deno.test("log file emptied by somebody: what follows is stored, nothing twice",
   await storedBecome(daemon, run, 50);
   Deno.truncateSync(journalOf(daemon, run), 0);
   // The proxy has seen it; what the worker adds until then could make up for what is gone.
-  const control = `${daemon.layout.runDir("custom_scripts", run)}/.mosaic`;
-  await until(() => [...Deno.readDirSync(control)].some(({ name }) => name === "journal-1.json"), {
-    what: "the proxy to notice",
-  });
+  await until(async () => (await lostEvents(daemon, run)).length === 1, { what: "the proxy to notice" });
   worker.open();
   await worker.assertWhole(daemon, run);
 });

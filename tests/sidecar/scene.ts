@@ -16,11 +16,19 @@ export class Proxy {
 
   constructor(
     args: string[],
-    { permissions, ...options }: { env?: Record<string, string>; cwd?: string; permissions?: string[] } = {},
+    { permissions, under = [], ...options }: {
+      env?: Record<string, string>;
+      cwd?: string;
+      permissions?: string[];
+      under?: string[];
+    } = {},
   ) {
-    const program = permissions === undefined
-      ? PROGRAM
-      : [Deno.execPath(), "run", ...permissions, "--no-prompt", "--no-check", MAIN];
+    const program = [
+      ...under,
+      ...permissions === undefined
+        ? PROGRAM
+        : [Deno.execPath(), "run", ...permissions, "--no-prompt", "--no-check", MAIN],
+    ];
     this.child = new Deno.Command(program[0]!, {
       args: [...program.slice(1), "proxy", ...args],
       stdin: "null",
@@ -65,10 +73,13 @@ export class Scene {
     Deno.writeTextFileSync(this.daemonJson, JSON.stringify({ listen: this.daemon.target }));
   }
 
-  /** Starts a proxy as the daemon does. */
+  /**
+   * Starts a proxy as the daemon does.
+   * @param options.under a program with its arguments that becomes the proxy
+   */
   proxy(
     command: string[],
-    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[] } = {},
+    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[]; under?: string[] } = {},
   ): Proxy {
     Deno.mkdirSync(this.files.control, { recursive: true });
     writeStartFile(this.files.proxyFile(1), {
@@ -89,7 +100,10 @@ export class Scene {
       ...["--target", this.daemon.target, "--run-id", RUN, "--worker-id", "w1", "--run-dir", this.files.directory],
       ...options.args ?? [],
       ...(command.length > 0 ? ["--", ...command] : []),
-    ], options.permissions === undefined ? {} : { permissions: options.permissions });
+    ], {
+      ...(options.permissions === undefined ? {} : { permissions: options.permissions }),
+      ...(options.under === undefined ? {} : { under: options.under }),
+    });
   }
 
   shell(script: string, options: Parameters<Scene["proxy"]>[1] = {}): Proxy {
