@@ -1,4 +1,5 @@
 /** A fake daemon, a run's directory and real proxies; whatever is left at the end is killed. */
+import { logStart } from "../../src/journal_header.ts";
 import { RunFiles } from "../../src/layout.ts";
 import { groupMembers, isAlive, processRef } from "../../src/process/identity.ts";
 import { signalGroup } from "../../src/process/signals.ts";
@@ -139,8 +140,10 @@ export class Scene {
     }
   }
 
+  /** What the worker has printed. */
   journal(): string {
-    return Deno.readTextFileSync(this.files.stdout(1));
+    using file = Deno.openSync(this.files.stdout(1));
+    return Deno.readTextFileSync(this.files.stdout(1)).slice(logStart(file));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
