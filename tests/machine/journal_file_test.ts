@@ -157,7 +157,7 @@ Deno.test("journal file: whole lines that were read before it was emptied are no
   assert.deepEqual(all(journal), ["two", "three", "lost from 14: 4", "new"]);
 });
 
-Deno.test("journal file: one that its worker could empty by name tells it before anything was read", () => {
+Deno.test("journal file: one that root has emptied is noticed before anything was read", () => {
   using written = new Written();
   createJournal(written.path, written.shiftPath);
   createJournal(written.path, written.shiftPath);
@@ -172,3 +172,70 @@ Deno.test("journal file: one that its worker could empty by name tells it before
   written.append("two, which is a long line\n");
   assert.deepEqual(all(early), ["lost from 0: unknown", "two, which is a long line"]);
 });
+
+Deno.test("journal file: written, emptied and read by one proxy after another, in any order", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const random = seeded(seed);
+    const upTo = (n: number) => Math.floor(random() * n);
+    using written = new Written();
+    createJournal(written.path, written.shiftPath);
+    const headed = Deno.statSync(written.path).size > 0;
+    let journal = written.open();
+    /** What the daemon has. */
+    let stored = 0;
+    let next = 0;
+    let read = -1;
+    /** The first line that is still in the file; and whether one before it was not read. */
+    let first = 0;
+    let missing = false;
+    let reported = 0;
+    for (let act = 0; act < 40; act++) {
+      const what = upTo(8);
+      if (what < 3) {
+        for (let count = 1 + upTo(30); count > 0; count--) written.append(`line ${next++} ${"x".repeat(upTo(60))}\n`);
+      } else if (what === 3) {
+        missing ||= read < next - 1;
+        Deno.truncateSync(written.path, 0);
+        first = next;
+      } else if (what === 4) {
+        journal.close();
+        journal = written.open();
+        journal.seek(stored);
+      } else {
+        for (const found of all(journal)) {
+          if (found.startsWith("lost")) {
+            reported++;
+            continue;
+          }
+          const line = Number(found.split(" ")[1]);
+          assert(line > read, `seed ${seed}: line ${line} after ${read}`);
+          if (line > read + 1) {
+            assert.equal(line, first, `seed ${seed}: what is still in the file is read from its beginning`);
+            // A plain user's journal has no header: before anything is read there is nothing to notice its loss by.
+            assert(
+              missing && (reported > 0 || !headed && read < 0),
+              `seed ${seed}: ${read} to ${line} is lost and not reported`,
+            );
+          }
+          read = line;
+        }
+        stored = journal.position;
+        if (first < next) assert.equal(read, next - 1, `seed ${seed}: what is in the file is read to its end`);
+        // In an empty file there is nothing to tell another loss by: what is written and emptied then is part of the last.
+        if (first === next) continue;
+        missing = false;
+        reported = 0;
+      }
+    }
+    journal.close();
+  }
+});
+
+/** Numbers from 0 to 1 that are the same for the same seed. */
+function seeded(seed: number): () => number {
+  let state = seed * 2654435761 >>> 0;
+  return () => {
+    state = Math.imul(state ^ state >>> 15, 2246822519) + 0x9e3779b9 >>> 0;
+    return ((state ^ state >>> 13) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,6 +1,6 @@
 /**
  * Workers that open their output files anew (`> /dev/stdout`), and others that empty the journal: what is printed later is
- * delivered once, and what is lost is told.
+ * delivered once, and what is lost is reported.
  */
 import assert from "node:assert/strict";
 import { findProgram } from "../../src/sidecar/program.ts";
@@ -45,8 +45,7 @@ Deno.test({
 });
 
 Deno.test({
-  name:
-    "stdout opened anew by root's worker, before anybody could read: what is lost is told, the rest is delivered once",
+  name: "stdout opened anew by root's worker: the loss is reported, the rest is delivered once",
   ignore: !isRoot,
   fn: () =>
     inScene(async (scene) => {
@@ -72,7 +71,7 @@ const open = (scene: Scene, name: string) => Deno.writeTextFileSync(`${scene.dir
 
 // What follows is shorter than what was there, or longer: then the file's size alone would tell nothing.
 for (const [count, form] of [[20, "shorter"], [300, "longer"]] as const) {
-  Deno.test(`journal emptied by somebody under its proxy, then ${form}: told once, and delivery goes on`, () =>
+  Deno.test(`journal emptied by somebody under its proxy, then ${form}: reported once, and delivery goes on`, () =>
     inScene(async (scene) => {
       const proxy = scene.shell(`${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
         ${printSteps(100 + count, 200 + count)}; exit 4`);
@@ -86,7 +85,7 @@ for (const [count, form] of [[20, "shorter"], [300, "longer"]] as const) {
       assert.equal(lost(scene).length, 1);
     }));
 
-  Deno.test(`journal emptied by somebody while no proxy was there, then ${form}: told once, and delivery goes on`, () =>
+  Deno.test(`journal emptied by somebody while no proxy was there, then ${form}: reported once, and delivery goes on`, () =>
     inScene(async (scene) => {
       const first = scene.shell(`${printSteps(0, 100)}; ${gate("a")}; ${printSteps(100, 100 + count)}; ${gate("b")}
         ${printSteps(100 + count, 200 + count)}; exit 4`);
