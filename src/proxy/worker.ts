@@ -11,7 +11,7 @@ import { isAlive } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
 import { kindOf } from "../os/looking.ts";
 import { askShell } from "../os/shell.ts";
-import type { JournalOrigin } from "./journal_file.ts";
+import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
@@ -131,9 +131,8 @@ export async function startWorker(
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
   if (stdin !== undefined) makeFifo(stdin);
-  for (const path of [files.stdout(attempt), files.stderr(attempt)]) {
-    Deno.openSync(path, { append: true, create: true, mode: 0o600 }).close();
-  }
+  createJournal(files.stdout(attempt), files.journalShift(attempt));
+  Deno.openSync(files.stderr(attempt), { append: true, create: true, mode: 0o600 }).close();
   const child = await patiently(() =>
     spawnWrapper(files, attempt, {
       program: program.path,

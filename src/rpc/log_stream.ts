@@ -11,6 +11,7 @@ import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
 import { openIfThere } from "../os/files.ts";
+import { logStart } from "../base/journal_header.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
@@ -82,9 +83,10 @@ export async function streamLogs(
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
     const size = file.statSync().size;
-    const start = request.tailLines > 0
+    const asked = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
+    const start = Math.max(asked, logStart(file));
     const rate = new LineRate(linesPerSecond);
     await follow(file, start, request.follow, rate, over, out, caller);
   } finally {
@@ -125,6 +127,8 @@ async function follow(
       continue;
     }
     if (!live || ending) return;
+    // Emptied by somebody: what is there now is new.
+    if (file.statSync().size < offset) offset = 0;
     // Once more after the end: what the worker wrote last is read, too.
     ending = over();
     if (!ending) await pause(POLL_MS, caller.signal);

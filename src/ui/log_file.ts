@@ -1,5 +1,6 @@
 /** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
 import type { Core } from "../dispatch/core/core.ts";
+import { logStart } from "../base/journal_header.ts";
 import { LineRate } from "../base/line_rate.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
@@ -39,6 +40,13 @@ export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStrea
   return { stdout: stdout!, stderr: stderr! };
 }
 
+/** Where the log begins in its file. */
+async function beginOf(path: string, size: number): Promise<number> {
+  if (size === 0) return 0;
+  using file = await Deno.open(path);
+  return logStart(file);
+}
+
 async function readBytes(path: string, from: number, length: number): Promise<Uint8Array> {
   if (length <= 0) return new Uint8Array();
   using file = await Deno.open(path);
@@ -65,9 +73,10 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
 async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
   const path = core.logFile(row, stream);
   const size = await sizeOf(path);
-  let start = from < 0 ? Math.max(0, size + Math.max(from, -CHUNK_BYTES)) : Math.min(from, size);
+  const begin = await beginOf(path, size);
+  let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
   let bytes = await readBytes(path, start, Math.min(CHUNK_BYTES, size - start));
-  if (from < 0 && start > 0) {
+  if (from < 0 && start > begin) {
     const lineStart = bytes.indexOf(NEWLINE) + 1;
     start += lineStart;
     bytes = bytes.subarray(lineStart);
@@ -87,10 +96,11 @@ export async function readLogBefore(
 ): Promise<LogChunk> {
   const path = core.logFile(row, stream);
   const size = await sizeOf(path);
-  const end = Math.min(before, size);
-  let start = Math.max(0, end - CHUNK_BYTES);
+  const begin = await beginOf(path, size);
+  const end = Math.max(begin, Math.min(before, size));
+  let start = Math.max(begin, end - CHUNK_BYTES);
   let bytes = await readBytes(path, start, end - start);
-  const lineStart = start > 0 ? bytes.indexOf(NEWLINE) + 1 : 0;
+  const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);
   return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes) };
@@ -165,6 +175,11 @@ export async function* logLive(
     }
     const { bytes, ...where } = await readLines(core, row, stream, offset);
     history ??= where.size;
+    if (where.size < offset) {
+      // Emptied by somebody: what is there now is new.
+      offset = history = 0;
+      continue;
+    }
     if (where.to > where.from) {
       offset = where.to;
       const { show, suppressedLines } = where.from < history
