@@ -1,4 +1,5 @@
 /** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
+import { isPlainObject, parseKeepingNumbers } from "./numbers_kept.ts";
 import { isJson } from "../telemetry/json.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
@@ -29,14 +30,6 @@ export function hideSecretArguments(words: readonly unknown[]): unknown[] {
   });
 }
 
-// JSON.parse with source access and JSON.rawJSON: TypeScript's library does not know them yet.
-type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
-const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
-const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
-  rawJSON(text: string): unknown;
-  isRawJSON(value: unknown): boolean;
-};
-
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
  * Unless `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words,
@@ -45,10 +38,7 @@ const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
   if (!isJson(configJson)) return { text: JSON.stringify(reveal ? configJson : HIDDEN), hidden: reveal ? 0 : 1 };
-  const stored = parseWithSource(
-    configJson,
-    (_, value, context) => typeof value === "number" ? rawJson(context.source ?? String(value)) : value,
-  );
+  const stored = parseKeepingNumbers(configJson);
   const shown = reveal ? stored : withoutSecrets("", stored);
   return { text: JSON.stringify(shown, null, 2), hidden: countChanges(stored, shown) };
 }
@@ -56,7 +46,6 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
 /** A value of a config under a name, without what nobody should read over a shoulder. Below a secret name all is secret. */
 export function withoutSecrets(name: string, value: unknown): unknown {
   if (typeof value === "string") return hideSecret(name, value);
-  if (typeof value !== "object" || value === null || isRawJson(value)) return value;
   const isSecret = isSecretName(name);
   if (Array.isArray(value)) {
     const words = isSecret ? value : hideSecretArguments(value);
@@ -64,6 +53,7 @@ export function withoutSecrets(name: string, value: unknown): unknown {
       typeof word === "string" && !isSecret ? word : withoutSecrets(isSecret ? name : "", word)
     );
   }
+  if (!isPlainObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [key, withoutSecrets(isSecret ? name : key, inner)]),
   );
