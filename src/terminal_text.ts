@@ -8,7 +8,7 @@ const OBEYED = /[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 const OBEYED_IN_OUTPUT = /\x1b\[[0-9;:]{0,64}m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 /** What the next piece may complete to a colour or to one line break. */
 // deno-lint-ignore no-control-regex
-const UNFINISHED = /(?:\x1b(?:\[[0-9;:]{0,64})?|\r+)$/;
+const UNFINISHED = /(?:\x1b(?:\[[0-9;:]{0,64})?|(?<!\r)\r+)$/;
 
 function shown(char: string): string {
   return char === "\x7f" ? "␡" : char < " " ? String.fromCharCode(0x2400 + char.charCodeAt(0)) : "�";

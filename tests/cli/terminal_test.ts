@@ -29,6 +29,14 @@ Deno.test("terminal: colours and lines pass, everything else that a terminal wou
   }
 });
 
+Deno.test("terminal: a long piece is filtered in time, whatever is in it", () => {
+  for (const piece of ["\r", "\x1b", "\x1b[", "\x1b[1;", "\x1b[3", "1;"]) {
+    const began = performance.now();
+    new TerminalFilter().pass(`${piece.repeat(300_000)}x`);
+    assert.ok(performance.now() - began < 2000, JSON.stringify(piece));
+  }
+});
+
 Deno.test("logs: a terminal gets lines and colours, a file or a pipe gets the bytes", async () => {
   const bytes = new TextEncoder().encode(`loss \x1b[32m0.1\x1b[0m\n${CLIPBOARD}größe\x1b]0;title\x07\n`);
   const answers: Answers = {
