@@ -149,7 +149,8 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   run: [connecting, program],
   export: [connecting, exported],
   validate: [configFile],
-  completions: [],
+  // `runs` asks the daemon.
+  completions: [(line, world) => positionals(line, WITH_VALUE)[0] === "runs" ? connecting(line, world) : NOTHING],
   token: [token],
   doctor: [doctor],
   permissions: [planner],
