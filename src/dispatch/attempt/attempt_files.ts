@@ -1,7 +1,7 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import type { RunFiles } from "../../base/layout.ts";
 import { readTextIfThere, tryLock } from "../../os/files.ts";
-import type { ProcessRef } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 
 /** A JSON object, or undefined where there is no file or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {

@@ -5,8 +5,7 @@ import { realWorld } from "../../../permissions/world.ts";
 import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { splitEnvironment } from "../../../os/shell.ts";
-import { processRef } from "../../../os/identity.ts";
-import type { ProcessRef } from "../../../registry/types.ts";
+import { type ProcessRef, processRef } from "../../../os/identity.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */
