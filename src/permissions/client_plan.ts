@@ -1,6 +1,5 @@
 /** What the verbs of the client need: a connection to the daemon, the files they were given, and nothing to run. */
 import { Layout } from "../base/layout.ts";
-import { dialable } from "../client/dialable.ts";
 import { addressGrant } from "./addresses.ts";
 import { absolutePath, type CommandLine, hasFlag, optionValue, positionals, splitCommand } from "./arguments.ts";
 import { stateDirectory } from "./daemon_plan.ts";
@@ -43,7 +42,10 @@ function listenOf(text: string | undefined): string | undefined {
   try {
     const { local, listen } = JSON.parse(text ?? "") as { local?: unknown; listen?: unknown };
     if (typeof local === "string" && local !== "") return local;
-    return typeof listen === "string" && listen !== "" ? dialable(listen) : undefined;
+    // One that listens on every address is called by loopback.
+    return typeof listen === "string" && listen !== ""
+      ? listen.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")
+      : undefined;
   } catch {
     return undefined;
   }
@@ -156,6 +158,8 @@ const PLANS: Readonly<Record<string, readonly Plan[]>> = {
   demo: [demo],
   "demo-worker": [demoWorker],
 };
+
+export const CLIENT_VERBS: readonly string[] = Object.keys(PLANS);
 
 export function clientPlan(verb: string, args: readonly string[], world: World): Permissions | undefined {
   const plans = Object.hasOwn(PLANS, verb) ? PLANS[verb]! : undefined;

@@ -2,12 +2,11 @@
  * The exact permissions of a command line: what the verb needs with these arguments, in this environment, and nothing
  * else. Decides only; what it depends on comes in as a World.
  */
-import { VERBS } from "../cli/verbs.ts";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { withAddresses } from "./addresses.ts";
 import { hasFlag, splitCommand } from "./arguments.ts";
-import { clientPlan } from "./client_plan.ts";
+import { CLIENT_VERBS, clientPlan } from "./client_plan.ts";
 import { daemonPlan } from "./daemon_plan.ts";
 import { EXTRA_VARIABLE, extraPermissions, type Permissions, permissions, together } from "./permissions.ts";
 import { proxyPlan } from "./proxy_plan.ts";
@@ -34,7 +33,7 @@ function needed(words: readonly string[], world: World): Permissions {
   if (hasFlag(splitCommand(args), "--help", "-h")) return helpPlan();
   const plan = planOfVerb(verb, args, world);
   if (plan !== undefined) return plan;
-  const known = VERBS.map(({ name }) => name);
+  const known = ["daemon", "proxy", ...CLIENT_VERBS];
   throw new MosaicError("invalid_argument", `unknown command "${verb}".${didYouMean(verb, known)}`, {
     hint: `"mosaic --help" lists all commands.`,
   });

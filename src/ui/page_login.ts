@@ -4,8 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Authenticate, Identity } from "./identity.ts";
-import type { Role } from "../rpc/auth/access.ts";
-import type { TokenFile } from "../rpc/auth/tokens.ts";
+import type { Role, TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";
 const SESSION_MS = 12 * 3600_000;
