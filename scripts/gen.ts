@@ -13,13 +13,13 @@ async function generate(out: string): Promise<void> {
   const template = JSON.stringify({
     version: "v2",
     plugins: [{
-      local: ["deno", "run", "-A", "npm:@bufbuild/protoc-gen-es@2.17.0"],
+      local: ["deno", "run", "--lock=dev.lock", "-A", "npm:@bufbuild/protoc-gen-es@2.17.0"],
       out,
       opt: ["target=ts", "import_extension=ts"],
     }],
   });
   const run = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", BUF, "generate", "proto", "--template", template],
+    args: ["run", "--lock=dev.lock", "-A", BUF, "generate", "proto", "--template", template],
     cwd: root,
     env: { PATH: `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH")}` },
   }).output();

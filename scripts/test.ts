@@ -1,6 +1,6 @@
 /**
  * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, then every test file, each in a
- * process of its own (so that one that hangs or aborts the runtime costs itself only), two at a time.
+ * process of its own (so that one that hangs or aborts the runtime costs itself only), two at a time, the longest first.
  *
  * A file that fails is run once more, alone, when all others are done: what then passes is reported as FLAKY, with the
  * output of its failure, and does not fail the whole, because the machines that run this are shared and busy. It is
@@ -12,10 +12,17 @@
  * A test that needs what only the host can grant (mounting, tracing) says "NOT ALLOWED HERE: …" where it does not.
  *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
- * MOSAIC_TEST_JOBS=N sets how many files run at once.
+ * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, too, and all fault schedules.
+ *
+ * `--record` writes tests/durations.json, by which the longest files are started first.
  */
 const root = new URL("..", import.meta.url).pathname;
+/** The lock of what tests, benches and the generator import; deno.lock has what mosaic itself runs, and nothing else. */
+const DEV_LOCK = "--lock=dev.lock";
 const FILE_TIMEOUT_MS = 600_000;
+/** They build several executables, which takes minutes: run with MOSAIC_TEST_LONG=1, or when they are named. */
+const LONG = ["tests/packaging/portable_test.ts", "tests/packaging/upgrade_test.ts"];
+const DURATIONS = `${root}tests/durations.json`;
 const jobs = Number(Deno.env.get("MOSAIC_TEST_JOBS") ?? "2");
 
 interface Result {
@@ -58,7 +65,7 @@ async function runFile(file: string): Promise<Result> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   const started = performance.now();
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["test", "-A", "--no-check", "--quiet", file],
+    args: ["test", DEV_LOCK, "-A", "--no-check", "--quiet", file],
     cwd: root,
     env: { TMPDIR: directory, NO_COLOR: "1", MOSAIC_STATE_DIR: "", MOSAIC_TARGET: "" },
     stdin: "null",
@@ -116,8 +123,8 @@ async function checks(): Promise<number> {
   const commands: [string, string[]][] = [
     ["formatting", ["fmt", "--check", "--quiet"]],
     ["lint", ["lint", "--quiet"]],
-    ["types", ["check", "--quiet", "src", "tests", "bench", "scripts"]],
-    ["generated code", ["run", "-A", "--quiet", "scripts/gen.ts", "--check"]],
+    ["types", ["check", DEV_LOCK, "--quiet", "src", "tests", "bench", "scripts"]],
+    ["generated code", ["run", DEV_LOCK, "-A", "--quiet", "scripts/gen.ts", "--check"]],
   ];
   let failed = 0;
   for (const [name, args] of commands) {
@@ -134,9 +141,19 @@ const paths = Deno.args.filter((a) => !a.startsWith("--"));
 let failedChecks = 0;
 if (paths.length === 0 && !Deno.args.includes("--no-checks")) failedChecks = await checks();
 
-const files = testFiles(`${root}tests`).filter((f) =>
-  paths.length === 0 || paths.some((p) => f.slice(root.length).startsWith(p.replace(/^\.\//, "")))
-);
+const durations: Record<string, number> = JSON.parse(Deno.readTextFileSync(DURATIONS));
+const seconds = (file: string) => durations[file.slice(root.length)] ?? 0;
+const long = Deno.env.get("MOSAIC_TEST_LONG") === "1";
+const files = testFiles(`${root}tests`)
+  .filter((f) =>
+    paths.length === 0
+      ? long || !LONG.includes(f.slice(root.length))
+      : paths.some((p) => f.slice(root.length).startsWith(p.replace(/^\.\//, "")))
+  )
+  .sort((a, b) => seconds(b) - seconds(a));
+if (paths.length === 0 && !long) {
+  console.log(`not run without MOSAIC_TEST_LONG=1: ${LONG.join(", ")}, and 35 of 50 fault schedules`);
+}
 if (files.length === 0) {
   console.error(`no test file is at ${paths.join(", ")}`);
   Deno.exit(2);
@@ -152,6 +169,12 @@ await Promise.all(Array.from({ length: jobs }, async () => {
     else suspects.push(result);
   }
 }));
+
+if (Deno.args.includes("--record")) {
+  const longest = results.filter((r) => r.seconds >= 3).map((r) => [r.file, Math.round(r.seconds)] as const);
+  longest.sort(([a], [b]) => a < b ? -1 : 1);
+  Deno.writeTextFileSync(DURATIONS, JSON.stringify(Object.fromEntries(longest), null, 2) + "\n");
+}
 
 const flaky: Result[] = [];
 for (const first of suspects) {

@@ -3,7 +3,7 @@
  * steps, and what it costs to look at 20 runs that stream. Times in a browser wander with the machine; processor time
  * does so less.
  */
-import type { Browser } from "playwright-core";
+import type { Browser } from "npm:playwright-core@1.65.1";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { configOf } from "../../tests/harness/configs.ts";

@@ -122,7 +122,7 @@ export class RunFiles {
   get proxyLog(): string {
     return `${this.logs}/proxy.log`;
   }
-  /** Small state of an attempt's processes. */
+  /** Small state of an attempt's processes. A sandboxed worker neither sees nor reaches it. */
   get control(): string {
     return `${this.directory}/.mosaic`;
   }
@@ -130,8 +130,12 @@ export class RunFiles {
   workerFile(attempt: number): string {
     return `${this.control}/worker-${attempt}.json`;
   }
-  /** {code, signal, ended_at}: the exit is a fact on disk before anybody is told. The newest attempt's. */
+  /** {code, signal, ended_at}: the exit is a fact on disk before anybody is told. */
   exitFile(attempt: number): string {
+    return `${this.control}/exit-${attempt}.json`;
+  }
+  /** Where the wrappers of older versions write it: in reach of a sandboxed worker. */
+  olderExitFile(attempt: number): string {
     return attempt === 1 ? `${this.directory}/exit.json` : `${this.directory}/exit.${attempt}.json`;
   }
   /** Held (flock) by the attempt's proxy, so that there is never a second one. */

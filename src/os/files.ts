@@ -59,13 +59,3 @@ export function tryLock(path: string): Deno.FsFile | undefined {
   file.close();
   return undefined;
 }
-
-/** For reading; undefined when there is no such file. */
-export function openIfThere(path: string): Deno.FsFile | undefined {
-  try {
-    return Deno.openSync(path, { read: true });
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-}

@@ -199,7 +199,7 @@ export class WorkerControl {
   #send(control: "pause" | "resume"): void {
     const bytes = new TextEncoder().encode(JSON.stringify({ control }) + "\n");
     this.#writing = this.#writing.then(async () => {
-      this.#fifo ??= await Deno.open(this.#options.fifo!, { read: true, write: true });
+      this.#fifo ??= await openFifo(this.#options.fifo!);
       await this.#fifo.write(bytes);
     }).catch((error) => {
       this.#options.log.warn({ error: messageOf(error) }, "the worker's standard input cannot be written");
@@ -241,4 +241,12 @@ export class WorkerControl {
     this.#told = text;
     this.#options.changed(this.applied);
   }
+}
+
+/** Open for both, it neither blocks nor ends. @throws where the worker has put something else in its place */
+async function openFifo(path: string): Promise<Deno.FsFile> {
+  const file = await Deno.open(path, { read: true, write: true });
+  if ((await file.stat()).isFifo) return file;
+  file.close();
+  throw new Error(`${path} is no FIFO any more`);
 }

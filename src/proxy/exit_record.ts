@@ -1,6 +1,7 @@
 /** The worker's exit as a fact on disk (`RunFiles.exitFile`), written before anybody is told. */
 import type { RunFiles } from "../base/layout.ts";
-import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { exitFileOf } from "./exit_place.ts";
 
 export interface WorkerExit {
   /** null after a signal. */
@@ -31,19 +32,22 @@ function parseExit(text: string | undefined): WorkerExit | undefined {
 
 /** The attempt's exit; undefined while there is none. */
 export function readExit(files: RunFiles, attempt: number): WorkerExit | undefined {
-  const path = files.exitFile(attempt);
-  return parseExit(readTextIfThere(path));
+  return parseExit(readRecordInProxy(placeOf(files, attempt)));
 }
 
 /** What a wrapper had written and could not rename before it was killed: as true as the finished record. */
 export function readUnfinishedExit(files: RunFiles, attempt: number): WorkerExit | undefined {
-  return parseExit(readTextIfThere(`${files.exitFile(attempt)}.tmp`));
+  return parseExit(readRecordInProxy(`${placeOf(files, attempt)}.tmp`));
+}
+
+function placeOf(files: RunFiles, attempt: number): string {
+  return exitFileOf(files, attempt, readRecordInProxy(files.workerFile(attempt)));
 }
 
 export function writeExit(files: RunFiles, attempt: number, exit: WorkerExit): void {
   const { code, signal, endedAt, spawnError } = exit;
   const record = { code, signal, ended_at: endedAt, ...(spawnError === "" ? {} : { spawn_error: spawnError }) };
-  writeFileAtomic(files.exitFile(attempt), JSON.stringify(record) + "\n");
+  writeRecord(files.exitFile(attempt), JSON.stringify(record) + "\n");
 }
 
 const SIGNAL_NUMBERS: Record<string, number> = {

@@ -12,8 +12,8 @@
  * positions, and told as a record of its own.
  */
 import type { RunFiles } from "../base/layout.ts";
-import { messageOf } from "../base/errors.ts";
-import { openIfThere, readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { openLogInProxy, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 
@@ -153,7 +153,7 @@ export class JournalFile {
 
   #open(): Deno.FsFile | undefined {
     if (this.#file !== undefined || this.#gone) return this.#file;
-    const file = openIfThere(this.#path);
+    const file = this.#regular();
     const origin = this.#origin();
     const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.statSync()) === origin.inode);
     if (isIt || origin === undefined) return this.#file = file;
@@ -169,6 +169,16 @@ export class JournalFile {
     return undefined;
   }
 
+  /** What is in the journal's place and is no regular file is no journal. */
+  #regular(): Deno.FsFile | undefined {
+    try {
+      return openLogInProxy(this.#path);
+    } catch (error) {
+      if (!(error instanceof MosaicError)) throw error;
+      return undefined;
+    }
+  }
+
   /** What is read from now on begins behind everything that was. */
   #shiftTo(skip: number, why: string): void {
     // Nobody has seen how far it went since the last who read it.
@@ -179,7 +189,7 @@ export class JournalFile {
     this.#log?.error({ path: this.#path, position: base }, `${why}; what was not read before is lost`);
     if (this.#shiftPath === undefined) return;
     try {
-      writeFileAtomic(this.#shiftPath, JSON.stringify(this.#shift));
+      writeRecord(this.#shiftPath, JSON.stringify(this.#shift));
     } catch (error) {
       this.#log?.warn({ error: messageOf(error) }, "that cannot be noted for another proxy");
     }
@@ -189,7 +199,7 @@ export class JournalFile {
     const none = { base: 0, skip: 0, why: "", gone: false, unseen: false };
     if (this.#shiftPath === undefined) return none;
     try {
-      const { base, skip, why, gone, unseen } = JSON.parse(readTextIfThere(this.#shiftPath) ?? "{}") as Shift;
+      const { base, skip, why, gone, unseen } = JSON.parse(readRecordInProxy(this.#shiftPath) ?? "{}") as Shift;
       const whole = [base, skip].every((n) => Number.isSafeInteger(n) && n >= 0);
       return whole ? { base, skip, why: String(why), gone: gone === true, unseen: unseen === true } : none;
     } catch {

@@ -1,4 +1,5 @@
 /** Copies a worker's output file to a stream of the proxy's own, for `docker logs` and the like. */
+import { openLogInProxy } from "../os/untrusted.ts";
 
 const CHUNK_BYTES = 64 << 10;
 
@@ -28,8 +29,8 @@ export class Mirror {
   /** What was there before is not repeated. */
   skip(): void {
     try {
-      this.#file ??= Deno.openSync(this.#path, { read: true });
-      this.#file.seekSync(0, Deno.SeekMode.End);
+      this.#file ??= openLogInProxy(this.#path);
+      this.#file?.seekSync(0, Deno.SeekMode.End);
     } catch {
       // Not there yet: nothing to skip.
     }
@@ -38,14 +39,15 @@ export class Mirror {
   async #copy(): Promise<void> {
     if (this.#broken) return;
     try {
-      this.#file ??= Deno.openSync(this.#path, { read: true });
+      this.#file ??= openLogInProxy(this.#path);
+      if (this.#file === undefined) return;
       const buffer = new Uint8Array(CHUNK_BYTES);
       for (let read: number | null; (read = this.#file.readSync(buffer)) !== null && read > 0;) {
         for (let done = 0; done < read;) done += await this.#to.write(buffer.subarray(done, read));
       }
-    } catch (error) {
-      // Nobody reads any more; or the file does not exist yet.
-      this.#broken = !(error instanceof Deno.errors.NotFound);
+    } catch {
+      // Nobody reads any more, or there is something else in the file's place.
+      this.#broken = true;
     }
   }
 }

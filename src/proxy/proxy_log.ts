@@ -3,6 +3,7 @@
  * that a proxy does to start a worker.
  */
 import { type LogSink, textLine } from "../base/log_line.ts";
+import { openForAppending } from "../os/untrusted.ts";
 
 type Say = {
   (message: string): void;
@@ -36,7 +37,7 @@ export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
   let file: Deno.FsFile | undefined;
   let size = 0;
   const open = () => {
-    file = Deno.openSync(path, { append: true, create: true, mode: 0o600 });
+    file = openForAppending(path);
     size = file.statSync().size;
   };
   return (line) => {

@@ -9,9 +9,10 @@
 import { credentialsOf, type Entrance, environmentVariable, safeEntrance } from "../client/dial_options.ts";
 import { messageOf } from "../base/errors.ts";
 import { roomOf, roomText } from "../os/free_space.ts";
-import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
+import { removeIfThere, tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
 import { isShortage } from "../os/shortage.ts";
+import { makeWay, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { VERSION } from "../base/version.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { backlogLimit, isOverBacklog, LEAST_BACKLOG_BYTES } from "./backlog.ts";
@@ -45,6 +46,7 @@ const LEAVE_MS = 10_000;
 const DEADMAN_MS = 15_000;
 
 async function lock(path: string): Promise<Deno.FsFile | undefined> {
+  makeWay(path);
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
     const held = tryLock(path);
     if (held !== undefined) return held;
@@ -246,7 +248,7 @@ class Sidecar {
   #kept(): Kept {
     let kept: Partial<Kept> = {};
     try {
-      kept = JSON.parse(readTextIfThere(this.#wishFile) ?? "{}");
+      kept = JSON.parse(readRecordInProxy(this.#wishFile) ?? "{}");
     } catch {
       // Nothing that can be read was kept.
     }
@@ -261,7 +263,7 @@ class Sidecar {
   #keep(kept: Kept): void {
     try {
       if (!kept.paused && kept.maxRateHz === 0 && kept.pausedBy === "") removeIfThere(this.#wishFile);
-      else writeFileAtomic(this.#wishFile, JSON.stringify(kept));
+      else writeRecord(this.#wishFile, JSON.stringify(kept));
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "what is wanted of the worker cannot be kept for another proxy");
     }

@@ -3,7 +3,7 @@
  * an environment and a token do not belong on a command line that everybody can read in `ps`.
  */
 import type { RunCgroup } from "../os/cgroups.ts";
-import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 
 export interface ProxyStartFile {
@@ -37,13 +37,15 @@ export interface TelemetrySchemaChoice {
 }
 
 export function writeStartFile(path: string, start: ProxyStartFile): void {
-  writeFileAtomic(path, JSON.stringify(start), { mode: 0o600 });
+  writeRecord(path, JSON.stringify(start));
 }
 
 /** @throws MosaicError `failed_precondition` when the file is missing or unreadable. */
 export function readStartFile(path: string): ProxyStartFile {
   try {
-    return JSON.parse(Deno.readTextFileSync(path)) as ProxyStartFile;
+    const text = readRecordInProxy(path);
+    if (text === undefined) throw new Error("there is no such file, or it is no regular one");
+    return JSON.parse(text) as ProxyStartFile;
   } catch (error) {
     throw new MosaicError("failed_precondition", `the proxy's start file ${path} cannot be read: ${messageOf(error)}`, {
       hint: "The daemon writes it before it starts a proxy; without --run-dir the proxy needs none.",
@@ -55,7 +57,7 @@ export function readStartFile(path: string): ProxyStartFile {
 /** The control group of an attempt's worker; undefined where it has none, or was never started. */
 export function cgroupOf(path: string): RunCgroup | undefined {
   try {
-    const { cgroup } = JSON.parse(readTextIfThere(path) ?? "") as Partial<ProxyStartFile>;
+    const { cgroup } = JSON.parse(readRecord(path) ?? "") as Partial<ProxyStartFile>;
     return cgroup ?? undefined;
   } catch {
     return undefined;

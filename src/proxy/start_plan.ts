@@ -1,7 +1,7 @@
 /** What a proxy is to do, from its arguments and the daemon's start file; or, stand-alone, from its surroundings. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { hostEnvironment } from "../os/environment.ts";
-import { readTextIfThere } from "../os/files.ts";
+import { makeDirectory, readRecordInProxy } from "../os/untrusted.ts";
 import { standAloneEnvironment } from "./stand_alone_environment.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { type ProxyStartFile, readStartFile } from "./start_file.ts";
@@ -34,7 +34,9 @@ function standAloneDirectory(runId: string): { directory: string; stateDir: stri
  */
 export function planStart(args: ProxyArguments): StartPlan {
   let plan: StartPlan;
-  if (args.runDir !== undefined && readTextIfThere(new RunFiles(args.runDir, args.workerId).proxyFile(args.attempt))) {
+  if (
+    args.runDir !== undefined && readRecordInProxy(new RunFiles(args.runDir, args.workerId).proxyFile(args.attempt))
+  ) {
     const files = new RunFiles(args.runDir, args.workerId);
     plan = { files, start: readStartFile(files.proxyFile(args.attempt)), standAlone: false };
   } else {
@@ -60,8 +62,6 @@ export function planStart(args: ProxyArguments): StartPlan {
       standAlone: true,
     };
   }
-  for (const directory of [plan.files.logs, plan.files.control]) {
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-  }
+  for (const directory of [plan.files.logs, plan.files.control]) makeDirectory(directory);
   return plan;
 }

@@ -6,10 +6,10 @@
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
-import { readTextIfThere } from "../os/files.ts";
 import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
 import { kindOf } from "../os/looking.ts";
+import { makeWay, openForAppending, readRecordInProxy } from "../os/untrusted.ts";
 import { askShell } from "../os/shell.ts";
 import type { JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
@@ -60,7 +60,7 @@ export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin |
 
 /** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be looked at. */
 function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
-  const text = readTextIfThere(files.workerFile(attempt));
+  const text = readRecordInProxy(files.workerFile(attempt));
   try {
     const { pid, identity, journal } = JSON.parse(text ?? "");
     if (!Number.isSafeInteger(pid) || pid <= 1 || typeof identity !== "string") return undefined;
@@ -72,7 +72,7 @@ function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journa
 
 /** Whether a worker was ever started for the attempt, or failed to start. */
 export function wasStarted(files: RunFiles, attempt: number): boolean {
-  return readTextIfThere(files.workerFile(attempt)) !== undefined || readExit(files, attempt) !== undefined;
+  return readRecordInProxy(files.workerFile(attempt)) !== undefined || readExit(files, attempt) !== undefined;
 }
 
 /** Takes over what an earlier proxy has started. */
@@ -131,8 +131,11 @@ export async function startWorker(
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
   if (stdin !== undefined) makeFifo(stdin);
   for (const path of [files.stdout(attempt), files.stderr(attempt)]) {
-    Deno.openSync(path, { append: true, create: true, mode: 0o600 }).close();
+    openForAppending(path).close();
   }
+  // The wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
+  const exit = files.exitFile(attempt);
+  for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) makeWay(path);
   const child = await patiently(() =>
     spawnWrapper(files, attempt, {
       program: program.path,
@@ -195,10 +198,6 @@ async function endOf(
 }
 
 function makeFifo(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // Not there yet.
-  }
+  makeWay(path, "nothing");
   if (askShell('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
 }

@@ -5,6 +5,7 @@
  */
 import type { RunFiles } from "../base/layout.ts";
 import { splitEnvironment } from "../os/shell.ts";
+import { EXIT_IN_CONTROL } from "./exit_place.ts";
 import { inodeOf } from "./journal_file.ts";
 
 /** The wrapper found the attempt's worker file there: somebody else has started the worker. */
@@ -27,7 +28,8 @@ const RESERVED = 120;
  * - The pid's start time is the 20th field after the command's name, as src/os/identity.ts has it.
  * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
- * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way.
+ * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way. A worker
+ *   without a sandbox may have taken the file away and put anything in the record's place, which goes first.
  * - A status of 128 + n is signal n or a code of the worker's own; $? does not tell. But of a command that a signal has ended
  *   a shell says so on standard error, which goes to a file here, its space taken beforehand as well. What it has said
  *   nothing of (it never does of SIGINT and SIGPIPE) is recorded as the status that it is: nobody can tell. Where sh is bash,
@@ -56,7 +58,7 @@ fi
 set +C
 if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
   ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.said.tmp" ||
-  ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s"}\\n' \\
+  ! printf '{"pid":%d,"identity":"%s/%s","started_at":"%s","journal":"%s","exit":"${EXIT_IN_CONTROL}"}\\n' \\
     $$ "$_mosaic_boot" "$_mosaic_ticks" "$_mosaic_at" "$_mosaic_journal" >"$_mosaic_worker"; then
   command -p rm -f "$_mosaic_exit.tmp" "$_mosaic_exit.said.tmp" "$_mosaic_worker"
   exit ${NO_ROOM}
@@ -87,7 +89,10 @@ _mosaic_record=$(printf '{"code":%s,"signal":"%s","ended_at":"%s"}' \\
   "$_mosaic_code" "$_mosaic_signal" "$_mosaic_end")
 printf '%-${RESERVED}s\\n' "$_mosaic_record" >&9
 command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" ||
-  command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
+  command -p mv -f "$_mosaic_exit.tmp" "$_mosaic_exit" || {
+  command -p rm -rf "$_mosaic_exit"
+  printf '%s\\n' "$_mosaic_record" >"$_mosaic_exit"
+}
 exit $_mosaic_raw
 `;
 

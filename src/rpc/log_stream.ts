@@ -10,14 +10,14 @@ import { LineRate } from "../base/line_rate.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
-import { openIfThere } from "../os/files.ts";
+import { openLog, type RegularFile } from "../os/untrusted.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
 const NEWLINE = 10;
 
 /** Offset at which the last `lines` lines of the file begin. */
-export function tailOffset(file: Deno.FsFile, size: number, lines: number): number {
+export function tailOffset(file: RegularFile, size: number, lines: number): number {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let end = size;
   // A newline at the very end closes the last line and begins none.
@@ -25,7 +25,7 @@ export function tailOffset(file: Deno.FsFile, size: number, lines: number): numb
   let first = true;
   while (end > 0) {
     const start = Math.max(0, end - buffer.length);
-    const n = readAt(file, start, buffer.subarray(0, end - start));
+    const n = file.readSync(start, buffer.subarray(0, end - start));
     for (let i = n - 1; i >= 0; i--) {
       if (buffer[i] !== NEWLINE) {
         // An unfinished last line counts as one.
@@ -39,17 +39,6 @@ export function tailOffset(file: Deno.FsFile, size: number, lines: number): numb
     end = start;
   }
   return 0;
-}
-
-function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): number {
-  file.seekSync(offset, Deno.SeekMode.Start);
-  let done = 0;
-  while (done < into.length) {
-    const n = file.readSync(into.subarray(done));
-    if (n === null) break;
-    done += n;
-  }
-  return done;
 }
 
 /** @param linesPerSecond of what is appended while somebody follows; the rest is counted and left to the file */
@@ -72,16 +61,16 @@ export async function streamLogs(
     return now === undefined || isEnded(now.state) || now.attempt !== row.attempt;
   };
 
-  let file = openIfThere(path);
+  let file = openLog(path);
   while (file === undefined) {
     // What the file may still become: nothing is written before the worker starts.
     if (!request.follow || over() || caller.signal.aborted) return;
     await pause(POLL_MS, caller.signal);
-    file = openIfThere(path);
+    file = openLog(path);
   }
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
-    const size = file.statSync().size;
+    const { size } = file.stat();
     const start = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
@@ -94,7 +83,7 @@ export async function streamLogs(
 }
 
 async function follow(
-  file: Deno.FsFile,
+  file: RegularFile,
   start: number,
   live: boolean,
   rate: LineRate,
@@ -105,10 +94,10 @@ async function follow(
   const buffer = new Uint8Array(CHUNK_BYTES);
   let offset = start;
   /** What is there already is history and goes out whole; the rate holds for what is appended while somebody looks. */
-  const history = live ? file.statSync().size : Infinity;
+  const history = live ? file.stat().size : Infinity;
   let ending = false;
   while (!caller.signal.aborted) {
-    const n = readAt(file, offset, buffer);
+    const n = file.readSync(offset, buffer);
     if (n > 0) {
       const bytes = buffer.slice(0, n);
       const begin = offset;

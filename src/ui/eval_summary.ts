@@ -11,13 +11,10 @@ const MAX_BYTES = 64 * 1024;
 /** The summary's JSON; null while there is none, and of runs that are no evaluation. @throws `out_of_range` */
 export async function evalSummary(detail: RunDetail): Promise<unknown> {
   if (detail.row.baseDir !== "evals") return null;
-  using file = await openWithin(detail.directory, EVAL_SUMMARY);
+  using file = openWithin(detail.directory, EVAL_SUMMARY);
   if (file === undefined) return null;
   const bytes = new Uint8Array(MAX_BYTES + 1);
-  let length = 0;
-  for (let n: number | null; length < bytes.length && (n = await file.read(bytes.subarray(length))) !== null;) {
-    length += n;
-  }
+  const length = await file.read(0, bytes);
   if (length > MAX_BYTES) {
     throw new MosaicError("out_of_range", `${EVAL_SUMMARY} of the run is larger than ${MAX_BYTES} bytes`);
   }

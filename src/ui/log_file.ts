@@ -5,6 +5,7 @@ import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
+import { openLog, type RegularFile } from "../os/untrusted.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
@@ -25,9 +26,11 @@ export interface LogChunk {
 const NEWLINE = 10;
 const decoder = new TextDecoder();
 
+/** What is there and is no regular file has no size; whoever reads it is told why. */
 async function sizeOf(path: string): Promise<number> {
   try {
-    return (await Deno.stat(path)).size;
+    const { isFile, size } = await Deno.lstat(path);
+    return isFile ? size : 0;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return 0;
     throw error;
@@ -39,18 +42,10 @@ export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStrea
   return { stdout: stdout!, stderr: stderr! };
 }
 
-async function readBytes(path: string, from: number, length: number): Promise<Uint8Array> {
-  if (length <= 0) return new Uint8Array();
-  using file = await Deno.open(path);
-  await file.seek(from, Deno.SeekMode.Start);
+async function readBytes(file: RegularFile | undefined, from: number, length: number): Promise<Uint8Array> {
+  if (file === undefined || length <= 0) return new Uint8Array();
   const bytes = new Uint8Array(length);
-  let filled = 0;
-  while (filled < length) {
-    const n = await file.read(bytes.subarray(filled));
-    if (n === null) break;
-    filled += n;
-  }
-  return bytes.subarray(0, filled);
+  return bytes.subarray(0, await file.read(from, bytes));
 }
 
 /**
@@ -63,10 +58,10 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
 }
 
 async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
-  const path = core.logFile(row, stream);
-  const size = await sizeOf(path);
+  using file = openLog(core.logFile(row, stream));
+  const size = file?.stat().size ?? 0;
   let start = from < 0 ? Math.max(0, size + Math.max(from, -CHUNK_BYTES)) : Math.min(from, size);
-  let bytes = await readBytes(path, start, Math.min(CHUNK_BYTES, size - start));
+  let bytes = await readBytes(file, start, Math.min(CHUNK_BYTES, size - start));
   if (from < 0 && start > 0) {
     const lineStart = bytes.indexOf(NEWLINE) + 1;
     start += lineStart;
@@ -85,11 +80,11 @@ export async function readLogBefore(
   stream: LogStream,
   before: number,
 ): Promise<LogChunk> {
-  const path = core.logFile(row, stream);
-  const size = await sizeOf(path);
+  using file = openLog(core.logFile(row, stream));
+  const size = file?.stat().size ?? 0;
   const end = Math.min(before, size);
   let start = Math.max(0, end - CHUNK_BYTES);
-  let bytes = await readBytes(path, start, end - start);
+  let bytes = await readBytes(file, start, end - start);
   const lineStart = start > 0 ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);

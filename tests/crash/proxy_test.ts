@@ -37,7 +37,7 @@ Deno.test("proxy dies between the exit record and its report: another reports wh
   signalProcess(stopped, "SIGSTOP");
   try {
     worker.open();
-    const exit = `${daemon.layout.runDir("custom_scripts", run)}/exit.json`;
+    const exit = `${daemon.layout.runDir("custom_scripts", run)}/.mosaic/exit-1.json`;
     await until(() => readTextIfThere(exit), { what: "the exit record" });
     signalProcess(proxy, "SIGKILL");
     await until(() => !isAlive(proxy), { what: "the proxy to be dead" });

@@ -69,6 +69,6 @@ tracedTest(
   () =>
     crashAfterSpawn(
       "the exit record",
-      (daemon) => runDirectories(daemon).some((directory) => readTextIfThere(`${directory}/exit.json`)),
+      (daemon) => runDirectories(daemon).some((directory) => readTextIfThere(`${directory}/.mosaic/exit-1.json`)),
     ),
 );

@@ -61,7 +61,7 @@ Deno.test("a worker ends while the daemon is away: its exit and its last words a
   await daemon.kill9();
   finish();
   const directory = daemon.layout.runDir("custom_scripts", run);
-  await until(() => exists(`${directory}/exit.json`), { what: "the exit record" });
+  await until(() => exists(`${directory}/.mosaic/exit-1.json`), { what: "the exit record" });
   await daemon.restart();
   await assertWhole(daemon, run);
 });

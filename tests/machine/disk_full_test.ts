@@ -62,7 +62,7 @@ diskTest(
     await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 100, { what: "the first part" });
     disk.fill();
     worker.open();
-    const exit = `${stage.layout.runDir("custom_scripts", run)}/exit.json`;
+    const exit = `${stage.layout.runDir("custom_scripts", run)}/.mosaic/exit-1.json`;
     await until(() => readTextIfThere(exit), { what: "the worker to have ended, as if nothing were the matter" });
     await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
     const waiting = await getRun(daemon, run);

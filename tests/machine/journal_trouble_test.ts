@@ -81,7 +81,7 @@ Deno.test("log file removed for good: what nobody can read any more is told, and
   await killBoth(daemon, run);
   const journal = journalOf(daemon, run);
   worker.open();
-  const exit = `${daemon.layout.runDir("custom_scripts", run)}/exit.json`;
+  const exit = `${daemon.layout.runDir("custom_scripts", run)}/.mosaic/exit-1.json`;
   await until(() => readTextIfThere(exit), { what: "the worker to end" });
   Deno.removeSync(journal);
   await daemon.restart();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
+import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -171,12 +172,8 @@ Deno.test("logs: where the last lines begin", () => {
   try {
     const offsetOf = (text: string, lines: number) => {
       Deno.writeTextFileSync(path, text);
-      const file = Deno.openSync(path);
-      try {
-        return tailOffset(file, text.length, lines);
-      } finally {
-        file.close();
-      }
+      using file = openRegular(path)!;
+      return tailOffset(file, text.length, lines);
     };
     const cases: [string, number, number][] = [
       ["", 3, 0],

@@ -1,7 +1,7 @@
 /** The page in a real browser, over a core without processes. The steps share one browser and one daemon's page. */
 import assert from "node:assert/strict";
-import axe from "axe-core";
-import type { Browser, Page } from "playwright-core";
+import axe from "npm:axe-core@4.14.1";
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { createLogger } from "../../src/base/log.ts";
 import { type PageServer, startPage } from "../../src/ui/server.ts";
 import { until } from "../harness/wait.ts";

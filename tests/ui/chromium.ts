@@ -1,5 +1,5 @@
 /** A browser for the page's tests: Debian's Chromium by playwright-core. One per file, because a start costs seconds. */
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Page } from "npm:playwright-core@1.65.1";
 
 const EXECUTABLES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 

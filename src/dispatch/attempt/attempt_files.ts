@@ -1,11 +1,13 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import type { RunFiles } from "../../base/layout.ts";
-import { readTextIfThere, tryLock } from "../../os/files.ts";
+import { tryLock } from "../../os/files.ts";
+import { makeWay, readRecord } from "../../os/untrusted.ts";
 import type { ProcessRef } from "../../os/identity.ts";
+import { exitFileOf } from "../../proxy/exit_place.ts";
 
-/** A JSON object, or undefined where there is no file or (torn by a crash) no object in it. */
+/** A JSON object, or undefined where there is no regular file or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {
-  const text = readTextIfThere(path);
+  const text = readRecord(path);
   if (text === undefined) return undefined;
   try {
     const value = JSON.parse(text);
@@ -24,7 +26,7 @@ export function workerOf(files: RunFiles, attempt: number): ProcessRef | undefin
 
 /** The worker's exit, once it is a fact on disk. */
 export function exitOf(files: RunFiles, attempt: number): { code: number | null; signal: string } | undefined {
-  const file = readObject(files.exitFile(attempt));
+  const file = readObject(exitFileOf(files, attempt, readRecord(files.workerFile(attempt))));
   if (file === undefined) return undefined;
   const code = typeof file.code === "number" ? file.code : null;
   return { code, signal: typeof file.signal === "string" ? file.signal : "" };
@@ -32,8 +34,7 @@ export function exitOf(files: RunFiles, attempt: number): { code: number | null;
 
 /** Whether a worker of this attempt was ever started. */
 export function workerStarted(files: RunFiles, attempt: number): boolean {
-  return readTextIfThere(files.workerFile(attempt)) !== undefined ||
-    readTextIfThere(files.exitFile(attempt)) !== undefined;
+  return readRecord(files.workerFile(attempt)) !== undefined || readRecord(files.exitFile(attempt)) !== undefined;
 }
 
 /**
@@ -42,6 +43,8 @@ export function workerStarted(files: RunFiles, attempt: number): boolean {
  * @returns false when one was started already
  */
 export function forbidWorker(files: RunFiles, attempt: number): boolean {
+  // What is no regular file is no worker file, and keeps nobody from anything.
+  makeWay(files.workerFile(attempt));
   try {
     Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
     return true;
@@ -58,7 +61,7 @@ export function forbidWorker(files: RunFiles, attempt: number): boolean {
 export function proxyLockHeld(files: RunFiles, attempt: number): boolean {
   const path = files.proxyLock(attempt);
   try {
-    Deno.lstatSync(path);
+    if (!Deno.lstatSync(path).isFile) return false;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;

@@ -3,6 +3,7 @@
  * there. What is not a plain file in a plain directory does not exist for mosaic.
  */
 import { createHash } from "node:crypto";
+import { openRegular, type RegularFile } from "../../os/untrusted.ts";
 
 export interface FoundFile {
   /** Relative to the run's directory, with "/". */
@@ -94,36 +95,28 @@ const CHUNK_BYTES = 256 * 1024;
  * lie elsewhere. Reads in small pieces and lets other work run in between.
  */
 export async function hashFile(directory: string, file: FoundFile, signal: AbortSignal): Promise<string | undefined> {
-  const before = await statWithin(directory, file.path);
-  if (before === undefined || !before.isFile || !same(file, before)) return undefined;
-  let handle: Deno.FsFile;
+  if (partsOf(file.path) === undefined) return undefined;
+  let handle: RegularFile | undefined;
   try {
-    handle = await Deno.open(`${directory}/${file.path}`, { read: true });
-  } catch {
-    return undefined;
-  }
-  try {
-    // Between the look and the opening, a link may have taken the file's place.
-    const opened = await handle.stat();
-    if (opened.ino !== before.ino || opened.dev !== before.dev) return undefined;
+    handle = openRegular(`${directory}/${file.path}`, directory);
+    if (handle === undefined || !same(file, handle.stat())) return undefined;
     const hash = createHash("sha256");
     const chunk = new Uint8Array(CHUNK_BYTES);
-    for (let left = file.bytes; left > 0;) {
+    for (let position = 0; position < file.bytes;) {
       if (signal.aborted) return undefined;
-      const n = await handle.read(chunk);
-      if (n === null) return undefined;
+      const n = await handle.read(position, chunk);
+      if (n === 0) return undefined;
       hash.update(chunk.subarray(0, n));
-      left -= n;
+      position += n;
     }
-    return same(file, await handle.stat()) ? hash.digest("hex") : undefined;
+    return same(file, handle.stat()) ? hash.digest("hex") : undefined;
   } catch {
     return undefined;
   } finally {
-    handle.close();
+    handle?.close();
   }
 }
 
-function same(file: FoundFile, info: Deno.FileInfo): boolean {
-  const now = found(file.path, info);
-  return now.bytes === file.bytes && now.changedAt === file.changedAt;
+function same(file: FoundFile, now: { size: number; mtimeMs: number }): boolean {
+  return now.size === file.bytes && Math.trunc(now.mtimeMs) === file.changedAt;
 }

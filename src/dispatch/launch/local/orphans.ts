@@ -8,7 +8,7 @@
 import type { Layout } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
 import { groupAlive, signalGroup } from "../../../os/signals.ts";
-import { readTextIfThere } from "../../../os/files.ts";
+import { readRecord } from "../../../os/untrusted.ts";
 import { askShell } from "../../../os/shell.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 
@@ -74,7 +74,7 @@ export function claimIn(environment: string, trainer: string): Omit<Claim, "pid"
 
 function workerOfDirectory(runDir: string, attempt: number): ProcessRef | undefined {
   try {
-    const file = JSON.parse(readTextIfThere(`${runDir}/.mosaic/worker-${attempt}.json`) ?? "null");
+    const file = JSON.parse(readRecord(`${runDir}/.mosaic/worker-${attempt}.json`) ?? "null");
     return typeof file?.pid === "number" && typeof file.identity === "string" ? file : undefined;
   } catch {
     return undefined;

@@ -6,6 +6,7 @@ import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { splitEnvironment } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
+import { makeWay, readRecord } from "../../../os/untrusted.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */
@@ -55,7 +56,9 @@ function lookedAt(pid: number): ProcessRef | undefined {
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
     const words = ["proxy", ...proxyArguments(proxy)];
-    const self = selfCommand(flagsOf(proxyPlan(words.slice(1), realWorld())));
+    // The start file is where a worker without a sandbox can put a FIFO.
+    const self = selfCommand(flagsOf(proxyPlan(words.slice(1), { ...realWorld(), readText: readRecord })));
+    makeWay(logFile);
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
     const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
     const child = new Deno.Command("/bin/sh", {

@@ -13,7 +13,7 @@ import { explain } from "../../../registry/failure/explain.ts";
 import { roomOf, roomText } from "../../../os/free_space.ts";
 import { type Layout, RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
-import { readTextIfThere, writeFileAtomic } from "../../../os/files.ts";
+import { makeDirectory, readRecord, writeRecord } from "../../../os/untrusted.ts";
 import { type FileDescriptors, requireDescriptors } from "../../../os/descriptors.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import type { Registry } from "../../../registry/registry.ts";
@@ -71,9 +71,7 @@ export class Starter {
       const files = this.#files(row);
       requireDescriptors(this.#options.descriptors, "start a run");
       requireRoom(this.#options.layout.baseDir(row.baseDir));
-      for (const directory of [files.directory, files.logs, files.control]) {
-        Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
-      }
+      for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
       if (plan.worker.external) return this.#expect(row, plan, files, supervisor);
       const command = this.#command(row, plan, files);
       const failures = await preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots });
@@ -101,7 +99,7 @@ export class Starter {
       this.#writeStartFile(row, plan, files, this.#command(row, plan, files), cgroup);
     } catch (error) {
       // On a full disk the one from before serves as well.
-      if (!isShortage(error) || readTextIfThere(files.proxyFile(row.attempt)) === undefined) throw error;
+      if (!isShortage(error) || readRecord(files.proxyFile(row.attempt)) === undefined) throw error;
     }
     return this.#launch(row, files, [], true);
   }
@@ -234,7 +232,7 @@ export class Starter {
 }
 
 function writeToken(files: RunFiles, token: string): void {
-  writeFileAtomic(files.sessionTokenFile, `${token}\n`, { mode: 0o600 });
+  writeRecord(files.sessionTokenFile, `${token}\n`);
 }
 
 function newSessionToken(): string {

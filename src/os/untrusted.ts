@@ -1,0 +1,287 @@
+/**
+ * Files that a worker can touch. Below a run's directory a worker may at any time put a FIFO, a directory or a link where a
+ * file was. Whoever opens such a path does it here: a FIFO is not waited for, a link is not followed, and what is opened is
+ * the regular file that was looked up, below the directory that it was looked up in.
+ *
+ * The look-up beside the flags is needed because under a permission set the runtime resolves links before the kernel sees
+ * O_NOFOLLOW.
+ */
+import { MosaicError } from "../base/errors.ts";
+import { writeFileAtomic } from "./files.ts";
+import { askShell } from "./shell.ts";
+
+type NodeFs = typeof import("node:fs");
+
+/** Of a record that is read whole: mosaic's own are some hundred bytes, a start file carries an environment. */
+const MAX_RECORD_BYTES = 16 << 20;
+const CHUNK_BYTES = 64 << 10;
+
+function nodeFs(): NodeFs {
+  return process.getBuiltinModule("node:fs");
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
+}
+
+function notRegular(path: string): MosaicError {
+  return new MosaicError("permission_denied", `${path} is no regular file of its run's directory`, {
+    hint: "The run's worker has put something else there (a link, a FIFO, a directory); mosaic does not open it.",
+  });
+}
+
+/** @throws `permission_denied` for what is there and is no regular file, or lies behind a link. */
+function lookUp(path: string, below: string): Deno.FileInfo | undefined {
+  try {
+    for (let at = parentOf(path); at.length > below.length; at = parentOf(at)) {
+      if (!Deno.lstatSync(at).isDirectory) throw notRegular(path);
+    }
+    const info = Deno.lstatSync(path);
+    if (!info.isFile) throw notRegular(path);
+    return info;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}
+
+interface Identity {
+  dev: number;
+  ino: number | null;
+}
+
+function isSame(a: Identity | undefined, b: Identity | undefined): boolean {
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino;
+}
+
+/** Open for reading. */
+export class RegularFile implements Disposable {
+  readonly #fd: number;
+  readonly #path: string;
+  #closed = false;
+
+  constructor(fd: number, path: string) {
+    this.#fd = fd;
+    this.#path = path;
+  }
+
+  stat(): { dev: number; ino: number; size: number; mtimeMs: number; isFile: boolean } {
+    const info = nodeFs().fstatSync(this.#fd);
+    return { dev: info.dev, ino: info.ino, size: info.size, mtimeMs: info.mtimeMs, isFile: info.isFile() };
+  }
+
+  /** Bytes from `position` on, as many as there are and fit. */
+  readSync(position: number, into: Uint8Array): number {
+    let filled = 0;
+    while (filled < into.length) {
+      const read = nodeFs().readSync(this.#fd, into, filled, into.length - filled, position + filled);
+      if (read === 0) break;
+      filled += read;
+    }
+    return filled;
+  }
+
+  /** The same beside the event loop. */
+  async read(position: number, into: Uint8Array): Promise<number> {
+    let filled = 0;
+    while (filled < into.length) {
+      const at = filled;
+      const read = await new Promise<number>((resolve, reject) => {
+        nodeFs().read(
+          this.#fd,
+          into,
+          at,
+          into.length - at,
+          position + at,
+          (error, n) => error ? reject(error) : resolve(n),
+        );
+      });
+      if (read === 0) break;
+      filled += read;
+    }
+    return filled;
+  }
+
+  /** The first `size` bytes; the file is closed at the end. */
+  readable(size: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+    let position = 0;
+    return new ReadableStream({
+      pull: async (controller) => {
+        try {
+          const bytes = new Uint8Array(Math.min(CHUNK_BYTES, size - position));
+          const read = await this.read(position, bytes);
+          position += read;
+          if (read > 0) controller.enqueue(bytes.subarray(0, read));
+          if (read > 0 && position < size) return;
+          this.close();
+          controller.close();
+        } catch (error) {
+          this.close();
+          throw error;
+        }
+      },
+      cancel: () => this.close(),
+    }, { highWaterMark: 0 });
+  }
+
+  /**
+   * Asks the kernel where the opened file lies, which no worker can change between two looks.
+   * @throws `permission_denied` when that is not below `directory`, and for a file that was removed
+   */
+  requireBelow(directory: string): void {
+    const real = this.#place();
+    if (real === undefined || real.endsWith(" (deleted)") || !real.startsWith(`${Deno.realPathSync(directory)}/`)) {
+      throw notRegular(this.#path);
+    }
+  }
+
+  #place(): string | undefined {
+    try {
+      return Deno.readLinkSync(`/proc/self/fd/${this.#fd}`);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotCapable)) throw error;
+      // Under a permission set /proc is a shell's to read.
+      return askShell('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.#fd))?.replace(/\n$/, "");
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    nodeFs().closeSync(this.#fd);
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** @throws as Deno.openSync would, so that a shortage of descriptors is known as one; `permission_denied` for a link */
+function openNow(path: string): RegularFile | undefined {
+  const { openSync, constants: { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } } = nodeFs();
+  try {
+    return new RegularFile(openSync(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW), path);
+  } catch (error) {
+    const { code, errno, message } = error as { code?: string; errno?: number; message: string };
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    if (code === "ELOOP" || code === "ENXIO") throw notRegular(path);
+    if (errno === undefined) throw error;
+    throw new Error(`${message} (os error ${Math.abs(errno)})`, { cause: error });
+  }
+}
+
+/**
+ * The regular file at `path`, for reading; undefined when there is none. Nothing between `below` and it may be a link.
+ *
+ * @throws MosaicError `permission_denied` when something else is there
+ */
+export function openRegular(path: string, below = parentOf(path)): RegularFile | undefined {
+  const before = lookUp(path, below);
+  if (before === undefined) return undefined;
+  const file = openNow(path);
+  if (file === undefined) return undefined;
+  try {
+    const opened = file.stat();
+    if (!opened.isFile || !isSame(before, opened) || !isSame(lookUp(path, below), opened)) throw notRegular(path);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/**
+ * The same for a proxy, whose start loading Node's file module would double. A FIFO that takes the file's place between the
+ * look-up and the opening is waited for here: the proxy then hangs, and the daemon replaces it.
+ */
+export function openRegularInProxy(path: string, below = parentOf(path)): Deno.FsFile | undefined {
+  const before = lookUp(path, below);
+  if (before === undefined) return undefined;
+  let file: Deno.FsFile;
+  try {
+    file = Deno.openSync(path, { read: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+  try {
+    const opened = file.statSync();
+    if (!opened.isFile || !isSame(before, opened) || !isSame(lookUp(path, below), opened)) throw notRegular(path);
+    return file;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** A log of a run, of which neither the file nor its directory may be a link. */
+export function openLog(path: string): RegularFile | undefined {
+  return openRegular(path, parentOf(parentOf(path)));
+}
+
+/** The same for a proxy (`openRegularInProxy`). */
+export function openLogInProxy(path: string): Deno.FsFile | undefined {
+  return openRegularInProxy(path, parentOf(parentOf(path)));
+}
+
+/** Undefined for what is no regular file: that is no record. */
+function ifRegular<T>(open: () => T | undefined): T | undefined {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "permission_denied") return undefined;
+    throw error;
+  }
+}
+
+/** The text of one of mosaic's own records; undefined where there is none, or something that cannot be one. */
+export function readRecord(path: string, below?: string): string | undefined {
+  using file = ifRegular(() => openRegular(path, below));
+  if (file === undefined) return undefined;
+  const { size } = file.stat();
+  if (size > MAX_RECORD_BYTES) return undefined;
+  const bytes = new Uint8Array(size);
+  return new TextDecoder().decode(bytes.subarray(0, file.readSync(0, bytes)));
+}
+
+/** The same for a proxy (`openRegularInProxy`). */
+export function readRecordInProxy(path: string, below?: string): string | undefined {
+  using file = ifRegular(() => openRegularInProxy(path, below));
+  if (file === undefined) return undefined;
+  const { size } = file.statSync();
+  if (size > MAX_RECORD_BYTES) return undefined;
+  const bytes = new Uint8Array(size);
+  let filled = 0;
+  for (let read: number | null; filled < size && (read = file.readSync(bytes.subarray(filled))) !== null;) {
+    filled += read;
+  }
+  return new TextDecoder().decode(bytes.subarray(0, filled));
+}
+
+/** Puts aside what is at the place of one of mosaic's own files and is none. In one step, however large it is. */
+export function makeWay(path: string, wanted: "file" | "directory" | "nothing" = "file"): void {
+  try {
+    const info = Deno.lstatSync(path);
+    if (wanted === "file" ? info.isFile : wanted === "directory" && info.isDirectory) return;
+    Deno.renameSync(path, `${path}.${crypto.randomUUID().slice(0, 8)}.aside`);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+/** Makes a directory of a run; something else in its place is put aside. */
+export function makeDirectory(path: string): void {
+  makeWay(path, "directory");
+  Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+/** Writes one of mosaic's own records whole, under a name that nobody can know before, and whatever is in its place. */
+export function writeRecord(path: string, text: string): void {
+  makeWay(path);
+  writeFileAtomic(path, text, { mode: 0o600 });
+}
+
+/** Opens a file of a run for appending; what is there and is no regular file is put aside. */
+export function openForAppending(path: string): Deno.FsFile {
+  makeWay(path);
+  return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
+}

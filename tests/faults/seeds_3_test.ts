@@ -1,0 +1,4 @@
+import { shareHolds } from "./schedules.ts";
+
+Deno.test("faults: share 3 of the schedules loses nothing, repeats nothing, leaves nothing behind", () =>
+  shareHolds(3));

@@ -1,0 +1,263 @@
+/** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
+import assert from "node:assert/strict";
+import { flagsOf } from "../../src/permissions/permissions.ts";
+import { planFor } from "../../src/permissions/plan.ts";
+import { realWorld } from "../../src/permissions/world.ts";
+import { isAlive, processRef } from "../../src/os/identity.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { signalProcess } from "../../src/os/signals.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { configOf } from "../harness/configs.ts";
+import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { getRun, steps, submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { mosaic } from "../machine/cli.ts";
+
+/** Where the record of the first attempt's exit is, and where older versions have it. */
+const RECORDS = '"$MOSAIC_RUN_DIR/.mosaic/exit-1.json" "$MOSAIC_RUN_DIR/exit.json"';
+const STEP = `echo '{"event_type":"step","step_index":0}'`;
+
+/** A daemon under the permissions of its command line, as the executable runs: there the runtime itself resolves links. */
+class PlannedDaemon implements AsyncDisposable {
+  readonly daemon: TestDaemon;
+
+  private constructor(daemon: TestDaemon) {
+    this.daemon = daemon;
+  }
+  static async start(): Promise<PlannedDaemon> {
+    const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+    const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    const flags = flagsOf(await planFor(["daemon", "--state-dir", stateDir, ...args], realWorld()));
+    const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
+    return new PlannedDaemon(await TestDaemon.start({ stateDir, args, program }));
+  }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon[Symbol.asyncDispose]();
+    await Deno.remove(this.daemon.stateDir, { recursive: true });
+  }
+}
+
+/** Shell text that waits for a file of the test's. */
+class Gate {
+  readonly #path: string;
+  readonly wait: string;
+
+  constructor(daemon: TestDaemon, name: string) {
+    this.#path = `${daemon.stateDir}/${name}-${crypto.randomUUID()}`;
+    this.wait = `while [ ! -e ${this.#path} ]; do sleep 0.05; done`;
+  }
+  open(): void {
+    Deno.writeTextFileSync(this.#path, "");
+  }
+}
+
+const scriptOf = (...lines: string[]) => ["/bin/sh", "-c", lines.join("\n")];
+const stored = (daemon: TestDaemon, run: string, count: number) =>
+  until(async () => Number((await getRun(daemon, run)).telemetry?.steps) >= count, { what: `${count} stored steps` });
+const gpuOwner = async (daemon: TestDaemon) =>
+  (await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId);
+
+/** The daemon and the run's proxy are killed, so that only files tell the next ones how the worker ended. */
+async function killBoth(daemon: TestDaemon, run: string): Promise<void> {
+  const proxy = processRef(Number((await getRun(daemon, run)).proxyPid))!;
+  await daemon.kill9();
+  signalProcess(proxy, "SIGKILL");
+  await until(() => !isAlive(proxy), { what: "the proxy to be dead" });
+}
+
+const OBSTACLES: { name: string; put: string }[] = [
+  { name: "a FIFO at exit.json.tmp", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; mkfifo "$f.tmp"; done` },
+  { name: "a directory at exit.json", put: `for f in ${RECORDS}; do mkdir -p "$f/deep"; done` },
+  { name: "a FIFO at exit.json", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; mkfifo "$f"; done` },
+  { name: "a link at exit.json", put: `for f in ${RECORDS}; do rm -f "$f.tmp"; ln -s "$0" "$f"; done` },
+];
+
+const FORGED = `{"code":0,"signal":"","ended_at":null}`;
+
+Deno.test("exit record: what a worker puts in its place is none, and the run ends with its worker's status", async (t) => {
+  for (const { name, put } of OBSTACLES) {
+    await t.step(name, async () => {
+      await using daemon = await TestDaemon.start({ gpus: "1" });
+      const forged = `${daemon.stateDir}/forged.json`;
+      Deno.writeTextFileSync(forged, FORGED);
+      const command = [...scriptOf(put, STEP, "exit 7"), forged];
+      const run = await submit(daemon, configOf({ command, gpus: { requested: 1 } }));
+      const ended = await untilState(daemon, run, "FAULTED");
+      assert.deepEqual([ended.exitCode, ended.telemetry?.steps], [7, 1n], ended.reason);
+      assert.deepEqual(await gpuOwner(daemon), [""]);
+    });
+  }
+});
+
+Deno.test("exit record: none, and nobody left who saw the end: the run ends, its GPU is free, its files go", async (t) => {
+  for (const { name, put } of OBSTACLES) {
+    await t.step(name, async () => {
+      await using daemon = await TestDaemon.start({ gpus: "1" });
+      const forged = `${daemon.stateDir}/forged.json`;
+      Deno.writeTextFileSync(forged, FORGED);
+      const gate = new Gate(daemon, "gate");
+      const command = [...scriptOf(put, STEP, gate.wait, put, "exit 7"), forged];
+      const run = await submit(daemon, configOf({ command, gpus: { requested: 1 } }));
+      await stored(daemon, run, 1);
+      const worker = processRef(Number((await getRun(daemon, run)).workerPid))!;
+      await killBoth(daemon, run);
+      gate.open();
+      await until(() => !isAlive(worker), { what: "the wrapper to have ended" });
+      await daemon.restart();
+      const ended = await untilState(daemon, run, "FAULTED");
+      // The wrapper puts its own record in the place of what it can put away.
+      assert.ok(ended.reason === "worker_lost" || ended.exitCode === 7, `${ended.reason} ${ended.exitCode}`);
+      assert.deepEqual(await gpuOwner(daemon), [""]);
+      await daemon.client.unary(Mosaic.method.deleteRun, { run });
+      assert.throws(() => Deno.lstatSync(daemon.layout.runDir("custom_scripts", run)), Deno.errors.NotFound);
+    });
+  }
+});
+
+const SECRET = "a-token-of-the-daemon";
+
+const IN_THE_WAY = [
+  { name: "FIFO", put: 'rm "$LOG"; mkfifo "$LOG"' },
+  { name: "link to tokens.json", put: 'ln -sf "$0" "$LOG"' },
+  { name: "directory", put: 'rm "$LOG"; mkdir "$LOG"' },
+  { name: "link in the place of logs/", put: 'mv "${LOG%/*}" "${LOG%/*}.old"; ln -s "${0%/*}" "${LOG%/*}"' },
+];
+
+Deno.test("logs: what a worker puts in their place hangs nobody and hands out nothing, and the run goes on", async (t) => {
+  for (const { name, put } of IN_THE_WAY) {
+    await t.step(name, async () => {
+      await using planned = await PlannedDaemon.start();
+      const { daemon } = planned;
+      const tokens = daemon.layout.tokensFile;
+      Deno.writeTextFileSync(tokens, SECRET);
+      // For the link in the place of the directory: what would be found there.
+      Deno.writeTextFileSync(`${daemon.layout.trainer}/worker.stderr.log`, SECRET);
+      const gate = new Gate(daemon, "gate");
+      const command = [
+        ...scriptOf(
+          'LOG="$MOSAIC_RUN_DIR/logs/worker.stderr.log"',
+          STEP,
+          put,
+          'touch "$MOSAIC_RUN_DIR/put"',
+          gate.wait,
+          "exit 0",
+        ),
+        tokens,
+      ];
+      const run = await submit(daemon, configOf({ command }));
+      const done = `${daemon.layout.runDir("custom_scripts", run)}/put`;
+      await until(() => readTextIfThere(done) !== undefined, { what: "the worker to have put it there" });
+
+      const said = await mosaic(["logs", run, "--stderr", "--target", daemon.address]);
+      assert.notEqual(said.code, 0, said.out);
+      assert.ok(!(said.out + said.err).includes(SECRET));
+      assert.match(said.err, /no regular file/);
+      for (const query of ["from=0", "from=-1000", "before=1000", "q=token"]) {
+        const response = await fetch(`http://${daemon.http}/api/runs/${run}/logs/stderr?${query}`);
+        const text = await response.text();
+        assert.equal(response.status, 403, text);
+        assert.ok(!text.includes(SECRET));
+      }
+      gate.open();
+      assert.equal((await untilState(daemon, run, "TERMINATED")).exitCode, 0);
+      await daemon.client.unary(Mosaic.method.deleteRun, { run });
+      assert.equal(Deno.readTextFileSync(tokens), SECRET, "what the link led to is left alone");
+    });
+  }
+});
+
+/** Changes between a file and a link to the secret, and between a directory and a link to the secret's, without a pause. */
+const FLIPPER = `
+const [secret, start, gate] = Deno.args;
+const dir = Deno.env.get("MOSAIC_RUN_DIR") + "/checkpoints";
+Deno.mkdirSync(dir + "/inner", { recursive: true });
+for (const name of ["/model.pt", "/inner/tokens.json"]) Deno.writeTextFileSync(dir + name, "x".repeat(4000));
+for (const path of ["checkpoints/model.pt", "checkpoints/inner/tokens.json"]) {
+  console.log(JSON.stringify({ event: "artifact", kind: "model", path }));
+}
+const exists = (path) => { try { Deno.statSync(path); return true; } catch { return false; } };
+while (!exists(start)) await new Promise((resolve) => setTimeout(resolve, 20));
+for (let i = 0; ; i++) {
+  Deno.symlinkSync(secret, dir + "/link.tmp");
+  Deno.renameSync(dir + "/link.tmp", dir + "/model.pt");
+  Deno.renameSync(dir + "/inner", dir + "/kept");
+  Deno.symlinkSync(secret.slice(0, secret.lastIndexOf("/")), dir + "/inner");
+  Deno.writeTextFileSync(dir + "/file.tmp", "x".repeat(4000));
+  Deno.renameSync(dir + "/file.tmp", dir + "/model.pt");
+  Deno.removeSync(dir + "/inner");
+  Deno.renameSync(dir + "/kept", dir + "/inner");
+  if (i % 1000 === 0 && exists(gate)) break;
+}`;
+
+Deno.test("artifacts: however fast a worker changes files and directories for links, nothing outside is handed out", async () => {
+  await using planned = await PlannedDaemon.start();
+  const { daemon } = planned;
+  const tokens = daemon.layout.tokensFile;
+  Deno.writeTextFileSync(tokens, SECRET);
+  const [start, gate] = [`${daemon.stateDir}/start`, `${daemon.stateDir}/gate`];
+  const source = `${daemon.stateDir}/flipper.js`;
+  Deno.writeTextFileSync(source, FLIPPER);
+  const command = [Deno.execPath(), "run", "-A", "--no-check", "--no-config", source, tokens, start, gate];
+  const run = await submit(daemon, configOf({ command }));
+  const paths = ["checkpoints/model.pt", "checkpoints/inner/tokens.json"];
+  const answers = { given: 0, refused: 0 };
+  await until(async () => {
+    const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run });
+    return paths.every((path) => artifacts.some((a) => a.path === path));
+  }, { what: "both to be recorded" });
+  Deno.writeTextFileSync(start, "");
+  for (let i = 0; i < 400; i++) {
+    const response = await fetch(`http://${daemon.http}/api/runs/${run}/artifacts/${paths[i % 2]}`);
+    const text = await response.text();
+    assert.ok(!text.includes(SECRET), `request ${i} was answered with the secret`);
+    answers[response.ok ? "given" : "refused"]++;
+  }
+  assert.ok(answers.given > 0, JSON.stringify(answers));
+  Deno.writeTextFileSync(gate, "");
+  await untilState(daemon, run, "TERMINATED");
+});
+
+const bubblewrap = (() => {
+  try {
+    return new Deno.Command("bwrap", { args: ["--ro-bind", "/", "/", "--unshare-pid", "true"] }).outputSync().success;
+  } catch {
+    return false;
+  }
+})();
+if (!bubblewrap) console.log("SKIPPED: bubblewrap is not usable here");
+
+Deno.test({
+  name: "sandbox: a worker can neither forge its exit record nor truncate its journal by its name",
+  ignore: !bubblewrap,
+  fn: async () => {
+    await using daemon = await TestDaemon.start();
+    // In the run's directory, which a sandboxed worker shares with the test.
+    const forge = `printf '{"code":0,"signal":"","ended_at":null}'`;
+    const script = [
+      STEP,
+      `for f in ${RECORDS}; do ${forge} >"$f"; rm -rf "$f.tmp"; ${forge} >"$f.tmp"; done`,
+      'for f in "$MOSAIC_RUN_DIR"/logs/*; do true >"$f"; rm -f "$f"; mv "$f" "$f.away"; done',
+      'mv "$MOSAIC_RUN_DIR/logs" "$MOSAIC_RUN_DIR/.mosaic" "$MOSAIC_RUN_DIR/elsewhere"',
+      STEP,
+      'while [ ! -e "$MOSAIC_RUN_DIR/gate" ]; do sleep 0.05; done',
+      STEP,
+      "exit 7",
+    ];
+    const command = scriptOf(...script);
+    const run = await submit(daemon, configOf({ command, metadata: { sandbox: "bubblewrap" } }));
+    await stored(daemon, run, 2);
+    // Another proxy takes over, and believes what it finds on disk.
+    const before = (await getRun(daemon, run)).proxyPid;
+    await killBoth(daemon, run);
+    await daemon.restart();
+    const taken = await until(async () => {
+      const now = await getRun(daemon, run);
+      return now.outcome !== "" || now.proxyPid !== before ? now : undefined;
+    }, { what: "another proxy" });
+    assert.equal(taken.outcome, "", `${taken.state} ${taken.reason}: the worker still runs`);
+    Deno.writeTextFileSync(`${daemon.layout.runDir("custom_scripts", run)}/gate`, "");
+    const ended = await untilState(daemon, run, "FAULTED");
+    assert.equal(ended.exitCode, 7, ended.reason);
+    assert.equal((await steps(daemon, run)).length, 3);
+  },
+});
