@@ -1,8 +1,7 @@
 /** The files of a state directory: to whom they belong, what is left over, what others may read or change. */
 import { messageOf } from "../base/errors.ts";
-import type { Layout } from "../base/layout.ts";
+import { BASE_DIRS, type Layout } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import { BASE_DIRS } from "../registry/types.ts";
 import type { Repairable } from "./finding.ts";
 import { isLocked } from "./lock.ts";
 import type { KnownRun } from "./registry_state.ts";

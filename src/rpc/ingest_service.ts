@@ -4,7 +4,8 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
-import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { Core, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { ExitReport } from "../registry/failure/explain.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";

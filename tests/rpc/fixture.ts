@@ -1,7 +1,6 @@
 /** A gRPC server and a client of it, on a core whose registry is real and whose engine is a few lines. */
 import type {
   Core,
-  ExitReport,
   HostInfo,
   ProxyHello,
   ProxyLink,
@@ -13,6 +12,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { isEnded } from "../../src/registry/lifecycle/lifecycle.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
+import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";

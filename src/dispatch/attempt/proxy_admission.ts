@@ -1,5 +1,6 @@
 /** A connected proxy as the adapters see it: each word of it is checked for being the current proxy's. */
-import type { ControlWish, ExitReport, ProxySession } from "../core/core.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
+import type { ControlWish, ProxySession } from "../core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { SupervisedRun } from "./supervised_run.ts";

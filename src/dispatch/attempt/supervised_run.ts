@@ -8,17 +8,18 @@
  * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
  */
 import { RateMeter } from "../../base/rate.ts";
-import type { ControlWish, ExitReport, ProxyHello, ProxyLink } from "../core/core.ts";
+import type { ControlWish, ProxyHello, ProxyLink } from "../core/core.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import { roomOf } from "../../os/free_space.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
-import type { OutOfMemory } from "../../registry/failure/explain.ts";
+import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import { endCgroup, oomKilled } from "../../os/cgroups.ts";
 import { groupAlive } from "../../os/signals.ts";
 import { cgroupOf } from "../../proxy/start_file.ts";
-import type { ProcessRef, RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";

@@ -6,6 +6,7 @@ import type { EpisodeRecord, IngestBatch, StepRecord } from "../../telemetry/bat
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../../registry/types.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
@@ -89,16 +90,6 @@ export interface ProxyHello {
   proxy: { pid: number; identity: string };
   worker: { pid: number; identity: string } | null;
   version: string;
-}
-
-export interface ExitReport {
-  code: number | null;
-  /** "SIGKILL" and the like; "" when it ended by itself. */
-  signal: string;
-  lost: boolean;
-  finalPosition: number;
-  stderrTail: string[];
-  spawnError: string;
 }
 
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */

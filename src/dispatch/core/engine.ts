@@ -9,7 +9,7 @@ import { Starter } from "../launch/local/starter.ts";
 import { reapStrays } from "../launch/local/orphans.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import type { SupervisedRun } from "../attempt/supervised_run.ts";
-import { workerToken } from "../../rpc/auth/tokens.ts";
+import { workerToken } from "../../wire/tokens.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
