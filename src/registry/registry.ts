@@ -31,7 +31,7 @@ import { Waiters } from "./waiters.ts";
 const HEARTBEAT_WRITE_MS = 5000;
 /** How often the database is probed when somebody asks whether it can be written. */
 const PROBE_MS = 5000;
-/** Of a write that must be possible on a full disk. */
+/** Of a write that must be possible on a full disk; it adds few rows, or none. */
 const ALWAYS = true;
 /** "deleted" events are all that is left of a run; this many are kept. */
 const DELETED_EVENTS_KEPT = 10_000;
@@ -236,7 +236,7 @@ export class Registry {
       this.require(runId);
       this.#store(runId, { ...patchOnly(patch), updatedAt: this.#now() });
       return this.require(runId);
-    }, Boolean(patch.cancelRequestedAt || patch.faultRequested));
+    }, ALWAYS);
   }
 
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */
@@ -266,7 +266,7 @@ export class Registry {
         );
       }
       this.#dropUnofferedGpus();
-    });
+    }, ALWAYS);
   }
 
   gpuSlots(): { slot: number; runId: string | null }[] {

@@ -12,10 +12,12 @@ import type { IngestBatch } from "../batch.ts";
 const PAGE_BYTES = 8192 + 24;
 /** Pages that every commit writes: counters of runs and journal positions, which runs share. */
 const SHARED_PAGES = 2;
-const FREE_BYTES_PER_SECOND = 128 << 10;
+const FREE_BYTES_PER_SECOND = 256 << 10;
 const PAID_PER_BYTE = 8;
 /** So many bytes may be saved up: the first records of a run that was silent are committed at once. */
-const MOST_SAVED = 128 << 10;
+const MOST_SAVED = 256 << 10;
+/** So many may be owed: what nobody could pay, because the wait is bounded, is not carried on for ever. */
+const MOST_OWED = 512 << 10;
 export const LONGEST_WAIT_MS = 250;
 
 export class CommitPace {
@@ -39,9 +41,7 @@ export class CommitPace {
   committed(now: number, bytes: number, pages: number): void {
     this.#pass(now);
     const cost = (SHARED_PAGES + pages) * PAGE_BYTES + bytes;
-    // What nobody could pay, because the wait is bounded, is not carried on for ever.
-    const most = FREE_BYTES_PER_SECOND * LONGEST_WAIT_MS / 1000;
-    this.#owed = Math.min(most, Math.max(-MOST_SAVED, this.#owed + cost - PAID_PER_BYTE * bytes));
+    this.#owed = Math.min(MOST_OWED, Math.max(-MOST_SAVED, this.#owed + cost - PAID_PER_BYTE * bytes));
   }
 
   #pass(now: number): void {
