@@ -67,6 +67,8 @@ export interface StoreOptions {
 
 /** Page size: rows up to 2 KB stay in one page. */
 const PAGE_BYTES = 8192;
+/** Pages at the ends of tables, which every commit of a run writes. */
+const PAGES_BYTES = 8 * PAGE_BYTES;
 const CACHE_KIB = 16 * 1024;
 /** One answer of `read`. */
 const READ_BYTES = 4 * 1024 * 1024;
@@ -169,7 +171,7 @@ export class TelemetryStore implements TelemetryLog {
       logBytes: () => this.#checkpoints.walBytes(),
       emptyLog: () => this.#checkpoints.empty(),
     });
-    this.#deletions = new Deletions(db, () => this.#checkpoints.wrote());
+    this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
     this.#rows = new RunRows(db);
     this.#reader = new Reader(db);
     this.#stepWriter = new StepWriter(db);
@@ -523,7 +525,9 @@ export class TelemetryStore implements TelemetryLog {
     // Nothing was written, so nothing is known.
     if (written.length === 0) return;
     this.#writable = true;
+    let bytes = 0;
     for (const { runId, attempt, state, firstStep, steps, episodes, events } of written) {
+      bytes += PAGES_BYTES + 2 * (steps.textLength + 60 * steps.n + 400 * (episodes.length + events.length));
       this.#stored.steps += steps.n;
       this.#stored.episodes += episodes.length;
       this.#stored.events += events.length;
@@ -535,7 +539,7 @@ export class TelemetryStore implements TelemetryLog {
       this.#ringBytes += ringBytesOf(live) - ringBefore;
       this.#waiters.wake(runId, state.heads);
     }
-    this.#checkpoints.wrote();
+    this.#checkpoints.wrote(bytes);
     this.#sweep(this.#now());
   }
 

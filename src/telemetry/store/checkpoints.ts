@@ -8,8 +8,11 @@ import { messageOf } from "../../errors.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;
-/** The log is moved into the database from half of this on; at the whole of it commits wait until that is done. */
+/** The log is moved into the database from BEGIN of this on; at the whole of it commits wait until that is done. */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
+const BEGIN = 0.75;
+/** The log's size is looked at when it may have grown by so much. */
+const LOOK_EVERY_BYTES = 512 * 1024;
 /** Of the limit: a log so large is told of. */
 const TELL_FACTOR = 16;
 /** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
@@ -66,7 +69,8 @@ export class Checkpoints {
   #workerUrl: string | undefined;
   #ready = false;
   #running = false;
-  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by half the limit. */
+  #unseen = 0;
+  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by as much again. */
   #next: number;
   /** Size at which commits wait for the checkpoint that is running. */
   #full = 0;
@@ -80,15 +84,21 @@ export class Checkpoints {
     this.#db = db;
     this.#path = path;
     this.#limit = options.limitBytes ?? WAL_LIMIT_BYTES;
-    this.#next = this.#limit / 2;
+    this.#next = this.#limit * BEGIN;
     this.#tellAt = TELL_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
     this.#onFull = options.onFull;
     this.#threadAt = options.mode === "inline" ? Infinity : -Infinity;
   }
 
-  /** Called after each commit. The file's size decides: how much a commit writes cannot be told from its rows. */
-  wrote(): void {
+  /**
+   * Called after each commit. The file's size decides: how much a commit writes cannot be told from its rows.
+   * @param bytes at most what it wrote
+   */
+  wrote(bytes: number): void {
+    this.#unseen += bytes;
+    if (this.#unseen < Math.min(LOOK_EVERY_BYTES, this.#limit / 8)) return;
+    this.#unseen = 0;
     const size = this.walBytes();
     if (size < this.#next) return;
     if (this.#inline()) this.#checkpointInline();
@@ -144,8 +154,9 @@ export class Checkpoints {
       return this.#checkpointInline();
     }
     this.#running = true;
-    this.#next = size + this.#limit / 2;
-    this.#full = Math.max(this.#limit, size + this.#limit / 2);
+    this.#next = size + this.#limit * BEGIN;
+    // A reader may have kept the last one from emptying it.
+    this.#full = Math.max(this.#limit, size + this.#limit * (1 - BEGIN));
     if (this.#ready) this.#worker.postMessage({ path: this.#path });
   }
 
@@ -171,7 +182,7 @@ export class Checkpoints {
         this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
       }
       if (event.data.busy === 0) {
-        this.#next = this.#limit / 2;
+        this.#next = this.#limit * BEGIN;
         this.#tellAt = TELL_FACTOR * this.#limit;
       } else this.#tellOfReader();
     };
@@ -224,11 +235,11 @@ export class Checkpoints {
       // Waiting for other programs' readers would stop the daemon.
       this.#db.exec("PRAGMA busy_timeout = 0");
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
-      this.#next = busy === 0 ? this.#limit / 2 : this.walBytes() + this.#limit / 2;
+      this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
       if (busy !== 0) this.#tellOfReader();
     } catch (error) {
       this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
-      this.#next = this.walBytes() + this.#limit / 2;
+      this.#next = this.walBytes() + this.#limit * BEGIN;
     } finally {
       this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }

@@ -18,7 +18,7 @@ const SMALL_TABLES = ["series", "sources", "journal_positions"] as const;
 export class Deletions {
   #closed = false;
 
-  constructor(private readonly db: DatabaseSync, private readonly wrote: () => void) {}
+  constructor(private readonly db: DatabaseSync, private readonly wrote: (bytes: number) => void) {}
 
   /** Gives up the run's id, durably: from here on the rows go, by this process or the next. */
   begin(runId: string, runKey: number): void {
@@ -79,7 +79,7 @@ export class Deletions {
   }
 
   async #pause(): Promise<void> {
-    this.wrote();
+    this.wrote(PAGES_PER_PIECE * 4096);
     await othersTurn();
   }
 
