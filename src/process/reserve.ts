@@ -88,7 +88,8 @@ export class WithReserve {
   readonly #of: Reserved;
   /** The reserve is not whole. */
   #short = false;
-  #triedAt = -Infinity;
+  /** On a monotonic clock: what did not help is not tried again before this time. */
+  #notBefore = -Infinity;
 
   constructor(reserve: Reserve | undefined, of: Reserved) {
     this.#reserve = reserve;
@@ -129,17 +130,20 @@ export class WithReserve {
   /** @throws what ordinary writes fail with while the reserve is not whole */
   require(): void {
     if (!this.#short) return;
-    if (performance.now() - this.#triedAt >= REFILL_MS) this.refill();
+    if (performance.now() >= this.#notBefore) this.refill();
     if (this.#short) throw this.#of.full();
   }
 
   /** On a full disk: the log moves into the database, which needs no more room than it had itself. */
   relieve(): boolean {
     if (this.#reserve === undefined || this.#of.logBytes() < LEAST_LOG_BYTES) return false;
-    if (performance.now() - this.#triedAt < REFILL_MS) return false;
+    if (performance.now() < this.#notBefore) return false;
+    // Pages that the database has already need no room in it.
+    if (!this.#short && this.#of.emptyLog()) return true;
     this.#reserve.release();
     const emptied = this.#of.emptyLog();
     this.refill();
+    if (!emptied) this.#notBefore = performance.now() + REFILL_MS;
     return emptied && !this.#short;
   }
 
@@ -148,15 +152,14 @@ export class WithReserve {
     if (this.#reserve === undefined) return;
     this.#reserve.release();
     this.#short = true;
-    this.#triedAt = performance.now();
     this.#of.emptyLog();
   }
 
   /** Takes the space again where there is any. */
   refill(): void {
     if (this.#reserve === undefined) return;
-    this.#triedAt = performance.now();
     this.#short = !this.#reserve.make();
+    if (this.#short) this.#notBefore = performance.now() + REFILL_MS;
   }
 }
 

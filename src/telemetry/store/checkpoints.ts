@@ -114,7 +114,7 @@ export class Checkpoints {
   /** Moves the log into the database at once, in this thread. @returns whether the log is empty */
   empty(): boolean {
     if (this.#running) return false;
-    this.#checkpointInline();
+    this.#checkpointInline(true);
     return this.walBytes() === 0;
   }
 
@@ -230,7 +230,8 @@ export class Checkpoints {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  #checkpointInline(): void {
+  /** @param full on a disk known to be full, which is no news */
+  #checkpointInline(full = false): void {
     try {
       // Waiting for other programs' readers would stop the daemon.
       this.#db.exec("PRAGMA busy_timeout = 0");
@@ -238,7 +239,7 @@ export class Checkpoints {
       this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
       if (busy !== 0) this.#tellOfReader();
     } catch (error) {
-      this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
+      if (!full) this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
       this.#next = this.walBytes() + this.#limit * BEGIN;
     } finally {
       this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
