@@ -37,6 +37,11 @@ export class Reserve {
     }
   }
 
+  /** Whether the disk has room for it; false where that may not be asked. */
+  get fits(): boolean {
+    return disk(this.#path.slice(0, this.#path.lastIndexOf("/"))).available >= this.bytes;
+  }
+
   /** Takes the space, all of it or nothing. @returns whether it is held */
   make(): boolean {
     if (this.whole) return true;
@@ -130,7 +135,8 @@ export class WithReserve {
   /** @throws what ordinary writes fail with while the reserve is not whole */
   require(): void {
     if (!this.#short) return;
-    if (performance.now() >= this.#notBefore) this.refill();
+    // Asking is cheap where the runtime may: the first call after there is room again succeeds.
+    if (this.#reserve!.fits || performance.now() >= this.#notBefore) this.refill();
     if (this.#short) throw this.#of.full();
   }
 
