@@ -132,12 +132,16 @@ export class WithReserve {
     }
   }
 
+  /** Whether the reserve is not whole, and ordinary writes are refused. */
+  get short(): boolean {
+    // Asking is cheap where the runtime may: the first call after there is room again succeeds.
+    if (this.#short && (this.#reserve!.fits || performance.now() >= this.#notBefore)) this.refill();
+    return this.#short;
+  }
+
   /** @throws what ordinary writes fail with while the reserve is not whole */
   require(): void {
-    if (!this.#short) return;
-    // Asking is cheap where the runtime may: the first call after there is room again succeeds.
-    if (this.#reserve!.fits || performance.now() >= this.#notBefore) this.refill();
-    if (this.#short) throw this.#of.full();
+    if (this.short) throw this.#of.full();
   }
 
   /** On a full disk: the log moves into the database, which needs no more room than it had itself. */

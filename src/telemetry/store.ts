@@ -413,6 +413,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   writable(): boolean {
+    if (this.#reserved.short) return false;
     // Perhaps nobody tries any more: then a commit of nothing tells whether the trouble is over.
     if (!this.#writable && Math.abs(this.#now() - this.#triedAt) >= PROBE_MS) {
       this.#triedAt = this.#now();
