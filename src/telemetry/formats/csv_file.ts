@@ -9,7 +9,7 @@ import { rowAt } from "./csv_row.ts";
 import { Rows, type RowsState } from "./known_rows.ts";
 import { jsonOf, numberOfText, scalarOfText } from "./literal.ts";
 import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "./reader.ts";
-import { stepName, stepOf, timeName, timeOf } from "./step_column.ts";
+import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "./step_column.ts";
 import type { EpisodeRecord, FormatState, ParamsRecord, ParamValue, SourceRecord } from "./types.ts";
 
 const MAX_ROW_BYTES = 4 << 20;
@@ -29,11 +29,15 @@ interface Layout {
   step: number;
   time: number;
   config: readonly number[];
+  /** Configuration and what says nothing of the training. */
+  others: ReadonlySet<number>;
 }
 
 function layoutOf(columns: readonly string[]): Layout {
   const [step, time] = [stepName(columns), timeName(columns)].map((name) => columns.indexOf(name ?? "\0"));
-  return { step: step!, time: time!, config: columns.flatMap((name, i) => name.startsWith(CONFIG) ? [i] : []) };
+  const config = columns.flatMap((name, i) => name.startsWith(CONFIG) ? [i] : []);
+  const others = new Set([...config, ...columns.flatMap((name, i) => NO_SERIES.has(name) ? [i] : [])]);
+  return { step: step!, time: time!, config, others };
 }
 
 export class CsvReader extends BaseReader {
@@ -236,7 +240,7 @@ function scalarsOf(
     const cell = cells[i]!;
     if (cell === "" || i === layout.step || (i === layout.time && wallTime !== undefined)) continue;
     const value = numberOfText(cell);
-    if (value !== undefined && !columns[i]!.startsWith(CONFIG)) {
+    if (value !== undefined && !layout.others.has(i)) {
       records.push({ kind: "scalar", tag: columns[i]!, step, wallTime, value });
     }
   }

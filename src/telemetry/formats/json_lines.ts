@@ -3,7 +3,7 @@ import { crc32c } from "./crc32c.ts";
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf } from "./literal.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
-import { stepName, stepOf, timeName, timeOf } from "./step_column.ts";
+import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "./step_column.ts";
 import type { FormatState, ParamValue, SourceRecord } from "./types.ts";
 
 const LF = 10;
@@ -96,7 +96,7 @@ export class JsonLinesReader extends BaseReader {
       this.#configCrc = crc;
     }
     for (const [tag, value] of numbers) {
-      if (tag === stepKey || (tag === timeKey && wallTime !== undefined)) continue;
+      if (NO_SERIES.has(tag) || tag === stepKey || (tag === timeKey && wallTime !== undefined)) continue;
       records.push({ kind: "scalar", tag, step, wallTime, value });
     }
     return records;

@@ -180,7 +180,7 @@ class Parser {
     let value: ParamValue | undefined;
     while (!this.take(")")) {
       this.blanks();
-      const named = /[A-Za-z_]\w*\s*=\s*(?:[A-Za-z_][\w.]*(?!\()(?=\s*[,)])|(?=['"[({\d-]))/y;
+      const named = /[A-Za-z_]\w*\s*=\s*(?:[A-Za-z_][\w.]*(?=\s*[,)])|<[^<>]{0,100}>|(?=['"[({\d-]))/y;
       named.lastIndex = this.at;
       const found = named.exec(this.text);
       if (found !== null) {

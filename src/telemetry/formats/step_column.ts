@@ -18,6 +18,9 @@ const STEP_NAMES = [
   "epoch",
 ];
 
+/** Numbers that say nothing of the training. */
+export const NO_SERIES: ReadonlySet<string> = new Set(["pid"]);
+
 const TIME_NAMES = ["_timestamp", "timestamp", "wall_time"];
 
 /** Unix seconds of 2001 and 2286: what lies between them is a time, whatever else is called so. */

@@ -141,7 +141,15 @@ function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | u
     const found = episodeOf(isObject(value["episode"]) ? value["episode"] : value);
     if (found !== undefined) return episodeFields(found, value);
   }
-  return off.has(dialect) ? undefined : fieldsOf(dialect, flatNumbers(value, "/"), episodes);
+  if (off.has(dialect)) return undefined;
+  return fieldsOf(dialect, flatNumbers(dialect === "json" ? value : withNumbers(value), "/"), episodes);
+}
+
+/** Transformers 5 prints its numbers as texts: taken as numbers where each of the texts is one. */
+function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: ParamValue } {
+  const entries = Object.entries(value);
+  const read = entries.map(([key, v]): [string, ParamValue] => [key, typeof v === "string" ? numberOfText(v) ?? v : v]);
+  return read.some(([, v]) => typeof v === "string") ? value : Object.fromEntries(read);
 }
 
 /** Gymnasium's RecordEpisodeStatistics: return, length and seconds. */

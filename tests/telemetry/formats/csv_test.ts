@@ -105,6 +105,16 @@ Deno.test("CSV: a table of RLlib's kind has its configuration as parameters and 
   assert.equal((records[3] as ScalarRecord).wallTime, 1700000010);
 });
 
+Deno.test("CSV: Tune's progress.csv", () => {
+  const { records, problems } = assertSameHoweverRead("csv", fixture("tune.progress.csv"));
+  assert.deepEqual(problems, []);
+  assert.deepEqual(brief(records).filter((name) => /^(score|bad|nested|pid|done|hist)/.test(name)), [
+    ...["score@100=0", "bad@100=NaN", "nested/a@100=0", "nested/deep/b@100=0"],
+    ...["score@200=0.25", "bad@200=NaN", "nested/a@200=1", "nested/deep/b@200=0.3333333333333333"],
+    ...["score@300=0.5", "bad@300=NaN", "nested/a@300=2", "nested/deep/b@300=0.6666666666666666"],
+  ]);
+});
+
 Deno.test("CSV: which column is the step", () => {
   const cases: readonly [header: string, row: string, expected: string[]][] = [
     ["step,loss", "7,1", ["loss@7=1"]],
