@@ -10,10 +10,21 @@ import { Rows, type RowsState } from "./known_rows.ts";
 import { jsonOf, numberOfText, scalarOfText } from "./literal.ts";
 import { BaseReader, type Output, READ_AGAIN, READ_LATER } from "./reader.ts";
 import { NO_SERIES, stepName, stepOf, timeName, timeOf } from "./step_column.ts";
-import type { EpisodeRecord, FormatState, ParamsRecord, ParamValue, SourceRecord } from "./types.ts";
+import type {
+  EpisodeRecord,
+  FormatState,
+  ParamsRecord,
+  ParamValue,
+  ReadOptions,
+  ReadResult,
+  SourceRecord,
+} from "./types.ts";
 
 const MAX_ROW_BYTES = 4 << 20;
-/** A table that is just being rewritten may show old and new content side by side: so often it is read again. */
+/**
+ * A table that is just being rewritten may show old and new content side by side, and the seam moves from read to read.
+ * What differs so many times in a row at the same place, in the same way, is another table.
+ */
 const MAX_TRIES = 3;
 const CONFIG = "config/";
 const LF = 10;
@@ -47,10 +58,14 @@ export class CsvReader extends BaseReader {
   #rows = new Rows();
   /** The rows that were given before the table was written anew, while they are being passed over. */
   #known: Rows | undefined;
+  /** Where and how the rows last differed from the known ones, and how many times in a row they did just so. */
+  #difference = "";
   #tries = 0;
   /** Of Monitor's table: the sum of the episodes' lengths. */
   #episodeSteps = 0;
   #configGiven = false;
+  /** All known rows were found again: what follows may still be the old table's, and is read the next time. */
+  #paused = false;
   /** Within a row that is too long. */
   #skipping = false;
 
@@ -63,6 +78,7 @@ export class CsvReader extends BaseReader {
     this.#layout = layoutOf(memory.header?.columns ?? []);
     this.#rows = Rows.of(memory.rows);
     this.#known = memory.known === null ? undefined : Rows.of(memory.known);
+    this.#difference = memory.difference;
     this.#tries = memory.tries;
     this.#episodeSteps = memory.episodeSteps;
     this.#configGiven = memory.configGiven;
@@ -74,6 +90,7 @@ export class CsvReader extends BaseReader {
       header: this.#header ?? null,
       rows: this.#rows.state(),
       known: (this.#known?.state() ?? null) as RowsState | null,
+      difference: this.#difference,
       tries: this.#tries,
       episodeSteps: this.#episodeSteps,
       configGiven: this.#configGiven,
@@ -99,14 +116,27 @@ export class CsvReader extends BaseReader {
     return used;
   }
 
+  override read(bytes: Uint8Array, options?: ReadOptions): ReadResult {
+    this.#paused = false;
+    return super.read(bytes, options);
+  }
+
   protected decode(bytes: Uint8Array, at: number, out: Output): number {
+    if (this.#paused) {
+      out.wait = true;
+      return 0;
+    }
     if (this.#skipping) return this.#skipRow(bytes, at);
     if (this.#header === undefined) return this.#readHeader(bytes, at, out);
     const row = rowAt(bytes, at);
     if (row === undefined) return this.#incomplete(bytes, at, out);
     const { cells } = row;
     if (cells.length === 1 && cells[0] === "") return row.bytes;
-    if (cells.length > this.#header.columns.length) return this.#misfit(row.bytes, cells.length, out);
+    // A narrower row among rewritten ones is the old table's, still to be overwritten.
+    const { length } = this.#header.columns;
+    if (cells.length > length || (this.#known !== undefined && cells.length < length)) {
+      return this.#misfit(row.bytes, cells.length, out);
+    }
     this.#rows.add(this.#header.columns, cells);
     const records = this.#recordsOf(this.#header, cells);
     if (this.#known === undefined) {
@@ -116,7 +146,9 @@ export class CsvReader extends BaseReader {
     if (!this.#rows.isBeginningOf(this.#known)) return this.#differs(out);
     if (this.#rows.count === this.#known.count) {
       this.#known = undefined;
+      this.#difference = "";
       this.#tries = 0;
+      this.#paused = !out.end;
     }
     return row.bytes;
   }
@@ -171,10 +203,14 @@ export class CsvReader extends BaseReader {
 
   /** The rows are not those that were given: after a few tries it is another table, to be read as a new one. */
   #differs(out: Output): number {
+    const difference = `${this.position} ${this.#rows.hash}`;
+    this.#tries = difference === this.#difference ? this.#tries + 1 : 1;
+    this.#difference = difference;
     this.#fresh();
-    if (++this.#tries < MAX_TRIES) return out.end ? READ_AGAIN : READ_LATER;
+    if (this.#tries < MAX_TRIES) return out.end ? READ_AGAIN : READ_LATER;
     out.problems.push({ what: "replaced", at: 0, bytes: 0, detail: "other rows than those that were read before" });
     this.#known = undefined;
+    this.#difference = "";
     this.#tries = 0;
     this.#configGiven = false;
     return READ_AGAIN;

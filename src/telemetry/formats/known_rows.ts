@@ -41,6 +41,11 @@ export class Rows {
     return this.#count;
   }
 
+  /** Of the rows so far. */
+  get hash(): string {
+    return text(this.#hash);
+  }
+
   add(columns: readonly string[], cells: readonly string[]): void {
     let a = 0;
     let b = 0;
@@ -53,12 +58,12 @@ export class Rows {
     }
     this.#hash = [Math.imul(this.#hash[0] ^ a, 0x01000193), Math.imul(this.#hash[1] ^ b, 0x85ebca6b) ^ a];
     this.#count++;
-    if ((this.#count & (this.#count - 1)) === 0) this.#rungs.push(text(this.#hash));
+    if ((this.#count & (this.#count - 1)) === 0) this.#rungs.push(this.hash);
   }
 
   /** Whether these rows can be the first ones of `known`; certain when there are as many. */
   isBeginningOf(known: Rows): boolean {
-    if (this.#count === known.#count && text(this.#hash) !== text(known.#hash)) return false;
+    if (this.#count === known.#count && this.hash !== known.hash) return false;
     return this.#rungs.every((rung, i) => rung === known.#rungs[i]);
   }
 

@@ -15,6 +15,8 @@ export interface Output {
   end: boolean;
   /** Set by a decoder that returns 0: how many bytes it has to see. */
   need: number;
+  /** Set by a decoder that returns 0: what there is may still change. */
+  wait: boolean;
 }
 
 /** What `decode` returns to have the file read from its beginning, when it may have changed or at once. */
@@ -45,10 +47,10 @@ export abstract class BaseReader implements FormatReader {
 
   read(bytes: Uint8Array, options: ReadOptions = {}): ReadResult {
     const { end = false, maxRecords = MAX_RECORDS } = options;
-    const out: Output = { records: [], problems: [], end, need: 1 };
+    const out: Output = { records: [], problems: [], end, need: 1, wait: false };
     const start = this.#offset;
     let at = 0;
-    while (at < bytes.length && out.records.length < maxRecords) {
+    while (at < bytes.length && out.records.length + out.problems.length < maxRecords) {
       out.need = 1;
       const used = this.decode(bytes, at, out);
       if (used < 0) {
@@ -69,7 +71,7 @@ export abstract class BaseReader implements FormatReader {
       const detail = "the file ends within a record";
       out.problems.push({ what: "torn", at: this.#offset, bytes: bytes.length, detail });
     }
-    return result(out, at > 0);
+    return result(out, at > 0 && !out.wait);
   }
 
   #setHead(head: Uint8Array): void {

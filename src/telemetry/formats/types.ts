@@ -92,7 +92,7 @@ export interface RunRecord {
   tags: string[];
 }
 
-/** The tracker's word on how the run ended. */
+/** The tracker's word on how the run ended. Not its end itself: `add_hparams` says "success" with the first values. */
 export interface StatusRecord {
   kind: "status";
   wallTime: number | undefined;
@@ -135,9 +135,9 @@ export interface Problem {
 }
 
 export interface ReadOptions {
-  /** Nothing will be appended any more: what is incomplete now stays so. */
+  /** The bytes reach the file's end, and nothing will be appended any more: what is incomplete now stays so. */
   end?: boolean;
-  /** Stop behind the record of the file with which the result has at least as many records; 10 000 unless set. */
+  /** Stop behind what makes as many records and problems, or more: one row may give many. 10 000 unless set. */
   maxRecords?: number;
 }
 
