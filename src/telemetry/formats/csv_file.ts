@@ -132,11 +132,7 @@ export class CsvReader extends BaseReader {
     if (row === undefined) return this.#incomplete(bytes, at, out);
     const { cells } = row;
     if (cells.length === 1 && cells[0] === "") return row.bytes;
-    // A narrower row among rewritten ones is the old table's, still to be overwritten.
-    const { length } = this.#header.columns;
-    if (cells.length > length || (this.#known !== undefined && cells.length < length)) {
-      return this.#misfit(row.bytes, cells.length, out);
-    }
+    if (cells.length > this.#header.columns.length) return this.#misfit(row.bytes, cells.length, out);
     this.#rows.add(this.#header.columns, cells);
     const records = this.#recordsOf(this.#header, cells);
     if (this.#known === undefined) {

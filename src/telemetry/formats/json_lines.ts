@@ -68,8 +68,9 @@ export class JsonLinesReader extends BaseReader {
   }
 
   #line(text: string, bytes: number, out: Output): void {
-    if (text.trim() === "") return;
-    const value = jsonOf(text);
+    const line = text.trim();
+    if (line === "") return;
+    const value = line[0] === "{" ? jsonOf(line) : undefined;
     if (!isObject(value)) {
       out.problems.push({ what: "corrupt", at: this.position, bytes, detail: "the line is no JSON object" });
       return;

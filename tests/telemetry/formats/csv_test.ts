@@ -201,6 +201,21 @@ Deno.test("CSV: a table that is seen while it is being rewritten is read again, 
   }
 });
 
+Deno.test("CSV: a table that is written anew twice before it was read to the end gives nothing twice", () => {
+  const table = (columns: string[], rows: number) =>
+    bytesOf(
+      [["step", ...columns], ...Array.from({ length: rows }, (_, i) => [i, ...columns.map(() => i / 2)])].join("\n") +
+        "\n",
+    );
+  const reader = openFormat("csv");
+  assert.equal(poll(reader, table(["a"], 5)).records.length, 5);
+  assert.deepEqual(poll(restored(reader), bytesOf("step,a,b\n0,0,\n1,0.5,\n")), { records: [], problems: [] });
+  const again = restored(reader);
+  poll(again, bytesOf("step,a,b\n0,0,\n1,0.5,\n"));
+  const third = bytesOf("step,a,b,c\n0,0,,\n1,0.5,,\n2,1,,\n3,1.5,,\n4,2,,\n5,2.5,7,8\n");
+  assert.deepEqual(brief(poll(restored(again), third, true).records), ["a@5=2.5", "b@5=7", "c@5=8"]);
+});
+
 Deno.test("CSV: a table with other rows is a new one, and is told", () => {
   const reader = openFormat("csv");
   poll(reader, bytesOf("step,a\n1,1\n2,2\n3,3\n"));

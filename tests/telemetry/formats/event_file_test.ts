@@ -67,7 +67,30 @@ Deno.test("event file: a broken length at the end is told with its length", () =
   const file = joined(VERSION, at(1), new Uint8Array(300).fill(7));
   const { records, problems } = assertSameHoweverRead("tfevents", file);
   assert.deepEqual(records, [point(1)]);
-  assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), [["corrupt", file.length - 300, 300]]);
+  const expected = [["corrupt", file.length - 300, 300]];
+  assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), expected);
+  // Passed over before it was known that nothing follows.
+  const reader = openFormat("tfevents");
+  assert.deepEqual(readOn(reader, file).problems, []);
+  assert.deepEqual(
+    readOn(restored(reader), file, { end: true }).problems.map((p) => [p.what, p.at, p.bytes]),
+    expected,
+  );
+});
+
+Deno.test("event file: of a tag's plugins the first counts, as in TensorBoard", () => {
+  const picture = (plugin: string) => {
+    const event = new BinaryWriter();
+    event.tag(5, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).fork();
+    event.tag(1, WireType.LengthDelimited).string("x");
+    event.tag(8, WireType.LengthDelimited).fork().tag(1, WireType.Varint).int32(7);
+    for (const text of ["6", "4", "GIF89a"]) event.tag(8, WireType.LengthDelimited).string(text);
+    event.join().tag(9, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).fork();
+    event.tag(1, WireType.LengthDelimited).string(plugin).join().join().join().join();
+    return frame(event.finish());
+  };
+  const { records } = assertSameHoweverRead("tfevents", joined(VERSION, picture("images"), picture("histograms")));
+  assert.deepEqual(records.map((r) => r.kind === "media" && r.type), ["image/gif", "image/gif"]);
 });
 
 Deno.test("event file: zeros and a bad last checksum wait, for they may be bytes on their way", () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { openFormat } from "../../../src/telemetry/formats/formats.ts";
 import type { SourceRecord } from "../../../src/telemetry/formats/types.ts";
 import { assertSameHoweverRead, bytesOf, FIXTURES, readAll } from "./harness.ts";
 
@@ -68,4 +69,11 @@ Deno.test("JSON lines: a line that is none is told with its place; a torn one wa
   ]);
   const whole = readAll("jsonl", bytesOf('{"step":1,"a":1}\n{"step":2,"a":2}'));
   assert.deepEqual([brief(whole.records), whole.problems], [["a@1=1", "a@2=2"], []]);
+});
+
+Deno.test("JSON lines: a file of nonsense gives its problems in bounded parts", () => {
+  const file = bytesOf("x\n".repeat(25_000));
+  const first = openFormat("jsonl").read(file);
+  assert.deepEqual([first.problems.length, first.again], [10_000, true]);
+  assert.equal(readAll("jsonl", file).problems.length, 25_000);
 });

@@ -174,7 +174,7 @@ Deno.test("text lines: hostile lines cost little and throw nothing", () => {
   for (const line of hostile) {
     const from = performance.now();
     text.read(line);
-    assert.ok(performance.now() - from < 250, line.slice(0, 20));
+    assert.ok(performance.now() - from < 1000, line.slice(0, 20));
   }
 });
 

@@ -61,6 +61,16 @@ Deno.test("W&B: an offline run of wandb 0.30, however its log grows", async () =
   assert.ok(loss?.kind === "scalar" && Math.abs(loss.wallTime! - run!.wallTime!) < 60);
 });
 
+function chunk(type: number, data: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(7 + data.length);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, chunkCrc(type, data), true);
+  view.setUint16(4, data.length, true);
+  bytes[6] = type;
+  bytes.set(data, 7);
+  return bytes;
+}
+
 /** A log as W&B writes it. */
 function logOf(datas: readonly Uint8Array[]): { file: Uint8Array; starts: number[] } {
   const parts: Uint8Array[] = [WANDB_HEADER];
@@ -80,14 +90,7 @@ function logOf(datas: readonly Uint8Array[]): { file: Uint8Array; starts: number
       const to = Math.min(data.length, from + left - 7);
       const last = to === data.length;
       const type = first ? (last ? CHUNK.FULL : CHUNK.FIRST) : last ? CHUNK.LAST : CHUNK.MIDDLE;
-      const piece = data.subarray(from, to);
-      const header = new Uint8Array(7);
-      const view = new DataView(header.buffer);
-      view.setUint32(0, chunkCrc(type, piece), true);
-      view.setUint16(4, piece.length, true);
-      header[6] = type;
-      put(header);
-      put(piece);
+      put(chunk(type, data.subarray(from, to)));
       from = to;
       first = false;
     } while (from < data.length);
@@ -159,6 +162,14 @@ Deno.test("W&B: a broken chunk costs its block, and is told", () => {
   const expected = datas.flatMap((_, i) => i < 20 || starts[i]! >= end ? [[i, i]] : []);
   assert.ok(expected.length > 30 && expected.length < 60);
   assert.deepEqual(values(records), expected);
+});
+
+Deno.test("W&B: a record without its end costs itself only", () => {
+  const { file, starts } = logOf([history(1, "1"), history(2, "2", 70000)]);
+  const torn = new Uint8Array([...file.subarray(0, BLOCK_BYTES), ...chunk(CHUNK.FULL, history(3, "3"))]);
+  const { records, problems } = assertSameHoweverRead("wandb", torn);
+  assert.deepEqual(values(records), [[1, 1], [3, 3]]);
+  assert.deepEqual(problems.map((p) => [p.what, p.at, p.bytes]), [["corrupt", starts[1], BLOCK_BYTES - starts[1]!]]);
 });
 
 Deno.test("W&B: a block that shows zeros where bytes are on their way waits", () => {
