@@ -8,7 +8,7 @@ const MAX_DEPTH = 64;
 const NUMBER = /[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y;
 const PLAIN_NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const WORD = /[A-Za-z_][\w.]*/y;
-const BLANKS = /[\s]*/y;
+const BLANKS = /\s*/y;
 
 const WORDS: { readonly [word: string]: ParamValue } = {
   True: true,
@@ -74,10 +74,8 @@ class Parser {
         return this.object(depth);
       case "[":
         return this.list("]", depth);
-      case "(": {
-        const items = this.list(")", depth);
-        return items;
-      }
+      case "(":
+        return this.list(")", depth);
       case '"':
       case "'":
         return this.string();

@@ -1,7 +1,7 @@
 /** Which of a record's fields is its x axis, and which its time: by the names that trackers use. */
 
 /** The first that is there counts. What a library counts by itself comes before what many call their own. */
-const STEP_NAMES = [
+export const STEP_NAMES: readonly string[] = [
   "global_step",
   "step",
   "_step",

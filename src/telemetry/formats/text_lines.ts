@@ -6,7 +6,7 @@
  */
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "./literal.ts";
-import { stepOf, timeName, timeOf } from "./step_column.ts";
+import { STEP_NAMES, stepOf, timeName, timeOf } from "./step_column.ts";
 import type { ParamValue } from "./types.ts";
 
 /**
@@ -38,22 +38,8 @@ export interface LineFields {
 const MAX_LINE = 65_536;
 const MAX_FIELDS = 1000;
 const MAX_ROWS = 512;
-/** An epoch may be a fraction (Hugging Face), so here it is a series; what a file's header promises is another matter. */
-const STEP_NAMES = [
-  "global_step",
-  "step",
-  "_step",
-  "total_timesteps",
-  "time/total_timesteps",
-  "timesteps_total",
-  "num_env_steps_sampled_lifetime",
-  "total_steps",
-  "timesteps",
-  "training_iteration",
-  "iteration",
-  "iter",
-  "update",
-];
+/** An epoch may be a fraction (Transformers), so here it is a series; what a file's header promises is another matter. */
+const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
 const KIND_NAMES = ["type", "event_type", "event"];
 
 /** The block of a table that is being read. */
@@ -182,9 +168,9 @@ function readPairs(text: string, episodes: boolean): LineFields | undefined {
     const value = numberOfPair(found[2]!);
     if (value !== undefined) numbers.set(found[1]!, value);
   }
-  if (numbers.size === 0 || (pairs < 2 && !STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
+  if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
   // Behind a beginning only what names its step is surely a record, and not a setting that is being told.
-  if (start !== "" && !STEP_NAMES.some((name) => numbers.has(name))) return undefined;
+  if (start !== "" && !LINE_STEP_NAMES.some((name) => numbers.has(name))) return undefined;
   return fieldsOf("key_value", numbers, episodes);
 }
 
@@ -199,7 +185,7 @@ function fieldsOf(
   episodes: boolean,
 ): LineFields | undefined {
   if (numbers.size === 0 || numbers.size > MAX_FIELDS) return undefined;
-  const stepKey = STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
+  const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
   const timeKey = timeName(numbers.keys());
   const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
   const scalars = [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined));

@@ -1,4 +1,4 @@
-/** W&B's `run-ID.wandb`: every message of an offline run, in a LevelDB log. Records are those of src/…/wandb_record.ts. */
+/** W&B's `run-ID.wandb`: every message of an offline run, in a LevelDB log. `wandb_record.ts` reads the messages. */
 import { readLogRecord } from "./leveldb_log.ts";
 import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
 import type { FormatState } from "./types.ts";
