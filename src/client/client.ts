@@ -19,7 +19,8 @@ import { type ChannelCredentials, Client, Metadata, type ServiceError, status } 
 import type { Buffer } from "node:buffer";
 import { channelCredentials, type TlsFiles } from "../rpc/auth/listeners.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { asBuffer, methodPath } from "../wire/definition.ts";
+import { asBuffer } from "../wire/definition.ts";
+import { methodPath } from "../wire/method_path.ts";
 import { errorFromStatus } from "../wire/status.ts";
 import { Channels } from "./channels.ts";
 import { noticeEndedConnections } from "./ended_connections.ts";

@@ -2,16 +2,7 @@
  * Services as plain functions: decodes requests, encodes answers, maps errors, holds long streams to the gate. A handler
  * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
  */
-import {
-  create,
-  type DescMessage,
-  type DescMethod,
-  type DescService,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from "@bufbuild/protobuf";
+import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import {
   Metadata,
   type ServerDuplexStream,
@@ -22,81 +13,29 @@ import {
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { boundReached } from "../base/load_limits.ts";
-import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
-import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
-import type { Logger } from "../base/log.ts";
-import type { Counts } from "../observability/activity.ts";
-import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Connections } from "./connections.ts";
-import { asBuffer, methodPath } from "../wire/definition.ts";
-import { bearerOf } from "./early_refusal.ts";
+import { MosaicError } from "../base/errors.ts";
+import { asBuffer } from "../wire/definition.ts";
 import { messagesOf } from "../wire/frames.ts";
-import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
 import { statusOf } from "../wire/status.ts";
+import {
+  type Arrival,
+  arrivalOf,
+  type CallContext,
+  count,
+  encode,
+  isProxys,
+  report,
+  requestOf,
+  stopped,
+} from "./calls.ts";
+import type { Connections } from "./connections.ts";
+import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
+import { type AnyHandler, type Caller, handlerOf, type Handlers, type Incoming, type Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
-import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
 
-/** What a handler knows of its call. */
-export interface Caller {
-  /** `/package.Service/Method`. */
-  path: string;
-  metadata: Metadata;
-  peer: string;
-  principal: Principal;
-  /** Aborted when the client went away, its deadline passed, or the server stops. */
-  signal: AbortSignal;
-  /** The stream is about this run. @throws MosaicError `resource_exhausted` when as many are as may be */
-  follows(runId: string): void;
-}
-
-/** Messages from the client, in order, held back while nobody takes them. */
-export interface Incoming<T> {
-  /** All that wait (at least one), oldest first; empty when the client is done. @throws MosaicError when the call broke. */
-  take(): Promise<T[]>;
-  /** Makes `take` throw this from now on. */
-  interrupt(error: MosaicError): void;
-}
-
-/** Messages to the client. */
-export interface Outgoing<I extends DescMessage> {
-  /**
-   * Writes one message. Await what it gives before the next one: that is what bounds memory.
-   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it stood still for too long.
-   */
-  send(message: MessageInitShape<I>): Promise<void> | undefined;
-  /** The same for a message that is encoded already. */
-  sendBytes(bytes: Uint8Array): Promise<void> | undefined;
-  /** The same for any number of encoded messages in gRPC's framing (./frames.ts). On a stream that sends nothing else. */
-  sendFrames(framed: Uint8Array): Promise<void>;
-}
-
-type Awaitable<T> = T | Promise<T>;
-type HandlerOf<M> = M extends
-  { methodKind: infer Kind; input: infer I extends DescMessage; output: infer O extends DescMessage }
-  ? Kind extends "unary" ? (request: MessageShape<I>, caller: Caller) => Awaitable<MessageInitShape<O>>
-  : Kind extends "server_streaming" ? (request: MessageShape<I>, out: Outgoing<O>, caller: Caller) => Promise<void>
-  : Kind extends "client_streaming"
-    ? (incoming: Incoming<MessageShape<I>>, caller: Caller) => Promise<MessageInitShape<O>>
-  : (incoming: Incoming<MessageShape<I>>, out: Outgoing<O>, caller: Caller) => Promise<void>
-  : never;
-
-/** One function per method of the service. */
-export type Handlers<S extends DescService> = { [K in keyof S["method"]]: HandlerOf<S["method"][K]> };
-
-export interface ServeContext {
-  log: Logger;
+export interface ServeContext extends CallContext {
   gates: SendGates;
-  /** Aborted when the server stops. */
-  stopping: AbortSignal;
   connections: Connections;
-  streams: StreamBounds;
-  /** Most bytes of one request. */
-  maxMessageBytes: number;
-  /** Decides who may call; without one, whoever can connect. */
-  gatekeeper?: Gatekeeper;
-  /** How calls ended, by `package.Service/Method CODE`. */
-  calls: Counts;
 }
 
 type AnyCall =
@@ -106,9 +45,6 @@ type AnyCall =
   | ServerDuplexStream<Buffer, Buffer>;
 type AnswerCallback = (error: ReturnType<typeof statusOf> | null, value?: Buffer) => void;
 
-/** Untyped view of a handler, inside this file only. */
-type AnyHandler = (...args: unknown[]) => unknown;
-
 /** grpc-js handlers for `addService(rawService(service), …)`. */
 export function serve<S extends DescService>(
   service: S,
@@ -117,8 +53,7 @@ export function serve<S extends DescService>(
 ): UntypedServiceImplementation {
   const implementation: UntypedServiceImplementation = {};
   for (const method of service.methods) {
-    const handler = (handlers as Record<string, AnyHandler>)[method.localName]!;
-    implementation[method.localName] = bind(method, handler.bind(handlers) as AnyHandler, context);
+    implementation[method.localName] = bind(method, handlerOf(handlers, method.localName), context);
   }
   return implementation;
 }
@@ -133,7 +68,7 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
           method,
           call,
           answer,
-          (caller) => handler(request(context, method, call.request, caller), caller),
+          (caller) => handler(requestOf(context, method, call.request, caller), caller),
         );
     case "client_streaming":
       return (call: ServerReadableStream<Buffer, Buffer>, answer: AnswerCallback) =>
@@ -146,7 +81,12 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
         );
     case "server_streaming":
       return (call: ServerWritableStream<Buffer, Buffer>) =>
-        streamOut(context, method, call, (out, caller) => handler(decode(method.input, call.request), out, caller));
+        streamOut(
+          context,
+          method,
+          call,
+          (out, caller) => handler(requestOf(context, method, call.request, caller), out, caller),
+        );
     case "bidi_streaming":
       return (call: ServerDuplexStream<Buffer, Buffer>) =>
         streamOut(
@@ -158,60 +98,30 @@ function bind(method: DescMethod, handler: AnyHandler, context: ServeContext): a
   }
 }
 
-/** A call that has come in; `enter` lets it go on, `free` ends it. */
-interface Arrival {
-  caller: Caller;
-  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
-  enter(): void;
-  free(): void;
-}
-
 function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arrival {
   const gone = new AbortController();
   const abort = () => gone.abort();
   context.stopping.addEventListener("abort", abort, { once: true });
   (call as EventEmitter).on("cancelled", abort);
   if (call.cancelled || context.stopping.aborted) abort();
-  const caller: Caller = {
-    path: methodPath(method),
-    metadata: call.metadata,
-    peer: call.getPeer(),
-    principal: NOBODY,
+  const name = call.getPeer();
+  const { caller, enter, free } = arrivalOf(context, {
+    method,
+    peer: { name, owner: false },
+    header: (name) => call.metadata.get(name)[0]?.toString(),
     signal: gone.signal,
-    follows: (runId) => place?.follows(runId),
-  };
-  let place: StreamPlace | undefined;
+  });
   return {
     caller,
     enter() {
-      if (context.gatekeeper !== undefined) {
-        caller.principal = context.gatekeeper.enter(caller.path, bearerOf(caller.metadata));
-      }
-      // Viewers in any number keep no proxy out, of which there is one a run.
-      if (isProxys(method)) return;
-      context.connections.admit(caller.peer);
-      if (method.methodKind !== "unary") place = context.streams.open(caller.peer);
+      if (!isProxys(method)) context.connections.admit(name);
+      enter();
     },
     free() {
       context.stopping.removeEventListener("abort", abort);
-      place?.leave();
+      free();
     },
   };
-}
-
-function isProxys(method: DescMethod): boolean {
-  return method.parent.typeName === Ingest.typeName;
-}
-
-/** The one message of a call, which its sender may send. */
-function request(context: ServeContext, method: DescMethod, bytes: Buffer, caller: Caller): MessageShape<DescMessage> {
-  if (bytes.length > context.maxMessageBytes && !isProxys(method)) {
-    const what = `the request of ${method.name} has ${bytes.length} bytes`;
-    throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
-  }
-  const message = decode(method.input, bytes);
-  context.gatekeeper?.admit(caller.principal, caller.path, message);
-  return message;
 }
 
 function incoming(
@@ -220,19 +130,7 @@ function incoming(
   call: ServerReadableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
   caller: Caller,
 ): Incoming<MessageShape<DescMessage>> {
-  return new BoundedIncoming(call, (bytes) => request(context, method, bytes, caller), caller.signal);
-}
-
-const NOBODY: Principal = { type: "anybody" };
-
-function decode<I extends DescMessage>(schema: I, bytes: Buffer): MessageShape<I> {
-  try {
-    return fromBinary(schema, bytes, { readUnknownFields: false });
-  } catch (error) {
-    throw new MosaicError("invalid_argument", `not a ${schema.typeName} message: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
+  return new BoundedIncoming(call, (bytes) => requestOf(context, method, bytes, caller), caller.signal);
 }
 
 async function answerOnce(
@@ -246,9 +144,7 @@ async function answerOnce(
   let bytes: Buffer;
   try {
     enter();
-    bytes = asBuffer(
-      toBinary(method.output, create(method.output, await handle(caller) as MessageInitShape<DescMessage>)),
-    );
+    bytes = asBuffer(encode(method.output, await handle(caller)));
   } catch (error) {
     report(context, caller, error);
     answer(statusOf(error));
@@ -288,31 +184,6 @@ async function streamOut(
     out.release();
     free();
   }
-}
-
-function stopped(): MosaicError {
-  return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
-}
-
-function count(context: ServeContext, caller: Caller, code: ErrorCode | "ok" | "cancelled"): void {
-  context.calls.add(`${caller.path.slice(1)} ${code}`);
-}
-
-function report(context: ServeContext, caller: Caller, error: unknown): void {
-  count(context, caller, error instanceof MosaicError ? error.code : "internal");
-  if (error instanceof MosaicError && error.code !== "internal") {
-    context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
-  } else {
-    context.log.error({
-      rpc: caller.path,
-      err: error instanceof Error ? error.stack : String(error),
-      cause: causeText(error),
-    }, "a call failed");
-  }
-}
-
-function causeText(error: unknown): string | undefined {
-  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : undefined;
 }
 
 /** Grpc-js's own objects, of which only what the gate needs is named. */
@@ -368,7 +239,7 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   }
 
   send(message: MessageInitShape<O>): Promise<void> | undefined {
-    return this.sendBytes(toBinary(this.#schema, create(this.#schema, message)));
+    return this.sendBytes(encode(this.#schema, message));
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {

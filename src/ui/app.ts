@@ -44,7 +44,10 @@ export interface AppOptions {
 }
 
 export interface PageApp {
-  fetch(request: Request): Response | Promise<Response>;
+  /** @param owner the request came by a socket that only the daemon's user can open */
+  fetch(request: Request, owner?: boolean): Response | Promise<Response>;
+  /** What a browser's calls of the API must carry, as changes by the page do. */
+  readonly token: string;
   stop(): void;
 }
 
@@ -262,7 +265,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   }
 
   return {
-    fetch: (request) => app.fetch(request),
+    token,
+    fetch: (request, owner = false) => app.fetch(request, { owner }),
     stop() {
       streams.stop();
     },

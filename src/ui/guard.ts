@@ -2,13 +2,15 @@
  * What every request must pass before it reaches a route: a Host that is ours (DNS rebinding), for changes an Origin
  * that is ours and the page's token (CSRF), and who it is. Every answer gets the security headers.
  */
-import type { Context, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
 import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
 
 export interface PageEnv {
   Variables: { identity: Identity };
+  /** Given with a request that came by a socket which only the daemon's user can open. */
+  Bindings: { owner?: boolean };
 }
 
 /** No inline script or style, nothing from elsewhere, no frames around it. */
@@ -57,28 +59,35 @@ function hostnameOf(host: string): string {
   }
 }
 
-function refuseForeignHost(c: Context, bound: string, extra: readonly string[]): void {
-  const names = [new URL(c.req.url).hostname];
-  const header = c.req.header("host");
-  if (header !== undefined) names.push(hostnameOf(header));
-  const foreign = names.find((n) => !isOwnHost(n, bound, extra));
+/** @throws MosaicError `permission_denied` where a browser may have been led here by a name of somebody else's (DNS rebinding) */
+export function refuseForeignHost(request: Request, { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">): void {
+  const names = [new URL(request.url).hostname];
+  const header = request.headers.get("host");
+  if (header !== null) names.push(hostnameOf(header));
+  const foreign = names.find((n) => !isOwnHost(n, bound, hosts));
   if (foreign === undefined) return;
-  throw new MosaicError("permission_denied", `this page is not served under the host name "${foreign}"`, {
-    hint: "Open it under the address that the daemon printed.",
+  throw new MosaicError("permission_denied", `nothing is served here under the host name "${foreign}"`, {
+    hint: "Use the address that the daemon printed.",
   });
 }
 
-function refuseForeignChange(c: Context, token: string): void {
-  const origin = c.req.header("origin");
-  const site = c.req.header("sec-fetch-site");
-  const foreignOrigin = origin !== undefined &&
-    hostOfOrigin(origin) !== (c.req.header("host") ?? new URL(c.req.url).host);
-  if (foreignOrigin || (site !== undefined && site !== "same-origin")) {
+/** Browsers say of every request that can change something from where it comes; programs have no reason to. */
+export function isBrowsers(request: Request): boolean {
+  return request.headers.has("origin") || request.headers.has("sec-fetch-site");
+}
+
+/** @throws MosaicError `permission_denied` for what our own page did not send (CSRF) */
+export function refuseForeignChange(request: Request, token: string): void {
+  const { headers } = request;
+  const origin = headers.get("origin");
+  const site = headers.get("sec-fetch-site");
+  const foreignOrigin = origin !== null && hostOfOrigin(origin) !== (headers.get("host") ?? new URL(request.url).host);
+  if (foreignOrigin || (site !== null && site !== "same-origin")) {
     throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
   }
-  if (!sameText(c.req.header("x-mosaic-token") ?? "", token)) {
+  if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
     throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
-      hint: "Reload the page; programs use the command line or gRPC instead.",
+      hint: "Reload the page; programs use the command line or the API (docs/wire.md) instead.",
     });
   }
 }
@@ -129,10 +138,12 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     if (OPEN_PATHS.includes(c.req.path)) return await next();
-    refuseForeignHost(c, options.bound, options.hosts);
+    const request = c.req.raw;
+    const isOwner = c.env?.owner === true;
+    if (!isOwner) refuseForeignHost(request, options);
     const changes = !["GET", "HEAD"].includes(c.req.method);
-    if (changes) refuseForeignChange(c, options.token);
-    const identity = options.authenticate === undefined ? LOCAL_OWNER : await options.authenticate(c.req.raw);
+    if (changes && !isOwner) refuseForeignChange(request, options.token);
+    const identity = isOwner || options.authenticate === undefined ? LOCAL_OWNER : await options.authenticate(request);
     if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
     if (changes && identity.readOnly) {
       throw new MosaicError("permission_denied", `${identity.name} may look at runs but not change them`);

@@ -20,6 +20,8 @@ const CANCELLED = 1;
 
 /** Carries the hint for clients of mosaic's own; others find it as the last line of the details. */
 export const HINT_TRAILER = "mosaic-hint-bin";
+/** Milliseconds after which to try again: what gRPC clients with a retry policy obey. */
+export const RETRY_TRAILER = "grpc-retry-pushback-ms";
 
 const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
 

@@ -20,6 +20,7 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
     bounds: STANDARD_BOUNDS,
     listen: "127.0.0.1:0",
     http: "127.0.0.1:0",
+    socket: `${directory}/daemon.sock`,
     auth: "none",
     tls: undefined,
     tokensFile: `${directory}/tokens.json`,

@@ -17,7 +17,8 @@ import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
 import { MosaicClient } from "../../src/client/client.ts";
-import { type RpcOptions, type RpcServer, startRpc } from "../../src/rpc/server.ts";
+import { type RpcOptions, type RpcServer, startRpc as startGrpc } from "../../src/rpc/server.ts";
+import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
 
@@ -246,10 +247,16 @@ export interface Fixture {
   directory: string;
 }
 
+export type ServerOptions = RpcOptions & ServicesOptions;
+
+export function startRpc(core: FakeCore, options: ServerOptions): Promise<RpcServer> {
+  return startGrpc(servicesOf(core, options), options);
+}
+
 /** Runs `work` against a fresh server, and takes everything down afterwards. */
 export async function withServer(
   work: (fixture: Fixture) => Promise<void>,
-  options: Partial<RpcOptions> = {},
+  options: Partial<ServerOptions> = {},
 ): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-rpc-" });
   const core = new FakeCore(directory);

@@ -14,11 +14,10 @@ import {
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isLoopback, parseListen } from "../../src/wire/address.ts";
-import { startRpc } from "../../src/rpc/server.ts";
 import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, FakeCore, withServer } from "./fixture.ts";
+import { executing, FakeCore, startRpc, withServer } from "./fixture.ts";
 
 Deno.test("listen: addresses are read, and what is none is refused", () => {
   assert.deepEqual(parseListen("127.0.0.1:0"), { type: "tcp", host: "127.0.0.1", port: 0 });

@@ -7,9 +7,8 @@ import { MosaicClient } from "../../../src/client/client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { type RpcOptions, startRpc } from "../../../src/rpc/server.ts";
 import { hasCode } from "../../registry/fixture.ts";
-import { executing, FakeCore } from "../fixture.ts";
+import { executing, FakeCore, type ServerOptions, startRpc } from "../fixture.ts";
 import { A_STEP } from "../memory_telemetry.ts";
 import { certificates } from "./certificates.ts";
 
@@ -18,7 +17,7 @@ const { method } = TrainerService;
 /** A server that asks for tokens, in a directory of its own. */
 async function withGuarded(
   work: (f: { core: FakeCore; address: string; local: string; directory: string; path: string }) => Promise<void>,
-  optionsOf: (directory: string) => Partial<RpcOptions> = () => ({}),
+  optionsOf: (directory: string) => Partial<ServerOptions> = () => ({}),
 ): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-auth-" });
   const core = new FakeCore(directory);
