@@ -82,7 +82,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     });
     const { listen, local, http, socket } = servers;
     const side = await startSideServices({ core: engine, log, layout, ...options });
-    engine.begin({ listen: dialable(local), http });
+    engine.begin({ listen: dialable(local), http, socket });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       log,

@@ -44,6 +44,11 @@ export function errorOfStatus(status: number, details: string, trailers: StatusT
     : status === CANCELLED
     ? "aborted"
     : CODE.get(status) ?? "internal";
+  return errorOf(code, details, trailers);
+}
+
+/** @param details as they come over the wire, with the hint as their last line */
+export function errorOf(code: ErrorCode, details: string, trailers: StatusTrailers): MosaicError {
   const { hint, cause } = trailers;
   const retryAfterMs = trailers.retryAfterMs === undefined ? undefined : Number(trailers.retryAfterMs);
   if (hint === undefined) return new MosaicError(code, details, { cause, retryAfterMs });

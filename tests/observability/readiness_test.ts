@@ -27,7 +27,7 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
     log: core.log,
     readiness: () => readinessOf(core, { accepting: () => accepting, diskFloorBytes: 1e9 }),
   });
-  const client = new MosaicClient(servers.listen);
+  const client = new MosaicClient(`unix:${servers.socket}`);
   /** Names of the checks that fail; and that every way of asking agrees. */
   const failing = async (): Promise<string[]> => {
     const alive = await fetch(`http://${servers.http}/healthz`);

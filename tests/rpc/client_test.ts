@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -63,7 +63,7 @@ Deno.test("client: a connection that ends as it begins is followed by another", 
       const daemon = await Deno.connect({ hostname, port: Number(port) });
       await Promise.all([connection.readable.pipeTo(daemon.writable), daemon.readable.pipeTo(connection.writable)]);
     });
-    const client = new MosaicClient(peer.target);
+    const client = new GrpcClient(peer.target);
     try {
       const answers = () =>
         client.unary(Mosaic.method.getHost, {}).catch((error) => {
@@ -83,7 +83,7 @@ Deno.test("client: where every connection ends as it begins, a call and a stream
     await connection.write(new Uint8Array([...SETTINGS, ...GOAWAY]));
     await drained(connection);
   });
-  const client = new MosaicClient(peer.target);
+  const client = new GrpcClient(peer.target);
   try {
     await assert.rejects(client.unary(Mosaic.method.getHost, {}), hasCode("unavailable"));
     const stream = client.stream(Mosaic.method.streamEvents, {});
@@ -99,7 +99,7 @@ Deno.test("client: connections on which nobody answered are closed, however many
     await connection.write(new Uint8Array(SETTINGS));
     await drained(connection);
   });
-  const client = new MosaicClient(peer.target, { deadlineMs: 50 });
+  const client = new GrpcClient(peer.target, { deadlineMs: 50 });
   try {
     for (let i = 0; i < 5; i++) {
       await assert.rejects(client.unary(Mosaic.method.getHost, {}), hasCode("deadline_exceeded"));

@@ -16,7 +16,7 @@ import { Activity } from "../../src/observability/activity.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { type RpcOptions, type RpcServer, startRpc as startGrpc } from "../../src/rpc/server.ts";
 import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { newRun } from "../registry/fixture.ts";
@@ -243,7 +243,7 @@ export class FakeSession implements ProxySession {
 export interface Fixture {
   core: FakeCore;
   server: RpcServer;
-  client: MosaicClient;
+  client: GrpcClient;
   directory: string;
 }
 
@@ -262,7 +262,7 @@ export async function withServer(
   const core = new FakeCore(directory);
   try {
     const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
-    const client = new MosaicClient(server.address, { deadlineMs: 30_000 });
+    const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
     try {
       await work({ core, server, client, directory });
     } finally {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
@@ -16,7 +16,7 @@ function addSteps(core: FakeCore, runId: string, count: number): void {
 }
 
 /** Seqs of everything the stream gives until it ends. */
-async function seqsOf(client: MosaicClient, request: Record<string, unknown>): Promise<number[]> {
+async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
     const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
@@ -104,7 +104,7 @@ Deno.test("StreamEvents: of one run or all, from since_seq; following one run en
   });
 });
 
-async function logOf(client: MosaicClient, request: Record<string, unknown>) {
+async function logOf(client: GrpcClient, request: Record<string, unknown>) {
   let text = "";
   let nextOffset = 0n;
   let suppressed = 0n;
