@@ -17,7 +17,8 @@ import {
 } from "@bufbuild/protobuf";
 import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
-import { channelCredentials, type TlsFiles } from "../rpc/auth/listeners.ts";
+import type { TlsFiles } from "../rpc/auth/listeners.ts";
+import { channelCredentials } from "./channel_credentials.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { asBuffer } from "../wire/definition.ts";
 import { methodPath } from "../wire/method_path.ts";
