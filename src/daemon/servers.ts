@@ -1,6 +1,6 @@
 /** The daemon's listeners, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
-import { checkListener, pagePair, type TlsFiles } from "../rpc/auth/listeners.ts";
+import { checkListener, readTls, type TlsFiles } from "../rpc/auth/listeners.ts";
 import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../rpc/auth/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
@@ -8,9 +8,9 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
-import { connectionsWithin } from "../rpc/connections.ts";
+import { connectionsWithin } from "../rpc/grpc/connections.ts";
+import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
-import { startRpc } from "../rpc/server.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
 import { listenHttp } from "../wire/http_listener.ts";
@@ -18,7 +18,7 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front } from "./front.ts";
 
 export interface Servers {
-  /** Addresses as clients dial them; `http` is "" when it is off. */
+  /** Addresses as clients dial them; "" for one that is off. */
   listen: string;
   /** The same for this machine, without TLS: proxies and clients of the version before use it. */
   local: string;
@@ -69,8 +69,11 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     gatekeeper: tokens && gatekeeper(core.registry, tokens),
   });
   stops.push(() => services.stop());
-  const rpc = await startRpc(services, { listen: options.listen, tls: options.tls, descriptors });
-  stops.push(() => rpc.stop(0));
+  const tls = options.tls && readTls(options.tls);
+  const grpc = options.listen === "none"
+    ? undefined
+    : await listenGrpc(services, { listen: options.listen, tls, descriptors });
+  stops.push(() => grpc?.stop(0));
   const api = apiOf(services);
   const login = tokens && pageLogin(tokens, { secure: options.tls !== undefined });
   const bound = options.http === "off" ? undefined : parseAddress(options.http);
@@ -86,17 +89,17 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const handler = front({ api, page, login, bound: bound?.hostname ?? "", tokens: tokens !== undefined });
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
   stops.push(() => socket.stop());
-  const tls = options.tls && pagePair(options.tls);
-  const http = bound && listenHttp({ address: bound, handler, log, descriptors, tls });
+  const http = bound &&
+    listenHttp({ address: bound, handler, log, descriptors, tls: tls && { cert: tls.cert, key: tls.key } });
   return {
-    listen: rpc.address,
-    local: rpc.localAddress,
+    listen: grpc?.address ?? "",
+    local: grpc?.localAddress ?? "",
     http: http?.address ?? "",
     socket: socket.address,
     async stop() {
       services.stop();
       page.stop();
-      await Promise.all([rpc.stop(), http?.stop(), socket.stop()]);
+      await Promise.all([grpc?.stop(), http?.stop(), socket.stop()]);
     },
   };
 }

@@ -42,7 +42,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
   ] as const;
   for (const [option, address] of listeners) {
-    if (address === "off") continue;
+    if (address === "off" || (option === "--listen" && address === "none")) continue;
     const grant = addressGrant(address, option, world.cwd);
     net.push(...grant.net);
     if (grant.socket === undefined) continue;

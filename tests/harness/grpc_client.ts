@@ -17,7 +17,8 @@ import {
 } from "@bufbuild/protobuf";
 import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
-import { channelCredentials, type TlsFiles } from "../../src/rpc/auth/listeners.ts";
+import type { TlsFiles } from "../../src/rpc/auth/listeners.ts";
+import { channelCredentials } from "./grpc_credentials.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { asBuffer } from "../../src/wire/definition.ts";
 import { methodPath } from "../../src/wire/method_path.ts";

@@ -51,9 +51,9 @@ const HASHED = "/run/user/7/mosaic-";
 
 Deno.test("plan: a state directory whose socket would have too long a name puts it elsewhere", async () => {
   const planned = await plan(`daemon --state-dir /${LONG}`, { env: { XDG_RUNTIME_DIR: "/run/user/7" } });
-  const [directory, ...others] = planned.write.filter((path) => path.startsWith(HASHED));
-  assert.deepEqual(others, []);
-  assert.ok(planned.net.includes(`unix:${directory}/daemon.sock`), planned.net.join());
+  const directory = [...planned.write].find((path) => path.startsWith(HASHED));
+  assert.ok(directory !== undefined && planned.read.includes(directory));
+  assert.ok(planned.net.includes(`unix:${directory}/daemon.sock`));
 });
 
 const RESOLVED = ["192.0.2.7:443", "[2001:db8::7]:443", "gpu.example", "gpu.example:443"];

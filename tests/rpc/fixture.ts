@@ -17,7 +17,8 @@ import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
-import { type RpcOptions, type RpcServer, startRpc as startGrpc } from "../../src/rpc/server.ts";
+import { readTls, type TlsFiles } from "../../src/rpc/auth/listeners.ts";
+import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
 import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
@@ -242,15 +243,15 @@ export class FakeSession implements ProxySession {
 
 export interface Fixture {
   core: FakeCore;
-  server: RpcServer;
+  server: GrpcListener;
   client: GrpcClient;
   directory: string;
 }
 
-export type ServerOptions = RpcOptions & ServicesOptions;
+export type ServerOptions = Omit<GrpcOptions, "tls"> & ServicesOptions & { tls?: TlsFiles };
 
-export function startRpc(core: FakeCore, options: ServerOptions): Promise<RpcServer> {
-  return startGrpc(servicesOf(core, options), options);
+export function startRpc(core: FakeCore, options: ServerOptions): Promise<GrpcListener> {
+  return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
 }
 
 /** Runs `work` against a fresh server, and takes everything down afterwards. */

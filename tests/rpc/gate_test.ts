@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { GrpcClient } from "../harness/grpc_client.ts";
-import { SendGates, StalledError } from "../../src/rpc/gate.ts";
+import { SendGates, StalledError } from "../../src/rpc/grpc/gate.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";

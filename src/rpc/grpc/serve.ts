@@ -3,20 +3,19 @@
  * sees typed messages and an AbortSignal, and knows nothing of grpc-js.
  */
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import {
-  Metadata,
-  type ServerDuplexStream,
-  type ServerReadableStream,
-  type ServerUnaryCall,
-  type ServerWritableStream,
-  type UntypedServiceImplementation,
+import type {
+  ServerDuplexStream,
+  ServerReadableStream,
+  ServerUnaryCall,
+  ServerWritableStream,
+  UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { MosaicError } from "../base/errors.ts";
-import { asBuffer } from "../wire/definition.ts";
-import { messagesOf } from "../wire/frames.ts";
-import { statusOf } from "../wire/status.ts";
+import { MosaicError } from "../../base/errors.ts";
+import { asBuffer } from "../../wire/definition.ts";
+import { FRAME_BYTES, messagesOf } from "../../wire/frames.ts";
+import { statusOf } from "../../wire/status.ts";
 import {
   type Arrival,
   arrivalOf,
@@ -27,14 +26,12 @@ import {
   report,
   requestOf,
   stopped,
-} from "./calls.ts";
+} from "../calls.ts";
 import type { Connections } from "./connections.ts";
-import { type SendGates, StalledError, type StreamGate } from "./gate.ts";
-import { type AnyHandler, type Caller, handlerOf, type Handlers, type Incoming, type Outgoing } from "./handlers.ts";
-import { turn } from "./turns.ts";
+import { StalledError, type StreamGate } from "./gate.ts";
+import { type AnyHandler, type Caller, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
 
 export interface ServeContext extends CallContext {
-  gates: SendGates;
   connections: Connections;
 }
 
@@ -114,7 +111,7 @@ function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arri
   return {
     caller,
     enter() {
-      if (!isProxys(method)) context.connections.admit(name);
+      context.connections.admit(name, isProxys(method));
       enter();
     },
     free() {
@@ -163,7 +160,7 @@ async function streamOut(
   handle: (out: Outgoing<DescMessage>, caller: Caller) => unknown,
 ): Promise<void> {
   const { caller, enter, free } = arrival(context, method, call);
-  const out = new GatedOutgoing(call, method.output, caller.signal, context.gates);
+  const out = new GatedOutgoing(call, method.output, caller.signal, context.connections.gate(caller.peer));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
   try {
@@ -179,63 +176,30 @@ async function streamOut(
       report(context, caller, error);
       call.emit("error", statusOf(error));
     }
-    if (error instanceof StalledError) out.reset();
+    // What waits for its reader is dropped with the connection; there is no other way to drop it.
+    if (error instanceof StalledError) context.connections.drop(caller.peer);
   } finally {
     out.release();
     free();
   }
 }
 
-/** Grpc-js's own objects, of which only what the gate needs is named. */
-interface Http2Side {
-  session?: { socket?: { bytesWritten: number }; destroyed?: boolean };
-  write(bytes: Uint8Array): boolean;
-  close(code: number): void;
-}
-
-/** A call within the interceptors around it; the innermost has the stream. */
-interface Layer {
-  stream?: Http2Side;
-  nextCall?: Layer;
-}
-
-/** Not part of grpc-js's public types; there is no other way to the socket's count. */
-function http2SideOf(call: unknown): Http2Side | undefined {
-  let layer = (call as { call?: Layer }).call;
-  while (layer !== undefined && layer.stream === undefined) layer = layer.nextCall;
-  return layer?.stream;
-}
-
-/** RST_STREAM code that clients show as UNAVAILABLE. */
-const REFUSED_STREAM = 7;
-
-/**
- * Frames are written in pieces, between which the gate may close; they need not end where a message ends. There is one
- * write a turn: what is written while another write is under way the runtime collects and copies into one buffer more.
- */
-const WRITE_BYTES = 1 << 16;
-
 class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
   readonly #call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>;
   readonly #schema: O;
   readonly #signal: AbortSignal;
   readonly #gate: StreamGate | undefined;
-  readonly #http2: Http2Side | undefined;
-  /** Whether the call's headers were sent for frames. */
-  #begun = false;
 
   constructor(
     call: ServerWritableStream<Buffer, Buffer> | ServerDuplexStream<Buffer, Buffer>,
     schema: O,
     signal: AbortSignal,
-    gates: SendGates,
+    gate: StreamGate | undefined,
   ) {
     this.#call = call;
     this.#schema = schema;
     this.#signal = signal;
-    this.#http2 = http2SideOf(call);
-    const session = this.#http2?.session;
-    if (session !== undefined) this.#gate = gates.open(session, () => sentBytes(session));
+    this.#gate = gate;
   }
 
   send(message: MessageInitShape<O>): Promise<void> | undefined {
@@ -247,51 +211,19 @@ class GatedOutgoing<O extends DescMessage> implements Outgoing<O> {
     this.#call.write(asBuffer(bytes));
     // With 5 bytes of gRPC framing, and none of HTTP/2's: several messages may share a frame, and an account of more than
     // is ever sent would never be settled.
-    this.#gate?.wrote(bytes.length + 5);
+    this.#gate?.wrote(bytes.length + FRAME_BYTES);
     return this.#gate?.ready();
   }
 
   async sendFrames(framed: Uint8Array): Promise<void> {
-    if (this.#http2 === undefined) {
-      for (const message of messagesOf(framed)) await this.sendBytes(message);
-      return;
-    }
-    if (!this.#begun) {
-      this.#begun = true;
-      this.#call.sendMetadata(new Metadata());
-    }
-    for (let at = 0; at < framed.length; at += WRITE_BYTES) {
-      if (this.#signal.aborted) throw new MosaicError("aborted", "the client has gone");
-      const bytes = framed.subarray(at, at + WRITE_BYTES);
-      // Past grpc-js, which would make a frame, a copy and a write of each message.
-      this.#http2.write(bytes);
-      this.#gate?.wrote(bytes.length);
-      const ready = this.#gate?.ready();
+    for (const message of messagesOf(framed)) {
+      const ready = this.sendBytes(message);
       if (ready !== undefined) await ready;
-      else if (at + WRITE_BYTES < framed.length) await turn();
-    }
-  }
-
-  /** Drops what the reader has not taken. */
-  reset(): void {
-    try {
-      this.#http2?.close(REFUSED_STREAM);
-    } catch {
-      // The connection is gone already.
     }
   }
 
   release(): void {
     this.#gate?.release();
-  }
-}
-
-function sentBytes(session: NonNullable<Http2Side["session"]>): number | undefined {
-  try {
-    // Throws after a disconnect.
-    return session.destroyed ? undefined : session.socket?.bytesWritten;
-  } catch {
-    return undefined;
   }
 }
 
