@@ -220,7 +220,7 @@ export class MosaicClient {
     const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
     const other = this.target.startsWith("unix:")
       ? ""
-      : " The API is at the daemon's --http address, not at that of --listen.";
+      : " The API is at the daemon's --http address, not at that of --listen; with TLS it is named https://HOST:PORT.";
     return new MosaicError("unavailable", `the daemon at ${this.target} ${what}`, {
       hint: `It may be stopping; try again.${other}`,
       cause: error,

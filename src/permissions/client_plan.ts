@@ -1,6 +1,5 @@
 /** What the verbs of the client need: a connection to the daemon, the files they were given, and nothing to run. */
 import { Layout } from "../base/layout.ts";
-import { dialable } from "../client/dialable.ts";
 import { addressGrant } from "./addresses.ts";
 import { absolutePath, type CommandLine, hasFlag, optionValue, positionals, splitCommand } from "./arguments.ts";
 import { stateDirectory } from "./daemon_plan.ts";
@@ -22,7 +21,7 @@ const connecting: Plan = (line, world) => {
   if (!target) {
     const { daemonJson, tokensFile } = new Layout(stateDirectory(own, world));
     read.push(daemonJson, tokensFile);
-    target = listenOf(world.readText(daemonJson));
+    target = socketOf(world.readText(daemonJson));
   }
   const net: string[] = [];
   const write: string[] = [];
@@ -39,11 +38,10 @@ const connecting: Plan = (line, world) => {
   return together(NOTHING, permissions({ read, write, net }));
 };
 
-function listenOf(text: string | undefined): string | undefined {
+function socketOf(text: string | undefined): string | undefined {
   try {
-    const { local, listen } = JSON.parse(text ?? "") as { local?: unknown; listen?: unknown };
-    if (typeof local === "string" && local !== "") return local;
-    return typeof listen === "string" && listen !== "" ? dialable(listen) : undefined;
+    const { socket } = JSON.parse(text ?? "") as { socket?: unknown };
+    return typeof socket === "string" && socket !== "" ? `unix:${socket}` : undefined;
   } catch {
     return undefined;
   }

@@ -129,7 +129,10 @@ const HINTS: readonly [RegExp, string][] = [
     /CertificateRequired/,
     "It asks for a client's certificate: name one, with its key, in $MOSAIC_TLS_CERT and $MOSAIC_TLS_KEY.",
   ],
-  [/NotValidForName/, "Name it as its certificate does, or put that name into $MOSAIC_TLS_SERVER_NAME."],
+  [
+    /not valid for name|NotValidForName/,
+    "Name it as its certificate does, or put that name into $MOSAIC_TLS_SERVER_NAME.",
+  ],
   [
     /corrupt message|handshake eof/,
     "What listens there may not speak TLS: try http:// and the daemon's --http address.",

@@ -274,7 +274,7 @@ export class GrpcClient {
     if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
       const refused = missingNet(this.target);
       if (refused !== undefined) return refused;
-      return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
+      return notRunning(`no daemon answers at ${this.target}: ${failure.details}`, this.#options.stateDir, error);
     }
     if (failure?.code === status.DEADLINE_EXCEEDED && deadlineMs !== undefined) {
       return new MosaicError(

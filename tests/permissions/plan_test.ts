@@ -114,10 +114,11 @@ Deno.test("plan: a proxy that stands alone reads the certificates that its envir
 });
 
 Deno.test("plan: a client runs nothing, writes nothing, and reads what it was given", async () => {
-  const files = { [`${STATE}/trainer/daemon.json`]: `{"listen":"0.0.0.0:6"}` };
+  const files = { [`${STATE}/trainer/daemon.json`]: `{"listen":"0.0.0.0:6","socket":"/run/d.sock"}` };
   const submit = await plan("submit --follow --run-id X conf.json", { files });
-  assert.deepEqual(submit.read, [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/tokens.json`, "/work/conf.json"]);
-  assert.deepEqual([submit.write, submit.net, submit.run, submit.sys], [[], ["127.0.0.1:6"], [], []]);
+  const own = ["/run/d.sock", `${STATE}/trainer/daemon.json`, `${STATE}/trainer/tokens.json`];
+  assert.deepEqual(submit.read, [...own, "/work/conf.json"].sort());
+  assert.deepEqual([submit.write, submit.net, submit.run, submit.sys], [["/run/d.sock"], ["unix:/run/d.sock"], [], []]);
   assert.deepEqual((await plan("list --target h:1")).read, []);
   assert.deepEqual((await plan("validate -")).net, []);
   assert.deepEqual((await plan("export R --format csv --out o")).write, ["/work/o"]);

@@ -4,6 +4,9 @@ import { socketStream } from "../../src/wire/socket_stream.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { until } from "../harness/wait.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
 import { numbers, printSteps, RUN, Scene } from "./scene.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
@@ -138,6 +141,40 @@ Deno.test("proxy: under permissions that an older mosaic has planned for a socke
   });
   assert.equal(await proxy.code(), 0, (await proxy.output).stderr);
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
+});
+
+Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another name, and not to one that it does not know", async () => {
+  await using scene = new Scene();
+  const { ca, server, client } = certificates(scene.directory);
+  const tls = { cert: Deno.readTextFileSync(server.cert), key: Deno.readTextFileSync(server.key) };
+  scene.daemon.start("127.0.0.1:0", tls);
+  Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
+  const deliver = (ca: string, ...more: string[]) => {
+    const args = ["--target", scene.daemon.target, "--run-id", RUN, "--tls-ca", ca, "--tls-server-name", "localhost"];
+    return scene.bare([
+      ...args,
+      "--token-file",
+      `${scene.directory}/token`,
+      ...more,
+      "--",
+      "sh",
+      "-c",
+      printSteps(0, 50),
+    ], {
+      env: { MOSAIC_STATE_DIR: `${scene.directory}/state` },
+    });
+  };
+  const stranger = deliver(client.cert);
+  const log = () => readTextIfThere(`${scene.directory}/state/trainer/runs/${RUN}/logs/proxy.log`) ?? "";
+  await until(() => /TLS with the daemon at \S+ failed: .*certificate/.test(log()), {
+    what: "it to be refused",
+    state: log,
+  });
+  await stranger.kill();
+  assert.deepEqual([scene.daemon.tokens, scene.daemon.hellos.length], [[], 0]);
+  assert.equal(await deliver(ca, "--attach").code(), 0);
+  assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
+  assert.deepEqual(scene.daemon.tokens, ["Bearer secret"]);
 });
 
 Deno.test("proxy: a proxy for HTTP in the environment is none of its business", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readTokens } from "../../../src/rpc/auth/tokens.ts";
+import { MosaicClient } from "../../../src/client/client.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 import { resolveEntrance } from "../../../src/client/target.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
@@ -11,7 +12,7 @@ import { until } from "../../harness/wait.ts";
 import { hasCode } from "../../registry/fixture.ts";
 import { certificates } from "./certificates.ts";
 
-async function ended(client: GrpcClient, run: string) {
+async function ended(client: GrpcClient | MosaicClient, run: string) {
   return await until(async () => {
     const now = await client.unary(Mosaic.method.getRun, { run });
     return now.outcome === "" ? undefined : now;
@@ -131,8 +132,8 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
       serverName: "localhost",
       deadlineMs: 60_000,
     });
-    const { target, token } = resolveEntrance({ stateDir: daemon.stateDir, env: () => undefined });
-    const near = new GrpcClient(target, { token, deadlineMs: 60_000 });
+    const { target } = resolveEntrance({ stateDir: daemon.stateDir, env: () => undefined });
+    const near = new MosaicClient(target, { deadlineMs: 60_000 });
     try {
       const { runId } = await far.unary(TrainerService.method.submitRun, {
         configJson: configOf({ command: countingWorker({ steps: 5 }) }),

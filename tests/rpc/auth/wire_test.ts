@@ -188,13 +188,13 @@ Deno.test("TLS: with an authority for clients, one without a certificate of it i
       async (client) => {
         await assert.rejects(
           client.unary(method.getHealth, {}),
-          hasCode("unavailable", /TLS with the daemon at .* failed: .*CertificateRequired|broke off as TLS began/),
+          hasCode("unavailable", /CertificateRequired|EPIPE|ECONNRESET|socket hang up/),
         );
       },
     );
     const wrong: [Partial<TlsFiles>, string, RegExp][] = [
-      [{ ca: own.cert }, "localhost", /TLS with the daemon at .* failed: .*certificate/],
-      [{ ca, ...own }, "somebody-else", /TLS with the daemon at .* failed: .*altnames: Host: somebody-else/],
+      [{ ca: own.cert }, "localhost", /certificate/],
+      [{ ca, ...own }, "somebody-else", /altnames: Host: somebody-else/],
     ];
     for (const [tls, serverName, said] of wrong) {
       await using(new GrpcClient(target, { tls, serverName, deadlineMs: 20_000 }), async (client) => {
