@@ -1,46 +1,59 @@
-/** Where a server listens, and what can be in the way. */
-import { connect } from "node:net";
-import { type Server, type ServerCredentials } from "@grpc/grpc-js";
-import { messageOf, MosaicError } from "../base/errors.ts";
-import { requireNet } from "../permissions/missing.ts";
-import type { ListenAddress } from "../wire/address.ts";
+/** Where gRPC listens, and what can be in the way. Connections come as plain sockets: the library has not been loaded yet. */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { requireNet } from "../../permissions/missing.ts";
+import type { ListenAddress } from "../../wire/address.ts";
 
-/**
- * Binds and gives the address clients use.
- * @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` where the runtime refuses.
- */
-export async function bind(server: Server, address: ListenAddress, credentials: ServerCredentials): Promise<string> {
+export interface Bound {
+  /** As clients dial it. */
+  address: string;
+  /** Its port; undefined for a Unix socket. */
+  port: number | undefined;
+  /** Takes no more connections; those that there are live on. */
+  close(): void;
+}
+
+/** @throws MosaicError `unavailable` naming an address that is taken, `permission_denied` where the runtime refuses. */
+export async function bind(address: ListenAddress, onConnection: (socket: Socket) => void): Promise<Bound> {
+  const server = createServer(onConnection);
   if (address.type === "tcp") {
-    const port = await bindOnce(server, `${address.host}:${address.port}`, credentials);
-    return `${address.host}:${port}`;
+    const { host, port } = address;
+    await listen(server, `${host}:${port}`, { host: host.replace(/^\[|\]$/g, ""), port });
+    const bound = (server.address() as AddressInfo).port;
+    return { address: `${host}:${bound}`, port: bound, close: () => void server.close() };
   }
-  await removeStaleSocket(address.path);
+  const { path } = address;
+  await removeStaleSocket(path);
   // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
   const before = Deno.umask(0o077);
   try {
-    await bindOnce(server, `unix:${address.path}`, credentials);
+    await listen(server, `unix:${path}`, { path });
   } finally {
     Deno.umask(before);
   }
-  Deno.chmodSync(address.path, 0o600);
-  return `unix:${address.path}`;
+  Deno.chmodSync(path, 0o600);
+  return { address: `unix:${path}`, port: undefined, close: () => void server.close() };
 }
 
-function bindOnce(server: Server, target: string, credentials: ServerCredentials): Promise<number> {
+function listen(
+  server: Server,
+  target: string,
+  where: { host: string; port: number } | { path: string },
+): Promise<void> {
   // The runtime's refusal would be thrown past everybody.
   requireNet(target);
   return new Promise((resolve, reject) => {
-    server.bindAsync(
-      target,
-      credentials,
-      (error, port) => error === null ? resolve(port) : reject(bindError(target, error)),
-    );
+    server.once("error", (error) => reject(bindError(target, error)));
+    server.listen(where, () => {
+      server.on("error", () => {});
+      resolve();
+    });
   });
 }
 
 function bindError(target: string, error: unknown): MosaicError {
   const text = messageOf(error);
-  if (/EADDRINUSE|address already in use|No address added/i.test(text)) {
+  if (/EADDRINUSE|address already in use/i.test(text)) {
     return new MosaicError("unavailable", `cannot listen on ${target}: the address is taken`, {
       hint: "Stop what listens there, or choose another with --listen (port 0 picks a free one).",
       cause: error,

@@ -2,11 +2,11 @@
  * A listener of the runtime that finds no file descriptor for a connection accepts none ever after, without a word. This
  * one is noticed by the kernel's count of connections that nobody takes, and bound anew.
  */
-import type { Logger } from "../base/log.ts";
-import { messageOf } from "../base/errors.ts";
-import type { FileDescriptors } from "../os/descriptors.ts";
-import { askShell } from "../os/shell.ts";
-import { isShortage } from "../os/shortage.ts";
+import type { Logger } from "../../base/log.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { FileDescriptors } from "../../os/descriptors.ts";
+import { askShell } from "../../os/shell.ts";
+import { isShortage } from "../../os/shortage.ts";
 
 const LOOK_MS = 1000;
 /** So many looks in a row that find connections waiting; a busy daemon takes them in between. */

@@ -3,11 +3,11 @@ import {
   type Health,
   HealthCheckResponse_ServingStatus as Serving,
   type HealthCheckResponseSchema,
-} from "../gen/grpc/health/v1/health_pb.ts";
+} from "../../gen/grpc/health/v1/health_pb.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { MosaicError } from "../base/errors.ts";
-import type { Handlers } from "./serve.ts";
-import { pause } from "../wire/waiting.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { Handlers } from "../handlers.ts";
+import { pause } from "../../wire/waiting.ts";
 
 const WATCH_INTERVAL_MS = 1000;
 

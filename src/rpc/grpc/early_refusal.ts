@@ -1,13 +1,8 @@
 /** Refuses a call by its headers, before any of its message is taken: strangers cannot make the daemon hold 64 MiB each. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
-import type { Gatekeeper } from "./auth/gatekeeper.ts";
-import { statusOf } from "../wire/status.ts";
-
-/** The text after "Bearer "; "" without a credential. */
-export function bearerOf(metadata: Metadata): string {
-  const header = metadata.get("authorization")[0]?.toString() ?? "";
-  return /^Bearer (\S+)$/i.exec(header)?.[1] ?? "";
-}
+import type { Gatekeeper } from "../auth/gatekeeper.ts";
+import { bearerOf } from "../calls.ts";
+import { statusOf } from "../../wire/status.ts";
 
 export function refuseEarly(gatekeeper: Gatekeeper): ServerInterceptor {
   return (method, call) =>
@@ -16,7 +11,7 @@ export function refuseEarly(gatekeeper: Gatekeeper): ServerInterceptor {
         next({
           onReceiveMetadata(metadata, proceed) {
             try {
-              gatekeeper.enter(method.path, bearerOf(metadata));
+              gatekeeper.enter(method.path, bearerOf(metadata.get("authorization")[0]?.toString()));
             } catch (error) {
               call.sendStatus({ metadata: new Metadata(), ...statusOf(error) });
               return;

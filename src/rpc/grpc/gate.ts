@@ -7,7 +7,7 @@
  * be low by such overhead but never stays high. A stream whose connection takes nothing for `stallMs` is ended: its client
  * resumes by `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
  */
-import { MosaicError } from "../base/errors.ts";
+import { MosaicError } from "../../base/errors.ts";
 
 export interface GateLimits {
   /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of its bound. */

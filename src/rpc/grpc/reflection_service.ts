@@ -7,8 +7,8 @@ import {
   type ServerReflectionRequest,
   type ServerReflectionResponse,
   ServerReflectionResponseSchema,
-} from "../gen/grpc/reflection/v1/reflection_pb.ts";
-import type { Handlers } from "./serve.ts";
+} from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import type { Handlers } from "../handlers.ts";
 
 type Answer = ServerReflectionResponse["messageResponse"];
 
