@@ -1,4 +1,5 @@
 /** `mosaic doctor` */
+import { harmlessLines } from "../text.ts";
 import { type Command, Option } from "commander";
 import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
@@ -45,11 +46,10 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(`${JSON.stringify(json)}\n`);
       } else {
         for (const { finding, done, outcome } of repaired) {
-          context.out.write(
-            `${done ? "mended" : "NOT mended"}  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`,
-          );
+          const lines = `${done ? "mended" : "NOT mended"}  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`;
+          context.out.write(harmlessLines(lines));
         }
-        for (const finding of remaining) context.out.write(asText(finding, options.repair === true));
+        for (const finding of remaining) context.out.write(harmlessLines(asText(finding, options.repair === true)));
         context.err.write(`${summary(stateDir, remaining)}\n`);
       }
       const wrong = remaining.some((finding) => finding.severity !== "note") || repaired.some(({ done }) => !done);

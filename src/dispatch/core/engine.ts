@@ -18,7 +18,7 @@ import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../../os/descriptors.ts";
-import { dropUnkept, removeRunFiles } from "../../registry/retention/files.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/files.ts";
 import { SharedLook } from "../../registry/retention/shared_scan.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
@@ -232,18 +232,19 @@ export class Engine implements Core {
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
     this.#metrics.forget(row.runId);
     await this.#artifacts.finish(row);
-    if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
+    const unkept = unkeptOf(plan.artifacts);
+    if (row.state === "FAULTED" || unkept.length === 0) return;
     // It may have been given another attempt meanwhile, which needs them.
     const now = this.registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       try {
-        await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+        await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), unkept);
       } finally {
         this.#diskUsage.forget();
       }
-      // What is gone is no artifact any more.
-      await this.#artifacts.finish(row);
+      // What is gone is no artifact any more, and no summary names it.
+      await this.#artifacts.finish(row, unkept);
     } catch (error) {
       this.log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
     }
