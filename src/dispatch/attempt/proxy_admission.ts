@@ -16,6 +16,8 @@ export class Session implements ProxySession {
   constructor(run: SupervisedRun, supervision: Supervision) {
     this.#run = run;
     this.#supervision = supervision;
+    // Of an earlier connection: where the journal goes on is after it.
+    supervision.telemetry.commitWaiting();
     const { attempt, journalPosition } = supervision.telemetry.summary(run.runId);
     this.journalPosition = this.#position = attempt === run.attempt ? journalPosition : 0;
     this.control = run.wish();
@@ -26,9 +28,13 @@ export class Session implements ProxySession {
     return this.#position;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
+  async batch(
+    batch: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number> {
     this.#run.requireCurrent(this);
-    return this.#position = this.#run.ingest(batch, journalSize, samples);
+    return this.#position = await this.#run.ingest(batch, journalSize, samples);
   }
 
   heartbeat(journalSize: number): void {

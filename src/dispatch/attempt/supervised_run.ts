@@ -217,14 +217,18 @@ export class SupervisedRun {
 
   // ------------------------------------------------------------------------------------------- what the run says
 
-  ingest(delivered: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
-    const { telemetry } = this.#supervision;
-    const { result, batch } = this.#store(delivered);
+  /** @returns where the stored journal ends now */
+  async ingest(
+    delivered: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number> {
+    const { result, batch } = await this.#store(delivered);
     if (result.type === "gap") return result.position;
     if (result.type === "stored") {
       this.#steps += result.steps;
       this.#measure(result.steps, batch, journalSize);
-      if (result.events.length > 0) this.notes.stored(result.events, telemetry.head(this.runId, "events"));
+      if (result.events.length > 0) this.notes.stored(result.events, result.lastEvent);
       this.#sample(batch, samples);
       if (this.plan.telemetry.strict) this.#strict(batch);
     }
@@ -237,16 +241,16 @@ export class SupervisedRun {
    * The batch, or as much of it as the store takes: what it refuses for its content it would refuse for ever.
    * @throws what has nothing to do with the content, such as a full disk
    */
-  #store(batch: IngestBatch): { result: IngestResult; batch: IngestBatch } {
+  async #store(batch: IngestBatch): Promise<{ result: IngestResult; batch: IngestBatch }> {
     const { telemetry, log } = this.#supervision;
     try {
-      return { result: telemetry.ingest(this.runId, this.attempt, batch), batch };
+      return { result: await telemetry.deliver(this.runId, this.attempt, batch), batch };
     } catch (error) {
       if (!refusesContent(error)) throw error;
       const why = messageOf(error);
       for (const less of lesserBatches(batch, why)) {
         try {
-          const result = telemetry.ingest(this.runId, this.attempt, less);
+          const result = await telemetry.deliver(this.runId, this.attempt, less);
           const { from, to } = batch;
           log.error(
             { run_id: this.runId, attempt: this.attempt, from, to, error: why },
