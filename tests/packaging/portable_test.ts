@@ -194,6 +194,7 @@ async function everyVerb(): Promise<void> {
     ...["jsonl", "csv", "parquet", "tensorboard"]
       .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
     [["completions", "bash"]],
+    [["completions", "runs"]],
     [["permissions", "daemon"]],
     [["token", "rotate"]],
     [["doctor"]],
