@@ -2,7 +2,7 @@
 import { dialable } from "./wire/dialable.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
-import { startRetention } from "./daemon/retention.ts";
+import { startRetention } from "./daemon/retention_sweeps.ts";
 import { startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { socketPath } from "./daemon/socket_path.ts";

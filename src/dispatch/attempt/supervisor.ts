@@ -15,7 +15,7 @@ import type { Told } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunPatch, RunRow } from "../../registry/types.ts";
 import type { ProcessRef } from "../../os/identity.ts";
-import { isUnkept } from "../../registry/retention/files.ts";
+import { isUnkept } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { endedEvent } from "./ending.ts";

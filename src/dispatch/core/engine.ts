@@ -18,7 +18,7 @@ import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../../os/descriptors.ts";
-import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/files.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/removal.ts";
 import { SharedLook } from "../../registry/retention/shared_scan.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";

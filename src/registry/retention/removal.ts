@@ -1,5 +1,5 @@
 /** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
-import { relativeWithin } from "../artifacts/files.ts";
+import { relativeWithin } from "../artifacts/run_directory.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 

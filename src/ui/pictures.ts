@@ -1,6 +1,6 @@
 /** Pictures of an environment: the steps of a range that carry one, their payload as the worker gave it. */
 import type { Core } from "../dispatch/core/core.ts";
-import { finiteOrText, parsed } from "./shapes.ts";
+import { finiteOrText, parsed } from "./page_json.ts";
 
 /** Steps looked at for one answer. */
 const SCAN_STEPS = 2000;
