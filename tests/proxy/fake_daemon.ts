@@ -5,7 +5,6 @@ import {
   DaemonMessageSchema,
   type Exit,
   type Hello,
-  Ingest,
   type ProxyMessage,
   ProxyMessageSchema,
 } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
