@@ -13,13 +13,14 @@ import { assertRefused, FOLLOWED, makePlaces } from "./attempts.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const STATE = "/var/lib/mosaic";
+const SOCKET = `${STATE}/trainer/daemon.sock`;
 const RUN_DIR = `${STATE}/trainer/runs/R`;
 
 const world: World = {
   cwd: "/",
   env: () => undefined,
   envNames: () => ["MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"],
-  readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ listen: "127.0.0.1:50055" }) : undefined,
+  readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ socket: SOCKET }) : undefined,
   resolve: () => Promise.resolve([]),
 };
 
@@ -28,10 +29,11 @@ Deno.test("sets: they grant what the plans of a host's service ask for, and next
     ["daemon", ["daemon", "--state-dir", STATE], []],
     // Of all runs, not of one: their ids are not known when the set is written.
     ["proxy", ["proxy", "--run-id", "R", "--run-dir", RUN_DIR], [
-      { standing: "surplus", kind: "read", entries: [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/runs`] },
-      { standing: "surplus", kind: "write", entries: [`${STATE}/trainer/runs`] },
+      { standing: "surplus", kind: "read", entries: [`${STATE}/trainer/daemon.json`, SOCKET, `${STATE}/trainer/runs`] },
+      { standing: "surplus", kind: "write", entries: [SOCKET, `${STATE}/trainer/runs`] },
+      { standing: "surplus", kind: "net", entries: [`unix:${SOCKET}`] },
     ]],
-    ["client", ["list", "--state-dir", STATE], []],
+    ["client", ["list", "--state-dir", STATE], [{ standing: "surplus", kind: "net", entries: ["127.0.0.1:8055"] }]],
   ] as const;
   for (const [name, words, surplus] of parts) {
     await t.step(name, async () => {
@@ -99,7 +101,7 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
       const external = configOf({ command: ["unused"], metadata: { worker: { external: true } } });
       const id = await mosaic("client", ["submit", "-", ...at], external);
       const { directory } = await untilState(daemon, id, "HANDSHAKE");
-      const target = ["--target", `127.0.0.1:${grpc}`];
+      const target = ["--target", `127.0.0.1:${page}`];
       await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
       await untilState(daemon, id, "TERMINATED");
       assert.equal((await getRun(daemon, id)).outcome, "succeeded");
