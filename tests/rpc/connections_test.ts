@@ -213,9 +213,8 @@ Deno.test("a killed daemon's socket takes no connection for the next one, though
   await untilState(daemon, run, "EXECUTING");
   await daemon.kill9();
   // What the killed one left: a name that nobody answers at, whoever holds its listener.
-  const inode = Deno.lstatSync(path).ino;
+  assert.ok(Deno.lstatSync(path).isSocket);
   await daemon.restart();
-  assert.notEqual(Deno.lstatSync(path).ino, inode);
   const client = new MosaicClient(`unix:${path}`, { deadlineMs: 5000 });
   try {
     for (let i = 0; i < 20; i++) assert.equal((await client.unary(Mosaic.method.getHost, {})).pid, BigInt(daemon.pid));
