@@ -76,11 +76,11 @@ Deno.test("under their plans: signals reach workers, a dead proxy is replaced, i
 
     Deno.kill(first.pid, "SIGKILL");
     await until(() => proxy()?.pid !== first.pid && proxy(), { what: "another proxy" });
-    const paused = await mosaic("pause", id, "--target", daemon.address);
+    const paused = await mosaic("pause", id, "--target", daemon.target);
     assert.equal(paused.code, 0, paused.err);
     await untilState(daemon, id, "PAUSED");
-    assert.equal((await mosaic("resume", id, "--target", daemon.address)).code, 0);
-    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.address);
+    assert.equal((await mosaic("resume", id, "--target", daemon.target)).code, 0);
+    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.target);
     assert.equal(canceled.code, 0, canceled.err);
     await untilState(daemon, id, "CANCELLED");
     await until(() => !processesOf(directory).length, { what: "nothing of the run to live" });
