@@ -11,7 +11,10 @@ import { writeAll } from "../../src/wire/http1.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
+import { configOf } from "../harness/configs.ts";
+import { submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
+import { hasCode } from "../registry/fixture.ts";
 import { certificates } from "./auth/certificates.ts";
 import { executing, withApi } from "./fixture.ts";
 import { A_STEP } from "./memory_telemetry.ts";
@@ -156,4 +159,67 @@ Deno.test("slow readers: one that takes nothing stops what it reads, keeps nobod
       fast.close();
     }
   }, { stallMs: 500 });
+});
+
+Deno.test("hostile pages: calls of the API from another site, or under another name, are refused", async () => {
+  await withApi("Connect, TCP", async ({ url, core }) => {
+    const call = (headers: Record<string, string>) =>
+      fetch(`${url}/mosaic.v1.Mosaic/Shutdown`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: "{}",
+      });
+    for (
+      const headers of [
+        { origin: "http://evil.example" },
+        { origin: "null" },
+        { "sec-fetch-site": "cross-site" },
+        { "sec-fetch-site": "same-origin" },
+        { host: "evil.example" },
+      ] as Record<string, string>[]
+    ) {
+      const answer = await call(headers);
+      assert.equal(answer.status, 403, JSON.stringify(headers));
+      assert.equal((await answer.json()).code, "permission_denied");
+    }
+    assert.deepEqual(core.calls, []);
+    const own = await call({});
+    assert.equal(own.status, 200);
+    await own.body?.cancel();
+    assert.equal(core.calls.length, 1);
+  });
+});
+
+Deno.test("the daemon's socket: its user needs no token, others cannot open it, and TCP asks for one", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token", "--listen", "none"] });
+  const path = `${daemon.layout.trainer}/daemon.sock`;
+  assert.equal(Deno.statSync(path).mode! & 0o777, 0o600);
+  assert.equal(Deno.statSync(daemon.layout.trainer).mode! & 0o077, 0);
+  const owner = new MosaicClient(`unix:${path}`);
+  const stranger = new MosaicClient(daemon.http);
+  try {
+    assert.equal((await owner.unary(Mosaic.method.getHost, {})).listen, "");
+    await assert.rejects(stranger.unary(Mosaic.method.getHost, {}), hasCode("unauthenticated"));
+  } finally {
+    owner.close();
+    stranger.close();
+  }
+});
+
+Deno.test("a killed daemon's socket takes no connection for the next one, though its workers live", async () => {
+  await using daemon = await TestDaemon.start();
+  const path = `${daemon.layout.trainer}/daemon.sock`;
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", 'echo \'{"type":"step"}\'; exec sleep 60'] }));
+  await untilState(daemon, run, "EXECUTING");
+  await daemon.kill9();
+  // What the killed one left: a name that nobody answers at, whoever holds its listener.
+  assert.ok(Deno.lstatSync(path).isSocket);
+  await daemon.restart();
+  const client = new MosaicClient(`unix:${path}`, { deadlineMs: 5000 });
+  try {
+    for (let i = 0; i < 20; i++) assert.equal((await client.unary(Mosaic.method.getHost, {})).pid, BigInt(daemon.pid));
+    assert.equal((await client.unary(Mosaic.method.getRun, { run })).state, "EXECUTING");
+  } finally {
+    client.close();
+  }
 });
