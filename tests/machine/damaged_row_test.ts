@@ -74,7 +74,7 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   assert.match(daemon.output(), new RegExp(`${torn}.*is damaged.*set aside`));
 
   // Who looks sees all of them, whatever is asked.
-  const at = ["--target", daemon.address];
+  const at = ["--target", daemon.target];
   for (
     const args of [["list", "-o", "json"], ["events", whole], ["list", "--tag", "none"], [
       "show",
@@ -104,7 +104,7 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   assert.doesNotMatch(mended.out, /^(?!mended).*\n.*cannot be read$/m);
   await daemon.restart();
   assert.deepEqual((await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId), ["", ""]);
-  assert.equal((await mosaic(["retry", waiting, "--target", daemon.address])).code, 0);
+  assert.equal((await mosaic(["retry", waiting, "--target", daemon.target])).code, 0);
   await untilState(daemon, waiting, "READY", "EXECUTING");
   assert.equal((await getRun(daemon, waiting)).attempt, 2);
 });

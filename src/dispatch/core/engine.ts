@@ -37,6 +37,8 @@ import { TokenBucket } from "../../base/token_bucket.ts";
 
 /** Longer than any stop takes. */
 const RESET_WAIT_MS = 60_000;
+/** Output that waits to be stored: more than what is always under way. */
+const BACKLOG_BYTES = 64 << 10;
 
 export interface EngineOptions {
   registry: Registry;
@@ -157,6 +159,12 @@ export class Engine implements Core {
       });
     }
     if (this.#supervisor.size > 0) this.log.info({ runs: this.#supervisor.size }, "runs of an earlier daemon taken up");
+  }
+
+  /** A run is being started, or output of one waits to be stored. */
+  busy(): boolean {
+    if ((this.registry.countByState().HANDSHAKE ?? 0) > 0) return true;
+    return [...this.activity.proxies].some(({ journalSize, position }) => journalSize - position > BACKLOG_BYTES);
   }
 
   /** Starts and supervises runs. To be called when clients and proxies can connect. */
