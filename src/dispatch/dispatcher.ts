@@ -7,7 +7,7 @@ import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
-import type { Starter } from "./launch/local/starter.ts";
+import type { Starter } from "./launch/starter.ts";
 import type { Supervisor } from "./attempt/supervisor.ts";
 
 const SAFETY_NET_MS = 2000;

@@ -294,7 +294,7 @@ Deno.test("delete: a run whose state cannot be read, or whose processes live, st
   for (
     const [state, why] of [["FLYING", /state in the registry cannot be read/], [
       "FAULTED",
-      /still looked after/,
+      /still supervised/,
     ]] as const
   ) {
     setState(f, runId, state);
@@ -309,7 +309,7 @@ Deno.test("delete: a run whose state cannot be read, or whose processes live, st
   assert.equal(f.registry.get(runId), undefined);
 });
 
-Deno.test("recovery: a run whose state cannot be read is set aside, and its GPU is free", async () => {
+Deno.test("recovery: a run whose state cannot be read is quarantined, and its GPU is free", async () => {
   await using f = EngineFixture.start({ gpuCount: 1 });
   const { runId } = f.engine.submit(configOf({ command, gpus: { requested: 1 } }));
   await f.connect(runId);

@@ -3,9 +3,9 @@
  * that lives but stays away is killed first. Replacing is harmless at any time (the attempt's lock lets only one serve,
  * and the journal is on disk), so patience here is only a matter of cost.
  */
-import type { RunFiles } from "../../base/layout.ts";
-import { isAlive, type ProcessRef } from "../../os/identity.ts";
-import { signalProcess } from "../../os/signals.ts";
+import type { RunFiles } from "../../../base/layout.ts";
+import { isAlive, type ProcessRef } from "../../../os/identity.ts";
+import { signalProcess } from "../../../os/signals.ts";
 import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
 import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 
@@ -65,8 +65,8 @@ export class ProxyKeeper {
     this.#nextTry = now + SHORTAGE_MS;
   }
 
-  /** A proxy asks for a session: it is neither gone nor hung, even if it cannot be given one just now. */
-  knocked(process: ProcessRef, now: number): void {
+  /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
+  seen(process: ProcessRef, now: number): void {
     this.#process = process;
     this.#absentSince = now;
     this.#absenceMs = ABSENCE_MS.normal;
