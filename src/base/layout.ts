@@ -58,6 +58,13 @@ export class Layout {
   get webhookSecret(): string {
     return `${this.trainer}/webhook.secret`;
   }
+  /** Space that is kept for a full disk, beside each database (src/os/reserve.ts). */
+  get registryReserve(): string {
+    return `${this.trainer}/reserve`;
+  }
+  get telemetryReserve(): string {
+    return `${this.stateDir}/telemetry/reserve`;
+  }
   get telemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }

@@ -1,6 +1,7 @@
 /** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
+import { harmless } from "../base/terminal_text.ts";
 import { VERSION_TEXT } from "../base/version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
@@ -74,8 +75,9 @@ async function runVerb(
 
 /** One line that says what is wrong, one that says what to do. */
 function report(error: unknown, context: Context): number {
-  const lines = [`mosaic: ${messageOf(error)}`];
-  if (error instanceof MosaicError && error.hint) lines.push(`  ${error.hint}`);
+  // Messages name runs and files: texts of others.
+  const lines = [`mosaic: ${harmless(messageOf(error))}`];
+  if (error instanceof MosaicError && error.hint) lines.push(`  ${harmless(error.hint)}`);
   if (!(error instanceof MosaicError)) {
     lines.push("  This is a defect of mosaic; MOSAIC_TRACE=1 shows where it happened.");
     if (context.env("MOSAIC_TRACE") && error instanceof Error) lines.push(error.stack ?? "");

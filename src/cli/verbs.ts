@@ -190,7 +190,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "permissions",
     group: "Host",
-    summary: "print the runtime permissions that a command needs",
+    summary: "print the runtime permissions of a daemon or proxy",
     load: () => import("./verbs/permissions.ts"),
   },
   {

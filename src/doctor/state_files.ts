@@ -133,8 +133,8 @@ function unknown(path: string): Repairable {
 
 const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
-const KNOWN_IN_TELEMETRY = /^telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
+const KNOWN_IN_TELEMETRY = /^(reserve|telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, leftovers of interrupted writes, and what earlier repairs have put away. */
 export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: number): Repairable[] {

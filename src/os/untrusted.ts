@@ -7,6 +7,7 @@
  * O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
+import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { writeFileAtomic } from "./files.ts";
 import { askShell } from "./shell.ts";
 
@@ -218,6 +219,12 @@ export function openLog(path: string): RegularFile | undefined {
   return openRegular(path, parentOf(parentOf(path)));
 }
 
+/** Where a log begins: behind the journal's header, if there is one. */
+export function beginOfLog(file: RegularFile): number {
+  const bytes = new Uint8Array(JOURNAL_HEADER.length);
+  return headerLength(bytes.subarray(0, file.readSync(0, bytes)));
+}
+
 /** The same for a proxy (`openRegularInProxy`). */
 export function openLogInProxy(path: string): Deno.FsFile | undefined {
   return openRegularInProxy(path, parentOf(parentOf(path)));
@@ -275,13 +282,15 @@ export function makeDirectory(path: string): void {
 }
 
 /** Writes one of mosaic's own records whole, under a name that nobody can know before, and whatever is in its place. */
-export function writeRecord(path: string, text: string): void {
+export function writeRecord(path: string, text: string, options: { durable?: boolean } = {}): void {
   makeWay(path);
-  writeFileAtomic(path, text, { mode: 0o600 });
+  writeFileAtomic(path, text, { mode: 0o600, ...options });
 }
 
 /** Opens a file of a run for appending; what is there and is no regular file is put aside. */
 export function openForAppending(path: string): Deno.FsFile {
   makeWay(path);
+  // A wrapper that was cut short may have made it unwritable already.
+  if (lookUp(path, parentOf(path)) !== undefined) Deno.chmodSync(path, 0o600);
   return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
 }

@@ -84,12 +84,13 @@ export class Journal {
   next(final: boolean, most = this.#bounds.bytes): JournalPiece | undefined {
     // Looks whether others have done something to the file since the last piece.
     this.#file.size();
-    if (this.#position < this.#file.readableFrom) return this.#passLoss();
-    if (this.#skimmed !== undefined) return this.#skim(final);
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     for (;;) {
+      // Whole lines that were read before something happened to the file are good.
       const piece = this.#cut(Math.min(most, this.#bounds.bytes));
       if (piece !== undefined) return piece;
+      if (this.#position < this.#file.readableFrom) return this.#passLoss();
+      if (this.#skimmed !== undefined) return this.#skim(final);
       const held = this.#end - this.#start;
       if (held > this.#bounds.lineBytes) {
         this.#skimmed = this.#position + held;
@@ -98,7 +99,9 @@ export class Journal {
         return this.#skim(final);
       }
       if (held >= want) want = Math.min(want * 2, this.#bounds.lineBytes + 1);
-      if (!this.#fill(want)) return final && held > 0 ? this.#take(held, [held]) : undefined;
+      if (this.#fill(want)) continue;
+      if (this.#position < this.#file.readableFrom) continue;
+      return final && held > 0 ? this.#take(held, [held]) : undefined;
     }
   }
 
@@ -162,6 +165,7 @@ export class Journal {
       const at = this.#skimmed!;
       const room = Math.min(buffer.length, this.#limit - at);
       const read = room <= 0 ? 0 : this.#file.read(at, buffer.subarray(0, room));
+      if (this.#position < this.#file.readableFrom) return this.#passLoss();
       const newline = buffer.subarray(0, read).indexOf(NEWLINE);
       if (newline < 0 && read > 0) {
         this.#skimmed = at + read;

@@ -3,22 +3,29 @@
  *
  * - removed or moved away: read on through the descriptor that this process or (where the permissions let us look) the worker
  *   has; where nobody has one, what was not read is lost
- * - shortened: what is written afterwards follows, in the journal's positions, after what was there before; what of that
- *   was not read is lost
+ * - shortened or written over: what is written afterwards follows, in the journal's positions, after what was there
+ *   before; what of that was not read is lost
  *
- * A shortening is noticed when the file is shorter than it was seen to be; one that the worker has made up for between
- * two looks cannot be noticed. What is then in the file is new if the file begins otherwise than before (it was emptied),
- * else it is taken for what is left of the old: rather lost than stored twice. What is lost is known as a range of
- * positions, and told as a record of its own.
+ * A change is noticed when the file is shorter than it was seen to be, or no longer has what it began with or what was
+ * read last. Both are compared after each read, so that nothing read is taken for what follows something else. A file
+ * that its worker could empty by name has a header (journal_header.ts), so that emptying it is noticed also where nothing
+ * was read before. What is in a changed file is new if the file begins otherwise than before (it was emptied), else it is
+ * taken for what is left of the old: rather lost than stored twice. Every change is told as a record of its own, with
+ * the range of positions that is lost; one position in it stands for what nobody has seen.
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { openLogInProxy, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { makeWay, openLogInProxy, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
+import { kindOf } from "../os/looking.ts";
+import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 
-/** By how a file begins, one that was emptied is told from one that was cut. */
-const HEAD_BYTES = 256;
+/** So much of what the file begins with, and of what was read last, is compared. */
+const COMPARED_BYTES = 256;
+const NOTHING = new Uint8Array(0);
+const CHANGED =
+  "the journal was emptied, shortened or written over by somebody else (a worker does that with > /dev/stdout)";
 
 /** Which file it was when the worker started, and who has it open. */
 export interface JournalOrigin {
@@ -36,9 +43,11 @@ interface Shift {
   why: string;
   /** There is no file any more. */
   gone: boolean;
-  /** What was lost before `base` was never seen: its size is not known, and one byte stands for it. */
+  /** How much was lost before `base` is not known. */
   unseen: boolean;
 }
+
+const NO_SHIFT: Shift = { base: 0, skip: 0, why: "", gone: false, unseen: false };
 
 export function inodeOf(path: string): string | undefined {
   try {
@@ -52,6 +61,37 @@ function textOf({ dev, ino }: Deno.FileInfo): string {
   return `${dev}:${ino}`;
 }
 
+/**
+ * Makes the file for a worker that is not started yet. Its wrapper takes away the permission to write once it has opened
+ * it; where that does not keep the file from being opened (by root), it gets a header.
+ */
+export function createJournal(path: string, shiftPath: string): void {
+  makeWay(path);
+  if (kindOf(path) !== undefined) Deno.chmodSync(path, 0o600);
+  using file = Deno.openSync(path, { write: true, create: true, mode: 0o600 });
+  Deno.chmodSync(path, 0o400);
+  const writable = opensForWriting(path);
+  Deno.chmodSync(path, 0o600);
+  if (!writable) return;
+  const { size } = file.statSync();
+  // An earlier try was cut short in the middle of it.
+  if (size < JOURNAL_HEADER.length) {
+    file.truncateSync(0);
+    for (let done = 0; done < JOURNAL_HEADER.length;) done += file.writeSync(JOURNAL_HEADER.subarray(done));
+  }
+  writeShift(shiftPath, { ...NO_SHIFT, skip: JOURNAL_HEADER.length }, JOURNAL_HEADER, true);
+}
+
+function opensForWriting(path: string): boolean {
+  try {
+    Deno.openSync(path, { write: true }).close();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return false;
+    throw error;
+  }
+}
+
 export class JournalFile {
   readonly #path: string;
   /** Outlives this process: another proxy must number the positions alike. */
@@ -59,7 +99,10 @@ export class JournalFile {
   readonly #origin: () => JournalOrigin | undefined;
   readonly #log: ProxyLog | undefined;
   #file: Deno.FsFile | undefined;
-  #shift: Shift;
+  #shift: Shift = NO_SHIFT;
+  /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
+  #loaded = false;
+  #saved = true;
   /** The largest position that is known to have existed. */
   #known = 0;
   /** Up to here the file was seen to reach, by this process. */
@@ -68,7 +111,9 @@ export class JournalFile {
   #asked = false;
   #gone = false;
   /** How the file begins. */
-  #head = new Uint8Array(0);
+  #head: Uint8Array = NOTHING;
+  /** What was read last, and where in the file it is. */
+  #mark = { offset: 0, bytes: NOTHING as Uint8Array };
 
   /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
   constructor(
@@ -79,7 +124,6 @@ export class JournalFile {
     this.#shiftPath = options.shiftPath;
     this.#origin = options.origin ?? (() => undefined);
     this.#log = options.log;
-    this.#shift = this.#savedShift();
   }
 
   static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: ProxyLog): JournalFile {
@@ -93,9 +137,9 @@ export class JournalFile {
   get whyLost(): string {
     return this.#shift.why;
   }
-  /** Of them so many bytes; null where that cannot be known. */
+  /** Of them so many bytes were seen to be there; null where that is not known. */
   lostFrom(position: number): number | null {
-    return this.#shift.unseen ? null : this.#shift.base - position;
+    return this.#shift.unseen ? null : Math.max(0, this.#shift.base - 1 - position);
   }
 
   /** Somebody has read up to here, so it was there, and reads on. */
@@ -108,18 +152,18 @@ export class JournalFile {
   size(): number {
     const file = this.#open();
     if (file === undefined) return this.#sizeWithout();
+    if (!this.#saved) this.#save();
     const { size } = file.statSync();
-    if (this.#end(size) < this.#known) {
-      this.#shiftTo(this.#beginsAnew(file) ? 0 : size, "the journal was shortened by somebody else");
-      this.#head = new Uint8Array(0);
-    }
-    this.#known = this.#seen = Math.max(this.#known, this.#end(size));
-    return this.#end(size);
+    if (this.#end(size) < this.#known || this.#hasChanged(file)) return this.#notice(file);
+    this.#known = this.#seen = this.#end(size);
+    return this.#known;
   }
 
   #sizeWithout(): number {
     // Told once, when it is known from where on; by an earlier proxy already, maybe.
-    if (this.#gone && this.#asked && !this.#shift.gone) this.#shiftTo(0, "the journal was removed by somebody else");
+    if (this.#gone && this.#asked && !this.#shift.gone) {
+      this.#shiftTo(0, "the journal was removed by somebody else", true);
+    }
     return Math.max(this.#known, this.#shift.base);
   }
 
@@ -127,23 +171,46 @@ export class JournalFile {
     return this.#shift.base + size - this.#shift.skip;
   }
 
-  #beginsAnew(file: Deno.FsFile): boolean {
-    const now = new Uint8Array(this.#head.length);
-    file.seekSync(0, Deno.SeekMode.Start);
-    const read = file.readSync(now) ?? 0;
-    return now.subarray(0, read).some((byte, i) => byte !== this.#head[i]);
+  #hasChanged(file: Deno.FsFile): boolean {
+    const { offset, bytes } = this.#mark;
+    return !isAt(file, offset, bytes) || !isAt(file, 0, this.#head);
   }
 
-  /** Reads at a position that is readable; 0 at the end. */
+  /** The file is not what it was. @returns the position of its end */
+  #notice(file: Deno.FsFile): number {
+    const { size } = file.statSync();
+    const left = this.#head.subarray(0, size);
+    const emptied = !isAt(file, 0, left);
+    const skip = emptied ? 0 : size;
+    this.#head = emptied ? NOTHING : left;
+    this.#mark = { offset: 0, bytes: NOTHING };
+    this.#shiftTo(skip, CHANGED, this.#end(size) >= this.#known);
+    return this.#known = this.#seen = this.#end(size);
+  }
+
+  /** Reads at a position that is readable; 0 at the end, and where the file has changed. */
   read(position: number, into: Uint8Array): number {
     const file = this.#open();
     if (file === undefined) return 0;
     const offset = position - this.#shift.base + this.#shift.skip;
     file.seekSync(offset, Deno.SeekMode.Start);
     const read = file.readSync(into) ?? 0;
+    if (this.#hasChanged(file)) {
+      this.#notice(file);
+      return 0;
+    }
+    if (read === 0) return 0;
     this.#known = this.#seen = Math.max(this.#known, position + read);
-    if (offset === 0 && read > this.#head.length) this.#head = into.slice(0, Math.min(read, HEAD_BYTES));
+    this.#remember(offset, into.subarray(0, read));
     return read;
+  }
+
+  #remember(offset: number, bytes: Uint8Array): void {
+    const last = bytes.slice(-COMPARED_BYTES);
+    this.#mark = { offset: offset + bytes.length - last.length, bytes: last };
+    if (offset > 0 || this.#head.length > 0) return;
+    this.#head = bytes.slice(0, COMPARED_BYTES);
+    this.#save();
   }
 
   close(): void {
@@ -154,6 +221,7 @@ export class JournalFile {
   #open(): Deno.FsFile | undefined {
     if (this.#file !== undefined || this.#gone) return this.#file;
     const file = this.#regular();
+    this.#load();
     const origin = this.#origin();
     const isIt = file !== undefined && (origin?.inode === undefined || textOf(file.statSync()) === origin.inode);
     if (isIt || origin === undefined) return this.#file = file;
@@ -179,33 +247,55 @@ export class JournalFile {
     }
   }
 
-  /** What is read from now on begins behind everything that was. */
-  #shiftTo(skip: number, why: string): void {
-    // Nobody has seen how far it went since the last who read it.
-    const unseen = this.#gone || this.#seen < this.#known;
-    const base = Math.max(this.#known, this.#shift.base) + (unseen ? 1 : 0);
-    this.#shift = { base, skip, why, gone: this.#gone, unseen };
+  /**
+   * What is read from now on begins behind everything that was.
+   * @param unseen nobody has seen how far it went
+   */
+  #shiftTo(skip: number, why: string, unseen: boolean): void {
+    const base = Math.max(this.#known, this.#shift.base) + 1;
+    this.#shift = { base, skip, why, gone: this.#gone, unseen: unseen || this.#seen < this.#known };
     this.#known = base;
     this.#log?.error({ path: this.#path, position: base }, `${why}; what was not read before is lost`);
+    this.#save(true);
+  }
+
+  /** For another proxy. It is tried again at the next look at the file where it fails. */
+  #save(durable = !this.#saved): void {
     if (this.#shiftPath === undefined) return;
     try {
-      writeRecord(this.#shiftPath, JSON.stringify(this.#shift));
+      writeShift(this.#shiftPath, this.#shift, this.#head, durable);
+      this.#saved = true;
     } catch (error) {
-      this.#log?.warn({ error: messageOf(error) }, "that cannot be noted for another proxy");
+      if (this.#saved) this.#log?.warn({ error: messageOf(error) }, "the journal's positions cannot be kept yet");
+      this.#saved = false;
     }
   }
 
-  #savedShift(): Shift {
-    const none = { base: 0, skip: 0, why: "", gone: false, unseen: false };
-    if (this.#shiftPath === undefined) return none;
+  #load(): void {
+    if (this.#loaded || this.#shiftPath === undefined) return;
+    const text = readRecordInProxy(this.#shiftPath);
+    this.#loaded = text !== undefined;
     try {
-      const { base, skip, why, gone, unseen } = JSON.parse(readRecordInProxy(this.#shiftPath) ?? "{}") as Shift;
-      const whole = [base, skip].every((n) => Number.isSafeInteger(n) && n >= 0);
-      return whole ? { base, skip, why: String(why), gone: gone === true, unseen: unseen === true } : none;
-    } catch {
-      return none;
+      const { base, skip, why, gone, unseen, head } = JSON.parse(text ?? "{}") as Shift & { head?: string };
+      if (![base, skip].every((n) => Number.isSafeInteger(n) && n >= 0)) return;
+      this.#shift = { base, skip, why: String(why), gone: gone === true, unseen: unseen === true };
+      if (typeof head === "string") this.#head = Uint8Array.from(atob(head), (c) => c.charCodeAt(0));
+    } catch (error) {
+      this.#log?.error({ error: messageOf(error), path: this.#shiftPath }, "the journal's positions cannot be read");
     }
   }
+}
+
+function writeShift(path: string, shift: Shift, head: Uint8Array, durable: boolean): void {
+  writeRecord(path, JSON.stringify({ ...shift, head: btoa(String.fromCharCode(...head)) }), { durable });
+}
+
+function isAt(file: Deno.FsFile, offset: number, bytes: Uint8Array): boolean {
+  if (bytes.length === 0) return true;
+  const now = new Uint8Array(bytes.length);
+  file.seekSync(offset, Deno.SeekMode.Start);
+  const read = file.readSync(now) ?? 0;
+  return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
 /** The file through the standard output of a process of the group; undefined where none has it or we may not look. */

@@ -1,4 +1,5 @@
 /** Copies a worker's output file to a stream of the proxy's own, for `docker logs` and the like. */
+import { logStart } from "../base/journal_header.ts";
 import { openLogInProxy } from "../os/untrusted.ts";
 
 const CHUNK_BYTES = 64 << 10;
@@ -36,11 +37,20 @@ export class Mirror {
     }
   }
 
+  #opened(): Deno.FsFile | undefined {
+    const file = openLogInProxy(this.#path);
+    file?.seekSync(logStart(file), Deno.SeekMode.Start);
+    return file;
+  }
+
   async #copy(): Promise<void> {
     if (this.#broken) return;
     try {
-      this.#file ??= openLogInProxy(this.#path);
+      this.#file ??= this.#opened();
       if (this.#file === undefined) return;
+      const { size } = this.#file.statSync();
+      // Emptied by somebody: what is there now is new.
+      if (size < this.#file.seekSync(0, Deno.SeekMode.Current)) this.#file.seekSync(0, Deno.SeekMode.Start);
       const buffer = new Uint8Array(CHUNK_BYTES);
       for (let read: number | null; (read = this.#file.readSync(buffer)) !== null && read > 0;) {
         for (let done = 0; done < read;) done += await this.#to.write(buffer.subarray(done, read));

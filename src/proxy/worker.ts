@@ -11,7 +11,7 @@ import { groupAlive } from "../os/signals.ts";
 import { kindOf } from "../os/looking.ts";
 import { makeWay, openForAppending, readRecordInProxy } from "../os/untrusted.ts";
 import { askShell } from "../os/shell.ts";
-import type { JournalOrigin } from "./journal_file.ts";
+import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { patiently } from "./retry_on_shortage.ts";
@@ -130,9 +130,8 @@ export async function startWorker(
 
   const stdin = start.controlled ? files.stdinFifo(attempt) : undefined;
   if (stdin !== undefined) makeFifo(stdin);
-  for (const path of [files.stdout(attempt), files.stderr(attempt)]) {
-    openForAppending(path).close();
-  }
+  createJournal(files.stdout(attempt), files.journalShift(attempt));
+  openForAppending(files.stderr(attempt)).close();
   // The wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
   const exit = files.exitFile(attempt);
   for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) makeWay(path);

@@ -26,6 +26,8 @@ const RESERVED = 120;
  *   that has filled the disk is a fact on disk all the same. Both files are held open: where the state directory was moved
  *   meanwhile, the record is in the unfinished file (readUnfinishedExit).
  * - The pid's start time is the 20th field after the command's name, as src/os/identity.ts has it.
+ * - The worker's output files lose the permission to write once they are open: a script that opens /dev/stdout or
+ *   /dev/stderr would open them anew, and `>` would empty them (docs/architecture.md).
  * - The worker's shell puts itself into the cgroup ("0"); the wrapper stays outside, so that it outlives the group's end.
  * - The input is opened for reading and writing: a FIFO then neither blocks nor ends.
  * - `mv` may be hit by a signal to the group, so it is tried more than once; what it moves is complete either way. A worker
@@ -65,6 +67,7 @@ if ! printf '%${RESERVED}s\\n' '' >"$_mosaic_exit.tmp" ||
 fi
 exec 2<>"$_mosaic_exit.said.tmp" 8<"$_mosaic_exit.said.tmp" 9<>"$_mosaic_exit.tmp"
 (
+  command -p chmod 400 /proc/self/fd/1 /proc/self/fd/2
   if [ -n "$_mosaic_cgroup" ] && ! echo 0 >"$_mosaic_cgroup/cgroup.procs"; then
     echo "mosaic: the worker cannot be put into its cgroup $_mosaic_cgroup" >&2
     exit ${NO_CGROUP}

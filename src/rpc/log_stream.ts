@@ -10,7 +10,7 @@ import { LineRate } from "../base/line_rate.ts";
 import type { Caller, Outgoing } from "./serve.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
-import { openLog, type RegularFile } from "../os/untrusted.ts";
+import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
@@ -71,9 +71,10 @@ export async function streamLogs(
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
     const { size } = file.stat();
-    const start = request.tailLines > 0
+    const asked = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
+    const start = Math.max(asked, beginOfLog(file));
     const rate = new LineRate(linesPerSecond);
     await follow(file, start, request.follow, rate, over, out, caller);
   } finally {
@@ -114,6 +115,8 @@ async function follow(
       continue;
     }
     if (!live || ending) return;
+    // Emptied by somebody: what is there now is new.
+    if (file.stat().size < offset) offset = 0;
     // Once more after the end: what the worker wrote last is read, too.
     ending = over();
     if (!ending) await pause(POLL_MS, caller.signal);

@@ -24,6 +24,7 @@ import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
 import { boundReached } from "../base/load_limits.ts";
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
+import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
 import type { Logger } from "../base/log.ts";
 import type { Counts } from "../observability/activity.ts";
@@ -190,7 +191,10 @@ function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arri
       // Viewers in any number keep no proxy out, of which there is one a run.
       if (isProxys(method)) return;
       context.connections.admit(caller.peer);
-      if (method.methodKind !== "unary") place = context.streams.open(caller.peer);
+      if (method.methodKind === "unary") return;
+      const { streams } = context;
+      const needsNothing = ruleOf(caller.path)?.needs === "open";
+      place = needsNothing ? streams.openToAnybody(caller.peer) : streams.open(caller.peer);
     },
     free() {
       context.stopping.removeEventListener("abort", abort);

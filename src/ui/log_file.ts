@@ -5,7 +5,7 @@ import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
-import { openLog, type RegularFile } from "../os/untrusted.ts";
+import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
@@ -60,9 +60,10 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
 async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
   using file = openLog(core.logFile(row, stream));
   const size = file?.stat().size ?? 0;
-  let start = from < 0 ? Math.max(0, size + Math.max(from, -CHUNK_BYTES)) : Math.min(from, size);
+  const begin = file === undefined ? 0 : beginOfLog(file);
+  let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
   let bytes = await readBytes(file, start, Math.min(CHUNK_BYTES, size - start));
-  if (from < 0 && start > 0) {
+  if (from < 0 && start > begin) {
     const lineStart = bytes.indexOf(NEWLINE) + 1;
     start += lineStart;
     bytes = bytes.subarray(lineStart);
@@ -82,10 +83,11 @@ export async function readLogBefore(
 ): Promise<LogChunk> {
   using file = openLog(core.logFile(row, stream));
   const size = file?.stat().size ?? 0;
-  const end = Math.min(before, size);
-  let start = Math.max(0, end - CHUNK_BYTES);
+  const begin = file === undefined ? 0 : beginOfLog(file);
+  const end = Math.max(begin, Math.min(before, size));
+  let start = Math.max(begin, end - CHUNK_BYTES);
   let bytes = await readBytes(file, start, end - start);
-  const lineStart = start > 0 ? bytes.indexOf(NEWLINE) + 1 : 0;
+  const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);
   return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes) };
@@ -160,6 +162,11 @@ export async function* logLive(
     }
     const { bytes, ...where } = await readLines(core, row, stream, offset);
     history ??= where.size;
+    if (where.size < offset) {
+      // Emptied by somebody: what is there now is new.
+      offset = history = 0;
+      continue;
+    }
     if (where.to > where.from) {
       offset = where.to;
       const { show, suppressedLines } = where.from < history

@@ -7,7 +7,7 @@ import { missingNet } from "../permissions/missing.ts";
 import { type AppOptions, createApp } from "./app.ts";
 import { sleep } from "../base/sleep.ts";
 
-export interface PageServerOptions extends Omit<AppOptions, "bound"> {
+export interface PageServerOptions extends Omit<AppOptions, "bound" | "authenticate" | "logIn"> {
   /** HOST:PORT, or [V6]:PORT; port 0 picks a free one. */
   http: string;
   /** Certificate and key in PEM: the page then speaks HTTPS. */
@@ -50,7 +50,7 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
   const app = createApp(core, {
     ...options,
     bound: hostname,
-    ...(login === undefined ? {} : { authenticate: login.authenticate }),
+    ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   let abort = new AbortController();
   const listen = (port: number): Deno.HttpServer<Deno.NetAddr> =>
@@ -66,7 +66,7 @@ export function startPage(core: Core, options: PageServerOptions): Promise<PageS
         },
         ...(options.tls ?? {}),
       },
-      async (request: Request) => await login?.handle(request) ?? app.fetch(request),
+      (request, { remoteAddr }) => app.fetch(request, remoteAddr.hostname),
     );
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {

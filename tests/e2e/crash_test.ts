@@ -125,7 +125,7 @@ Deno.test("worker and wrapper are killed with their proxy: FAULTED worker_lost, 
   signalProcess(proxy, "SIGKILL");
   const ended = await untilState(daemon, run, "FAULTED");
   assert.equal(ended.reason, "worker_lost");
-  const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`);
+  const journal = Deno.readTextFileSync(`${ended.directory}/logs/worker.stdout.log`).trimStart();
   const printed = journal.slice(0, journal.lastIndexOf("\n") + 1).split("\n").length - 1;
   assert.equal((await steps(daemon, run)).length, printed);
   await until(() => processesOf(daemon.stateDir).length === 1, {

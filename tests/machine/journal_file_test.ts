@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Journal } from "../../src/proxy/journal.ts";
-import { inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
+import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
 
 const encoder = new TextEncoder();
 
@@ -49,7 +49,7 @@ Deno.test("journal file: emptied by somebody, what is written afterwards is read
   Deno.truncateSync(written.path, 0);
   written.append("new\n");
   assert.deepEqual(all(journal), ["lost from 8: 18", "new"]);
-  assert.equal(journal.size(), 30);
+  assert.equal(journal.size(), 31, "one position stands for what nobody has seen");
   written.append("more\n");
   assert.deepEqual(all(journal), ["more"]);
   // Whatever is asked for again of what is gone is lost as well, and positions mean the same to another proxy.
@@ -65,7 +65,7 @@ Deno.test("journal file: cut in the middle, what is left of the old is not read 
   written.append("one\ntwo\nthree\n");
   assert.deepEqual(all(journal), ["one", "two", "three"]);
   Deno.truncateSync(written.path, 8);
-  assert.deepEqual(all(journal), []);
+  assert.deepEqual(all(journal), ["lost from 14: 0"], "told, though all that was seen had been read");
   written.append("four\n");
   assert.deepEqual(all(journal), ["four"]);
 });
@@ -114,3 +114,128 @@ Deno.test("journal file: a copy in its place is read on", () => {
   journal.seek(4);
   assert.deepEqual(all(journal, true), ["two"]);
 });
+
+Deno.test("journal file: emptied and grown beyond what was read before anybody looks again", () => {
+  using written = new Written();
+  const journal = written.open();
+  written.append("one\ntwo\n");
+  assert.deepEqual(all(journal), ["one", "two"]);
+  Deno.truncateSync(written.path, 0);
+  written.append("a line that is longer than both\n");
+  assert.deepEqual(all(journal), ["lost from 8: unknown", "a line that is longer than both"]);
+  Deno.truncateSync(written.path, 0);
+  written.append("and once more, longer than the one before\n");
+  assert.deepEqual(all(journal), ["lost from 41: unknown", "and once more, longer than the one before"]);
+  const other = written.open();
+  other.seek(42);
+  assert.deepEqual(all(other), ["and once more, longer than the one before"]);
+});
+
+Deno.test("journal file: emptied while no proxy was there", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const journal = written.open();
+  assert.deepEqual(all(journal), ["one", "two"]);
+  journal.close();
+  Deno.truncateSync(written.path, 0);
+  written.append("a line that is longer than both\n");
+  const other = written.open();
+  other.seek(8);
+  assert.deepEqual(all(other), ["lost from 8: unknown", "a line that is longer than both"]);
+  const third = written.open();
+  third.seek(other.position);
+  assert.deepEqual(all(third), []);
+});
+
+Deno.test("journal file: whole lines that were read before it was emptied are not lost with it", () => {
+  using written = new Written();
+  const journal = new Journal(new JournalFile(written.path), { lines: 1, bytes: 1024, lineBytes: 4096 });
+  written.append("one\ntwo\nthree\ntorn");
+  assert.deepEqual([...journal.next(false)!.lines], ["one"]);
+  Deno.truncateSync(written.path, 0);
+  written.append("new\n");
+  assert.deepEqual(all(journal), ["two", "three", "lost from 14: 4", "new"]);
+});
+
+Deno.test("journal file: one that root has emptied is noticed before anything was read", () => {
+  using written = new Written();
+  createJournal(written.path, written.shiftPath);
+  createJournal(written.path, written.shiftPath);
+  const headed = Deno.statSync(written.path).size > 0;
+  const journal = written.open();
+  assert.equal(journal.size(), 0, "a header is no part of it");
+  written.append("one\n");
+  assert.deepEqual(all(journal), ["one"]);
+  if (!headed) return;
+  const early = written.open();
+  Deno.truncateSync(written.path, 0);
+  written.append("two, which is a long line\n");
+  assert.deepEqual(all(early), ["lost from 0: unknown", "two, which is a long line"]);
+});
+
+Deno.test("journal file: written, emptied and read by one proxy after another, in any order", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const random = seeded(seed);
+    const upTo = (n: number) => Math.floor(random() * n);
+    using written = new Written();
+    createJournal(written.path, written.shiftPath);
+    const headed = Deno.statSync(written.path).size > 0;
+    let journal = written.open();
+    /** What the daemon has. */
+    let stored = 0;
+    let next = 0;
+    let read = -1;
+    /** The first line that is still in the file; and whether one before it was not read. */
+    let first = 0;
+    let missing = false;
+    let reported = 0;
+    for (let act = 0; act < 40; act++) {
+      const what = upTo(8);
+      if (what < 3) {
+        for (let count = 1 + upTo(30); count > 0; count--) written.append(`line ${next++} ${"x".repeat(upTo(60))}\n`);
+      } else if (what === 3) {
+        missing ||= read < next - 1;
+        Deno.truncateSync(written.path, 0);
+        first = next;
+      } else if (what === 4) {
+        journal.close();
+        journal = written.open();
+        journal.seek(stored);
+      } else {
+        for (const found of all(journal)) {
+          if (found.startsWith("lost")) {
+            reported++;
+            continue;
+          }
+          const line = Number(found.split(" ")[1]);
+          assert(line > read, `seed ${seed}: line ${line} after ${read}`);
+          if (line > read + 1) {
+            assert.equal(line, first, `seed ${seed}: what is still in the file is read from its beginning`);
+            // A plain user's journal has no header: before anything is read there is nothing to notice its loss by.
+            assert(
+              missing && (reported > 0 || !headed && read < 0),
+              `seed ${seed}: ${read} to ${line} is lost and not reported`,
+            );
+          }
+          read = line;
+        }
+        stored = journal.position;
+        if (first < next) assert.equal(read, next - 1, `seed ${seed}: what is in the file is read to its end`);
+        // In an empty file there is nothing to tell another loss by: what is written and emptied then is part of the last.
+        if (first === next) continue;
+        missing = false;
+        reported = 0;
+      }
+    }
+    journal.close();
+  }
+});
+
+/** Numbers from 0 to 1 that are the same for the same seed. */
+function seeded(seed: number): () => number {
+  let state = seed * 2654435761 >>> 0;
+  return () => {
+    state = Math.imul(state ^ state >>> 15, 2246822519) + 0x9e3779b9 >>> 0;
+    return ((state ^ state >>> 13) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,4 +1,5 @@
 /** A fake daemon, a run's directory and real proxies; whatever is left at the end is killed. */
+import { logStart } from "../../src/base/journal_header.ts";
 import { RunFiles } from "../../src/base/layout.ts";
 import { groupMembers, isAlive, processRef } from "../../src/os/identity.ts";
 import { signalGroup } from "../../src/os/signals.ts";
@@ -16,11 +17,19 @@ export class Proxy {
 
   constructor(
     args: string[],
-    { permissions, ...options }: { env?: Record<string, string>; cwd?: string; permissions?: string[] } = {},
+    { permissions, under = [], ...options }: {
+      env?: Record<string, string>;
+      cwd?: string;
+      permissions?: string[];
+      under?: string[];
+    } = {},
   ) {
-    const program = permissions === undefined
-      ? PROGRAM
-      : [Deno.execPath(), "run", ...permissions, "--no-prompt", "--no-check", MAIN];
+    const program = [
+      ...under,
+      ...permissions === undefined
+        ? PROGRAM
+        : [Deno.execPath(), "run", ...permissions, "--no-prompt", "--no-check", MAIN],
+    ];
     this.child = new Deno.Command(program[0]!, {
       args: [...program.slice(1), "proxy", ...args],
       stdin: "null",
@@ -65,10 +74,13 @@ export class Scene {
     Deno.writeTextFileSync(this.daemonJson, JSON.stringify({ listen: this.daemon.target }));
   }
 
-  /** Starts a proxy as the daemon does. */
+  /**
+   * Starts a proxy as the daemon does.
+   * @param options.under a program with its arguments that becomes the proxy
+   */
   proxy(
     command: string[],
-    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[] } = {},
+    options: { start?: Partial<ProxyStartFile>; args?: string[]; permissions?: string[]; under?: string[] } = {},
   ): Proxy {
     Deno.mkdirSync(this.files.control, { recursive: true });
     writeStartFile(this.files.proxyFile(1), {
@@ -89,7 +101,10 @@ export class Scene {
       ...["--target", this.daemon.target, "--run-id", RUN, "--worker-id", "w1", "--run-dir", this.files.directory],
       ...options.args ?? [],
       ...(command.length > 0 ? ["--", ...command] : []),
-    ], options.permissions === undefined ? {} : { permissions: options.permissions });
+    ], {
+      ...(options.permissions === undefined ? {} : { permissions: options.permissions }),
+      ...(options.under === undefined ? {} : { under: options.under }),
+    });
   }
 
   shell(script: string, options: Parameters<Scene["proxy"]>[1] = {}): Proxy {
@@ -125,8 +140,10 @@ export class Scene {
     }
   }
 
+  /** What the worker has printed. */
   journal(): string {
-    return Deno.readTextFileSync(this.files.stdout(1));
+    using file = Deno.openSync(this.files.stdout(1));
+    return Deno.readTextFileSync(this.files.stdout(1)).slice(logStart(file));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

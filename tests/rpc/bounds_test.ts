@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Health, HealthCheckResponse_ServingStatus } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { Ingest, Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
 import { errorFromStatus, statusOf } from "../../src/wire/status.ts";
-import { StreamBounds } from "../../src/rpc/stream_bounds.ts";
+import { OPEN_STREAMS, StreamBounds } from "../../src/rpc/stream_bounds.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, type Fixture, withServer } from "./fixture.ts";
@@ -78,6 +79,46 @@ Deno.test("bounds: a stream that is over leaves every count", () => {
     assert.throws(() => bounds.open("h:2"), hasCode("resource_exhausted"));
     place.leave();
   }
+});
+
+Deno.test("bounds: health streams, for which nobody needs a token, are few per address and take no place from others", async () => {
+  await withServer(async ({ client, core, server }) => {
+    const stop = new AbortController();
+    const watch = (of: MosaicClient) => of.stream(Health.method.watch, {}, stop.signal);
+    // One address, however many connections.
+    const clients = [client, new MosaicClient(server.address), new MosaicClient(server.address)];
+    try {
+      const open = Array.from({ length: OPEN_STREAMS.ofAddress }, (_, i) => watch(clients[i % 3]!));
+      for (const stream of open) await stream.next();
+      await assert.rejects(
+        watch(clients[1]!).next(),
+        hasCode("resource_exhausted", /32 health streams are open from 127/),
+      );
+      assert.equal((await client.unary(Health.method.check, {})).status, HealthCheckResponse_ServingStatus.SERVING);
+      const leave = await following(core, client, executing(core, 1));
+      await leave();
+      stop.abort();
+      await until(async () => {
+        const again = client.stream(Health.method.watch, {});
+        const served = await again.next().then(() => true, () => false);
+        await again.return();
+        return served;
+      }, { what: "room again" });
+    } finally {
+      stop.abort();
+      for (const each of clients.slice(1)) each.close();
+    }
+  }, { bounds: { maxStreams: 1 } });
+});
+
+Deno.test("bounds: health streams are bounded over all addresses, and Unix sockets by that alone", () => {
+  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 });
+  const places = Array.from({ length: OPEN_STREAMS.all }, () => bounds.openToAnybody("unknown"));
+  assert.throws(() => bounds.openToAnybody("unknown"), hasCode("resource_exhausted", /512 health streams/));
+  places.pop()!.leave();
+  const place = bounds.openToAnybody("[::1]:5");
+  place.leave();
+  bounds.open("h:1").leave();
 });
 
 Deno.test("bounds: a connection beyond the limit is told so and closed, but a proxy is served on it", async () => {

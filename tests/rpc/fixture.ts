@@ -215,7 +215,8 @@ export class FakeSession implements ProxySession {
     return this.core.telemetry.summary(this.hello.runId).journalPosition;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): number {
+  // deno-lint-ignore require-await
+  async batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): Promise<number> {
     this.gate();
     const result = this.core.telemetry.ingest(this.hello.runId, this.hello.attempt, batch);
     this.batches.push({ batch, journalSize, malformed: samples.malformed });

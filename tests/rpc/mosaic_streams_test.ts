@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
 import type { MosaicClient } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
@@ -156,6 +157,28 @@ Deno.test("StreamLogs: following sees a file that comes later and what is append
     Deno.writeTextFileSync(`${directory}/run-1.2.stdout.log`, "second attempt\n");
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
+  });
+});
+
+Deno.test("StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning", async () => {
+  await withServer(async ({ client, core, directory }) => {
+    const runId = executing(core);
+    const path = `${directory}/run-1.1.stdout.log`;
+    Deno.writeFileSync(path, JOURNAL_HEADER);
+    Deno.writeTextFileSync(path, "one\ntwo\n", { append: true });
+    assert.equal((await logOf(client, { run: runId })).text, "one\ntwo\n");
+    assert.equal((await logOf(client, { run: runId, tailLines: 9 })).text, "one\ntwo\n");
+    let seen = "";
+    const following = (async () => {
+      for await (const chunk of client.stream(method.streamLogs, { run: runId, follow: true })) {
+        seen += decoder.decode(chunk.text);
+      }
+    })();
+    await until(() => seen === "one\ntwo\n", { what: "what is there" });
+    Deno.writeTextFileSync(path, "new\n");
+    await until(() => seen === "one\ntwo\nnew\n", { what: "what is there since it was emptied", state: () => seen });
+    core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
+    await following;
   });
 });
 

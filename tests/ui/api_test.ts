@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
 import { FakeCore } from "./fake_core.ts";
@@ -99,7 +100,8 @@ Deno.test(
   withApp(async ({ core, get }) => {
     const row = core.addExecuting("logs");
     const lines = Array.from({ length: 30_000 }, (_, i) => `line ${i} größe`);
-    await Deno.writeTextFile(core.logFile(row, "stdout"), lines.join("\n") + "\nunfinished");
+    await Deno.writeFile(core.logFile(row, "stdout"), JOURNAL_HEADER);
+    await Deno.writeTextFile(core.logFile(row, "stdout"), lines.join("\n") + "\nunfinished", { append: true });
     const at = (query: string) => get(`/api/runs/${row.runId}/logs/stdout?${query}`).then((r) => r.json());
     let text = "";
     for (let from = 0;;) {
@@ -274,7 +276,7 @@ Deno.test(
     assert.equal((await act(`/api/runs/${a.runId}/delete`)).status, 409);
     assert.equal((await act(`/api/runs/${a.runId}/explode`)).status, 404);
     assert.equal((await act(`/api/runs/${a.runId}/cancel`, "[]")).status, 400);
-    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 400);
+    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 413);
     const many = await (await act("/api/runs/actions", { action: "cancel", run_ids: [a.runId, b.runId, "ghost"] }))
       .json();
     assert.equal(many.done, 2);

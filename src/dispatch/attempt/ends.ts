@@ -68,7 +68,7 @@ export class Ends {
     const transitions = registry.transitions(row.runId);
     const reset = transitions.findLast((t) => t.event === "retry" && t.reason === "reset");
     // Up to this attempt they went with its end.
-    const dropped = plan.artifacts.keepCheckpoints
+    const dropped = !plan.artifacts.dropCheckpoints
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
     const directory = layout.runDir(row.baseDir, row.runId);

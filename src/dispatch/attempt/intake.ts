@@ -32,16 +32,16 @@ export class Intake {
    * Stores the batch, or as much of it as the store accepts: what it refuses for its content it would refuse for ever.
    * @throws what has nothing to do with the content, such as a full disk
    */
-  store(batch: IngestBatch): { result: IngestResult; batch: IngestBatch } {
+  async store(batch: IngestBatch): Promise<{ result: IngestResult; batch: IngestBatch }> {
     const { runId, attempt } = this.#run;
     try {
-      return { result: this.#telemetry.ingest(runId, attempt, batch), batch };
+      return { result: await this.#telemetry.deliver(runId, attempt, batch), batch };
     } catch (error) {
       if (!refusesContent(error)) throw error;
       const why = messageOf(error);
       for (const less of lesserBatches(batch, why)) {
         try {
-          const result = this.#telemetry.ingest(runId, attempt, less);
+          const result = await this.#telemetry.deliver(runId, attempt, less);
           const { from, to } = batch;
           this.#log.error({ run_id: runId, attempt, from, to, error: why }, "records are refused by the store");
           return { result, batch: less };
@@ -55,8 +55,7 @@ export class Intake {
 
   /** The lifecycle records of a batch that was just stored. */
   noteEvents(result: IngestResult & { type: "stored" }): void {
-    if (result.events.length === 0) return;
-    this.notes.stored(result.events, this.#telemetry.head(this.#run.runId, "events"));
+    if (result.events.length > 0) this.notes.stored(result.events, result.lastEvent);
   }
 
   /** Logs samples of lines that cannot be read or break their schema. */

@@ -18,7 +18,7 @@ export interface AppliedControl {
 
 /** The supervisor; each method throws `aborted` for a session that another has replaced. */
 export interface SessionOwner {
-  deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): number;
+  deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
   exitReported(session: Session, report: ExitReport): void;
@@ -46,8 +46,8 @@ export class Session implements ProxySession {
     return this.#position;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): number {
-    return this.#position = this.#owner.deliver(this, batch, journalSize, samples);
+  async batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
+    return this.#position = await this.#owner.deliver(this, batch, journalSize, samples);
   }
 
   heartbeat(journalSize: number): void {

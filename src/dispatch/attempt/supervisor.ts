@@ -219,13 +219,22 @@ export class Supervisor implements SessionOwner {
 
   /** Up to where the attempt's journal is stored. */
   #positionOf({ runId, attempt }: Attempt): number {
-    const stored = this.#options.telemetry.summary(runId);
+    const { telemetry } = this.#options;
+    // Batches of an earlier connection may wait for their commit.
+    telemetry.commitWaiting();
+    const stored = telemetry.summary(runId);
     return stored.attempt === attempt ? stored.journalPosition : 0;
   }
 
-  deliver(session: Session, delivered: IngestBatch, journalSize: number, samples: BatchSamples): number {
-    const { attempt, intake } = this.#current(session);
-    const { result, batch } = intake.store(delivered);
+  async deliver(
+    session: Session,
+    delivered: IngestBatch,
+    journalSize: number,
+    samples: BatchSamples,
+  ): Promise<number> {
+    const supervised = this.#current(session);
+    const { attempt, intake } = supervised;
+    const { result, batch } = await intake.store(delivered);
     if (result.type === "gap") return result.position;
     const now = this.#clock();
     if (result.type === "stored") {
@@ -233,9 +242,11 @@ export class Supervisor implements SessionOwner {
       attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
       intake.noteEvents(result);
       intake.sample(batch, samples, now);
-      const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
-      if (rule !== undefined) this.fault(attempt.runId, `telemetry_schema: ${rule}`);
     }
+    // It may have ended during the commit.
+    if (this.#runs.get(attempt.runId) !== supervised) return result.position;
+    const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
+    if (result.type === "stored" && rule !== undefined) this.fault(attempt.runId, `telemetry_schema: ${rule}`);
     if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) this.#active(attempt);
     this.#alive(attempt, journalSize);
     return result.position;

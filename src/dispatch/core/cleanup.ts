@@ -6,7 +6,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { dropUnkept, removeRunFiles } from "../../registry/retention/files.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/files.ts";
 import { SharedLook } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
 import type { RunRow } from "../../registry/types.ts";
@@ -80,18 +80,19 @@ export class Cleanup {
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
     const { registry, log, layout, artifacts } = this.#options;
     await artifacts.finish(row);
-    if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
+    const unkept = unkeptOf(plan.artifacts);
+    if (row.state === "FAULTED" || unkept.length === 0) return;
     // It may have been given another attempt meanwhile, which needs them.
     const now = registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       try {
-        await dropUnkept(layout.runDir(row.baseDir, row.runId), plan.artifacts);
+        await dropUnkept(layout.runDir(row.baseDir, row.runId), unkept);
       } finally {
         this.#diskUsage.forget();
       }
-      // What is gone is no artifact any more.
-      await artifacts.finish(row);
+      // What is gone is no artifact any more, and no summary names it.
+      await artifacts.finish(row, unkept);
     } catch (error) {
       log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
     }

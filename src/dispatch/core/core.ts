@@ -96,8 +96,15 @@ export interface ProxyHello {
 export interface ProxySession {
   readonly journalPosition: number;
   readonly control: ControlWish;
-  /** Stores the batch and gives the position now stored. @throws MosaicError `unavailable` with nothing stored. */
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number;
+  /**
+   * Stores the batch and gives the position now stored; several may be under way, in order.
+   * @throws MosaicError `unavailable` with nothing stored.
+   */
+  batch(
+    batch: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number>;
   heartbeat(journalSize: number): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;

@@ -86,6 +86,11 @@ const CAUSES: readonly Cause[] = [
       'The worker wants a display and there is none. Render off screen (render_mode "rgb_array"), or set SDL_VIDEODRIVER=dummy or MUJOCO_GL=egl.',
   },
   {
+    pattern: /\/dev\/(?:stdout|stderr): Permission denied|Permission denied: '\/dev\/(?:stdout|stderr)'/,
+    hint: () =>
+      "The worker opened /dev/stdout or /dev/stderr anew, which would empty its log. In a shell write >&1 and >&2; in a program use the open stream.",
+  },
+  {
     pattern: /(?:PermissionError|Permission denied|EACCES|\[Errno 13\])(?:[^'"]*['"]([^'"]+)['"])?/,
     hint: ([, path]) =>
       `The worker may not use ${

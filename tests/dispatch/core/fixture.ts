@@ -49,10 +49,10 @@ export class PlayedProxy implements ProxyLink {
     this.session.closed();
   }
 
-  batch(fields: Partial<IngestBatch>): void {
+  async batch(fields: Partial<IngestBatch>): Promise<void> {
     const from = this.position;
     this.position += 100;
-    this.session.batch(
+    await this.session.batch(
       {
         from,
         to: this.position,
@@ -68,11 +68,11 @@ export class PlayedProxy implements ProxyLink {
       { malformed: [], violations: [] },
     );
   }
-  steps(count: number): void {
-    this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });
+  steps(count: number): Promise<void> {
+    return this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });
   }
-  event(kind: string, data: Record<string, unknown>): void {
-    this.batch({ events: [{ kind, dataJson: JSON.stringify(data), tsNs: "" }] });
+  event(kind: string, data: Record<string, unknown>): Promise<void> {
+    return this.batch({ events: [{ kind, dataJson: JSON.stringify(data), tsNs: "" }] });
   }
   exit(report: Partial<ExitReport> = {}): void {
     this.session.exit({
