@@ -52,7 +52,7 @@ export async function startServers(
       tls: options.tls,
       ready: () => options.readiness().ready,
       descriptors: options.descriptors,
-      gatekeeper: tokens && gatekeeper(core.registry, tokens),
+      gatekeeper: tokens && gatekeeper(core.runs, tokens),
     });
     try {
       const page = options.http === "off" ? undefined : await startPage(core, {

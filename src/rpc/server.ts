@@ -96,7 +96,7 @@ export async function startRpc(core: Core, options: RpcOptions): Promise<RpcServ
   let address = listenText;
   let localAddress: string;
   const own: readonly DescService[] = [TrainerService, Mosaic, Ingest];
-  const ready = options.ready ?? (() => core.telemetry.writable());
+  const ready = options.ready ?? (() => core.records.writable());
   const healthy = () => !stopping.signal.aborted && ready();
   const descriptors = new Descriptors([...own, Health, ServerReflection]);
   server.addService(

@@ -18,6 +18,7 @@ import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { type RpcOptions, type RpcServer, startRpc } from "../../src/rpc/server.ts";
+import type { TelemetryKind } from "../../src/telemetry/types.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
 
@@ -37,6 +38,13 @@ export class FakeCore implements Core {
   /** Thrown by the next `detail`. */
   failure: Error | undefined;
   #submitted = 0;
+
+  get runs(): Registry {
+    return this.registry;
+  }
+  get records(): MemoryTelemetry {
+    return this.telemetry;
+  }
 
   constructor(directory: string) {
     this.directory = directory;
@@ -152,6 +160,9 @@ export class FakeCore implements Core {
   }
 
   readerStarved(): void {}
+  readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void {
+    if (this.registry.get(runId) !== undefined) this.registry.appendEvent(runId, "control", { state, kind });
+  }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.registry.require(hello.runId);
     for (const older of this.sessions) {
@@ -223,6 +234,9 @@ export class FakeSession implements ProxySession {
     return result.position;
   }
 
+  commit(): void {
+    this.core.telemetry.commitWaiting();
+  }
   heartbeat(): void {
     this.heartbeats++;
   }

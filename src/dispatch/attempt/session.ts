@@ -19,6 +19,7 @@ export interface AppliedControl {
 /** The supervisor; each method throws `aborted` for a session that another has replaced. */
 export interface SessionOwner {
   deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
+  commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
   exitReported(session: Session, report: ExitReport): void;
@@ -48,6 +49,10 @@ export class Session implements ProxySession {
 
   async batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
     return this.#position = await this.#owner.deliver(this, batch, journalSize, samples);
+  }
+
+  commit(): void {
+    this.#owner.commitBatches();
   }
 
   heartbeat(journalSize: number): void {

@@ -252,6 +252,10 @@ export class Supervisor implements SessionOwner {
     return result.position;
   }
 
+  commitBatches(): void {
+    this.#options.telemetry.commitWaiting();
+  }
+
   proxyHeartbeat(session: Session, journalSize: number): void {
     this.#alive(this.#current(session).attempt, journalSize);
   }

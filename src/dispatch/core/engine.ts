@@ -7,11 +7,12 @@ import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, PLENTY } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
+import type { RunReader } from "../../registry/reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
-import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../../registry/types.ts";
+import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../../telemetry/batch.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryKind, TelemetryLog, TelemetryReader } from "../../telemetry/types.ts";
 import { MetricsEvents } from "../attempt/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../dispatcher.ts";
@@ -57,8 +58,8 @@ export interface EngineOptions {
 }
 
 export class Engine implements Core {
-  readonly registry: Registry;
-  readonly telemetry: TelemetryLog;
+  readonly runs: RunReader;
+  readonly records: TelemetryReader;
   readonly log: Logger;
   readonly activity = new Activity();
   readonly startedAt = Date.now();
@@ -78,8 +79,8 @@ export class Engine implements Core {
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
     this.#options = options;
-    this.registry = registry;
-    this.telemetry = telemetry;
+    this.runs = registry;
+    this.records = telemetry;
     this.log = log;
     this.version = options.version;
     const descriptors = options.descriptors ?? PLENTY;
@@ -90,7 +91,8 @@ export class Engine implements Core {
     const { local, hostOf } = hosts({
       ...options,
       launcher: options.launcher ?? localLauncher,
-      target: () => this.#addresses.listen,
+      proxyTarget: () => this.#addresses.listen,
+      workerTarget: () => this.#addresses.listen,
     });
     this.#artifacts = new Artifacts({
       ...options,
@@ -205,12 +207,6 @@ export class Engine implements Core {
   list(filter: RunFilter, page: { limit: number; token?: string }): ReturnType<Core["list"]> {
     return this.#views.list(filter, page);
   }
-  transitions(runId: string): TransitionRow[] {
-    return this.registry.transitions(runId);
-  }
-  artifacts(runId: string): ArtifactRow[] {
-    return this.registry.artifacts(runId);
-  }
   logFile(row: RunRow, stream: "stdout" | "stderr"): string {
     return this.#views.logFile(row, stream);
   }
@@ -271,5 +267,9 @@ export class Engine implements Core {
   }
   readerStarved(runId: string, starved: boolean): void {
     this.#supervisor.get(runId)?.backpressure.starved(starved);
+  }
+  readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void {
+    const { registry } = this.#options;
+    if (registry.get(runId) !== undefined) registry.appendEvent(runId, "control", { state, kind });
   }
 }

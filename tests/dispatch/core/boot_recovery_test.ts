@@ -41,7 +41,7 @@ Deno.test("crash after the transition and before the proxy: the attempt begins a
   await using next = f.successor(2);
   await next.connect(runId);
   assert.equal(next.row(runId).attempt, 1);
-  assert.deepEqual(next.engine.transitions(runId).map((t) => t.event), [
+  assert.deepEqual(next.registry.transitions(runId).map((t) => t.event), [
     "submit",
     "spawned",
     "requeued",

@@ -163,7 +163,15 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
     f.registry.apply(runId, { type: "registered" }, { proxy });
     let now = 0;
     const { local, hostOf } = hosts({
-      ...{ log: f.engine.log, layout: f.layout, launcher: f.proxies, gpus: [], target: () => "", maxBacklogBytes: 0 },
+      ...{
+        log: f.engine.log,
+        layout: f.layout,
+        launcher: f.proxies,
+        gpus: [],
+        proxyTarget: () => "",
+        workerTarget: () => "",
+        maxBacklogBytes: 0,
+      },
       ...{ graceSeconds: 5, handshakeTimeoutSeconds: 1e6, heartbeatTimeoutSeconds: 1 },
     });
     const said: string[] = [];

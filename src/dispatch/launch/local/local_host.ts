@@ -26,8 +26,10 @@ export interface LocalHostOptions {
   layout: Layout;
   launcher: ProxyLauncher;
   gpus: readonly Gpu[];
-  /** Where proxies and workers reach the daemon. */
-  target: () => string;
+  /** Where proxies reach the daemon. */
+  proxyTarget: () => string;
+  /** Where workers that speak the original's gRPC reach the daemon. */
+  workerTarget: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
@@ -101,13 +103,13 @@ export class LocalHost implements Host {
   }
 
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, target, auth } = this.#options;
+    const { layout, workerTarget, auth } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
       stateDir: layout.stateDir,
       directory: files.directory,
-      listenTarget: target(),
+      listenTarget: workerTarget(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
@@ -117,9 +119,9 @@ export class LocalHost implements Host {
   }
 
   #start(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
-    const { launcher, log, target } = this.#options;
+    const { launcher, log, proxyTarget } = this.#options;
     const started = launcher.start({
-      target: target(),
+      target: proxyTarget(),
       runId: row.runId,
       agentId: row.agentId,
       workerId: row.workerId,
