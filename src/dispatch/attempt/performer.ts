@@ -30,7 +30,7 @@ export interface PerformerOptions {
   ticker: Ticker;
   graceMs: number;
   /** A run has ended, waits again, or has registered. */
-  onRoom: (row: RunRow) => void;
+  onChanged: (row: RunRow) => void;
   /** Milliseconds of a monotonic clock. */
   clock: () => number;
 }
@@ -115,7 +115,7 @@ export class Performer {
   }
 
   #settle(supervised: Supervised): void {
-    const { runs, ends, onRoom, clock } = this.#options;
+    const { runs, ends, onChanged, clock } = this.#options;
     const { attempt, intake } = supervised;
     const { runId, host } = attempt;
     const { phase } = attempt.state;
@@ -124,7 +124,7 @@ export class Performer {
     const row = ends.commit(attempt, phase.ended, clock(), () => intake.notes.failed());
     runs.delete(runId);
     this.#troubles.delete(runId);
-    onRoom(row);
+    onChanged(row);
   }
 
   /** The run has failed by the daemon's decision: recorded first, then stopped. */
@@ -145,10 +145,10 @@ export class Performer {
   }
 
   apply(attempt: Attempt, event: LifecycleEvent, tell?: () => Told): void {
-    const { registry, onRoom, clock } = this.#options;
+    const { registry, onChanged, clock } = this.#options;
     const row = registry.apply(attempt.runId, event, {}, tell);
     attempt.progress.stateIs(row.state, clock());
-    if (event.type === "registered") onRoom(row);
+    if (event.type === "registered") onChanged(row);
   }
 
   /** A sign of life; new output when the journal has grown. */

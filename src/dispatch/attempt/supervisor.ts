@@ -37,11 +37,11 @@ export interface SupervisorOptions extends EndsOptions {
   /** Proxies that may be under replacement at one time. */
   maxStarting: number;
   /** A record of the worker names a file. */
-  onNoted: (row: RunRow, event: { kind: string; dataJson: string }) => void;
+  onFileNamed: (row: RunRow, event: { kind: string; dataJson: string }) => void;
   /** It is time to search a running run's directory. */
-  onLook: (row: RunRow) => void;
+  onFilesDue: (row: RunRow) => void;
   /** A run has ended, waits again, or has registered. */
-  onRoom: (row: RunRow) => void;
+  onChanged: (row: RunRow) => void;
   /** Milliseconds of a monotonic clock. */
   clock?: () => number;
 }
@@ -137,7 +137,7 @@ export class Supervisor {
     plan: RunPlan,
     known: { usedMs: number; stepsBefore: number; absenceMs: number },
   ): Supervised {
-    const { layout, registry, telemetry, log, hostOf, graceSeconds, onNoted } = this.#options;
+    const { layout, registry, telemetry, log, hostOf, graceSeconds, onFileNamed } = this.#options;
     const { runId } = row;
     const files = new RunFiles(layout.runDir(row.baseDir, runId), row.workerId);
     const now = this.#clock();
@@ -155,8 +155,8 @@ export class Supervisor {
       }),
       graceMs: graceSeconds * 1000,
     });
-    const tellsOfFile = (event: { kind: string; dataJson: string }) => onNoted(registry.require(runId), event);
-    const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, tellsOfFile });
+    const namesFile = (event: { kind: string; dataJson: string }) => onFileNamed(registry.require(runId), event);
+    const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, namesFile });
     const supervised = { attempt, intake: new Intake(row, { telemetry, log, notes }) };
     this.#runs.set(runId, supervised);
     this.#ticker.within(CALM_TICK_MS);
@@ -233,7 +233,7 @@ export class Supervisor {
   /** Another attempt of a failed run, if it is due and no daemon has begun it. */
   restartIfDue(row: RunRow): void {
     const waiting = this.#ends.restart(row);
-    if (waiting !== undefined) this.#options.onRoom(waiting);
+    if (waiting !== undefined) this.#options.onChanged(waiting);
   }
 
   /** The checkpoint that a next attempt would resume from. */
@@ -245,7 +245,7 @@ export class Supervisor {
 
   /** Supervises each run once; called by a timer while there are runs. */
   tick(): void {
-    const { maxStarting, onLook } = this.#options;
+    const { maxStarting, onFilesDue } = this.#options;
     const now = this.#clock();
     const filesDue = now - this.#filesAt >= FILES_MS;
     if (filesDue) this.#filesAt = now;
@@ -258,7 +258,7 @@ export class Supervisor {
         const before = attempt.host.replacing;
         this.#tickOne(supervised, now, replacing < maxStarting);
         if (attempt.host.replacing && !before) replacing++;
-        if (filesDue && attempt.session !== undefined) onLook(this.#performer.row(attempt));
+        if (filesDue && attempt.session !== undefined) onFilesDue(this.#performer.row(attempt));
       });
       busy ||= attempt.busy;
     }

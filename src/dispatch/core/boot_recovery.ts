@@ -33,7 +33,7 @@ export class Recovery {
   }
 
   /** Tries what is left, up to the first that still fails: each may wait for a locked database, and the thread with it. */
-  look(): void {
+  retry(): void {
     if (this.#left.length === 0) return;
     while (this.#left.length > 0) {
       const task = this.#left.shift()!;

@@ -102,9 +102,9 @@ export class Engine implements Core {
       ...options,
       hostOf,
       placeFor,
-      onRoom: onChanged,
-      onNoted: (row, event) => this.#artifacts.announced(row, event),
-      onLook: (row) => {
+      onChanged,
+      onFileNamed: (row, event) => this.#artifacts.announced(row, event),
+      onFilesDue: (row) => {
         this.#artifacts.observe(row);
         metrics.tell(row);
       },
@@ -118,7 +118,7 @@ export class Engine implements Core {
       starter: new Starter({ ...options, hostOf, descriptors }),
       supervisor: this.#supervisor,
       recovering: () => {
-        recovery.look();
+        recovery.retry();
         return { gpus: recovery.keptBack("gpus") > 0, runs: recovery.keptBack("a place") };
       },
     });
