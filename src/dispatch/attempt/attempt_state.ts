@@ -186,7 +186,7 @@ function stopped<S>({ phase, connection }: AttemptState<S>, event: AttemptEvent<
       return finish({ phase: { ...phase, stop }, connection }, event);
     }
     case "ended":
-      return { state: { phase, connection }, effects: [{ do: "settle" }] };
+      return { state: { phase, connection }, effects: [{ do: "wake" }] };
   }
 }
 

@@ -146,7 +146,7 @@ const TABLE: [what: string, state: State, event: Event, to: string, effects: str
     "exited, connected",
     ["SIGKILL", "wake"],
   ],
-  ["a stop after the end changes nothing", at(over, connected), stop(), "ended, connected", ["settle"]],
+  ["a stop after the end changes nothing", at(over, connected), stop(), "ended, connected", ["wake"]],
 
   // The exit.
   ["an exit, and nothing is left", at(running, connected), exit("gone"), "exited, connected", ["end_rest"]],
