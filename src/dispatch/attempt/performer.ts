@@ -132,13 +132,11 @@ export class Performer {
     const { registry, log, graceMs, clock } = this.#options;
     const { attempt } = supervised;
     const { runId } = attempt;
-    const { phase } = attempt.state;
-    if (phase.t === "exited" || phase.t === "ended") return;
     const row = this.row(attempt);
     if (row.faultRequested === null && row.cancelRequestedAt === null) {
       registry.update(runId, { faultRequested: reason });
       log.warn({ run_id: runId, attempt: attempt.attempt, reason }, "run is stopped");
-    } else if (phase.t === "stopping") {
+    } else if (attempt.state.phase.t !== "running") {
       return;
     }
     this.perform(supervised, attempt.stop(graceMs, clock(), reason === "heartbeat_timeout"));

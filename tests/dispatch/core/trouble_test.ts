@@ -165,6 +165,17 @@ Deno.test("a full disk: a run that ends meanwhile can be cancelled until its end
   assert.equal((await f.state(runId, "CANCELLED")).exitCode, 1);
 });
 
+Deno.test("a full disk: a run that ends meanwhile can be reset until its end is entered", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  {
+    using _ = withoutSpace(f.registry, "apply");
+    assert.throws(() => proxy.exit(), /disk is full/);
+  }
+  assert.equal((await f.engine.reset(runId, "")).attempt, 2);
+});
+
 Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
   await using f = EngineFixture.start({ maxRuns: 0 });
   const { runId } = f.engine.submit(configOf({ command }));
