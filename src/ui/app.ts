@@ -13,19 +13,19 @@ import { applyToMany, applyToRun } from "./actions.ts";
 import { errorBody, listOf, RequestRefused, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
 import { asset, shell } from "./assets.ts";
-import { columns } from "./columns.ts";
+import { columns } from "./chart_series.ts";
 import { EventStreams } from "./event_stream.ts";
 import { evalSummary } from "./eval_summary.ts";
-import { framesOf } from "./frames.ts";
-import { guard, type PageEnv, safeHeaders } from "./guard.ts";
-import type { Authenticate } from "./identity.ts";
+import { framesOf } from "./pictures.ts";
+import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
+import type { Authenticate } from "./viewer.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
-import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
+import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { BODY_LIMITS, type BodyLimits, textOf } from "./request.ts";
-import { recordAt, recordsAfter } from "./records.ts";
+import { recordAt, recordsAfter } from "./public_records.ts";
 import { listRuns } from "./runs_list.ts";
 import { presentConfig } from "../config/secrets.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 export interface AppOptions {
   log: Logger;
@@ -48,8 +48,10 @@ export interface AppOptions {
 }
 
 export interface PageApp {
-  /** @param peer the address that the request came from */
-  fetch(request: Request, peer?: string): Response | Promise<Response>;
+  /** @param from whose request it is */
+  fetch(request: Request, from?: RequestPeer): Response | Promise<Response>;
+  /** What a browser's calls of the API must carry, as changes by the page do. */
+  readonly token: string;
   stop(): void;
 }
 
@@ -266,7 +268,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   }
 
   return {
-    fetch: (request, peer = "") => app.fetch(request, { peer }),
+    token,
+    fetch: (request, from = { peer: "", owner: false }) => app.fetch(request, from),
     stop() {
       streams.stop();
     },

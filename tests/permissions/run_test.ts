@@ -1,7 +1,7 @@
 /** A daemon and its proxies at work under exactly the permissions planned for them, and clients under theirs. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { MAIN, TestDaemon } from "../harness/daemon.ts";

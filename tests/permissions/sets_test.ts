@@ -9,7 +9,7 @@ import {
   together,
   without,
 } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import type { World } from "../../src/permissions/world.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";

@@ -16,8 +16,10 @@ import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
-import { MosaicClient } from "../../src/client/client.ts";
-import { type RpcOptions, type RpcServer, startRpc } from "../../src/rpc/server.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
+import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
+import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
+import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import type { TelemetryKind } from "../../src/telemetry/types.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
@@ -256,21 +258,27 @@ export class FakeSession implements ProxySession {
 
 export interface Fixture {
   core: FakeCore;
-  server: RpcServer;
-  client: MosaicClient;
+  server: GrpcListener;
+  client: GrpcClient;
   directory: string;
+}
+
+export type ServerOptions = Omit<GrpcOptions, "tls"> & ServicesOptions & { tls?: TlsFiles };
+
+export function startRpc(core: FakeCore, options: ServerOptions): Promise<GrpcListener> {
+  return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
 }
 
 /** Runs `work` against a fresh server, and takes everything down afterwards. */
 export async function withServer(
   work: (fixture: Fixture) => Promise<void>,
-  options: Partial<RpcOptions> = {},
+  options: Partial<ServerOptions> = {},
 ): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-rpc-" });
   const core = new FakeCore(directory);
   try {
     const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
-    const client = new MosaicClient(server.address, { deadlineMs: 30_000 });
+    const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
     try {
       await work({ core, server, client, directory });
     } finally {

@@ -7,7 +7,7 @@ import type { Logger } from "../../base/log.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
-import { isUnkept } from "../../registry/retention/files.ts";
+import { isUnkept } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Ended } from "./attempt_state.ts";

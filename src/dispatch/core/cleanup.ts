@@ -6,7 +6,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/files.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/removal.ts";
 import { SharedLook } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
 import type { RunRow } from "../../registry/types.ts";

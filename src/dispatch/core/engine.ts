@@ -74,7 +74,7 @@ export class Engine implements Core {
   readonly #submissions: Submissions;
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
-  #addresses = { listen: "", http: "" };
+  #addresses = { listen: "", http: "", socket: "" };
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -91,7 +91,7 @@ export class Engine implements Core {
     const { local, hostOf } = hosts({
       ...options,
       launcher: options.launcher ?? localLauncher,
-      proxyTarget: () => this.#addresses.listen,
+      proxyTarget: () => `unix:${this.#addresses.socket}`,
       workerTarget: () => this.#addresses.listen,
     });
     this.#artifacts = new Artifacts({
@@ -167,7 +167,7 @@ export class Engine implements Core {
   }
 
   /** Starts and supervises runs. To be called when clients and proxies can connect. */
-  begin(addresses: { listen: string; http: string }): void {
+  begin(addresses: { listen: string; http: string; socket: string }): void {
     this.#addresses = addresses;
     this.#supervisor.watch();
     this.#artifacts.recover();
