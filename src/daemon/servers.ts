@@ -66,7 +66,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     log,
     bounds: { ...bounds, maxConnections },
     ready: () => readiness().ready,
-    gatekeeper: tokens && gatekeeper(core.registry, tokens),
+    gatekeeper: tokens && gatekeeper(core.runs, tokens),
   });
   stops.push(() => services.stop());
   const tls = options.tls && readTls(options.tls);

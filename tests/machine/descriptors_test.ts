@@ -85,7 +85,7 @@ Deno.test("daemon without descriptors: it lives, says so once, takes no run, and
     for (const address of [daemon.address, daemon.address, daemon.http]) connections.push(...await flood(address, 1));
     // A worker that ends meanwhile, and whose exit nobody can take.
     worker.open();
-    await until(() => said(daemon, /run could not be looked after/), { what: "the exit to arrive" });
+    await until(() => said(daemon, /run could not be supervised/), { what: "the exit to arrive" });
     limitDescriptors(daemon.pid, ENOUGH);
     await untilBothPortsAnswer(daemon);
     await worker.assertWhole(daemon, run);
@@ -97,7 +97,7 @@ Deno.test("daemon without descriptors: it lives, says so once, takes no run, and
   await untilBothPortsAnswer(daemon);
   assert.equal(await isHealthy(daemon), true);
   assert.equal(said(daemon, SHORT), 1, daemon.output());
-  assert(said(daemon, /run could not be looked after/) <= 3, daemon.output());
+  assert(said(daemon, /run could not be supervised/) <= 3, daemon.output());
 });
 
 Deno.test("daemon under a flood of connections: the page gives way, runs go on, and both ports answer afterwards", async () => {

@@ -25,6 +25,7 @@ import { certificates } from "./auth/certificates.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
 import { apiOf, servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
+import type { TelemetryKind } from "../../src/telemetry/types.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
 
@@ -44,6 +45,13 @@ export class FakeCore implements Core {
   /** Thrown by the next `detail`. */
   failure: Error | undefined;
   #submitted = 0;
+
+  get runs(): Registry {
+    return this.registry;
+  }
+  get records(): MemoryTelemetry {
+    return this.telemetry;
+  }
 
   constructor(directory: string) {
     this.directory = directory;
@@ -159,6 +167,9 @@ export class FakeCore implements Core {
   }
 
   readerStarved(): void {}
+  readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void {
+    if (this.registry.get(runId) !== undefined) this.registry.appendEvent(runId, "control", { state, kind });
+  }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.registry.require(hello.runId);
     for (const older of this.sessions) {
@@ -230,6 +241,9 @@ export class FakeSession implements ProxySession {
     return result.position;
   }
 
+  commit(): void {
+    this.core.telemetry.commitWaiting();
+  }
   heartbeat(): void {
     this.heartbeats++;
   }

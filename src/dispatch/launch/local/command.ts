@@ -5,7 +5,7 @@ import { socketPlace } from "../../../os/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { BUILT_IN_WORKERS } from "../../../config/schema.ts";
-import type { CommandHost } from "../../host.ts";
+import type { CommandHost } from "./command_host.ts";
 import { workerEnvironment } from "./worker_environment.ts";
 
 export interface CommandContext {
