@@ -3,10 +3,9 @@ import { WorkerGroups } from "../os/signals.ts";
 import { patiently } from "./retry_on_shortage.ts";
 import type { ProcessRef } from "../registry/types.ts";
 import { sleep } from "../base/sleep.ts";
+import { KILL_WAIT_MS } from "./grace.ts";
 
-const LOOK_MS = 50;
-/** A process that the kernel does not let go (a hung disk) is not waited for longer. */
-const KILL_MS = 30_000;
+const POLL_MS = 50;
 
 export class GroupEnd {
   readonly #groups: WorkerGroups;
@@ -19,7 +18,7 @@ export class GroupEnd {
     this.done = this.#run();
   }
 
-  /** A second, more impatient request. */
+  /** A second request with a shorter grace period. */
   shorten(graceSeconds: number): void {
     this.#deadline = Math.min(this.#deadline, performance.now() + graceSeconds * 1000);
   }
@@ -30,12 +29,12 @@ export class GroupEnd {
     await patiently(() => this.#groups.signal("SIGCONT"));
     while (performance.now() < this.#deadline) {
       if (!await patiently(() => this.#groups.alive())) return;
-      await sleep(Math.min(LOOK_MS, Math.max(1, this.#deadline - performance.now())));
+      await sleep(Math.min(POLL_MS, Math.max(1, this.#deadline - performance.now())));
     }
-    const givenUp = performance.now() + KILL_MS;
+    const givenUp = performance.now() + KILL_WAIT_MS;
     while (await patiently(() => this.#groups.alive()) && performance.now() < givenUp) {
       await patiently(() => this.#groups.signal("SIGKILL"));
-      await sleep(LOOK_MS);
+      await sleep(POLL_MS);
     }
   }
 }
