@@ -23,7 +23,7 @@ export interface Tries {
 }
 
 export type Connection =
-  /** Nothing was tried yet, or nothing will be any more. */
+  /** Nothing was tried yet. */
   | { readonly tag: "none" }
   /** No hello was sent: what goes wrong is no answer of the daemon's. */
   | { readonly tag: "connecting"; readonly tries: Tries }
@@ -36,7 +36,9 @@ export type Connection =
     readonly answerUntil: number | undefined;
     readonly exitReported: boolean;
   }
-  | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number };
+  | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number }
+  /** The daemon accepts nothing more of the attempt. */
+  | { readonly tag: "refused"; readonly reason: string };
 
 export type Reading =
   /** There may be something to read, once the window allows it. */
@@ -74,6 +76,7 @@ export function deliveryDueAt({ connection, sources }: DeliveryState): number {
   switch (connection.tag) {
     case "none":
     case "connecting":
+    case "refused":
       return Infinity;
     case "greeting":
     case "waiting":
@@ -271,12 +274,6 @@ export function unacknowledged({ sources }: DeliveryState): number {
   return sources.reduce((sum, { sent, acknowledged }) => sum + Math.max(0, sent - acknowledged), 0);
 }
 
-/** What `lost` says of the attempt: its last word, or undefined where another connection is tried. */
-export interface Lost {
-  delivery: DeliveryState;
-  refusal: string | undefined;
-}
-
 /**
  * The connection is gone, or given up.
  * @param ended Whether nothing but the report is left to do: then a refused token may be final.
@@ -288,25 +285,21 @@ export function lost(
   { refusedTokenTries }: DeliverySettings,
   now: number,
   effects: Effects,
-): Lost {
+): DeliveryState {
   const { connection } = delivery;
-  if (connection.tag === "none" || connection.tag === "waiting") return { delivery, refusal: undefined };
+  if (connection.tag !== "connecting" && connection.tag !== "greeting" && connection.tag !== "open") return delivery;
   effects.push({ tag: "close" });
   const before = connection.tag === "open" ? NO_TRIES : connection.tries;
   const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
-  const tries: Tries = {
-    failed: before.failed + 1,
-    // A token may be put right while the worker lives.
-    tokenRefused: before.tokenRefused + (meaning === "token_refused" ? 1 : 0),
-  };
-  const isFinal = meaning === "over" ||
-    (meaning === "token_refused" && ended && tries.tokenRefused >= refusedTokenTries);
-  if (isFinal) return { delivery: { ...delivery, connection: { tag: "none" } }, refusal: failure.message };
-  effects.push({ tag: "await_daemon", error: failure.message, tries: tries.failed });
-  return {
-    delivery: { ...delivery, connection: { tag: "waiting", tries, until: now + delayAfter(tries.failed) } },
-    refusal: undefined,
-  };
+  const failed = before.failed + 1;
+  // A token may be put right while the worker lives.
+  const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);
+  if (meaning === "over" || (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)) {
+    return { ...delivery, connection: { tag: "refused", reason: failure.message } };
+  }
+  effects.push({ tag: "await_daemon", error: failure.message, tries: failed });
+  const until = now + delayAfter(failed);
+  return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until } };
 }
 
 /** Why the connection is to be given up at this time; undefined while it is good. */

@@ -109,10 +109,11 @@ export function next(state: State, event: Event, now: number): Step {
   if (state.stay.tag === "left") return { state, effects };
   let after = settle(handle(state, event, now, effects), now, effects);
   if (after.stay.tag === "left") return { state: after, effects };
-  // A daemon that says something is told what is in force, also where nothing changed.
+  // The daemon's word is answered, also where it changes nothing; that a stop lifts a pause is not reported.
   const asked = event.tag === "welcomed" || event.tag === "control";
   const applied = appliedOf(after.control);
-  if (isOpen(after.delivery) && (asked || !isSame(applied, appliedOf(state.control)))) {
+  const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));
+  if (isOpen(after.delivery) && (asked || isChanged)) {
     effects.push({ tag: "send", message: { case: "control", applied } });
   }
   after = { ...after, delivery: pump(after.delivery, reportableEnd(after), after.settings, now, effects) };
@@ -203,7 +204,7 @@ function workerStarted(
     control: activate(state.control, takesMessages, inherited, now, effects),
   };
   const after = worker.stop === undefined ? running : stop(running, worker.stop, effects);
-  return after.stay.tag === "refused" ? after : { ...after, delivery: connect(after.delivery, effects) };
+  return { ...after, delivery: connect(after.delivery, effects) };
 }
 
 function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
@@ -306,17 +307,18 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
 
 function disconnected(state: State, failure: Failure, now: number, effects: Effects): State {
   const ended = reportableEnd(state) !== undefined;
-  const { delivery, refusal } = lost(state.delivery, failure, ended, state.settings, now, effects);
+  const delivery = lost(state.delivery, failure, ended, state.settings, now, effects);
   const after: State = { ...state, delivery };
-  if (refusal === undefined) return after;
-  const fields = { reason: refusal };
+  if (delivery.connection.tag !== "refused") return after;
+  const { reason } = delivery.connection;
+  const fields = { reason };
   if (state.worker.tag === "ended") {
     effects.push({ tag: "log", level: "info", message: "the daemon has settled the attempt already", fields });
-    return leave(after, workerStatus(after), { type: "refused", reason: refusal }, effects);
+    return leave(after, workerStatus(after), { type: "refused", reason }, effects);
   }
   effects.push({ tag: "log", level: "error", message: "the run is over; its worker is stopped", fields });
   return stop(
-    { ...after, stay: { tag: "refused", reason: refusal } },
+    { ...after, stay: { tag: "refused", reason } },
     { graceS: GRACE_S, by: "the run's end" },
     effects,
   );
