@@ -1,4 +1,5 @@
 /** Where lines of a log go, and how they look to a person. */
+import { harmless, harmlessLines } from "./terminal_text.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export type LogLevel = typeof LOG_LEVELS[number];
@@ -12,7 +13,9 @@ const encoder = new TextEncoder();
 /** Writes to stderr; a closed stderr must not end the process. */
 export const stderrSink: LogSink = (line) => {
   try {
-    Deno.stderr.writeSync(encoder.encode(line));
+    // JSON escapes most of what a terminal obeys, not all.
+    const shown = Deno.stderr.isTerminal() ? harmlessLines(line) : line;
+    Deno.stderr.writeSync(encoder.encode(shown));
   } catch {
     // Nobody is left to tell.
   }
@@ -23,7 +26,8 @@ export function textLine({ time, level, msg, ...rest }: Record<string, unknown>)
   const fields = Object.entries(rest)
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
-  return `${time} ${String(level).toUpperCase().padEnd(5)} ${msg ?? ""}${
+  const text = `${time} ${String(level).toUpperCase().padEnd(5)} ${msg ?? ""}${
     fields.length > 0 ? "  " + fields.join(" ") : ""
-  }\n`;
+  }`;
+  return `${harmless(text)}\n`;
 }

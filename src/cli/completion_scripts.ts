@@ -1,4 +1,10 @@
-/** Completion scripts, written from what the verbs say of themselves. Runs are completed by asking the daemon. */
+/**
+ * Completion scripts, written from what the verbs say of themselves. Runs are completed by asking the daemon.
+ *
+ * A run's name is somebody else's text. No script hands it to anything that expands or runs it (`compgen -W`, `eval`),
+ * and what is put on the command line is quoted for the shell.
+ */
+import { harmless } from "./text.ts";
 
 export interface CompletedVerb {
   name: string;
@@ -15,8 +21,14 @@ export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]):
   return { bash, zsh, fish }[shell](verbs);
 }
 
-/** Ids and names of the newest runs. A daemon that is away completes nothing, and says nothing. */
-const RUNS = "mosaic list -o csv -c run,name -l 50 2>/dev/null | tail -n +2 | tr ',' '\\n'";
+/** Candidates for a run, one a line. A daemon that is away completes nothing, and says nothing. */
+const RUNS = "mosaic completions runs 2>/dev/null";
+
+/** What `RUNS` prints: ids and names. A name that a terminal does not show as it is, or that reads as an option, is left out. */
+export function runCandidates(runs: readonly { runId: string; name: string }[]): string[] {
+  const plain = (name: string) => name !== "" && !name.startsWith("-") && harmless(name) === name;
+  return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];
+}
 
 function flags(verb: CompletedVerb): string[] {
   return verb.options.flatMap((o) => [o.long, o.short].filter((f) => f !== undefined));
@@ -31,6 +43,13 @@ function bash(verbs: readonly CompletedVerb[]): string {
     }
   }
   return `# bash completion of mosaic: source <(mosaic completions bash)
+_mosaic_runs() {
+  local run quoted
+  while IFS= read -r run; do
+    printf -v quoted %q "$run"
+    if [[ $run == "$1"* || $quoted == "$1"* ]]; then COMPREPLY+=("$quoted"); fi
+  done < <(${RUNS})
+}
 _mosaic() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} verb=\${COMP_WORDS[1]}
   local words=""
@@ -52,7 +71,9 @@ ${verbs.map((v) => `        ${v.name}) words="${flags(v).join(" ")}" ;;`).join("
     *)
       case "$verb" in
         ${verbs.filter((v) => v.takesRuns).map((v) => v.name).join("|")})
-          words="@last $(${RUNS})" ;;
+          COMPREPLY=()
+          _mosaic_runs "$word"
+          return ;;
       esac ;;
     esac
   fi
@@ -72,7 +93,7 @@ function zsh(verbs: readonly CompletedVerb[]): string {
 # zsh completion of mosaic: mosaic completions zsh > "\${fpath[1]}/_mosaic"
 _mosaic_runs() {
   local -a runs
-  runs=('@last' \${(f)"$(${RUNS})"})
+  runs=(\${(f)"$(${RUNS})"})
   compadd -a runs
 }
 _mosaic() {
@@ -111,7 +132,7 @@ function fish(verbs: readonly CompletedVerb[]): string {
   for (const v of verbs) {
     const inVerb = `-n "__fish_seen_subcommand_from ${v.name}"`;
     lines.push(`complete -c mosaic -n __fish_use_subcommand -a ${v.name} -d ${quoted(v.summary)}`);
-    if (v.takesRuns) lines.push(`complete -c mosaic ${inVerb} -a "@last (${RUNS})"`);
+    if (v.takesRuns) lines.push(`complete -c mosaic ${inVerb} -a "(${RUNS})"`);
     else lines.push(`complete -c mosaic ${inVerb} -F`);
     for (const o of v.options) {
       const names = [

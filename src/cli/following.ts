@@ -129,12 +129,13 @@ class StatusLine {
 
   draw(text: string): void {
     if (!this.#context.errIsTty) return;
-    this.#context.err.write(`\r\x1b[K${text}`);
+    this.#context.err.move("line");
+    this.#context.err.write(text);
     this.#drawn = true;
   }
 
   clear(): void {
-    if (this.#drawn) this.#context.err.write("\r\x1b[K");
+    if (this.#drawn) this.#context.err.move("line");
     this.#drawn = false;
   }
 }

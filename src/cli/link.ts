@@ -10,6 +10,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";
+import { harmless } from "./text.ts";
 
 type Methods = typeof Mosaic.method;
 
@@ -115,7 +116,7 @@ export class Link implements Disposable {
   /** Waits and connects anew; throws `error` where that cannot help or took too long. */
   async #mend(error: unknown, breaks: Breaks, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || signal?.aborted || !breaks.mayTryAgain()) throw error;
-    if (!this.#told) this.#context.err.write(`mosaic: ${messageOf(error)}; trying again\n`);
+    if (!this.#told) this.#context.err.write(`mosaic: ${harmless(messageOf(error))}; trying again\n`);
     this.#told = true;
     await pause(breaks.pauseMs(), signal);
     try {

@@ -197,20 +197,6 @@ export const Examination = z.strictObject({
 /** A list, or the word for everything. */
 const entries = z.union([z.literal("all"), z.array(text())]);
 
-export const PermissionsAudit = z.strictObject({
-  state_dir: text(),
-  parts: z.array(z.strictObject({
-    part: z.enum(["doctor", "daemon", "proxy", "client"]),
-    source: text(),
-    pid: maybe(integer()),
-    permissions: z.array(z.strictObject({
-      standing: z.enum(["granted", "given up", "missing", "surplus"]),
-      kind: z.enum(["read", "write", "net", "run", "env", "sys"]),
-      entries,
-    })),
-  })),
-});
-
 export const PermissionPlan = z.strictObject({
   read: entries,
   write: entries,
@@ -302,7 +288,6 @@ export const SHAPES = {
   "Comparison": Comparison,
   "Validation": Validation,
   "Examination": Examination,
-  "PermissionsAudit": PermissionsAudit,
   "PermissionPlan": PermissionPlan,
   "Step": Step,
   "Episode": Episode,

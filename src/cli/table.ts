@@ -23,7 +23,7 @@ const GAP = 2;
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions): string {
   const heading = options.heading !== false;
   const cells = rows.map((row) => columns.map((c) => harmless(c.text(row)) || "-"));
-  const titles = columns.map((c) => c.name.toUpperCase().replaceAll("_", " "));
+  const titles = columns.map((c) => harmless(c.name).toUpperCase().replaceAll("_", " "));
   const widths = columns.map((_, i) =>
     Math.max(heading ? widthOf(titles[i]!) : 0, ...cells.map((row) => widthOf(row[i]!)), 0)
   );
@@ -81,5 +81,7 @@ export function facts(
 ): string {
   const shown = entries.filter(([, value]) => value !== undefined && value !== "");
   const width = Math.max(...shown.map(([name]) => widthOf(name)), 0) + GAP;
-  return shown.map(([name, value]) => `${paint(pad(name, width), "dim", color)}${harmless(value!)}\n`).join("");
+  return shown.map(([name, value]) => `${paint(pad(harmless(name), width), "dim", color)}${harmless(value!)}\n`).join(
+    "",
+  );
 }

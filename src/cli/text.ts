@@ -1,4 +1,5 @@
 /** Text for a terminal: how wide it is, how it is cut, and nothing in it that a terminal would obey. */
+export { harmless, harmlessLines } from "../base/terminal_text.ts";
 
 // What occupies no column: combining marks, joiners, variation selectors.
 const ZERO_WIDTH = /[\p{Mn}\p{Me}\u200b-\u200f\u2060\ufeff\ufe00-\ufe0f]/u;
@@ -32,19 +33,6 @@ export function cut(text: string, width: number): string {
 export function pad(text: string, width: number, align: "left" | "right" = "left"): string {
   const fill = " ".repeat(Math.max(0, width - widthOf(text)));
   return align === "left" ? text + fill : fill + text;
-}
-
-/**
- * Text that came from a worker or a config, made harmless: control characters (escape sequences begin with one) and
- * direction overrides are shown, not obeyed; tabs and newlines become a space.
- */
-export function harmless(text: string): string {
-  return text
-    .replace(/[\t\n\r]+/g, " ")
-    // deno-lint-ignore no-control-regex
-    .replace(/[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, (c) => {
-      return c === "\x7f" ? "␡" : c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : "�";
-    });
 }
 
 export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "blue" | "magenta" | "cyan";

@@ -1,5 +1,5 @@
 /** A stored config as the engine reads it: typed, with every default in place. */
-import type { BaseDir } from "../registry/types.ts";
+import type { BaseDir } from "../base/layout.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
@@ -27,7 +27,8 @@ export interface RunPlan {
   arguments: string[];
   environment: Record<string, string>;
   resources: { cpus: number; memoryMb: number; gpus: { requested: number; mandatory: boolean } };
-  artifacts: { outputPrefix: string | null; persistLogs: boolean; keepCheckpoints: boolean };
+  /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
+  artifacts: { outputPrefix: string | null; persistLogs: boolean; dropCheckpoints: boolean };
   /** null: no such limit. */
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
@@ -146,7 +147,7 @@ function makePlan(configJson: string): RunPlan {
     artifacts: {
       outputPrefix: artifacts.output_prefix ?? null,
       persistLogs: artifacts.persist_logs ?? true,
-      keepCheckpoints: artifacts.keep_checkpoints ?? true,
+      dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
     },
     schedule: {
       maxDurationSeconds: schedule.max_duration_seconds ?? null,

@@ -155,7 +155,13 @@ const metadata = open({
   umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
     .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
   webhook: webhook.optional(),
-  artifacts: open({ tensorboard: open({}).nullish(), wandb: open({}).nullish() }).nullish(),
+  artifacts: open({
+    tensorboard: open({}).nullish(),
+    wandb: open({}).nullish(),
+    drop_checkpoints_at_end: flag().optional().describe(
+      "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
+    ),
+  }).nullish(),
 }).meta({ id: "metadata" });
 
 const gpus = {
@@ -170,7 +176,9 @@ const resources = {
 const artifacts = closed({
   output_prefix: filledText().nullish(),
   persist_logs: flag().optional().describe("Whether logs are kept; default true."),
-  keep_checkpoints: flag().optional().describe("Whether checkpoints are kept; default true."),
+  keep_checkpoints: flag().optional().describe(
+    "Kept for the worker; mosaic removes checkpoints for metadata.artifacts.drop_checkpoints_at_end only.",
+  ),
 }).meta({ id: "artifacts" });
 const schedule = closed({
   max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),

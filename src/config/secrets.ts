@@ -1,11 +1,43 @@
 /** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
+import { isPlainObject, parseKeepingNumbers } from "../base/numbers_kept.ts";
 import { isJson } from "../telemetry/public_json.ts";
 
-/** Names whose text values are hidden until somebody asks for them. (A tokenizer and a number of tokens are none.) */
-const SECRET_NAME =
-  /token(?!i[sz]|s)|secret|passw|passphrase|credential|authorization|api[_-]?key|access[_-]?key|private[_-]?key|(^|[_-])key($|[_-])/i;
-/** The password in a URL. */
-const URL_PASSWORD = /(\w:\/\/[^\s:@/]*:)[^\s@/]+(?=@)/g;
+/** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */
+const SECRET_NAME = new RegExp(
+  [
+    "token(?!i[sz]|s)|secret|passw|passphrase|credential|authorization|bearer|cookie",
+    "(?:api|access|private)[_-]?key|(?:^|[_-])key(?:$|[_-])",
+    "(?:^|[_-])(?:pass|pat)$|[_-]pwd$|[_-]webhook(?:[_-]?url)?$",
+  ].join("|"),
+  "i",
+);
+
+/**
+ * Secrets that are known by how they look, wherever they stand. The first group, if there is one, stays. A config is
+ * somebody else's text and may be long: none of these looks at any part of it more than some hundred times.
+ */
+const SECRET_TEXTS: readonly RegExp[] = [
+  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may have an "@" in it.
+  /(\w:\/\/[^\s:@/]*:)[^\s/]+(?=@)/g,
+  /(\w:\/\/)[^\s:@/]{20,}(?=@)/g,
+  // user:password@tcp(host) of Go's MySQL driver.
+  /((?<![\w.-])[\w.-]{1,64}:)[^\s@/]{1,128}(?=@(?:tcp|unix)\()/g,
+  // password=… and token=… of connection strings and queries.
+  /((?:^|[?&;\s])(?:[\w-]*(?:token|secret|passwd|password|pwd|api[_-]?key|access[_-]?key))=)[^\s&;'"]+/gi,
+  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and who copied its form, Slack, npm, PyPI; signed JSON.
+  /(?<!\w)(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|npm_\w{30,}|pypi-[\w-]{30,})/g,
+  /(?<!\w)sk-(?=[\w-]{0,64}\d)[\w-]{16,}/g,
+  /(?<!\w)xox[a-z]-[\w-]{10,}/g,
+  /(?<!\w)eyJ[\w-]{10,400}\.[\w-]{10,}\.[\w-]*/g,
+  // Whoever knows the URL of such a webhook may post to it.
+  /(https?:\/\/hooks\.slack(?:-gov)?\.com\/)[^\s'"]+/gi,
+  /(https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/api\/(?:v\d+\/)?webhooks\/)[^\s'"]+/gi,
+  /(https?:\/\/[\w.-]+\.webhook\.office\.com\/)[^\s'"]+/gi,
+  // Headers of requests.
+  /(\b(?:authorization|proxy-authorization)\s*:\s*(?:(?:bearer|basic|token|digest)\s+)?)[^\s'"]+/gi,
+  /((?<![\w-])[\w-]*(?:api-?key|token|secret):\s+)[^\s'"]+/gi,
+  /(\bbearer\s+)[\w.~+/=-]{8,}/gi,
+];
 export const HIDDEN = "••••••••";
 
 export function isSecretName(name: string): boolean {
@@ -14,7 +46,12 @@ export function isSecretName(name: string): boolean {
 
 /** A text under a name, without what nobody should read over a shoulder. */
 export function hideSecret(name: string, text: string): string {
-  return text !== "" && isSecretName(name) ? HIDDEN : text.replace(URL_PASSWORD, `$1${HIDDEN}`);
+  if (text !== "" && isSecretName(name)) return HIDDEN;
+  return SECRET_TEXTS.reduce(
+    (shown, pattern) =>
+      shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${HIDDEN}`),
+    text,
+  );
 }
 
 /** Words of a command line: `--api-key=VALUE`, `--api-key VALUE` and `API_KEY=VALUE` lose their values. */
@@ -24,31 +61,21 @@ export function hideSecretArguments(words: readonly unknown[]): unknown[] {
     const [, name, value] = /^(-{0,2}[A-Za-z][\w-]*)=([^]+)$/.exec(word) ?? [];
     if (name !== undefined) return `${name}=${hideSecret(name, value!)}`;
     const before = words[i - 1];
+    if (typeof before === "string" && /^(?:bearer|basic)$/i.test(before)) return HIDDEN;
     const isValue = typeof before === "string" && /^-{1,2}[A-Za-z][\w-]*$/.test(before) && !word.startsWith("-");
     return hideSecret(isValue ? before : "", word);
   });
 }
 
-// JSON.parse with source access and JSON.rawJSON: TypeScript's library does not know them yet.
-type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
-const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
-const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
-  rawJSON(text: string): unknown;
-  isRawJSON(value: unknown): boolean;
-};
-
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
- * Unless `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words,
- * passwords in URLs. `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
+ * Unless `reveal`, secrets are replaced: all texts below a secret name, values of such options in lists of words, and
+ * what looks like one wherever it stands (SECRET_TEXTS). `hidden` counts them. A stored config that was damaged such that it is no JSON is one text, and
  * hidden as a whole.
  */
 export function presentConfig(configJson: string, reveal: boolean): { text: string; hidden: number } {
   if (!isJson(configJson)) return { text: JSON.stringify(reveal ? configJson : HIDDEN), hidden: reveal ? 0 : 1 };
-  const stored = parseWithSource(
-    configJson,
-    (_, value, context) => typeof value === "number" ? rawJson(context.source ?? String(value)) : value,
-  );
+  const stored = parseKeepingNumbers(configJson);
   const shown = reveal ? stored : withoutSecrets("", stored);
   return { text: JSON.stringify(shown, null, 2), hidden: countChanges(stored, shown) };
 }
@@ -56,7 +83,6 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
 /** A value of a config under a name, without what nobody should read over a shoulder. Below a secret name all is secret. */
 export function withoutSecrets(name: string, value: unknown): unknown {
   if (typeof value === "string") return hideSecret(name, value);
-  if (typeof value !== "object" || value === null || isRawJson(value)) return value;
   const isSecret = isSecretName(name);
   if (Array.isArray(value)) {
     const words = isSecret ? value : hideSecretArguments(value);
@@ -64,6 +90,7 @@ export function withoutSecrets(name: string, value: unknown): unknown {
       typeof word === "string" && !isSecret ? word : withoutSecrets(isSecret ? name : "", word)
     );
   }
+  if (!isPlainObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [key, withoutSecrets(isSecret ? name : key, inner)]),
   );

@@ -17,7 +17,7 @@ type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: stri
 
 /** What is loaded only when the worker has been started: it starts up meanwhile. */
 export interface DeliveryParts {
-  open: (target: string) => IngestStream | Promise<IngestStream>;
+  open: (target: string) => IngestStream;
   buildBatch: (piece: JournalPiece) => BuiltBatch;
 }
 

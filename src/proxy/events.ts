@@ -3,7 +3,7 @@
  * run_proxy.ts performs effects and puts what comes of them back as events.
  */
 import type { ErrorCode } from "../base/errors.ts";
-import type { ProcessRef } from "../registry/types.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import type { WorkerExit } from "./exit_record.ts";
 
 /** A file that records are read from. */

@@ -1,5 +1,5 @@
 /** Measures what may hold a worker (backpressure): how much is undelivered, and the free space. */
-import { roomOf, roomText } from "../os/free_space.ts";
+import { roomText, RoomWatch } from "../os/free_space.ts";
 import { isShortage } from "../os/shortage.ts";
 import { backlogLimit, LEAST_BACKLOG_BYTES } from "./backlog.ts";
 import type { Event, Hold } from "./events.ts";
@@ -7,7 +7,7 @@ import type { Journal } from "./journal.ts";
 
 /** How often it is measured. */
 export const PRESSURE_POLL_MS = 1000;
-const FREE_SPACE_AFTER_MS = 10_000;
+const FREE_SPACE_AFTER_MS = 3000;
 const FREE_SPACE_AFTER_BYTES = 1 << 20;
 
 export class Pressure {
@@ -16,6 +16,7 @@ export class Pressure {
   /** 0 or undefined: the default. */
   readonly #givenLimit: number | undefined;
   readonly #startedAt = performance.now();
+  readonly #room = new RoomWatch();
   #limit: number | undefined;
 
   constructor(directory: string, journal: Journal, givenLimit: number | undefined) {
@@ -53,7 +54,7 @@ export class Pressure {
   #freeSpace(held: boolean): Event[] {
     const early = performance.now() < this.#startedAt + FREE_SPACE_AFTER_MS;
     if (early && this.#journal.size() < FREE_SPACE_AFTER_BYTES) return [];
-    const room = roomOf(this.#directory, held);
+    const room = this.#room.look(this.#directory, held);
     return [{ tag: "free_space_measured", enough: room.enough, text: roomText(this.#directory, room) }];
   }
 }

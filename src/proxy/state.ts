@@ -2,7 +2,7 @@
  * The proxy of one attempt as a pure state machine: `next` says what an event changes and what is to be done about it. It reads no
  * clock and no file; the loop in run_proxy.ts performs the effects.
  */
-import type { ProcessRef } from "../registry/types.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import {
   activate,
   appliedOf,

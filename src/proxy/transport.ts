@@ -24,12 +24,12 @@ export interface Receiver {
 
 /** Connections by the ingest stream, a new one each time: one that has stopped delivering never recovers. */
 export class StreamTransport implements Transport {
-  readonly #open: (target: string) => IngestStream | Promise<IngestStream>;
+  readonly #open: (target: string) => IngestStream;
   readonly #receiver: Receiver;
-  /** The current connection; its stream is there once it is open. */
+  /** The current connection; it has no stream where none can be opened. */
   #connection: { stream?: IngestStream } | undefined;
 
-  constructor(open: (target: string) => IngestStream | Promise<IngestStream>, receiver: Receiver) {
+  constructor(open: (target: string) => IngestStream, receiver: Receiver) {
     this.#open = open;
     this.#receiver = receiver;
   }
@@ -42,9 +42,7 @@ export class StreamTransport implements Transport {
   async #run(connection: { stream?: IngestStream }, target: string): Promise<void> {
     let error: unknown;
     try {
-      const stream = await this.#open(target);
-      if (this.#connection !== connection) return stream.cancel();
-      connection.stream = stream;
+      const stream = connection.stream = this.#open(target);
       this.#receiver.connected();
       for await (const { message } of stream) {
         if (this.#connection !== connection) return;

@@ -2,7 +2,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { signalGroup } from "../os/signals.ts";
-import type { ProcessRef } from "../registry/types.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";
 import type { ControlRecord, Event } from "./events.ts";

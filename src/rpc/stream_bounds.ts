@@ -1,7 +1,14 @@
-/** How many streams may be open: over all, on one connection, on one run. Proxies have a count of their own. */
+/**
+ * How many streams may be open: over all, on one connection, on one run. Proxies have a count of their own, and so have
+ * streams that nobody needs a credential for: strangers take no place from those who have one.
+ */
 import { boundReached, type Bounds } from "../base/load_limits.ts";
+import { MosaicError } from "../base/errors.ts";
 
 export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection" | "maxStreamsPerRun">;
+
+/** Streams without a credential: more than a load balancer's probes need, from one address and over all. */
+export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 
 /** A stream's place in the counts. */
 export interface StreamPlace {
@@ -16,6 +23,8 @@ export class StreamBounds {
   #open = 0;
   readonly #ofConnection = new Map<string, number>();
   readonly #ofRun = new Map<string, number>();
+  #strangers = 0;
+  readonly #ofAddress = new Map<string, number>();
 
   constructor(limits: StreamLimits) {
     this.#limits = limits;
@@ -26,7 +35,7 @@ export class StreamBounds {
    * @throws MosaicError `resource_exhausted`
    */
   open(peer: string): StreamPlace {
-    const { maxStreams, maxStreamsPerConnection, maxStreamsPerRun } = this.#limits;
+    const { maxStreams, maxStreamsPerConnection } = this.#limits;
     if (this.#open >= maxStreams) {
       throw boundReached("maxStreams", maxStreams, `${this.#open} streams are open`, "Close some");
     }
@@ -42,6 +51,35 @@ export class StreamBounds {
     }
     this.#open++;
     this.#ofConnection.set(peer, here + 1);
+    return this.#place(() => {
+      this.#open--;
+      less(this.#ofConnection, peer);
+    });
+  }
+
+  /**
+   * A place for a stream that anybody may open who can connect.
+   *
+   * @throws MosaicError `resource_exhausted`
+   */
+  openToAnybody(peer: string): StreamPlace {
+    const address = addressOf(peer);
+    const here = this.#ofAddress.get(address) ?? 0;
+    const { ofAddress, all } = OPEN_STREAMS;
+    if (this.#strangers >= all) throw tooManyOpen(`${this.#strangers} health streams are open; the limit is ${all}`);
+    if (here >= ofAddress && peer !== UNKNOWN_PEER) {
+      throw tooManyOpen(`${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`);
+    }
+    this.#strangers++;
+    this.#ofAddress.set(address, here + 1);
+    return this.#place(() => {
+      this.#strangers--;
+      less(this.#ofAddress, address);
+    });
+  }
+
+  #place(left: () => void): StreamPlace {
+    const { maxStreamsPerRun } = this.#limits;
     const runs: string[] = [];
     return {
       follows: (runId) => {
@@ -58,8 +96,7 @@ export class StreamBounds {
         runs.push(runId);
       },
       leave: () => {
-        this.#open--;
-        less(this.#ofConnection, peer);
+        left();
         for (const runId of runs) less(this.#ofRun, runId);
       },
     };
@@ -68,6 +105,15 @@ export class StreamBounds {
 
 /** What grpc-js calls the other end of a Unix socket. */
 const UNKNOWN_PEER = "unknown";
+
+/** Whoever opens many connections is still one. */
+function addressOf(peer: string): string {
+  return peer.replace(/:\d+$/, "");
+}
+
+function tooManyOpen(what: string): MosaicError {
+  return new MosaicError("resource_exhausted", what, { hint: "Close some, or ask with Check instead of Watch." });
+}
 
 function less(counts: Map<string, number>, key: string): void {
   const left = counts.get(key)! - 1;

@@ -4,7 +4,6 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { runLine } from "./shapes.ts";
 
-export const BODY_LIMIT_BYTES = 64 * 1024;
 const MANY_LIMIT = 1000;
 
 type Body = Record<string, unknown>;

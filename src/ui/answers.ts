@@ -18,8 +18,24 @@ export const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
   deadline_exceeded: 504,
 };
 
+const REFUSED_CODES = { 400: "bad_request", 408: "request_timeout", 413: "content_too_large" } as const;
+
+/** A request that HTTP itself refuses, before anything is asked of the core. */
+export class RequestRefused extends Error {
+  override readonly name = "RequestRefused";
+  readonly status: keyof typeof REFUSED_CODES;
+
+  constructor(status: keyof typeof REFUSED_CODES, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
 /** The body of every failed request. A defect shows no internals: its text is in the log. */
 export function errorBody(error: unknown): { status: ContentfulStatusCode; body: Record<string, unknown> } {
+  if (error instanceof RequestRefused) {
+    return { status: error.status, body: { error: { code: REFUSED_CODES[error.status], message: error.message } } };
+  }
   if (!(error instanceof MosaicError) || error.code === "internal") {
     return {
       status: 500,

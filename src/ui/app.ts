@@ -1,6 +1,5 @@
 /** The page as a Hono application: routes only; what they answer is made in the files beside this one. */
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
@@ -10,18 +9,19 @@ import type { Logger } from "../base/log.ts";
 import { figuresOf } from "../observability/figures.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
-import { applyToMany, applyToRun, BODY_LIMIT_BYTES } from "./actions.ts";
-import { errorBody, listOf, wholeNumber } from "./answers.ts";
+import { applyToMany, applyToRun } from "./actions.ts";
+import { errorBody, listOf, RequestRefused, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
 import { asset, shell } from "./assets.ts";
 import { columns } from "./columns.ts";
 import { EventStreams } from "./event_stream.ts";
 import { evalSummary } from "./eval_summary.ts";
 import { framesOf } from "./frames.ts";
-import { guard, type PageEnv, safeHeaders } from "./guard.ts";
+import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
 import type { Authenticate } from "./identity.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
+import { BODY_LIMITS, type BodyLimits, textOf } from "./request.ts";
 import { recordAt, recordsAfter } from "./records.ts";
 import { listRuns } from "./runs_list.ts";
 import { presentConfig } from "../config/secrets.ts";
@@ -33,6 +33,10 @@ export interface AppOptions {
   bound: string;
   hosts?: readonly string[];
   authenticate?: Authenticate;
+  /** Answers what belongs to logging in and out; undefined for everything else. */
+  logIn?: (request: Request, peer: string) => Promise<Response | undefined>;
+  /** What a request's body may be. */
+  body?: Partial<BodyLimits>;
   /** Milliseconds between two ticks of a live stream; 1000. */
   tickMs?: number;
   /** Live connections at the same time. */
@@ -44,7 +48,10 @@ export interface AppOptions {
 }
 
 export interface PageApp {
-  fetch(request: Request): Response | Promise<Response>;
+  /** @param from whose request it is */
+  fetch(request: Request, from?: RequestPeer): Response | Promise<Response>;
+  /** What a browser's calls of the API must carry, as changes by the page do. */
+  readonly token: string;
   stop(): void;
 }
 
@@ -61,6 +68,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const logLines = options.logLines ?? STANDARD_BOUNDS.logLines;
   const ticker = new Ticker(core, tickMs);
   const readiness = options.readiness ?? (() => readinessOf(core, { accepting: () => true }));
+  const body: BodyLimits = { ...BODY_LIMITS, ...options.body };
   const app = new Hono<PageEnv>();
   type Ctx = Context<PageEnv>;
 
@@ -88,22 +96,17 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     hosts: options.hosts ?? [],
     token,
     authenticate: options.authenticate,
+    logIn: options.logIn,
+    body,
   }));
-  app.use(
-    "/api/*",
-    bodyLimit({
-      maxSize: BODY_LIMIT_BYTES,
-      onError: () => {
-        throw new MosaicError("invalid_argument", `the request is larger than ${BODY_LIMIT_BYTES} bytes`);
-      },
-    }),
-  );
   app.use("/api/*", async (c, next) => {
     await next();
     if (!c.res.headers.has("cache-control")) c.res.headers.set("cache-control", "no-store");
   });
   app.onError((error, c) => {
     const { status, body } = errorBody(error);
+    // The rest of a body that is not read must not hold the connection.
+    if (error instanceof RequestRefused) c.header("connection", "close");
     if (error instanceof MosaicError && error.retryAfterMs !== undefined) {
       c.header("retry-after", String(Math.ceil(error.retryAfterMs / 1000)));
     }
@@ -157,7 +160,10 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.registry.get(id));
     return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
   });
-  app.post("/api/runs/actions", async (c) => c.json(await applyToMany(core, await c.req.text(), options.log)));
+  app.post(
+    "/api/runs/actions",
+    async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), options.log)),
+  );
   app.get("/api/runs/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.registry.eventHead() }));
   app.get("/api/runs/:id/live", (c) => {
     const { runId } = runOf(c);
@@ -236,7 +242,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   );
   app.post("/api/runs/:id/:action", async (c) => {
     const row = core.registry.require(c.req.param("id"));
-    return c.json(await applyToRun(core, row.runId, c.req.param("action"), await c.req.text(), options.log));
+    return c.json(await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), options.log));
   });
   app.get("/api/runs/:id/:kind", (c) => {
     const { runId } = runOf(c);
@@ -262,7 +268,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   }
 
   return {
-    fetch: (request) => app.fetch(request),
+    token,
+    fetch: (request, from = { peer: "", owner: false }) => app.fetch(request, from),
     stop() {
       streams.stop();
     },

@@ -1,13 +1,24 @@
 /**
- * What every request must pass before it reaches a route: a Host that is ours (DNS rebinding), for changes an Origin
- * that is ours and the page's token (CSRF), and who it is. Every answer gets the security headers.
+ * What every request must pass before it reaches a route, in this order: a Host that is ours (DNS rebinding), a body that
+ * is not too long, who it is, and whether it may: for changes an Origin that is ours and the page's token (CSRF), and a
+ * role. Every answer gets the security headers.
  */
-import type { Context, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
+import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
 import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
 
+/** Who sent a request. */
+export interface RequestPeer {
+  /** The address that it came from. */
+  peer: string;
+  /** It came by a socket that only the daemon's user can open. */
+  owner: boolean;
+}
+
 export interface PageEnv {
+  Bindings: RequestPeer;
   Variables: { identity: Identity };
 }
 
@@ -49,45 +60,33 @@ export function isOwnHost(hostname: string, bound: string, extra: readonly strin
   return isAddress(name) || name === machineName().toLowerCase();
 }
 
-function hostnameOf(host: string): string {
-  try {
-    return new URL(`http://${host}`).hostname;
-  } catch {
-    return "";
-  }
-}
-
-function refuseForeignHost(c: Context, bound: string, extra: readonly string[]): void {
-  const names = [new URL(c.req.url).hostname];
-  const header = c.req.header("host");
-  if (header !== undefined) names.push(hostnameOf(header));
-  const foreign = names.find((n) => !isOwnHost(n, bound, extra));
+/** @throws MosaicError `permission_denied` where a browser may have been led here by a name of somebody else's (DNS rebinding) */
+export function refuseForeignHost(request: Request, { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">): void {
+  const foreign = hostsOf(request).find(({ name }) => !isOwnHost(name, bound, hosts))?.name;
   if (foreign === undefined) return;
-  throw new MosaicError("permission_denied", `this page is not served under the host name "${foreign}"`, {
-    hint: "Open it under the address that the daemon printed.",
+  throw new MosaicError("permission_denied", `nothing is served here under the host name "${foreign}"`, {
+    hint: "Use the address that the daemon printed.",
   });
 }
 
-function refuseForeignChange(c: Context, token: string): void {
-  const origin = c.req.header("origin");
-  const site = c.req.header("sec-fetch-site");
-  const foreignOrigin = origin !== undefined &&
-    hostOfOrigin(origin) !== (c.req.header("host") ?? new URL(c.req.url).host);
-  if (foreignOrigin || (site !== undefined && site !== "same-origin")) {
-    throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
-  }
-  if (!sameText(c.req.header("x-mosaic-token") ?? "", token)) {
-    throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
-      hint: "Reload the page; programs use the command line or gRPC instead.",
-    });
-  }
+/** Browsers say of every request that can change something from where it comes; programs have no reason to. */
+export function isBrowsers(request: Request): boolean {
+  return request.headers.has("origin") || request.headers.has("sec-fetch-site");
 }
 
-function hostOfOrigin(origin: string): string {
-  try {
-    return new URL(origin).host;
-  } catch {
-    return "";
+/** @throws MosaicError `permission_denied` for what our own page did not send (CSRF) */
+export function refuseForeignChange(request: Request, token: string): void {
+  const { headers } = request;
+  const origin = originOf(request);
+  const site = headers.get("sec-fetch-site");
+  const foreignOrigin = origin !== undefined && origin !== hostsOf(request)[0]!.host;
+  if (foreignOrigin || (site !== null && site !== "same-origin")) {
+    throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
+  }
+  if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
+    throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
+      hint: "Reload the page; programs use the command line or the API (docs/wire.md) instead.",
+    });
   }
 }
 
@@ -105,6 +104,9 @@ export interface GuardOptions {
   hosts: readonly string[];
   token: string;
   authenticate: Authenticate | undefined;
+  /** Answers what belongs to logging in and out, which nobody needs to be known for. */
+  logIn: ((request: Request, peer: string) => Promise<Response | undefined>) | undefined;
+  body: BodyLimits;
 }
 
 /** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
@@ -123,17 +125,33 @@ const SAFE_HEADERS = {
 /** On every answer, whoever made it: downloads, streams and refusals too. */
 export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
   await next();
-  for (const [name, value] of Object.entries(SAFE_HEADERS)) c.res.headers.set(name, value);
+  for (const [name, value] of Object.entries(SAFE_HEADERS)) {
+    // The form of logging in has a policy of its own, as strict, with which it can be sent.
+    if (!c.res.headers.has(name)) c.res.headers.set(name, value);
+  }
 };
 
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    if (OPEN_PATHS.includes(c.req.path)) return await next();
-    refuseForeignHost(c, options.bound, options.hosts);
+    const request = c.req.raw;
+    const { peer, owner } = c.env;
+    checkLength(request, options.body);
+    if (OPEN_PATHS.includes(c.req.path)) {
+      hostsOf(request);
+      return await next();
+    }
     const changes = !["GET", "HEAD"].includes(c.req.method);
-    if (changes) refuseForeignChange(c, options.token);
-    const identity = options.authenticate === undefined ? LOCAL_OWNER : await options.authenticate(c.req.raw);
+    if (!owner) {
+      refuseForeignHost(request, options);
+      originOf(request);
+      const entry = await options.logIn?.(request, peer);
+      if (entry !== undefined) return entry;
+    }
+    const identity = owner || options.authenticate === undefined
+      ? LOCAL_OWNER
+      : await options.authenticate(request, peer);
     if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
+    if (changes && !owner) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly) {
       throw new MosaicError("permission_denied", `${identity.name} may look at runs but not change them`);
     }

@@ -5,7 +5,7 @@ export interface Identity {
   readOnly: boolean;
 }
 
-/** Gives who sent the request, or undefined when it carries no valid credential (answered with 401). */
-export type Authenticate = (request: Request) => Identity | undefined | Promise<Identity | undefined>;
+/** Gives who sent the request, or undefined when it carries no valid credential (answered with 401). `peer` is the address it came from. */
+export type Authenticate = (request: Request, peer: string) => Identity | undefined | Promise<Identity | undefined>;
 
 export const LOCAL_OWNER: Identity = { name: "local", readOnly: false };

@@ -3,17 +3,22 @@
  * of a session in the daemon's memory, never the token; scripts of the page cannot read it, other sites cannot send it.
  */
 import { randomBytes } from "node:crypto";
+import { MosaicError } from "../base/errors.ts";
+import { RequestRefused } from "./answers.ts";
+import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
 import type { Authenticate, Identity } from "./identity.ts";
-import type { Role } from "../rpc/auth/access.ts";
-import type { TokenFile } from "../rpc/auth/tokens.ts";
+import type { Role, TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";
 const SESSION_MS = 12 * 3600_000;
 /** More than a person has browsers; beyond, the oldest is logged out. */
 const MAX_SESSIONS = 1000;
-const MAX_FORM_BYTES = 4096;
-/** Wrong tokens a minute, over all who try: 256 bits are not guessed, but trying costs the daemon time. */
+/** The form's, or what a person has pasted into it. */
+const FORM_LIMITS: BodyLimits = { maxBytes: 4096, withinMs: 15_000 };
+/** Wrong tokens a minute of one peer: 256 bits are not guessed, but one who tries is not answered without end. */
 const WRONG_A_MINUTE = 30;
+/** Peers whose wrong tokens are counted in a minute; those beyond share one count. */
+const MAX_PEERS = 10_000;
 
 const IDENTITIES: Record<Role, Identity> = {
   admin: { name: "admin", readOnly: false },
@@ -23,7 +28,7 @@ const IDENTITIES: Record<Role, Identity> = {
 export interface PageLogin {
   authenticate: Authenticate;
   /** Answers what belongs to logging in and out; undefined for everything else. */
-  handle(request: Request): Promise<Response | undefined>;
+  handle(request: Request, peer: string): Promise<Response | undefined>;
 }
 
 interface Session {
@@ -35,11 +40,12 @@ interface Session {
 /** @param secure the page speaks HTTPS, so the cookie may demand it. */
 export function pageLogin(
   tokens: Pick<TokenFile, "roleOf">,
-  options: { secure: boolean; now?: () => number },
+  options: { secure: boolean; now?: () => number; form?: Partial<BodyLimits> },
 ): PageLogin {
   const now = options.now ?? Date.now;
   const sessions = new Map<string, Session>();
-  let wrong = { minute: 0, count: 0 };
+  const formLimits = { ...FORM_LIMITS, ...options.form };
+  let wrong = { minute: 0, counts: new Map<string, number>() };
 
   const roleOf = (request: Request): Role | undefined => {
     const bearer = /^Bearer (\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
@@ -62,19 +68,35 @@ export function pageLogin(
   const cookie = (value: string, seconds: number) =>
     `${COOKIE}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${options.secure ? "; Secure" : ""}`;
 
-  const tooMany = (): boolean => {
+  /** Counts a wrong token of the peer; whether it has sent too many. A right one is never asked for this. */
+  const tooManyWrong = (peer: string): boolean => {
     const minute = Math.floor(now() / 60_000);
-    if (wrong.minute !== minute) wrong = { minute, count: 0 };
-    return wrong.count >= WRONG_A_MINUTE;
+    if (wrong.minute !== minute) wrong = { minute, counts: new Map() };
+    const { counts } = wrong;
+    const who = counts.has(peer) || counts.size < MAX_PEERS ? peer : "";
+    const count = (counts.get(who) ?? 0) + 1;
+    counts.set(who, count);
+    return count > WRONG_A_MINUTE;
   };
+  const untilNextMinute = () => 60_000 - now() % 60_000;
 
-  const logIn = async (request: Request): Promise<Response> => {
+  const logIn = async (request: Request, peer: string): Promise<Response> => {
     if (isForeign(request)) return form(403, "This form was sent by another site.");
-    if (tooMany()) return form(429, "Too many wrong tokens; wait a minute.");
-    const token = await tokenOf(request);
+    let token: string | undefined;
+    try {
+      token = new URLSearchParams(await textOf(request, formLimits)).get("token")?.trim();
+    } catch (error) {
+      if (!(error instanceof RequestRefused)) throw error;
+      const answer = form(error.status, `The form was not read: ${error.message}.`);
+      // The rest of it must not hold the connection.
+      answer.headers.set("connection", "close");
+      return answer;
+    }
     if (token === undefined || tokens.roleOf(token) === undefined) {
-      wrong.count++;
-      return form(401, "That is not one of this daemon's tokens.");
+      if (!tooManyWrong(peer)) return form(401, "That is not one of this daemon's tokens.");
+      const answer = form(429, "That is not one of this daemon's tokens; too many wrong ones came from your address.");
+      answer.headers.set("retry-after", String(Math.ceil(untilNextMinute() / 1000)));
+      return answer;
     }
     return new Response(null, {
       status: 303,
@@ -83,13 +105,19 @@ export function pageLogin(
   };
 
   return {
-    authenticate(request) {
+    authenticate(request, peer) {
       const role = roleOf(request);
-      return role === undefined ? undefined : IDENTITIES[role];
+      if (role !== undefined) return IDENTITIES[role];
+      if (request.headers.has("authorization") && tooManyWrong(peer)) {
+        throw new MosaicError("resource_exhausted", "too many wrong tokens came from this address", {
+          retryAfterMs: untilNextMinute(),
+        });
+      }
+      return undefined;
     },
-    async handle(request) {
+    async handle(request, peer) {
       const { pathname } = new URL(request.url);
-      if (pathname === "/login") return request.method === "POST" ? await logIn(request) : form(200, "");
+      if (pathname === "/login") return request.method === "POST" ? await logIn(request, peer) : form(200, "");
       if (pathname === "/logout" && request.method === "POST" && !isForeign(request)) {
         sessions.delete(cookieOf(request) ?? "");
         return new Response(null, { status: 303, headers: { location: "/login", "set-cookie": cookie("", 0) } });
@@ -112,18 +140,12 @@ function cookieOf(request: Request): string | undefined {
 function isForeign(request: Request): boolean {
   const site = request.headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") return true;
-  const origin = request.headers.get("origin");
-  return origin !== null && origin !== "null" && new URL(origin).host !== new URL(request.url).host;
-}
-
-async function tokenOf(request: Request): Promise<string | undefined> {
-  if (Number(request.headers.get("content-length") ?? "0") > MAX_FORM_BYTES) return undefined;
-  const text = await request.text();
-  return text.length > MAX_FORM_BYTES ? undefined : new URLSearchParams(text).get("token")?.trim();
+  const origin = originOf(request);
+  return origin !== undefined && origin !== "null" && origin !== hostsOf(request)[0]!.host;
 }
 
 function form(status: number, problem: string): Response {
-  const said = problem === "" ? "" : `<p role="alert">${problem}</p>`;
+  const said = problem === "" ? "" : `<p role="alert">${problem.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</p>`;
   const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mosaic: log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main><h1>mosaic</h1>${said}
 <form method="post" action="/login"><label>Token <input name="token" type="password" autocomplete="current-password"

@@ -1,8 +1,6 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { configDifferences, rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
-import { completionScript, SHELLS } from "../../src/cli/completion_scripts.ts";
-import { describeVerbs } from "../../src/cli/verbs/completions.ts";
 import { runDetailJson } from "../../src/cli/json.ts";
 import type { Api } from "../../src/cli/api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -185,28 +183,6 @@ Deno.test("prune, du: who needs the sizes waits for a long walk, who only shows 
   assert.equal(shown, undefined);
   assert.equal(needed.length, 2);
   for (const wait of needed) assert.ok(wait! >= 60_000);
-});
-
-Deno.test("completions: every verb and option is there, and each shell reads its script", async () => {
-  const verbs = await describeVerbs(fakeWorld());
-  assert.ok(verbs.find((v) => v.name === "show")!.takesRuns);
-  assert.ok(!verbs.find((v) => v.name === "submit")!.takesRuns);
-  for (const shell of SHELLS) {
-    const script = completionScript(shell, verbs);
-    for (const v of verbs) assert.ok(script.includes(v.name), `${shell}: ${v.name}`);
-    assert.ok(script.includes("columns"));
-    const file = await Deno.makeTempFile();
-    try {
-      await Deno.writeTextFile(file, script);
-      // A shell that is not installed cannot be asked.
-      const read = await new Deno.Command(shell, { args: ["-n", file], stderr: "piped" }).output().catch(() =>
-        undefined
-      );
-      if (read !== undefined) assert.ok(read.success, new TextDecoder().decode(read.stderr));
-    } finally {
-      await Deno.remove(file);
-    }
-  }
 });
 
 Deno.test("compare: that secrets differ is shown, and not how", () => {

@@ -15,7 +15,7 @@ Deno.test.afterAll(() => daemon[Symbol.asyncDispose]());
 
 async function mosaic(args: string[], input = "") {
   const world = fakeWorld({}, {
-    connect: () => Promise.resolve(connect({ target: daemon.address })),
+    connect: () => Promise.resolve(connect({ target: daemon.target })),
     readInput: () => Promise.resolve(input),
     now: () => Date.now(),
     env: (name) => Deno.env.get(name),
@@ -52,7 +52,11 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
   const config = JSON.parse(configOf({ name: "spare", command: ["/bin/sh", "-c", script] }));
   const run = (await ok(
     ["submit", "-"],
-    JSON.stringify({ ...config, artifacts: { keep_checkpoints: false, persist_logs: false } }),
+    JSON.stringify({
+      ...config,
+      artifacts: { persist_logs: false },
+      metadata: { ...config.metadata, artifacts: { drop_checkpoints_at_end: true } },
+    }),
   )).trim();
   const shown = async () => JSON.parse(await ok(["show", run, "-o", "json"]));
   const gone = () => until(async () => (await shown()).artifacts.length === 0, { what: "the checkpoint to be gone" });
@@ -60,6 +64,12 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
   await gone();
   const { directory } = await shown();
   assert.deepEqual([...Deno.readDirSync(directory)].filter(({ name }) => /checkpoints|logs/.test(name)), []);
+  // The summary is written last.
+  await until(async () => {
+    const { artifacts } = JSON.parse(await Deno.readTextFile(`${directory}/analytics.json`));
+    const { files, final_checkpoint } = artifacts.checkpoints;
+    return files.length === 0 && final_checkpoint === null && artifacts.logs_dir === null;
+  }, { what: "a summary without what is gone" });
   const { out, err } = await mosaic(["logs", run]);
   assert.equal(out, "");
   assert.match(err, /its logs are gone: the config says not to keep them \(artifacts\.persist_logs\)/);
@@ -68,6 +78,23 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
   await ok(["wait", run]);
   assert.deepEqual([(await shown()).attempt, (await shown()).state], [2, "TERMINATED"]);
   await gone();
+  await ok(["delete", run]);
+});
+
+Deno.test("keep_checkpoints: false, which the original's forms always say, deletes no trained model", async () => {
+  const script = `mkdir -p "$MOSAIC_CHECKPOINT_DIR"; echo weights > "$MOSAIC_CHECKPOINT_DIR/1.pt"`;
+  const config = JSON.parse(configOf({ name: "trained", command: ["/bin/sh", "-c", script] }));
+  const run = (await ok(["submit", "-"], JSON.stringify({ ...config, artifacts: { keep_checkpoints: false } }))).trim();
+  const shown = async () => JSON.parse(await ok(["show", run, "-o", "json"]));
+  await ok(["wait", run]);
+  const { directory } = await shown();
+  const file = `${directory}/analytics.json`;
+  // Written behind what would have removed them.
+  await until(() => Deno.stat(file).then(() => true, () => false), { what: "the summary" });
+  await ok(["retry", run]);
+  await ok(["wait", run]);
+  assert.equal(await Deno.readTextFile(`${directory}/checkpoints/1.pt`), "weights\n");
+  assert.deepEqual(JSON.parse(await Deno.readTextFile(file)).artifacts.checkpoints.files, ["checkpoints/1.pt"]);
   await ok(["delete", run]);
 });
 
@@ -94,7 +121,8 @@ Deno.test("a retry goes on from a checkpoint that the worker told of as a relati
 
 Deno.test("a checkpoint that went with an attempt's end is not handed out after a later attempt has failed either", async () => {
   const command = resumer("$MOSAIC_CHECKPOINT_DIR/1.pt", [0, 1, 0]);
-  const config = { ...JSON.parse(configOf({ name: "dropped", command })), artifacts: { keep_checkpoints: false } };
+  const config = JSON.parse(configOf({ name: "dropped", command }));
+  config.metadata = { ...config.metadata, artifacts: { drop_checkpoints_at_end: true } };
   const run = (await ok(["submit", "-"], JSON.stringify(config))).trim();
   await ok(["wait", run]);
   await ok(["retry", run]);
@@ -239,7 +267,7 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   const piped = await new Deno.Command("/bin/sh", {
     args: [
       ...["-c", '{ "$@"; echo "exit $?" >&2; } | head -1', "sh"],
-      ...[...PROGRAM, "steps", run, "-o", "jsonl", "--target", daemon.address],
+      ...[...PROGRAM, "steps", run, "-o", "jsonl", "--target", daemon.target],
     ],
   }).output();
   assert.equal(new TextDecoder().decode(piped.stderr), "exit 0\n");
@@ -248,7 +276,7 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   const live = await submitted({ command: SILENT });
   await using _ended = { [Symbol.asyncDispose]: () => ok(["cancel", live, "--wait"]).then(() => {}) };
   const follower = new Deno.Command(PROGRAM[0]!, {
-    args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.address],
+    args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.target],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

@@ -3,6 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Api } from "../../src/cli/api.ts";
 import type { Context } from "../../src/cli/context.ts";
+import { fileOutput, moveSequence, type Output } from "../../src/cli/output.ts";
 import { type Run, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 
 export const NOW = Date.parse("2025-11-22T14:00:00Z");
@@ -39,13 +40,24 @@ export function fakeApi(answers: Answers): Api {
   };
 }
 
+function outputTo(take: (text: string) => void): Output {
+  const decoder = new TextDecoder();
+  return { write: take, writeBytes: (b) => take(decoder.decode(b)), move: (to) => take(moveSequence(to)) };
+}
+
+/** An output on a terminal, and what has reached that. */
+export function fakeTerminalOutput(): { output: Output; shown(): string } {
+  const bytes: number[] = [];
+  const file = { writeSync: (p: Uint8Array) => bytes.push(...p) && p.length, isTerminal: () => true };
+  return { output: fileOutput(file), shown: () => new TextDecoder().decode(new Uint8Array(bytes)) };
+}
+
 export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {}): FakeWorld {
   let [stdout, stderr] = ["", ""];
-  const decoder = new TextDecoder();
   const handlers = new Set<() => void>();
   const world: FakeWorld = {
-    out: { write: (t) => void (stdout += t), writeBytes: (b) => void (stdout += decoder.decode(b)) },
-    err: { write: (t) => void (stderr += t), writeBytes: (b) => void (stderr += decoder.decode(b)) },
+    out: outputTo((text) => stdout += text),
+    err: outputTo((text) => stderr += text),
     terminal: { isTty: false, width: 80, height: 24, color: false },
     errIsTty: false,
     takeTerminal: () => Promise.reject(new Error("the test has no terminal to take")),

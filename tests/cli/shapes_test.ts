@@ -201,7 +201,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const world = fakeWorld({}, {
-      connect: () => Promise.resolve(connect({ target: daemon.address })),
+      connect: () => Promise.resolve(connect({ target: daemon.target })),
       now: () => Date.now(),
       env: (name) => Deno.env.get(name),
     });
@@ -318,8 +318,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       assert.deepEqual(rows.slice(1).map((row) => row[at]), ["1", "NaN", "0"]);
     });
 
-    await holds("permissions", ["list"]);
-    await holds("doctor --permissions", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
+    await holds("permissions", ["daemon"]);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
     await t.step("doctor --repair", async () => {
       const broken = `${directory}/broken`;

@@ -70,6 +70,7 @@ Deno.test("mosaic: a reader of stdout that has gone ends a verb quietly", async 
       throw new ReaderGone();
     },
     writeBytes: () => {},
+    move: () => {},
   };
   const { code, err } = await run(["list"], { ListRuns: () => ({ runs: [fakeRun()] }) }, { out });
   assert.deepEqual([code, err], [0, ""]);

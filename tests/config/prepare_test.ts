@@ -56,7 +56,7 @@ Deno.test("plan: every default is in place", () => {
   assert.deepEqual(plan.preflight, { files: [], modules: [], minFreeDiskMb: 0, gpu: false });
   assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
-  assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, keepCheckpoints: true });
+  assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, dropCheckpoints: false });
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);

@@ -335,6 +335,7 @@ Deno.test("doctor: the command prints findings, what --repair would do, and exit
       const output = (take: (text: string) => void) => ({
         write: take,
         writeBytes: (b: Uint8Array) => take(new TextDecoder().decode(b)),
+        move: () => {},
       });
       const context = { ...realContext(), out: output((t) => out += t), err: output((t) => err += t) };
       const code = await runCli(["doctor", "--state-dir", layout.stateDir, ...args], context);

@@ -19,7 +19,7 @@ async function afterStart(options: { certificatesIn: string; extra: string[] }):
     const extra = options.extra.map((flag) => flag.replace("DIR", directory));
     const env = { MOSAIC_CANARY: "hunter2", MOSAIC_ALLOW: extra.join(" ") };
     const world = { ...realWorld(), env: (name: string) => ({ ...Deno.env.toObject(), ...env })[name] };
-    const flags = flagsOf(await planFor(["daemon", ...args], world));
+    const flags = flagsOf(await planFor("daemon", args, world));
     const out = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--no-check", "--no-prompt", "--quiet", ...flags, SCRIPT]
         .concat(JSON.stringify({ stateDir, certificate: server.cert }), args),

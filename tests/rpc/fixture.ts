@@ -1,7 +1,6 @@
 /** A gRPC server and a client of it, on a core whose registry is real and whose engine is a few lines. */
 import type {
   Core,
-  ExitReport,
   HostInfo,
   ProxyHello,
   ProxyLink,
@@ -13,11 +12,14 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { isEnded } from "../../src/registry/lifecycle/lifecycle.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
+import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
-import { MosaicClient } from "../../src/client/client.ts";
-import { type RpcOptions, type RpcServer, startRpc } from "../../src/rpc/server.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
+import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
+import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
+import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
 
@@ -215,7 +217,8 @@ export class FakeSession implements ProxySession {
     return this.core.telemetry.summary(this.hello.runId).journalPosition;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): number {
+  // deno-lint-ignore require-await
+  async batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): Promise<number> {
     this.gate();
     const result = this.core.telemetry.ingest(this.hello.runId, this.hello.attempt, batch);
     this.batches.push({ batch, journalSize, malformed: samples.malformed });
@@ -241,21 +244,27 @@ export class FakeSession implements ProxySession {
 
 export interface Fixture {
   core: FakeCore;
-  server: RpcServer;
-  client: MosaicClient;
+  server: GrpcListener;
+  client: GrpcClient;
   directory: string;
+}
+
+export type ServerOptions = Omit<GrpcOptions, "tls"> & ServicesOptions & { tls?: TlsFiles };
+
+export function startRpc(core: FakeCore, options: ServerOptions): Promise<GrpcListener> {
+  return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
 }
 
 /** Runs `work` against a fresh server, and takes everything down afterwards. */
 export async function withServer(
   work: (fixture: Fixture) => Promise<void>,
-  options: Partial<RpcOptions> = {},
+  options: Partial<ServerOptions> = {},
 ): Promise<void> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-rpc-" });
   const core = new FakeCore(directory);
   try {
     const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
-    const client = new MosaicClient(server.address, { deadlineMs: 30_000 });
+    const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
     try {
       await work({ core, server, client, directory });
     } finally {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { WorkerEventRecord } from "../../src/telemetry/batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { GrpcClient } from "../harness/grpc_client.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
@@ -19,7 +19,7 @@ const json = (value: unknown) => encoder.encode(JSON.stringify(value));
 type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
 
 /** A proxy that has said hello. */
-function proxyOf(client: MosaicClient, runId: string, protocol = INGEST_PROTOCOL) {
+function proxyOf(client: GrpcClient, runId: string, protocol = INGEST_PROTOCOL) {
   const call = client.duplex(Ingest.method.deliver);
   const answers = call[Symbol.asyncIterator]();
   const send = (message: ProxyInit) => call.send({ message });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
 import { openRegular } from "../../src/os/untrusted.ts";
@@ -18,7 +18,7 @@ function addSteps(core: FakeCore, runId: string, count: number): void {
 }
 
 /** Seqs of everything the stream gives until it ends. */
-async function seqsOf(client: MosaicClient, request: Record<string, unknown>): Promise<number[]> {
+async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
     const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
@@ -106,7 +106,7 @@ Deno.test("StreamEvents: of one run or all, from since_seq; following one run en
   });
 });
 
-async function logOf(client: MosaicClient, request: Record<string, unknown>) {
+async function logOf(client: GrpcClient, request: Record<string, unknown>) {
   let text = "";
   let nextOffset = 0n;
   let suppressed = 0n;

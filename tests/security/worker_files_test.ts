@@ -27,7 +27,7 @@ class PlannedDaemon implements AsyncDisposable {
   static async start(): Promise<PlannedDaemon> {
     const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
     const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    const flags = flagsOf(await planFor(["daemon", "--state-dir", stateDir, ...args], realWorld()));
+    const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return new PlannedDaemon(await TestDaemon.start({ stateDir, args, program }));
   }

@@ -276,7 +276,7 @@ Deno.test(
     assert.equal((await act(`/api/runs/${a.runId}/delete`)).status, 409);
     assert.equal((await act(`/api/runs/${a.runId}/explode`)).status, 404);
     assert.equal((await act(`/api/runs/${a.runId}/cancel`, "[]")).status, 400);
-    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 400);
+    assert.equal((await act(`/api/runs/${a.runId}/cancel`, "x".repeat(70_000))).status, 413);
     const many = await (await act("/api/runs/actions", { action: "cancel", run_ids: [a.runId, b.runId, "ghost"] }))
       .json();
     assert.equal(many.done, 2);

@@ -41,6 +41,10 @@ class MemoryTelemetry implements TelemetryLog {
   ingest(_runId: string, _attempt: number, _batch: IngestBatch): never {
     throw new Error("no proxy delivers to this core");
   }
+  deliver(): never {
+    throw new Error("no proxy delivers to this core");
+  }
+  commitWaiting(): void {}
   append(): never {
     throw new Error("no proxy delivers to this core");
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
-import type { Role } from "../../src/rpc/auth/access.ts";
+import type { Role } from "../../src/wire/tokens.ts";
 
 const ORIGIN = "http://127.0.0.1:8055";
 
@@ -8,25 +8,27 @@ function fixture(secure = false) {
   const roles = new Map<string, Role>([["adm", "admin"], ["rd", "read"]]);
   const clock = { now: 1_000_000 };
   const login = pageLogin({ roleOf: (token) => roles.get(token) }, { secure, now: () => clock.now });
-  const post = (path: string, token: string, headers: Record<string, string> = {}) =>
+  const post = (path: string, token: string, headers: Record<string, string> = {}, peer = "10.0.0.1") =>
     login.handle(
       new Request(`${ORIGIN}${path}`, {
         method: "POST",
         body: new URLSearchParams({ token }),
         headers: { origin: ORIGIN, ...headers },
       }),
+      peer,
     );
   const cookieOf = (response: Response | undefined) => response!.headers.get("set-cookie")!.split(";")[0]!;
-  const who = (cookie: string) => login.authenticate(new Request(`${ORIGIN}/api/runs`, { headers: { cookie } }));
+  const who = (cookie: string) =>
+    login.authenticate(new Request(`${ORIGIN}/api/runs`, { headers: { cookie } }), "10.0.0.1");
   return { roles, clock, login, post, cookieOf, who };
 }
 
 Deno.test("page: a visitor is sent to the form; programs get no redirect", async () => {
   const { login } = fixture();
-  const visit = (accept: string) => login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }));
+  const visit = (accept: string) => login.handle(new Request(`${ORIGIN}/runs/x`, { headers: { accept } }), "10.0.0.1");
   assert.equal((await visit("text/html"))?.headers.get("location"), "/login");
   assert.equal(await visit("application/json"), undefined);
-  const form = await login.handle(new Request(`${ORIGIN}/login`));
+  const form = await login.handle(new Request(`${ORIGIN}/login`), "10.0.0.1");
   assert.equal(form?.status, 200);
   assert.match(form!.headers.get("content-security-policy")!, /default-src 'none'/);
 });
@@ -43,12 +45,35 @@ Deno.test("page: the right token opens a session whose cookie is not the token a
   assert.equal(await who("mosaic_session=forged"), undefined);
 });
 
-Deno.test("page: wrong tokens are refused, and after many of them so is everybody for a while", async () => {
-  const { post, clock } = fixture();
+Deno.test("page: many wrong tokens of a peer are refused for a while, and never a right one, whoever sends it", async () => {
+  const { login, post, clock } = fixture();
   for (let i = 0; i < 30; i++) assert.equal((await post("/login", `guess${i}`))?.status, 401);
-  assert.equal((await post("/login", "adm"))?.status, 429);
-  clock.now += 60_000;
+  const refused = await post("/login", "guess");
+  assert.equal(refused?.status, 429);
+  assert.ok(Number(refused!.headers.get("retry-after")) <= 60);
   assert.equal((await post("/login", "adm"))?.status, 303);
+  assert.equal((await post("/login", "guess", {}, "10.0.0.2"))?.status, 401);
+  assert.equal((await post("/login", "adm", {}, "10.0.0.2"))?.status, 303);
+  // Tokens that programs send are counted with them.
+  const ask = async (token: string, peer: string) =>
+    await login.authenticate(
+      new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }),
+      peer,
+    );
+  await assert.rejects(ask("guess", "10.0.0.1"), { code: "resource_exhausted" });
+  assert.equal((await ask("rd", "10.0.0.1"))?.readOnly, true);
+  assert.equal(await ask("guess", "10.0.0.3"), undefined);
+  clock.now += 60_000;
+  assert.equal((await post("/login", "guess"))?.status, 401);
+});
+
+Deno.test("page: wrong tokens of any number of peers are counted in bounded memory", async () => {
+  const { post } = fixture();
+  for (let i = 0; i < 10_000; i++) await post("/login", "guess", {}, `peer-${i}`);
+  for (let i = 0; i < 30; i++) assert.equal((await post("/login", "guess", {}, `late-${i}`))?.status, 401);
+  assert.equal((await post("/login", "guess", {}, "late"))?.status, 429);
+  assert.equal((await post("/login", "guess", {}, "peer-7"))?.status, 401);
+  assert.equal((await post("/login", "adm", {}, "late"))?.status, 303);
 });
 
 Deno.test("page: another site's form is refused", async () => {
@@ -60,7 +85,7 @@ Deno.test("page: another site's form is refused", async () => {
 Deno.test("page: a session ends by logging out, by time, and with the token that opened it", async () => {
   const { login, post, cookieOf, who, clock, roles } = fixture();
   const first = cookieOf(await post("/login", "adm"));
-  await login.handle(new Request(`${ORIGIN}/logout`, { method: "POST", headers: { cookie: first } }));
+  await login.handle(new Request(`${ORIGIN}/logout`, { method: "POST", headers: { cookie: first } }), "10.0.0.1");
   assert.equal(await who(first), undefined);
   const second = cookieOf(await post("/login", "adm"));
   clock.now += 13 * 3600_000;
@@ -73,7 +98,7 @@ Deno.test("page: a session ends by logging out, by time, and with the token that
 Deno.test("page: programs may send the token as a bearer", async () => {
   const { login } = fixture();
   const ask = (token: string) =>
-    login.authenticate(new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }));
+    login.authenticate(new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${token}` } }), "10.0.0.1");
   assert.equal((await ask("rd"))?.readOnly, true);
   assert.equal(await ask("x"), undefined);
 });

@@ -4,6 +4,7 @@ import { EXIT } from "../exit.ts";
 import { hasEnded, untilEnded } from "../following.ts";
 import { runJson } from "../json.ts";
 import { Link, pause } from "../link.ts";
+import { harmless } from "../text.ts";
 import { messageOf } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
@@ -45,10 +46,11 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
     const views = await show(link, context, ids, signal);
     if (views === undefined) return EXIT.interrupted;
     context.out.write(`\n${summary(views, context.now(), context.terminal.color)}\n`);
-    for (const { run } of views) context.out.write(`${run.name}  ${run.directory}\n`);
+    for (const { run } of views) context.out.write(`${harmless(`${run.name}  ${run.directory}`)}\n`);
     const failed = views.filter(({ run }) => run.outcome !== "succeeded");
     for (const { run } of failed) {
-      context.err.write(`mosaic: ${run.name} ${run.state}: ${run.reason ?? ""}\n${run.hint ? `  ${run.hint}\n` : ""}`);
+      const what = harmless(`${run.name} ${run.state}: ${run.reason ?? ""}`);
+      context.err.write(`mosaic: ${what}\n${run.hint ? `  ${harmless(run.hint)}\n` : ""}`);
     }
     left = options.keep;
     context.out.write(left ? keptText(daemon) : endText(daemon));
@@ -83,8 +85,11 @@ async function show(
     if (isTty) {
       const lines = liveLines(views, { width, color });
       // Back to the first line of what was drawn before; each line is cleared as it is written.
-      const back = drawn === 0 ? "" : `\x1b[${drawn}A`;
-      context.out.write(`${back}${lines.map((l) => `\r\x1b[K${l}\n`).join("")}`);
+      if (drawn > 0) context.out.move({ up: drawn });
+      for (const line of lines) {
+        context.out.move("line");
+        context.out.write(`${line}\n`);
+      }
       drawn = lines.length;
     } else {
       context.out.write(views.map(plainLine).join(""));

@@ -6,11 +6,10 @@ import { daemonPlan } from "../../permissions/daemon_plan.ts";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { realWorld } from "../../permissions/world.ts";
 import { hostEnvironment } from "../../os/environment.ts";
-import { processRef } from "../../os/identity.ts";
+import { type ProcessRef, processRef } from "../../os/identity.ts";
 import { selfCommand } from "../../os/self.ts";
 import { underShell } from "../../os/shell.ts";
 import { signalProcess } from "../../os/signals.ts";
-import type { ProcessRef } from "../../registry/types.ts";
 import { sleep } from "../../base/sleep.ts";
 
 const START_MS = 60_000;
@@ -76,8 +75,8 @@ function addresses(daemonJson: string, pid: number): { target: string; http: str
   const text = readTextIfThere(daemonJson);
   if (text === undefined) return undefined;
   try {
-    const said = JSON.parse(text) as { pid: number; listen: string; http: string };
-    return said.pid === pid ? { target: said.listen, http: said.http } : undefined;
+    const said = JSON.parse(text) as { pid: number; socket: string; http: string };
+    return said.pid === pid ? { target: `unix:${said.socket}`, http: said.http } : undefined;
   } catch (error) {
     throw new MosaicError("unavailable", `${daemonJson} cannot be read: ${messageOf(error)}`, { cause: error });
   }

@@ -1,16 +1,24 @@
 /** `mosaic completions` */
 import { Argument, type Command } from "commander";
 import { manual, newCommand, oneOf } from "../command.ts";
-import { type CompletedVerb, completionScript, type Shell, SHELLS } from "../completion_scripts.ts";
+import { type CompletedVerb, completionScript, runCandidates, type Shell, SHELLS } from "../completion_scripts.ts";
 import type { Context } from "../context.ts";
+import { connectionFlags, connectionOptions } from "../flags.ts";
+import { Link } from "../link.ts";
 import { VERBS } from "../verbs.ts";
+
+/** The newest. */
+const RUNS_OFFERED = 50;
 
 export function define(command: Command, context: Context): void {
   command
     .description(
       "Prints a script that completes commands, options and their values, and runs, which it asks of the daemon.",
     )
-    .addArgument(oneOf(new Argument("<shell>", "whose script"), SHELLS))
+    .addArgument(
+      oneOf(new Argument("<shell>", "whose script; runs: what the scripts offer for a run"), [...SHELLS, "runs"]),
+    );
+  connectionOptions(command)
     .addHelpText(
       "after",
       manual({
@@ -21,7 +29,13 @@ export function define(command: Command, context: Context): void {
         ],
       }),
     )
-    .action(async (shell: Shell) => {
+    .action(async (shell: Shell | "runs", flags: Record<string, unknown>) => {
+      if (shell === "runs") {
+        using link = await Link.open(context, connectionFlags(flags));
+        const { runs } = await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED });
+        context.out.write(runCandidates(runs).map((candidate) => `${candidate}\n`).join(""));
+        return;
+      }
       context.out.write(completionScript(shell, await describeVerbs(context)));
     });
 }

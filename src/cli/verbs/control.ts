@@ -36,7 +36,7 @@ export async function forEachRun(
       else answers.push(runJson(run));
     } catch (error) {
       if (!(error instanceof MosaicError) || refs.length === 1) throw error;
-      context.err.write(`mosaic: ${ref}: ${messageOf(error)}\n`);
+      context.err.write(`mosaic: ${harmless(`${ref}: ${messageOf(error)}`)}\n`);
       code ||= exitOfError(error);
     }
   }

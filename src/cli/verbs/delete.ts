@@ -9,6 +9,7 @@ import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "
 import { bytes } from "../format.ts";
 import { Link } from "../link.ts";
 import type { Deletion } from "../shapes.ts";
+import { harmless } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -39,7 +40,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           }
         } catch (error) {
           if (!(error instanceof MosaicError) || refs.length === 1) throw error;
-          context.err.write(`mosaic: ${ref}: ${messageOf(error)}\n`);
+          context.err.write(`mosaic: ${harmless(`${ref}: ${messageOf(error)}`)}\n`);
           result.code ||= exitOfError(error);
         }
       }

@@ -63,7 +63,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         while (!signal.aborted) {
           const text = render(await fetchRuns(link, context, flags, signal), flags, context);
           // A terminal is drawn over from its upper left corner; elsewhere the tables follow each other.
-          context.out.write(context.terminal.isTty ? `\x1b[H\x1b[J${text}` : text);
+          if (context.terminal.isTty) context.out.move("screen");
+          context.out.write(text);
           await pause(seconds * 1000, signal);
         }
         return 0;

@@ -60,7 +60,8 @@ export function define(command: Command, context: Context, result: { code: numbe
             to: Number(flags["to"] ?? 0),
           });
           const text = render(buckets, flags, context, { width, name, title: `${run.name}  ${name}` });
-          context.out.write(watch && context.terminal.isTty ? `\x1b[H\x1b[J${text}` : text);
+          if (watch && context.terminal.isTty) context.out.move("screen");
+          context.out.write(text);
           if (!watch || hasEnded(run, 0)) return EXIT.ok;
           await pause(WATCH_PAUSE_MS, signal);
           if (signal.aborted) return EXIT.ok;

@@ -28,7 +28,7 @@ import { timeMs } from "../json.ts";
 import { Link } from "../link.ts";
 import type { Pruning } from "../shapes.ts";
 import { table } from "../table.ts";
-import { stateStyle } from "../text.ts";
+import { harmless, stateStyle } from "../text.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
@@ -89,7 +89,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         } catch (error) {
           // It may have been retried or deleted by somebody else meanwhile.
           if (!(error instanceof MosaicError)) throw error;
-          context.err.write(`mosaic: ${choice.run.runId}: ${messageOf(error)}\n`);
+          context.err.write(`mosaic: ${choice.run.runId}: ${harmless(messageOf(error))}\n`);
           result.code ||= exitOfError(error);
         }
       }
@@ -136,7 +136,7 @@ async function sizesToShow(link: Link, context: Context): Promise<Map<string, nu
     return bytesByRun(await diskUsageSoon(link));
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    context.err.write(`mosaic: the sizes of runs are not known and not shown: ${messageOf(error)}\n`);
+    context.err.write(`mosaic: the sizes of runs are not known and not shown: ${harmless(messageOf(error))}\n`);
     return undefined;
   }
 }

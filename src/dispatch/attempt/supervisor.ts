@@ -13,7 +13,8 @@ import type { Logger } from "../../base/log.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Told } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { ProcessRef, RunPatch, RunRow } from "../../registry/types.ts";
+import type { RunPatch, RunRow } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 import { isUnkept } from "../../registry/retention/files.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
@@ -337,7 +338,7 @@ export class Supervisor implements Supervision {
     const transitions = this.registry.transitions(row.runId);
     const reset = transitions.findLast((t) => t.event === "retry" && t.reason === "reset");
     // Up to this attempt they went with its end.
-    const dropped = plan.artifacts.keepCheckpoints
+    const dropped = !plan.artifacts.dropCheckpoints
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
     const directory = this.#options.layout.runDir(row.baseDir, row.runId);

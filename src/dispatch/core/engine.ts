@@ -9,7 +9,7 @@ import { Starter } from "../launch/local/starter.ts";
 import { reapStrays } from "../launch/local/orphans.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import type { SupervisedRun } from "../attempt/supervised_run.ts";
-import { workerToken } from "../../rpc/auth/tokens.ts";
+import { workerToken } from "../../wire/tokens.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
@@ -18,7 +18,7 @@ import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, PLENTY, requireDescriptors } from "../../os/descriptors.ts";
-import { dropUnkept, removeRunFiles } from "../../registry/retention/files.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/files.ts";
 import { SharedLook } from "../../registry/retention/shared_scan.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
@@ -88,7 +88,7 @@ export class Engine implements Core {
   /** Runs of which an attempt has ended, while something is still made of its files. */
   readonly #tidying = new Map<string, Promise<void>>();
   #beforeDelete: (row: RunRow) => void = () => {};
-  #addresses = { listen: "", http: "" };
+  #addresses = { listen: "", http: "", socket: "" };
 
   constructor(options: EngineOptions) {
     this.registry = options.registry;
@@ -109,7 +109,8 @@ export class Engine implements Core {
       ...options,
       descriptors: this.#descriptors,
       launcher: options.launcher ?? localLauncher,
-      target: () => this.#addresses.listen,
+      proxyTarget: () => `unix:${this.#addresses.socket}`,
+      workerTarget: () => this.#addresses.listen,
     });
     this.#artifacts = new Artifacts({
       ...options,
@@ -159,7 +160,7 @@ export class Engine implements Core {
   }
 
   /** Starts and supervises runs. To be called when clients and proxies can connect. */
-  begin(addresses: { listen: string; http: string }): void {
+  begin(addresses: { listen: string; http: string; socket: string }): void {
     this.#addresses = addresses;
     this.#supervisor.watch();
     this.#artifacts.recover();
@@ -200,7 +201,7 @@ export class Engine implements Core {
       data: { reason, hint },
     }));
     this.#dispatcher.changed(row);
-    if (this.#addresses.listen !== "") this.#reap();
+    if (this.#addresses.socket !== "") this.#reap();
   }
 
   #reap(): void {
@@ -232,18 +233,19 @@ export class Engine implements Core {
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
     this.#metrics.forget(row.runId);
     await this.#artifacts.finish(row);
-    if (row.state === "FAULTED" || (plan.artifacts.keepCheckpoints && plan.artifacts.persistLogs)) return;
+    const unkept = unkeptOf(plan.artifacts);
+    if (row.state === "FAULTED" || unkept.length === 0) return;
     // It may have been given another attempt meanwhile, which needs them.
     const now = this.registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       try {
-        await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), plan.artifacts);
+        await dropUnkept(this.#options.layout.runDir(row.baseDir, row.runId), unkept);
       } finally {
         this.#diskUsage.forget();
       }
-      // What is gone is no artifact any more.
-      await this.#artifacts.finish(row);
+      // What is gone is no artifact any more, and no summary names it.
+      await this.#artifacts.finish(row, unkept);
     } catch (error) {
       this.log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
     }

@@ -5,17 +5,20 @@
  * coalesced. Checksums are computed one file at a time in small pieces, and only of files that have been quiet for a
  * while: until then an artifact is listed without one. Trouble is logged and mended by the next look; nothing is thrown.
  */
+import { parseKeepingNumbers } from "../../base/numbers_kept.ts";
 import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { writeFileAtomic } from "../../os/files.ts";
+import { readRecord } from "../../os/untrusted.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { announcementOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./files.ts";
-import { analyticsOf, evalSummaryOf } from "./manifest.ts";
+import { isJson } from "../../telemetry/public_json.ts";
+import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
 import { othersTurn } from "../../base/sleep.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */
@@ -27,6 +30,8 @@ const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 const ROWS_AT_ONCE = 200;
 /** An evaluation's summary covers so many episodes at most. */
 const MAX_EPISODES = 1_000_000;
+/** A larger summary is its worker's, and stays as it is. */
+const MAX_ANALYTICS_BYTES = 1 << 20;
 
 export interface ArtifactsOptions {
   registry: Registry;
@@ -89,11 +94,13 @@ export class Artifacts {
   /**
    * The run has ended: a last look, and the summaries that its worker did not write. Resolves when these are there;
    * checksums follow.
+   *
+   * @param removed names of directories that were removed at its end: no summary is to name what lay in them
    */
-  async finish(run: RunRow): Promise<void> {
+  async finish(run: RunRow, removed: readonly string[] = []): Promise<void> {
     await this.#after(run, async () => {
       await this.#look(run, true);
-      await this.#writeSummaries(run);
+      await this.#writeSummaries(run, removed);
     });
   }
 
@@ -211,7 +218,7 @@ export class Artifacts {
     });
   }
 
-  async #writeSummaries(run: RunRow): Promise<void> {
+  async #writeSummaries(run: RunRow, removed: readonly string[]): Promise<void> {
     const directory = this.#options.directoryOf(run);
     if (!(await Deno.lstat(directory).catch(() => undefined))?.isDirectory) return;
     const writeIfMissing = async (name: string, content: () => Record<string, unknown>) => {
@@ -219,15 +226,27 @@ export class Artifacts {
       if (await Deno.lstat(`${directory}/${name}`).catch(() => undefined)) return;
       writeFileAtomic(`${directory}/${name}`, `${JSON.stringify(content(), null, 2)}\n`);
     };
-    await writeIfMissing(
-      "analytics.json",
-      () => analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)),
-    );
+    await this.#writeAnalytics(run, directory, removed);
     if (run.baseDir !== "evals") return;
     await writeIfMissing("eval_summary.json", () => {
       const seconds = Math.max(0, (run.finishedAt ?? this.#now()) - (run.startedAt ?? run.createdAt)) / 1000;
       return evalSummaryOf(this.#returnsOf(run), seconds, new Date(this.#now()));
     });
+  }
+
+  /** mosaic's own is written anew at each end; a worker's loses only what names removed files. */
+  async #writeAnalytics(run: RunRow, directory: string, removed: readonly string[]): Promise<void> {
+    const path = `${directory}/analytics.json`;
+    const info = await Deno.lstat(path).catch(() => undefined);
+    const text = info !== undefined && info.size <= MAX_ANALYTICS_BYTES ? readRecord(path, directory) : undefined;
+    const there = text !== undefined && isJson(text) ? parseKeepingNumbers(text) : undefined;
+    const ours = info === undefined || isMosaics(there);
+    const wanted = ours ? analyticsOf(run, directory, this.#options.registry.artifacts(run.runId)) : there;
+    // What is no JSON is the worker's, whatever it means.
+    if (wanted === undefined) return;
+    const written = JSON.stringify(withoutRemoved(wanted, directory, removed), null, 2);
+    const before = ours ? text?.trimEnd() : JSON.stringify(there, null, 2);
+    if (written !== before) writeFileAtomic(path, `${written}\n`);
   }
 
   #returnsOf(run: RunRow): number[] {

@@ -2,6 +2,8 @@
  * The two summaries that the original GUI looks for when a run has ended, for workers that write none themselves:
  * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
  */
+import { isPlainObject } from "../../base/numbers_kept.ts";
+import { relativeWithin } from "./files.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 
 type Json = Record<string, unknown>;
@@ -68,6 +70,32 @@ export function analyticsOf(run: RunRow, directory: string, artifacts: readonly 
       attempt: run.attempt,
     },
   };
+}
+
+/** Whether mosaic wrote this summary, so that it may be written anew. */
+export function isMosaics(analytics: unknown): boolean {
+  return at(analytics, "metadata", "written_by") === "mosaic";
+}
+
+/**
+ * A summary without the paths of removed directories: null where one stood, and nothing in lists.
+ *
+ * @param directory the run's, absolute
+ * @param removed names of directories in it
+ */
+export function withoutRemoved(analytics: unknown, directory: string, removed: readonly string[]): unknown {
+  const isGone = (value: unknown): boolean => {
+    const path = typeof value === "string" ? relativeWithin(directory, value) : undefined;
+    return path !== undefined && removed.includes(path.split("/")[0]!);
+  };
+  const without = (value: unknown): unknown => {
+    if (isGone(value)) return null;
+    if (Array.isArray(value)) return value.filter((item) => !isGone(item)).map(without);
+    if (!isPlainObject(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, without(inner)]));
+  };
+  const artifacts = at(analytics, "artifacts");
+  return artifacts === undefined ? analytics : { ...analytics as Json, artifacts: without(artifacts) };
 }
 
 /** @param returns total rewards of the evaluation's episodes; those that are not finite count for nothing */

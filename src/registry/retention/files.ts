@@ -1,8 +1,7 @@
 /** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
 import { relativeWithin } from "../artifacts/files.ts";
-import type { Layout } from "../../base/layout.ts";
+import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { BASE_DIRS } from "../types.ts";
 
 /** What is about to be removed from a run's directory. */
 const ASIDE = ".dropped-";
@@ -119,16 +118,14 @@ async function makeRemovable(path: string): Promise<void> {
   }
 }
 
-/**
- * What a run's config says is not to be kept when it has ended well or was cancelled (`artifacts.keep_checkpoints`,
- * `artifacts.persist_logs`). To be called when everything is stored, in the turn that has seen that no other attempt has begun; a failed run keeps all for its next attempt.
- */
-export async function dropUnkept(
-  runDirectory: string,
-  keep: { keepCheckpoints: boolean; persistLogs: boolean },
-): Promise<{ freedBytes: number }> {
-  if (!keep.keepCheckpoints) putAside(runDirectory, "checkpoints");
-  if (!keep.persistLogs) putAside(runDirectory, "logs");
+/** Directories that go when a run has ended well or was cancelled. A failed run keeps all for its next attempt. */
+export function unkeptOf(artifacts: { dropCheckpoints: boolean; persistLogs: boolean }): string[] {
+  return [...(artifacts.dropCheckpoints ? ["checkpoints"] : []), ...(artifacts.persistLogs ? [] : ["logs"])];
+}
+
+/** Removes these directories of a run. To be called when everything is stored, in the turn that has seen that no other attempt has begun. */
+export async function dropUnkept(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
+  for (const name of unkept) putAside(runDirectory, name);
   let freedBytes = 0;
   // Those of a daemon that died over it go as well.
   for (const { name } of Deno.readDirSync(runDirectory)) {

@@ -1,6 +1,5 @@
 /** What all runs take on the disk. */
-import type { Layout } from "../../base/layout.ts";
-import { BASE_DIRS, type BaseDir } from "../types.ts";
+import { BASE_DIRS, type BaseDir, type Layout } from "../../base/layout.ts";
 import { eachIn } from "./files.ts";
 
 export interface FilesUsage {

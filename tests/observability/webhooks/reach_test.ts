@@ -43,7 +43,7 @@ Deno.test("a daemon under its plan refuses a run whose webhook it cannot reach; 
   const args = ["--listen", "127.0.0.1:0", "--http", "off"];
   const start = async (allow: string) => {
     const env = (name: string) => name === "MOSAIC_ALLOW" ? allow : Deno.env.get(name);
-    const flags = flagsOf(await planFor(["daemon", ...args, "--state-dir", stateDir], { ...realWorld(), env }));
+    const flags = flagsOf(await planFor("daemon", [...args, "--state-dir", stateDir], { ...realWorld(), env }));
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return await TestDaemon.start({ stateDir, args, program, env: { MOSAIC_ALLOW: allow } });
   };

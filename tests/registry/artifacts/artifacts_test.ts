@@ -216,6 +216,31 @@ Deno.test("artifacts: analytics.json is written when the worker left none, and n
   });
 });
 
+Deno.test("artifacts: after a removal neither mosaic's analytics.json nor a worker's names what is gone", async () => {
+  await withRun(async ({ artifacts, run, home, write }) => {
+    write("checkpoints/1.pt", "b");
+    write("videos/1.mp4", "v");
+    await artifacts.finish(run);
+    const summary = () => JSON.parse(Deno.readTextFileSync(`${home}/analytics.json`));
+    assert.deepEqual(summary().artifacts.checkpoints.files, ["checkpoints/1.pt"]);
+    await Deno.remove(`${home}/checkpoints`, { recursive: true });
+    await artifacts.finish(run, ["checkpoints"]);
+    const { directory, files, final_checkpoint, best_checkpoint } = summary().artifacts.checkpoints;
+    assert.deepEqual([directory, files, final_checkpoint, best_checkpoint], [null, [], null, null]);
+    assert.equal(summary().artifacts.videos_dir, `${home}/videos`);
+
+    const own = `{"artifacts":{"checkpoints":{"files":["${home}/checkpoints/1.pt","elsewhere/2.pt"],` +
+      `"final_checkpoint":"checkpoints/1.pt"}},"score":1.0,"big":12345678901234567890}`;
+    write("analytics.json", own);
+    await artifacts.finish(run);
+    assert.equal(Deno.readTextFileSync(`${home}/analytics.json`), own);
+    await artifacts.finish(run, ["checkpoints"]);
+    assert.deepEqual(summary().artifacts.checkpoints, { files: ["elsewhere/2.pt"], final_checkpoint: null });
+    const text = Deno.readTextFileSync(`${home}/analytics.json`);
+    assert.ok(text.includes('"score": 1.0') && text.includes("12345678901234567890"), text);
+  });
+});
+
 Deno.test("artifacts: an evaluation gets its summary from the episodes of its last attempt", async () => {
   const episodes = [4, 1, 3, 2, Number.NaN].map((totalReward, i) => ({ seq: i + 2, attempt: 1, totalReward }));
   await withRun(

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { ruleOf } from "../../../src/rpc/auth/access.ts";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { workerToken } from "../../../src/rpc/auth/tokens.ts";
+import { workerToken } from "../../../src/wire/tokens.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { RunRow } from "../../../src/registry/types.ts";
-import { methodPath } from "../../../src/wire/definition.ts";
+import { methodPath } from "../../../src/wire/method_path.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
 const SERVED = [TrainerService, Mosaic, Ingest, Health, ServerReflection];

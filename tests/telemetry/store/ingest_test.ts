@@ -10,6 +10,7 @@ Deno.test("ingest: a batch is stored once, its repetition is a duplicate, a late
       steps: 10,
       episodes: 0,
       events: [],
+      lastEvent: 0,
     });
     assert.deepEqual(store.ingest("R", 1, first), { type: "duplicate", position: 100 });
     assert.deepEqual(store.ingest("R", 1, batch(150, 200)), { type: "gap", position: 100 });

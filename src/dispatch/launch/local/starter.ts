@@ -5,7 +5,7 @@
  * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
  * lock and files tell (src/dispatch/attempt/recovery_decision.ts). So there are never two workers of one attempt.
  */
-import { workerToken } from "../../../rpc/auth/tokens.ts";
+import { workerToken } from "../../../wire/tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { planOf } from "../../../config/plan.ts";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
@@ -17,7 +17,8 @@ import { makeDirectory, readRecord, writeRecord } from "../../../os/untrusted.ts
 import { type FileDescriptors, requireDescriptors } from "../../../os/descriptors.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import type { Registry } from "../../../registry/registry.ts";
-import type { ProcessRef, RunRow } from "../../../registry/types.ts";
+import type { RunRow } from "../../../registry/types.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
 import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import { cgroupOf, writeStartFile } from "../../../proxy/start_file.ts";
 import type { TelemetryLog } from "../../../telemetry/types.ts";
@@ -37,8 +38,10 @@ export interface StarterOptions {
   log: Logger;
   layout: Layout;
   launcher: ProxyLauncher;
-  /** Where proxies and workers reach the daemon. */
-  target: () => string;
+  /** Where proxies reach the daemon's API. */
+  proxyTarget: () => string;
+  /** Where workers that speak the original's gRPC reach the daemon. */
+  workerTarget: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
@@ -108,13 +111,13 @@ export class Starter {
   }
 
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, target, auth } = this.#options;
+    const { layout, workerTarget, auth } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
       stateDir: layout.stateDir,
       directory: files.directory,
-      listenTarget: target(),
+      listenTarget: workerTarget(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
@@ -189,9 +192,9 @@ export class Starter {
   }
 
   #launch(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
-    const { launcher, log, target } = this.#options;
+    const { launcher, log, proxyTarget } = this.#options;
     const started = launcher.start({
-      target: target(),
+      target: proxyTarget(),
       runId: row.runId,
       agentId: row.agentId,
       workerId: row.workerId,

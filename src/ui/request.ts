@@ -1,0 +1,96 @@
+/**
+ * What a request must be before anybody is known: it names a host and an origin that can be read, and its body is short
+ * and arrives in time. One reader of bodies serves every route.
+ */
+import { RequestRefused } from "./answers.ts";
+
+export interface BodyLimits {
+  maxBytes: number;
+  /** Milliseconds from the request's headers to the last byte of its body. */
+  withinMs: number;
+}
+
+/** Of what a person does on the page. */
+export const BODY_LIMITS: BodyLimits = { maxBytes: 64 * 1024, withinMs: 15_000 };
+
+/** HOST or HOST:PORT of a header or URL. */
+export interface RequestHost {
+  /** Without the port. */
+  name: string;
+  /** As URLs write it: without a scheme's own port. */
+  host: string;
+}
+
+function hostIn(text: string): RequestHost | undefined {
+  // A URL takes more than a host: a user, a path.
+  if (/[\s/?#@\\]/.test(text) || !URL.canParse(`http://${text}`)) return undefined;
+  const { hostname, host } = new URL(`http://${text}`);
+  return { name: hostname, host };
+}
+
+/** The hosts that a request names: its header's, and its URL's. @throws RequestRefused 400 for what is none. */
+export function hostsOf(request: Request): RequestHost[] {
+  const header = request.headers.get("host");
+  // The runtime makes the URL from the header, unless a client sends a whole one.
+  const [, inUrl = ""] = /^[a-z]+:\/\/([^/?#]*)/i.exec(request.url) ?? [];
+  return [...(header === null ? [] : [header]), inUrl].map((text) => {
+    const host = hostIn(text);
+    if (host !== undefined) return host;
+    throw new RequestRefused(400, `the request's Host is ${JSON.stringify(text.slice(0, 100))}, which is no HOST:PORT`);
+  });
+}
+
+/** The host of the site that sent the request: undefined when it does not say, "null" where the browser hides it. */
+export function originOf(request: Request): string | undefined {
+  const origin = request.headers.get("origin");
+  if (origin === null || origin === "null") return origin ?? undefined;
+  if (URL.canParse(origin)) return new URL(origin).host;
+  throw new RequestRefused(400, `the request's Origin is ${JSON.stringify(origin.slice(0, 100))}, which is no origin`);
+}
+
+/** @throws RequestRefused 413 for a body that is announced longer than the limit: nothing of it is read. */
+export function checkLength(request: Request, { maxBytes }: Pick<BodyLimits, "maxBytes">): void {
+  if (Number(request.headers.get("content-length") ?? "0") > maxBytes) throw tooLong(maxBytes);
+}
+
+/**
+ * The whole body as text. No more than the limit is ever in memory, however it is sent.
+ *
+ * @throws RequestRefused 413 for one that is longer, 408 for one that takes longer, 400 for one that breaks off
+ */
+export async function textOf(request: Request, limits: BodyLimits): Promise<string> {
+  const { maxBytes, withinMs } = limits;
+  checkLength(request, limits);
+  if (request.body === null) return "";
+  const reader = request.body.getReader();
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => reject(new RequestRefused(408, `the body of the request took longer than ${withinMs / 1000} s to arrive`)),
+    withinMs,
+  );
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (let bytes = 0;;) {
+      const { done, value } = await Promise.race([reader.read().catch(brokenOff), late]);
+      if (done) return text + decoder.decode();
+      bytes += value.length;
+      if (bytes > maxBytes) throw tooLong(maxBytes);
+      text += decoder.decode(value, { stream: true });
+    }
+  } catch (error) {
+    // What is still to come is taken by nobody.
+    reader.cancel().catch(() => {});
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function brokenOff(cause: unknown): never {
+  throw new RequestRefused(400, "the body of the request broke off", { cause });
+}
+
+function tooLong(maxBytes: number): RequestRefused {
+  return new RequestRefused(413, `the body of the request is longer than ${maxBytes} bytes`);
+}

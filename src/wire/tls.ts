@@ -1,0 +1,71 @@
+/**
+ * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
+ * 0600); everything else needs TLS and a credential, or the daemon does not start.
+ */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { isLoopback, parseListen } from "./address.ts";
+
+export interface TlsFiles {
+  /** The server's (or client's) certificate chain and private key, PEM. */
+  cert: string;
+  key: string;
+  /** The authority that client (or server) certificates must be signed by, PEM. */
+  ca?: string;
+}
+
+export interface ListenerOptions {
+  /** `HOST:PORT` or `unix:PATH`. */
+  listen: string;
+  /** Calls need a token. */
+  auth: "none" | "token";
+  /** Files or texts. */
+  tls?: { cert: string; key: string; ca?: string };
+}
+
+/** @throws MosaicError `failed_precondition` for a listener that others can reach and that is not protected. */
+export function checkListener(options: ListenerOptions, what = "--listen"): void {
+  if (isLoopback(parseListen(options.listen))) return;
+  const missing = [
+    ...(options.tls === undefined ? ["TLS (--tls-cert and --tls-key)"] : []),
+    ...(options.auth === "none" && options.tls?.ca === undefined
+      ? ["a credential (--auth token, or --tls-ca for client certificates)"]
+      : []),
+  ];
+  if (missing.length === 0) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `${what} ${options.listen} can be reached from other machines and lacks ${missing.join(" and ")}`,
+    { hint: "Protect it as said, or listen on 127.0.0.1 or a Unix socket." },
+  );
+}
+
+export function pem(path: string, option: string): string {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(path);
+  } catch (error) {
+    throw new MosaicError("failed_precondition", `${option} ${path} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
+    throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);
+  }
+  return text;
+}
+
+/** A server's certificate and key, and who must have signed its clients', as texts: the files are read once, at the start. */
+export interface TlsTexts {
+  cert: string;
+  key: string;
+  ca?: string;
+}
+
+/** @throws MosaicError `failed_precondition` for files that cannot be used. */
+export function readTls(tls: TlsFiles): TlsTexts {
+  return {
+    cert: pem(tls.cert, "--tls-cert"),
+    key: pem(tls.key, "--tls-key"),
+    ...(tls.ca === undefined ? {} : { ca: pem(tls.ca, "--tls-ca") }),
+  };
+}
