@@ -9,7 +9,7 @@ import type { ControlRecord, Event } from "./events.ts";
 import type { Journal } from "./journal.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 import type { EventQueue } from "./queue.ts";
-import { patiently } from "./retry_on_shortage.ts";
+import { retryOnShortage } from "./retry_on_shortage.ts";
 import { lastLines } from "./tail.ts";
 import { attachWorker, startWorker, type Worker, type WorkerStart } from "./worker.ts";
 import { WorkerInput } from "./worker_input.ts";
@@ -65,7 +65,7 @@ export class WorkerHandle {
   /** What grandchildren still write is not the worker's. */
   async #lastWords(): Promise<string[]> {
     const { files, attempt } = this.#plan;
-    return await patiently(() => {
+    return await retryOnShortage(() => {
       this.#journal.endAt(this.#journal.size());
       return lastLines(files.stderr(attempt), STDERR_LINES);
     });
