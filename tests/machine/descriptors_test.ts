@@ -169,7 +169,7 @@ Deno.test("proxy without descriptors: it lives, waits, and goes on when there ar
     await daemon.kill9();
     worker.open();
     const log = `${daemon.layout.runDir("custom_scripts", run)}/logs/proxy.log`;
-    await until(() => /no delivery just now/.test(Deno.readTextFileSync(log)), { what: "the proxy to say so" });
+    await until(() => /delivery interrupted/.test(Deno.readTextFileSync(log)), { what: "the proxy to say so" });
     await daemon.restart();
     // The proxy cannot connect; nor can it find out that its worker is gone.
     limitDescriptors(proxy.pid, ENOUGH);
