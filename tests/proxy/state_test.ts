@@ -434,3 +434,10 @@ Deno.test("signals that cannot be sent are sent again after 1 s, and none after 
   subject.put({ tag: "group_not_signalled" }, { tag: "worker_exited", end: END }, { tag: "group_not_signalled" });
   assert.ok(dueAt(subject.state) > 2000);
 });
+
+Deno.test("control: what a daemon desires before there is a worker is applied when there is one", () => {
+  // As of a proxy that says hello first, whose connection is open by then.
+  const subject = new Subject();
+  subject.state = { ...serving().state, worker: subject.state.worker, control: subject.state.control };
+  subject.rows([desired(true), "send control"], [WORKER_STARTED, "record paused 0 signal", "SIGSTOP", "send control"]);
+});
