@@ -5,7 +5,7 @@ import type { Context } from "./context.ts";
 import { eventLine } from "./events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
 import { compact, duration, number, rate } from "./format.ts";
-import { eventJson, type RunJson, runJson } from "./json.ts";
+import { eventJson, type RunJson, runJson } from "./message_json.ts";
 import { type Link, pause } from "./link.ts";
 import { progressText } from "./progress.ts";
 import { elapsedMs, progressOf } from "./runs_table.ts";

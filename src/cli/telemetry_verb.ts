@@ -6,7 +6,7 @@ import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, wholeNumber } from "./flags.ts";
 import { interruptible } from "./interrupt.ts";
 import { Link } from "./link.ts";
-import { csvCells, FIELDS, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
+import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
 import { csv, csvLine, table } from "./table.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
@@ -122,7 +122,7 @@ class Printer {
       case "jsonl":
         return out.write(records.map((r) => `${JSON.stringify(r)}\n`).join(""));
       case "csv": {
-        if (!this.#begun) out.write(csv(FIELDS[this.#kind], []));
+        if (!this.#begun) out.write(csv(fieldNames(this.#kind), []));
         this.#begun = true;
         return out.write(records.map((r) => csvLine(csvCells(this.#kind, r))).join(""));
       }

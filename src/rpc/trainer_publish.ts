@@ -1,10 +1,11 @@
 /** PublishRunSteps and PublishRunEpisodes: the original's proxy delivers one record a message. */
 import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
+import { episodeOfMessage, stepOfMessage } from "../gen/records/frames.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Caller, Incoming } from "./serve.ts";
-import { episodeRecord, stepRecord } from "./step_records.ts";
 import { turn } from "./turns.ts";
+import { nsOfTimestamp } from "../wire/time.ts";
 import { pause } from "../wire/waiting.ts";
 
 /** While the disk is full the stream is held, not refused: the original's proxy would drop what it could not send. */
@@ -13,16 +14,15 @@ const RETRY_MS = 1000;
 type Store<T> = (runId: string, messages: T[]) => void;
 
 export function publishSteps(core: Core, incoming: Incoming<RunStep>, caller: Caller) {
-  return publish(core, incoming, caller, (runId, steps: RunStep[]) => core.publish(runId, steps.map(stepRecord), []));
+  const store = (runId: string, steps: RunStep[]) =>
+    core.publish(runId, steps.map((step) => stepOfMessage(step, nsOfTimestamp)), []);
+  return publish(core, incoming, caller, store);
 }
 
 export function publishEpisodes(core: Core, incoming: Incoming<RunEpisode>, caller: Caller) {
-  return publish(
-    core,
-    incoming,
-    caller,
-    (runId, episodes: RunEpisode[]) => core.publish(runId, [], episodes.map(episodeRecord)),
-  );
+  const store = (runId: string, episodes: RunEpisode[]) =>
+    core.publish(runId, [], episodes.map((episode) => episodeOfMessage(episode, nsOfTimestamp)));
+  return publish(core, incoming, caller, store);
 }
 
 async function publish<T extends { runId: string }>(

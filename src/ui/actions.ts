@@ -2,7 +2,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { runLine } from "./shapes.ts";
+import { runLine } from "./page_json.ts";
 
 const MANY_LIMIT = 1000;
 

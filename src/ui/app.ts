@@ -3,7 +3,7 @@ import { type Context, Hono } from "hono";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
-import type { TelemetryKind } from "../telemetry/types.ts";
+import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { figuresOf } from "../observability/figures.ts";
@@ -25,7 +25,7 @@ import { BODY_LIMITS, type BodyLimits, textOf } from "./request.ts";
 import { recordAt, recordsAfter } from "./records.ts";
 import { listRuns } from "./runs_list.ts";
 import { presentConfig } from "../config/secrets.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 export interface AppOptions {
   log: Logger;
@@ -53,7 +53,6 @@ export interface PageApp {
   stop(): void;
 }
 
-const RECORD_KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const RECORDS_LIMIT = 1000;
 const SERIES_LIMIT = 24;
 const BUCKETS_LIMIT = 4000;
@@ -74,7 +73,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const runOf = (c: Ctx): RunRow => core.registry.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
-    if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    if (!TELEMETRY_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
     return kind;
   };
   const streamOf = (c: Ctx): LogStream => {

@@ -5,7 +5,7 @@ import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { logSizes } from "./log_file.ts";
 import { recordsAfter } from "./records.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;

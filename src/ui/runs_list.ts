@@ -5,7 +5,7 @@ import type { RunTelemetry } from "../telemetry/types.ts";
 import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";
-import { runLine } from "./shapes.ts";
+import { runLine } from "./page_json.ts";
 import { othersTurn } from "../base/sleep.ts";
 
 export const PAGE_LIMIT = 1000;

@@ -5,7 +5,7 @@ import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { runJson } from "../json.ts";
+import { runJson } from "../message_json.ts";
 import { Link } from "../link.ts";
 import { harmless } from "../text.ts";
 

@@ -8,7 +8,7 @@ import { exitOfError } from "../exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { bytes } from "../format.ts";
 import { Link } from "../link.ts";
-import type { Deletion } from "../shapes.ts";
+import type { Deletion } from "../../registry/contract.ts";
 import { harmless } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

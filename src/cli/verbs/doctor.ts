@@ -8,7 +8,7 @@ import { resolveStateDir } from "../../base/layout.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
-import type { Examination, PermissionsAudit } from "../shapes.ts";
+import type { Examination, PermissionsAudit } from "../../registry/contract.ts";
 import { type Column, table } from "../table.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

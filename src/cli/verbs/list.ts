@@ -17,7 +17,7 @@ import {
 } from "../flags.ts";
 import { shortIds } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
-import { type RunJson, runJson } from "../json.ts";
+import { type RunJson, runJson } from "../message_json.ts";
 import { Link, pause } from "../link.ts";
 import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
 import { parseStates } from "../states.ts";

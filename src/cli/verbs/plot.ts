@@ -12,7 +12,7 @@ import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link, pause } from "../link.ts";
 import { didYouMean } from "../../base/nearest.ts";
-import type { Bucket } from "../shapes.ts";
+import type { Bucket } from "../../registry/contract.ts";
 import { csv } from "../table.ts";
 
 export const DEFAULT_SERIES = "episode_reward";

@@ -4,7 +4,7 @@ import { messageOf } from "../../base/errors.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
-import { hostJson, runDetailJson, runJson } from "../json.ts";
+import { hostJson, runDetailJson, runJson } from "../message_json.ts";
 import { isTransient, Link, pause } from "../link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
 import { noTerminal, type TakenTerminal } from "../top/terminal.ts";

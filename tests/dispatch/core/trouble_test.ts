@@ -1,5 +1,6 @@
 /** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
 import assert from "node:assert/strict";
+import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
 import { DatabaseSync } from "node:sqlite";
 import { planOf } from "../../../src/config/plan.ts";
 import { SupervisedRun } from "../../../src/dispatch/attempt/supervised_run.ts";
@@ -226,8 +227,8 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   const db = new DatabaseSync(f.layout.telemetryDb);
   db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
   const episode = {
-    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true, truncated: false, metadataJson: "", tsNs: "" },
-    ...{ agentId: "", workerId: "" },
+    ...EMPTY_EPISODE,
+    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true },
   };
   proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
   proxy.steps(1);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
 import { DatabaseSync } from "node:sqlite";
 import type { SeriesBucketRow } from "../../../src/telemetry/types.ts";
 import { batch, steps, withStore } from "./harness.ts";
@@ -92,6 +93,7 @@ Deno.test("series: metrics from steps, episodes and events, exact across restart
         batch(b, b + 1, {
           steps: { n: 300, infoJson },
           episodes: [{
+            ...EMPTY_EPISODE,
             ...{ episode: b, totalReward: b * 2, steps: 300, terminated: true, truncated: false, agentId: "" },
             ...{ metadataJson: `{"success":${b % 2},"episode_index":${b}}`, tsNs: "", workerId: "" },
           }],
