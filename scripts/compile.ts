@@ -6,7 +6,7 @@
  *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; where neither is, it says what to fetch and where to put it.
  *   `--profile` is the permission set of deno.json that is baked in: workstation (default), daemon, proxy, client, or all.
  * - `--offline` makes the portable form instead: a shell stub, the Deno that runs this script, and the bundled program.
- *   `--profile least` (default) plans each start's permissions from its arguments, `all` holds nothing back.
+ *   `--profile least` (default) gives each part what it needs (docs/permissions.md), `all` holds nothing back.
  *
  * Beside it: `mosaic.sha256` and `THIRD_PARTY_LICENSES`. The same inputs give the same bytes.
  */

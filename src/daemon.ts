@@ -1,8 +1,8 @@
 /** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
-import { dialable } from "./client/dialable.ts";
+import { dialable } from "./wire/dialable.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
-import { startRetention } from "./daemon/retention.ts";
+import { startRetention } from "./daemon/retention_sweeps.ts";
 import { startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { openStores } from "./daemon/stores.ts";

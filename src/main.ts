@@ -1,8 +1,13 @@
 /** One executable: picks the subcommand and loads only what it needs, because start-up time is mostly imports. */
-import { runCli } from "./cli/cli.ts";
+import { type Parts, runCli } from "./cli/cli.ts";
 import { giveUpImports } from "./permissions/give_up.ts";
+
+const PARTS: Parts = {
+  daemon: async (args) => await (await import("./daemon/command_line.ts")).runDaemon(args),
+  proxy: async (args) => await (await import("./proxy.ts")).runProxy(args),
+};
 
 if (import.meta.main) {
   giveUpImports();
-  Deno.exit(await runCli(Deno.args));
+  Deno.exit(await runCli(Deno.args, undefined, PARTS));
 }

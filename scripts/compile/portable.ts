@@ -1,10 +1,9 @@
-/** The portable form: a shell stub, then the Deno that runs this script and the bundled program with its planner, packed. */
+/** The portable form: a shell stub, then the Deno that runs this script and the bundled program, packed. */
 import { gzipSync } from "node:zlib";
-import { flagsOf } from "../../src/permissions/permissions.ts";
-import { helpPlan } from "../../src/permissions/plan.ts";
 import { V8_FLAGS } from "../../src/os/heap.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
+import { clientPermissions } from "./client_permissions.ts";
 import { tarOf } from "./tar.ts";
 import stub from "./stub.sh" with { type: "text" };
 
@@ -24,7 +23,7 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
   const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile, V8_FLAGS };
   values.UNPACKED_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, parts.DENO.length));
-  values.HELP_FLAGS = flagsOf(helpPlan()).join("\n");
+  values.CLIENT_PERMISSIONS = clientPermissions();
   const packed = Object.entries(parts).map(([name, bytes]) => {
     const gz = gzipSync(bytes, { level: compression });
     values[`${name}_SHA256`] = sha256(bytes);

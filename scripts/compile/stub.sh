@@ -109,28 +109,31 @@ runtime="run
 --unstable-net
 @V8_FLAGS@"
 
-# Help needs little, and always the same.
-asked=${1-}
+# Help of a part needs no plan.
+asked=
 for word; do
   case $word in
   --) break ;;
   -h | --help) asked=help ;;
   esac
 done
-help=
-[ "$asked" != help ] || help='@HELP_FLAGS@'
 
-# The permissions: all of them, those that whoever starts this has planned, or what these arguments need.
+@CLIENT_PERMISSIONS@
+
+# The permissions: all of them, those that whoever starts this has planned, what a daemon or proxy needs with these
+# arguments, or the client's. A command line that cannot be planned gets the client's, too: the program says what is wrong.
 case ${MOSAIC_PERMISSIONS:-@PROFILE@} in
 all) flags=-A ;;
 *)
-  flags=${MOSAIC_PLANNED:-$help}
+  flags=${MOSAIC_PLANNED:-}
   unset MOSAIC_PLANNED
-  case $flags${1-} in
-  '' | -h | --help | -V | --version | version) flags=--ignore-env ;;
-  -*) ;;
-  *) flags=$("$home/deno" $runtime --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit ;;
+  case $flags$asked${1-} in
+  daemon | proxy)
+    flags=$("$home/deno" $runtime --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit
+    ;;
   esac
+  # In a shell of its own: its variables may be somebody's in the environment.
+  [ -n "$flags" ] || flags=$(client_flags "$@") || exit
   ;;
 esac
 set -- "$home/deno" $runtime $flags "$home/app/main.js" "$@"

@@ -52,7 +52,7 @@ function check(): void {
   }
 }
 
-// ---- types.ts
+// ---- record_types.ts
 
 function typeIn(field: RecordField, real: string): string {
   if (isReal(field)) return real;
@@ -139,7 +139,7 @@ ${lines(STEPS.fields, (field) => `  ${field.key}: ${cleanColumn(field)};`)}\
 `;
 }
 
-// ---- columns.ts
+// ---- step_columns.ts
 
 /** A field's value of a record as a batch has it. */
 function onWire({ key, kind }: RecordField): string {
@@ -150,7 +150,7 @@ function onWire({ key, kind }: RecordField): string {
 function columns(): string {
   const standard = (field: RecordField) => field.kind === "flag" ? "0" : DEFAULT[field.kind];
   return `${HEAD}
-import type { CleanSteps, StepColumns, StepRecord, StoredStep } from "./types.ts";
+import type { CleanSteps, StepColumns, StepRecord, StoredStep } from "./record_types.ts";
 
 /** Non-finite numbers travel as text: JSON has none. */
 export function numberOnWire(value: number): number | string {
@@ -274,7 +274,7 @@ export function stepTextLength(columns: CleanSteps, i: number): number {
 `;
 }
 
-// ---- rows.ts
+// ---- record_rows.ts
 
 /** Empty texts are NULL: they take no byte. */
 const isNullable = ({ kind, always }: RecordField) => kind === "json" || (kind === "text" && always !== true);
@@ -389,7 +389,7 @@ import type {
   StoredStep,
   StoredWorkerEvent,
   WorkerEventRecord,
-} from "./types.ts";
+} from "./record_types.ts";
 
 /** A row as an array: several times cheaper than as an object. */
 export type Row = (string | number | null)[];
@@ -409,7 +409,7 @@ ${lines(optional, (field) => `  { key: "${field.key}", column: "${columnOf(field
 ${Object.values(RECORDS).map(rowReader).join("")}${[EPISODES, EVENTS].map(rowWriter).join("")}`;
 }
 
-// ---- lines.ts
+// ---- public_lines.ts
 
 function publicText(field: RecordField, finite: boolean): string {
   const { json, key, kind, always } = field;
@@ -447,7 +447,7 @@ function publicLines(): string {
   return `${HEAD}
 import { isoTime } from "../../base/iso_time.ts";
 import { rawJson } from "../../base/json_text.ts";
-import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./types.ts";
+import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "./record_types.ts";
 
 /** A number, or null and its name in a field of its own, where JSON has no number for it. */
 function real(name: string, value: number): string {
@@ -462,7 +462,7 @@ function times(tsNs: string): string {
 ${Object.values(RECORDS).map(publicLine).join("")}`;
 }
 
-// ---- frames.ts
+// ---- run_frames.ts
 
 /** Property of the original's message. */
 export function messageKey({ json, kind }: RecordField): string {
@@ -509,8 +509,8 @@ function frames(): string {
   const tables = [STEPS, EPISODES];
   return `${HEAD}
 import type { RunEpisode, RunStep } from "../gymgui/trainer_pb.ts";
-import { numberOnWire } from "./columns.ts";
-import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./types.ts";
+import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./record_types.ts";
 
 /** Writes a framed message field by field, in the order of their numbers; defaults are left out. */
 export interface FrameFields {
@@ -525,7 +525,7 @@ export interface FrameFields {
 ${tables.map(frameWriter).join("")}${tables.map(messageReader).join("")}`;
 }
 
-// ---- dialects.ts
+// ---- line_fields.ts
 
 function slotNames(): string[] {
   const names = Object.values(RECORDS).filter(({ name }) => name !== METRICS.name).flatMap(({ fields }) =>
@@ -608,8 +608,8 @@ ${properties}  };
 
 function dialects(): string {
   return `${HEAD}
-import { numberOnWire } from "./columns.ts";
-import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./types.ts";
+import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "./record_types.ts";
 
 /** Names that some dialect gives a meaning, and a number for each; every other field is a record's further information. */
 export const SLOT = {
@@ -641,11 +641,11 @@ ${[STEPS, EPISODES, EVENTS].map(lineReader).join("")}`;
 export function recordFiles(): Map<string, string> {
   check();
   return new Map([
-    ["types.ts", types()],
-    ["columns.ts", columns()],
-    ["rows.ts", rows()],
-    ["lines.ts", publicLines()],
-    ["frames.ts", frames()],
-    ["dialects.ts", dialects()],
+    ["record_types.ts", types()],
+    ["step_columns.ts", columns()],
+    ["record_rows.ts", rows()],
+    ["public_lines.ts", publicLines()],
+    ["run_frames.ts", frames()],
+    ["line_fields.ts", dialects()],
   ]);
 }

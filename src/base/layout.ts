@@ -1,6 +1,9 @@
 /** Where everything lies below a state directory (the seeds' layout). */
-import type { BaseDir } from "../registry/types.ts";
 import { MosaicError } from "./errors.ts";
+
+/** Where runs may lie below `trainer/`. */
+export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
+export type BaseDir = typeof BASE_DIRS[number];
 
 /** `--state-dir`, else `$MOSAIC_STATE_DIR`, else `$XDG_STATE_HOME/mosaic`, else `~/.local/state/mosaic`. */
 export function resolveStateDir(option: string | undefined, env: (name: string) => string | undefined): string {
@@ -54,6 +57,13 @@ export class Layout {
   /** What deliveries to webhooks are signed with, where no other secret is given. */
   get webhookSecret(): string {
     return `${this.trainer}/webhook.secret`;
+  }
+  /** Space that is kept for a full disk, beside each database (src/os/reserve.ts). */
+  get registryReserve(): string {
+    return `${this.trainer}/reserve`;
+  }
+  get telemetryReserve(): string {
+    return `${this.stateDir}/telemetry/reserve`;
   }
   get telemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;

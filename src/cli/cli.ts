@@ -8,19 +8,22 @@ import { EXIT, exitOfError } from "./exit.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { overview } from "./overview.ts";
 import { ReaderGone } from "./output.ts";
-import { findVerb, type Verb, VERBS } from "./verbs.ts";
+import { findVerb, type Verb, type VerbModule, VERBS } from "./verbs.ts";
+
+/** What runs the verbs that are parts of mosaic themselves (daemon, proxy), by name. Each gives its exit code. */
+export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
 
 /** Runs one command. Gives the exit code (src/cli/exit.ts); never throws. */
-export async function runCli(args: string[], context: Context = realContext()): Promise<number> {
+export async function runCli(args: string[], context: Context = realContext(), parts: Parts = {}): Promise<number> {
   try {
-    return await dispatch(args, context);
+    return await dispatch(args, context, parts);
   } catch (error) {
     if (error instanceof ReaderGone) return EXIT.ok;
     return report(explainMissing(error), context);
   }
 }
 
-async function dispatch(args: string[], context: Context): Promise<number> {
+async function dispatch(args: string[], context: Context, parts: Parts): Promise<number> {
   const [first, ...rest] = args;
   if (first === undefined) {
     context.err.write(overview());
@@ -34,7 +37,7 @@ async function dispatch(args: string[], context: Context): Promise<number> {
     context.out.write(overview());
     return EXIT.ok;
   }
-  if (first === "help") return await dispatch([rest[0]!, "--help"], context);
+  if (first === "help") return await dispatch([rest[0]!, "--help"], context, parts);
   const verb = findVerb(first);
   if (verb === undefined) {
     const what = first.startsWith("-") ? `unknown option ${first}` : `unknown command "${first}"`;
@@ -43,14 +46,19 @@ async function dispatch(args: string[], context: Context): Promise<number> {
       hint: `"mosaic --help" lists all commands.`,
     });
   }
-  return verb.run !== undefined ? await verb.run(rest) : await runVerb(verb, rest, context);
+  return verb.load === undefined ? await parts[verb.name]!(rest) : await runVerb(verb, verb.load, rest, context);
 }
 
-async function runVerb(verb: Verb, args: string[], context: Context): Promise<number> {
+async function runVerb(
+  verb: Verb,
+  load: () => Promise<VerbModule>,
+  args: string[],
+  context: Context,
+): Promise<number> {
   const [{ CommanderError }, { newCommand }, module] = await Promise.all([
     import("commander"),
     import("./command.ts"),
-    verb.load!(),
+    load(),
   ]);
   const result = { code: EXIT.ok as number };
   const command = newCommand(verb, context);

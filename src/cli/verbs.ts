@@ -15,9 +15,8 @@ export interface Verb {
   aliases?: readonly string[];
   group: string;
   summary: string;
-  /** Loads the verb's module; absent for the parts that parse their own arguments (daemon, proxy). */
+  /** Loads the verb's module; absent for the parts, which parse their own arguments and are started by src/main.ts. */
   load?: () => Promise<VerbModule>;
-  run?: (args: string[]) => Promise<number>;
 }
 
 export const GROUPS = ["Runs", "Telemetry", "Control", "Host", "Parts"] as const;
@@ -191,7 +190,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "permissions",
     group: "Host",
-    summary: "print the runtime permissions that a command needs",
+    summary: "print the runtime permissions of a daemon or proxy",
     load: () => import("./verbs/permissions.ts"),
   },
   {
@@ -222,13 +221,11 @@ export const VERBS: readonly Verb[] = [
     name: "daemon",
     group: "Parts",
     summary: "run the daemon: registry, dispatch, telemetry, status page",
-    run: async (args) => await (await import("../daemon/command_line.ts")).runDaemon(args),
   },
   {
     name: "proxy",
     group: "Parts",
     summary: "run a worker under a sidecar that reports to a daemon",
-    run: async (args) => await (await import("../proxy.ts")).runProxy(args),
   },
 ];
 

@@ -17,12 +17,12 @@ import {
 } from "@bufbuild/protobuf";
 import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { Buffer } from "node:buffer";
-import { channelCredentials, type TlsFiles } from "../rpc/auth/listeners.ts";
+import { channelCredentials, type TlsFiles } from "../wire/tls.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { asBuffer, methodPath } from "../wire/definition.ts";
 import { errorFromStatus } from "../wire/status.ts";
 import { Channels } from "./channels.ts";
-import { noticeEndedConnections } from "./ended_connections.ts";
+import { noticeEndedConnections } from "../wire/ended_connections.ts";
 import { Inbound } from "./inbound.ts";
 import { missingNet } from "../permissions/missing.ts";
 import type { TargetOptions } from "./dial_options.ts";

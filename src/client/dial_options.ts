@@ -1,5 +1,5 @@
 /** With what a client enters a daemon, and that no token travels where others could read it. */
-import type { TlsFiles } from "../rpc/auth/listeners.ts";
+import type { TlsFiles } from "../wire/tls.ts";
 import { MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "../wire/address.ts";
 

@@ -1,9 +1,9 @@
 /** How a client finds its daemon, and with what it may enter. */
-import { readTokens } from "../rpc/auth/tokens.ts";
+import { readTokens } from "../wire/tokens.ts";
 import { MosaicError } from "../base/errors.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { readTextIfThere } from "../os/files.ts";
-import { dialable } from "./dialable.ts";
+import { dialable } from "../wire/dialable.ts";
 import { credentialsOf, type Entrance, environmentVariable, safeEntrance, type TargetOptions } from "./dial_options.ts";
 
 /** What a running daemon writes into daemon.json. */

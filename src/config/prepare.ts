@@ -3,10 +3,9 @@
  * to know of it. Decides only; nothing is written here.
  */
 import { MosaicError } from "../base/errors.ts";
-import type { Layout } from "../base/layout.ts";
-import type { BaseDir } from "../registry/types.ts";
+import type { BaseDir, Layout } from "../base/layout.ts";
 import type { ReadConfig } from "./config.ts";
-import { type JsonObject, type JsonValue, toPlain, writeJson } from "./json.ts";
+import { type JsonObject, type JsonValue, toPlain, writeJson } from "./lossless_json.ts";
 import { isUlid, newUlid } from "./ulid.ts";
 
 export interface PreparedRun {

@@ -5,7 +5,7 @@ import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
 import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
-import type { TlsFiles } from "../rpc/auth/listeners.ts";
+import type { TlsFiles } from "../wire/tls.ts";
 import { messageOf } from "../base/errors.ts";
 import { type GpuOption, parseGpuOption } from "../os/gpus.ts";
 import { cpuCount } from "../os/host_resources.ts";

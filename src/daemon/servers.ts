@@ -1,8 +1,8 @@
 /** The daemon's two servers, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
-import { checkListener, pagePair, type TlsFiles } from "../rpc/auth/listeners.ts";
+import { checkListener, pagePair, type TlsFiles } from "../wire/tls.ts";
 import { pageLogin } from "../ui/page_login.ts";
-import { TokenFile } from "../rpc/auth/tokens.ts";
+import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";

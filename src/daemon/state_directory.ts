@@ -2,10 +2,9 @@
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
-import { processRef } from "../os/identity.ts";
+import { type ProcessRef, processRef } from "../os/identity.ts";
 import { signalProcess } from "../os/signals.ts";
 import { isShortage } from "../os/shortage.ts";
-import type { ProcessRef } from "../registry/types.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { sleep } from "../base/sleep.ts";
 

@@ -1,8 +1,7 @@
 /** The files of a state directory: to whom they belong, what is left over, what others may read or change. */
 import { messageOf } from "../base/errors.ts";
-import type { Layout } from "../base/layout.ts";
+import { BASE_DIRS, type Layout } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import { BASE_DIRS } from "../registry/types.ts";
 import type { Repairable } from "./finding.ts";
 import { isLocked } from "./lock.ts";
 import type { KnownRun } from "./registry_state.ts";
@@ -134,8 +133,8 @@ function unknown(path: string): Repairable {
 
 const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
-const KNOWN_IN_TELEMETRY = /^telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
+const KNOWN_IN_TELEMETRY = /^(reserve|telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, leftovers of interrupted writes, and what earlier repairs have put away. */
 export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: number): Repairable[] {

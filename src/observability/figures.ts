@@ -4,9 +4,9 @@
  * in its own telemetry. docs/observability.md lists them all, and a test holds that list against this one.
  */
 import process from "node:process";
-import type { Core } from "../dispatch/core/core.ts";
 import { Layout } from "../base/layout.ts";
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
+import type { Observed } from "./observed.ts";
 import type { Histogram, HistogramSnapshot } from "./histogram.ts";
 
 export type Labels = Record<string, string>;
@@ -26,8 +26,8 @@ export type Family =
   );
 
 /** All of them, read now: a few queries and system calls, however many runs there are. */
-export function figuresOf(core: Core): Family[] {
-  return [...ofRuns(core), ...ofTelemetry(core), ...ofReaders(core), ...ofStorage(core), ...ofProcess(core)];
+export function figuresOf(daemon: Observed): Family[] {
+  return [...ofRuns(daemon), ...ofTelemetry(daemon), ...ofReaders(daemon), ...ofStorage(daemon), ...ofProcess(daemon)];
 }
 
 function gauge(name: string, help: string, unit: Described["unit"], value: number): Family {
@@ -52,8 +52,8 @@ function histogram(name: string, help: string, of: Histogram): Family {
   return { name: `mosaic_${name}`, help, unit: "s", type: "histogram", histogram: of.snapshot() };
 }
 
-function ofRuns(core: Core): Family[] {
-  const { activity, registry } = core;
+function ofRuns(daemon: Observed): Family[] {
+  const { activity, registry } = daemon;
   const counts = registry.countByState();
   const slots = registry.gpuSlots();
   const used = slots.filter((slot) => slot.runId !== null).length;
@@ -107,8 +107,8 @@ function ofRuns(core: Core): Family[] {
   ];
 }
 
-function ofTelemetry(core: Core): Family[] {
-  const { activity, telemetry } = core;
+function ofTelemetry(daemon: Observed): Family[] {
+  const { activity, telemetry } = daemon;
   const stored = telemetry.storedSinceStart();
   let backlog = 0;
   for (const { journalSize, position } of activity.proxies) backlog += Math.max(0, journalSize - position);
@@ -149,8 +149,8 @@ function ofTelemetry(core: Core): Family[] {
   ];
 }
 
-function ofReaders(core: Core): Family[] {
-  const { activity, registry } = core;
+function ofReaders(daemon: Observed): Family[] {
+  const { activity, registry } = daemon;
   const following = activity.subscribers.following();
   return [
     labelled(
@@ -198,8 +198,8 @@ function fileBytes(path: string): number {
   }
 }
 
-function ofStorage(core: Core): Family[] {
-  const { stateDir, diskBytes, diskAvailableBytes } = core.host();
+function ofStorage(daemon: Observed): Family[] {
+  const { stateDir, diskBytes, diskAvailableBytes } = daemon.host();
   const layout = new Layout(stateDir);
   const databases = [["registry", layout.registryDb], ["telemetry", layout.telemetryDb]] as const;
   return [
@@ -217,22 +217,22 @@ function ofStorage(core: Core): Family[] {
       "telemetry_writable",
       "Whether the last write of telemetry succeeded.",
       "1",
-      core.telemetry.writable() ? 1 : 0,
+      daemon.telemetry.writable() ? 1 : 0,
     ),
     gauge("disk_bytes", "Size of the file system of the state directory.", "By", diskBytes),
     gauge("disk_available_bytes", "Free space in it.", "By", diskAvailableBytes),
   ];
 }
 
-function ofProcess(core: Core): Family[] {
+function ofProcess(daemon: Observed): Family[] {
   const { user, system } = process.cpuUsage();
-  const { eventLoop } = core.activity;
+  const { eventLoop } = daemon.activity;
   const standard = (family: Family): Family => ({ ...family, name: family.name.replace(/^mosaic_/, "") });
   return [
-    labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{ version: core.version }, 1]]),
+    labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{ version: daemon.version }, 1]]),
     histogram("event_loop_delay_seconds", "How late timers are, sampled four times a second.", eventLoop.delays),
     gauge("event_loop_delay_max_seconds", "The longest of the last half minute.", "s", eventLoop.recentMax()),
-    standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", core.startedAt / 1000)),
+    standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", daemon.startedAt / 1000)),
     standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", Deno.memoryUsage().rss)),
     standard(counter("process_cpu_seconds_total", "Processor time of the daemon.", "s", (user + system) / 1e6)),
   ];

@@ -2,13 +2,6 @@
 export type Env = (name: string) => string | undefined;
 export type Signal = "TRACES" | "METRICS";
 
-/** Variables that may name a collector. */
-export const ENDPOINT_VARIABLES = [
-  "OTEL_EXPORTER_OTLP_ENDPOINT",
-  "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-  "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-] as const;
-
 /** Whether the environment asks for traces, or metrics, over OTLP. */
 export function exportWanted(env: Env, signal: Signal): boolean {
   if (env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env(`OTEL_${signal}_EXPORTER`) === "none") return false;
@@ -34,7 +27,7 @@ export async function exporterFor<T>(
   exporters: Record<Protocol, () => Promise<new () => T>>,
 ): Promise<T> {
   const protocol = protocolOf(env, signal);
-  if (protocol === "grpc") (await import("../client/ended_connections.ts")).noticeEndedConnections();
+  if (protocol === "grpc") (await import("../wire/ended_connections.ts")).noticeEndedConnections();
   return new (await exporters[protocol]())();
 }
 

@@ -14,11 +14,11 @@ import {
   PeriodicExportingMetricReader,
   type PushMetricExporter,
 } from "@opentelemetry/sdk-metrics";
-import type { Core } from "../dispatch/core/core.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { VERSION } from "../base/version.ts";
 import { type Family, figuresOf } from "./figures.ts";
+import type { Observed } from "./observed.ts";
 import { type Env, exporterFor, lastExport, millisecondsOf } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
 
@@ -42,13 +42,13 @@ export class OtlpMetrics {
   }
 
   /** @throws Error for a protocol that is not supported, or an interval that is none. */
-  static async start(core: Core, log: Logger, env: Env): Promise<OtlpMetrics> {
+  static async start(daemon: Observed, log: Logger, env: Env): Promise<OtlpMetrics> {
     const interval = millisecondsOf(env, "OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS);
     const reader = new PeriodicExportingMetricReader({
       exporter: await exporterFor<PushMetricExporter>(env, "METRICS", EXPORTERS),
       exportIntervalMillis: interval,
       exportTimeoutMillis: Math.min(interval, millisecondsOf(env, "OTEL_METRIC_EXPORT_TIMEOUT", TIMEOUT_MS)),
-      metricProducers: [producerOf(core)],
+      metricProducers: [producerOf(daemon)],
     });
     return new OtlpMetrics(new MeterProvider({ resource: resourceOfDaemon(), readers: [reader] }), log);
   }
@@ -63,13 +63,13 @@ export class OtlpMetrics {
   }
 }
 
-function producerOf(core: Core): MetricProducer {
+function producerOf(daemon: Observed): MetricProducer {
   const resource = resourceOfDaemon();
   return {
     collect(): Promise<CollectionResult> {
-      const startTime = hrTime(core.startedAt);
+      const startTime = hrTime(daemon.startedAt);
       const endTime = hrTime(Date.now());
-      const metrics = figuresOf(core).map((family) => metricOf(family, startTime, endTime));
+      const metrics = figuresOf(daemon).map((family) => metricOf(family, startTime, endTime));
       const scopeMetrics = [{ scope: { name: "mosaic", version: VERSION }, metrics }];
       return Promise.resolve({ resourceMetrics: { resource, scopeMetrics }, errors: [] });
     },

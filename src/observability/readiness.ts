@@ -1,5 +1,5 @@
 /** Whether this daemon can take work now, and if not, why: one answer for `/readyz` and the gRPC health service. */
-import type { Core } from "../dispatch/core/core.ts";
+import type { Observed } from "./observed.ts";
 
 export interface Readiness {
   ready: boolean;
@@ -17,15 +17,15 @@ export interface ReadinessOptions {
 
 const DISK_FLOOR_BYTES = 256 * 1024 * 1024;
 
-export function readinessOf(core: Core, options: ReadinessOptions): Readiness {
+export function readinessOf(daemon: Observed, options: ReadinessOptions): Readiness {
   const floor = options.diskFloorBytes ?? DISK_FLOOR_BYTES;
-  const free = core.host().diskAvailableBytes;
+  const free = daemon.host().diskAvailableBytes;
   const accepting = options.accepting();
   const short = options.shortOfDescriptors?.() ?? false;
   const checks = {
     accepting: { ok: accepting, detail: accepting ? "takes submissions" : "is stopping" },
-    registry: written(core.registry.writable()),
-    telemetry: written(core.telemetry.writable()),
+    registry: written(daemon.registry.writable()),
+    telemetry: written(daemon.telemetry.writable()),
     disk: { ok: free >= floor, detail: `${free} bytes are free, the floor is ${floor}` },
     descriptors: { ok: !short, detail: short ? "no file descriptor is left: raise the limit (ulimit -n)" : "are left" },
   };

@@ -16,6 +16,27 @@ export interface Room {
   enough: boolean;
 }
 
+/** A disk that is being filled is full before it is: so many looks ahead. */
+const LOOKS_AHEAD = 2;
+
+/** Looks at a disk again and again, and sees how fast it is being filled, whoever does it. */
+export class RoomWatch {
+  #before: number | undefined;
+  readonly #look: (path: string, held: boolean) => Room;
+
+  constructor(look: (path: string, held: boolean) => Room = roomOf) {
+    this.#look = look;
+  }
+
+  /** There is not enough either when what was used since the last look would not be there twice more. */
+  look(path: string, held: boolean): Room {
+    const room = this.#look(path, held);
+    const used = this.#before === undefined ? 0 : Math.max(0, this.#before - room.free);
+    this.#before = room.free;
+    return { ...room, enough: room.enough && (used === 0 || room.free - LOOKS_AHEAD * used >= room.needed) };
+  }
+}
+
 /** @param held whether work stands still for want of room: it goes on when there is a little more than is needed. */
 export function roomOf(path: string, held = false): Room {
   const { total, available } = disk(path);

@@ -4,7 +4,12 @@
  */
 import { askShell } from "./shell.ts";
 import { isShortage } from "./shortage.ts";
-import type { ProcessRef } from "../registry/types.ts";
+
+/** A process known beyond doubt: `identity` is its boot id and start time, so that a reused pid is never taken for it. */
+export interface ProcessRef {
+  pid: number;
+  identity: string;
+}
 
 /** What of /proc/PID/stat mosaic needs. */
 interface ProcStat {

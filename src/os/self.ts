@@ -26,7 +26,7 @@ export const PLANNED_VARIABLE = "MOSAIC_PLANNED";
 export const PROFILE_VARIABLE = "MOSAIC_PERMISSIONS";
 
 /**
- * @param flags permissions to start with. Without them the portable executable plans its own and source code runs with all.
+ * @param flags permissions to start with. Without them the portable executable finds its own and source code runs with all.
  * A compiled executable has what was baked into it, whatever is said here.
  */
 export function selfCommand(flags?: readonly string[]): SelfCommand {

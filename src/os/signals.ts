@@ -1,6 +1,5 @@
 /** The one way in which mosaic signals a process or a group. */
-import type { ProcessRef } from "../registry/types.ts";
-import { childrenOutside, groupMembers, isAlive, isOfThisSystem } from "./identity.ts";
+import { childrenOutside, groupMembers, isAlive, isOfThisSystem, type ProcessRef } from "./identity.ts";
 import { askShell } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";

@@ -1,6 +1,7 @@
 /** Opens an SQLite database in WAL mode, on a full disk too. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import type { Reserve } from "./reserve.ts";
 
 export interface WalDatabase {
   db: DatabaseSync;
@@ -11,14 +12,30 @@ export interface WalDatabase {
   alone: boolean;
 }
 
-/** @throws what SQLite throws */
-export function openWal(path: string, busyTimeoutMs: number): WalDatabase {
+/** @param reserve given up where there is no room to open it otherwise @throws what SQLite throws */
+export function openWal(path: string, busyTimeoutMs: number, reserve?: Reserve): WalDatabase {
+  const open = (locking: "NORMAL" | "EXCLUSIVE") => ({
+    db: opened(path, busyTimeoutMs, locking),
+    alone: locking === "EXCLUSIVE",
+  });
   try {
-    return { db: opened(path, busyTimeoutMs, "NORMAL"), alone: false };
+    return open("NORMAL");
   } catch (error) {
-    if (!/disk is full|disk I\/O error/i.test(messageOf(error))) throw error;
-    return { db: opened(path, busyTimeoutMs, "EXCLUSIVE"), alone: true };
+    if (!isFull(error)) throw error;
+    if (reserve?.whole) {
+      reserve.release();
+      try {
+        return open("NORMAL");
+      } catch (again) {
+        if (!isFull(again)) throw again;
+      }
+    }
+    return open("EXCLUSIVE");
   }
+}
+
+function isFull(error: unknown): boolean {
+  return /disk is full|disk I\/O error/i.test(messageOf(error));
 }
 
 function opened(path: string, busyTimeoutMs: number, locking: "NORMAL" | "EXCLUSIVE"): DatabaseSync {

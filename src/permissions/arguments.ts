@@ -30,21 +30,6 @@ export function optionValue(line: CommandLine, ...names: string[]): string | und
   return value;
 }
 
-export function hasFlag(line: CommandLine, ...names: string[]): boolean {
-  return line.own.some((word) => names.includes(word));
-}
-
-/** Words that are neither options nor values of the options named. */
-export function positionals(line: CommandLine, withValue: readonly string[]): string[] {
-  const words: string[] = [];
-  for (let at = 0; at < line.own.length; at++) {
-    const word = line.own[at]!;
-    if (withValue.includes(word)) at++;
-    else if (!word.startsWith("-") || word === "-") words.push(word);
-  }
-  return words;
-}
-
 export function absolutePath(path: string, cwd: string): string {
   const parts: string[] = [];
   for (const part of (path.startsWith("/") ? path : `${cwd}/${path}`).split("/")) {

@@ -1,9 +1,8 @@
 /** What `mosaic daemon ARGS` needs, and what of that only until it answers. */
 import { resolveStateDir } from "../base/layout.ts";
-import { ENDPOINT_VARIABLES } from "../observability/otlp.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
-import { daemonVariables } from "./environment.ts";
+import { COLLECTOR_VARIABLES, daemonVariables } from "./environment.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
 
@@ -46,7 +45,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   if (optionValue(line, "--tls-cert") !== undefined) net.push("127.0.0.1:0");
   const webhook = optionValue(line, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
-  for (const name of ENDPOINT_VARIABLES) {
+  for (const name of COLLECTOR_VARIABLES) {
     const endpoint = world.env(name);
     if (endpoint) net.push(urlGrant(endpoint, name));
   }

@@ -1,5 +1,5 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
-import { PASS_VARIABLE, PASSED_ON } from "../dispatch/attempt/passed_on.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../os/passed_on.ts";
 import { absolutePath } from "./arguments.ts";
 import type { World } from "./world.ts";
 
@@ -11,6 +11,13 @@ export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL
 export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
 const DAEMON_VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY", "OTEL_*"];
+
+/** Those of OpenTelemetry that name a collector which the daemon connects to (src/observability/otlp.ts). */
+export const COLLECTOR_VARIABLES = [
+  "OTEL_EXPORTER_OTLP_ENDPOINT",
+  "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+  "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+] as const;
 
 /** The daemon also reads what it passes on to workers. */
 export function daemonVariables(world: World): string[] {

@@ -1,11 +1,11 @@
 /**
- * What the portable executable runs before the program itself: prints the flags of a command line, one a line.
+ * What the portable executable runs before a daemon or a proxy: prints the flags of its command line, one a line.
  *
- * A command line that cannot be planned gets what help needs: the program then says what is wrong with it.
+ * For a command line that cannot be planned it prints none: the program, which gets the client's then, says what is wrong.
  */
 import { MosaicError } from "../base/errors.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf } from "./permissions.ts";
-import { helpPlan, planFor } from "./plan.ts";
+import { isPlanned, planFor } from "./part_plan.ts";
 import { realWorld } from "./world.ts";
 
 const world = realWorld();
@@ -17,8 +17,11 @@ try {
   console.error(`mosaic: ${error.message}\n  ${error.hint}`);
   Deno.exit(2);
 }
-const planned = await planFor(Deno.args, world).catch((error) => {
-  if (error instanceof MosaicError) return helpPlan();
-  throw error;
-});
-console.log(flagsOf(planned).join("\n"));
+const [part = "", ...args] = Deno.args;
+if (isPlanned(part)) {
+  const flags = await planFor(part, args, world).then(flagsOf).catch((error) => {
+    if (error instanceof MosaicError) return [];
+    throw error;
+  });
+  console.log(flags.join("\n"));
+}

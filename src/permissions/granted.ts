@@ -1,5 +1,5 @@
 /** What this process has been granted, asked of the runtime itself. */
-import { type Kind, KINDS, type Permissions, permissions } from "./permissions.ts";
+import type { Kind } from "./permissions.ts";
 
 /** Undefined: the whole kind. */
 export function descriptor(kind: Kind, entry: string | undefined): Deno.PermissionDescriptor {
@@ -21,14 +21,4 @@ export function descriptor(kind: Kind, entry: string | undefined): Deno.Permissi
 
 export function isGranted(kind: Kind, entry: string | undefined): boolean {
   return Deno.permissions.querySync(descriptor(kind, entry)).state === "granted";
-}
-
-/** Of `wanted` what is granted; a kind that is granted as a whole is "all". What lies beyond cannot be listed. */
-export function grantedOf(wanted: Permissions): Permissions {
-  const found = permissions();
-  for (const kind of KINDS) {
-    if (isGranted(kind, undefined)) found[kind] = "all";
-    else found[kind] = wanted[kind] === "all" ? [] : wanted[kind].filter((entry) => isGranted(kind, entry));
-  }
-  return found;
 }

@@ -1,5 +1,5 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
-import { parseTarget } from "../client/dialable.ts";
+import { parseTarget } from "../wire/dialable.ts";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 

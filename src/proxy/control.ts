@@ -8,7 +8,7 @@
  */
 import { messageOf } from "../base/errors.ts";
 import { signalGroup } from "../os/signals.ts";
-import type { ProcessRef } from "../registry/types.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import { DutyCycle } from "./duty_cycle.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 

@@ -1,5 +1,5 @@
 /** Where the daemon is to be reached: a restarted one may listen elsewhere, and says so in its daemon.json. */
-import { dialable } from "../client/dialable.ts";
+import { dialable } from "../wire/dialable.ts";
 import { readTextIfThere } from "../os/files.ts";
 
 export class DaemonAddress {

@@ -1,7 +1,7 @@
 /** Ends a worker's whole process group, and one that it has begun itself: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
 import { WorkerGroups } from "../os/signals.ts";
 import { patiently } from "./retry_on_shortage.ts";
-import type { ProcessRef } from "../registry/types.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import { sleep } from "../base/sleep.ts";
 
 const LOOK_MS = 50;

@@ -8,7 +8,7 @@
  */
 import { credentialsOf, type Entrance, environmentVariable, safeEntrance } from "../client/dial_options.ts";
 import { messageOf } from "../base/errors.ts";
-import { roomOf, roomText } from "../os/free_space.ts";
+import { roomText, RoomWatch } from "../os/free_space.ts";
 import { removeIfThere, tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
 import { isShortage } from "../os/shortage.ts";
@@ -36,7 +36,7 @@ import { sleep } from "../base/sleep.ts";
 
 const STDERR_LINES = 20;
 const LOOK_MS = 1000;
-const ROOM_LOOK_MS = 10_000;
+const ROOM_LOOK_MS = 3000;
 const ROOM_LOOK_BYTES = 1 << 20;
 /** A daemon that only asks whether the lock is held has it for a moment. */
 const LOCK_TRIES = 20;
@@ -89,6 +89,7 @@ class Sidecar {
   #diskHeld = false;
   #backlogLimit: number | undefined;
   #leaving = false;
+  readonly #room = new RoomWatch();
   readonly #firstRoomLook = performance.now() + ROOM_LOOK_MS;
   /** Worker, control and delivery are there. */
   #serving = false;
@@ -295,7 +296,7 @@ class Sidecar {
   #lookAtRoom(): void {
     if (performance.now() < this.#firstRoomLook && this.#journal.size() < ROOM_LOOK_BYTES) return;
     const { logs } = this.#plan.files;
-    const room = roomOf(logs, this.#diskHeld);
+    const room = this.#room.look(logs, this.#diskHeld);
     if (room.enough !== this.#diskHeld) return;
     this.#diskHeld = !room.enough;
     this.#log.warn(

@@ -6,13 +6,12 @@
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
-import { isAlive } from "../os/identity.ts";
+import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
 import { kindOf } from "../os/looking.ts";
 import { makeWay, openForAppending, readRecordInProxy } from "../os/untrusted.ts";
 import { askShell } from "../os/shell.ts";
 import { createJournal, type JournalOrigin } from "./journal_file.ts";
-import type { ProcessRef } from "../registry/types.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { patiently } from "./retry_on_shortage.ts";

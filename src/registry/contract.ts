@@ -213,20 +213,6 @@ export const Examination = z.strictObject({
 /** A list, or the word for everything. */
 const entries = z.union([z.literal("all"), z.array(text())]);
 
-export const PermissionsAudit = z.strictObject({
-  state_dir: text(),
-  parts: z.array(z.strictObject({
-    part: z.enum(["doctor", "daemon", "proxy", "client"]),
-    source: text(),
-    pid: maybe(integer()),
-    permissions: z.array(z.strictObject({
-      standing: z.enum(["granted", "given up", "missing", "surplus"]),
-      kind: z.enum(["read", "write", "net", "run", "env", "sys"]),
-      entries,
-    })),
-  })),
-});
-
 export const PermissionPlan = z.strictObject({
   read: entries,
   write: entries,
@@ -250,7 +236,7 @@ const RECORD_TYPES: Record<PublicType, () => z.ZodType> = {
 /** A number that JSON cannot write is null, and its name stands beside it. */
 const named = z.enum(["NaN", "Infinity", "-Infinity"]).optional();
 
-/** A record as src/gen/records/lines.ts writes it. */
+/** A record as src/gen/records/public_lines.ts writes it. */
 function record(kind: TelemetryKind) {
   const fields = publicFields(kind).flatMap(({ name, type, optional }): [string, z.ZodType][] => {
     const schema = RECORD_TYPES[type]();
@@ -387,7 +373,6 @@ export const SHAPES = {
   "Comparison": Comparison,
   "Validation": Validation,
   "Examination": Examination,
-  "PermissionsAudit": PermissionsAudit,
   "PermissionPlan": PermissionPlan,
   "Step": Step,
   "Episode": Episode,

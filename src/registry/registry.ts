@@ -13,7 +13,7 @@ import { migrate } from "./migrations.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
 import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
-import { type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
+import { bytesOf, type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
 import type {
   ArtifactRow,
   EventFilter,
@@ -24,12 +24,15 @@ import type {
   RunRow,
   TransitionRow,
 } from "./types.ts";
+import type { Reserve } from "../os/reserve.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
 const HEARTBEAT_WRITE_MS = 5000;
 /** How often the database is probed when somebody asks whether it can be written. */
 const PROBE_MS = 5000;
+/** Of a write that must be possible on a full disk; it adds few rows, or none. */
+const ALWAYS = true;
 /** "deleted" events are all that is left of a run; this many are kept. */
 const DELETED_EVENTS_KEPT = 10_000;
 
@@ -37,6 +40,8 @@ export interface RegistryOptions {
   durability?: Durability;
   /** Unix milliseconds. */
   now?: () => number;
+  /** Space for cancellations, ends and deletions on a full disk. */
+  reserve?: Reserve;
 }
 
 export class Registry {
@@ -54,7 +59,7 @@ export class Registry {
 
   /** @throws {NewerSchemaError} when a newer mosaic wrote the file; MosaicError when it cannot be opened. */
   static open(path: string, options: RegistryOptions = {}): Registry {
-    const db = openDatabase(path, options.durability ?? "normal");
+    const db = openDatabase(path, options.durability ?? "normal", options.reserve);
     try {
       return new Registry(db, path, options);
     } catch (error) {
@@ -67,7 +72,7 @@ export class Registry {
   constructor(db: DatabaseSync, path: string, options: RegistryOptions = {}) {
     this.#path = path;
     migrate(db, path);
-    this.#sql = new Sql(db, path);
+    this.#sql = new Sql(db, path, options.reserve);
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");
     this.#eventHead = this.#lastSeq("events");
@@ -222,7 +227,7 @@ export class Registry {
       const told = tell?.(after);
       if (told !== undefined) this.#addEvent(after, told.kind, told.data, now);
       return after;
-    });
+    }, ALWAYS);
   }
 
   /** Changes fields that have nothing to do with the lifecycle. @throws `not_found`. */
@@ -231,7 +236,7 @@ export class Registry {
       this.require(runId);
       this.#store(runId, { ...patchOnly(patch), updatedAt: this.#now() });
       return this.require(runId);
-    });
+    }, ALWAYS);
   }
 
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */
@@ -261,7 +266,7 @@ export class Registry {
         );
       }
       this.#dropUnofferedGpus();
-    });
+    }, ALWAYS);
   }
 
   gpuSlots(): { slot: number; runId: string | null }[] {
@@ -427,7 +432,7 @@ export class Registry {
       this.#releaseGpus(runId);
       this.#sql.run("DELETE FROM runs WHERE run_id = ?", runId);
       this.#heartbeats.delete(runId);
-    });
+    }, ALWAYS);
   }
 
   /** Whether the database can be written: found out by a write of nothing, at most every few seconds. */
@@ -460,11 +465,11 @@ export class Registry {
   }
 
   /** Runs `work` in a transaction; whoever waits for what it appended is woken once that is committed. */
-  #write<T>(work: () => T): T {
+  #write<T>(work: () => T, always = false): T {
     const transitionHead = this.#transitionHead;
     const eventHead = this.#eventHead;
     try {
-      const result = this.#sql.transaction(work);
+      const result = this.#sql.transaction(work, always);
       if (this.#transitionHead > transitionHead) this.#transitionWaiters.wake(this.#transitionHead);
       if (this.#eventHead > eventHead) this.#eventWaiters.wake(this.#eventHead);
       return result;
@@ -533,14 +538,5 @@ export class Registry {
   /** AUTOINCREMENT's own memory: the highest seq ever given, deleted rows included. */
   #lastSeq(table: string): number {
     return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
-  }
-}
-
-function bytesOf(path: string): number {
-  try {
-    return Deno.statSync(path).size;
-  } catch {
-    // No log has been written, or there is no file (":memory:").
-    return 0;
   }
 }

@@ -1,7 +1,8 @@
 /** Between the rows of registry.db and what the program works with. */
 import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
-import { type ArtifactRow, BASE_DIRS, type BaseDir } from "./types.ts";
+import { type ArtifactRow } from "./types.ts";
+import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
 import type { EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 

@@ -1,6 +1,7 @@
 /** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 
 /** `normal` survives the crash of a process, `full` also the loss of power. */
@@ -9,21 +10,24 @@ export type Durability = "normal" | "full";
 /** How long a statement waits for another process (a backup, `mosaic doctor`) before it gives up, in milliseconds. */
 const BUSY_TIMEOUT_MS = 2000;
 const PROBE_TIMEOUT_MS = 100;
-/** Past this size the write-ahead log is cut back after a checkpoint. */
-const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+/** Past this size the write-ahead log is moved into the database, and the file cut back to it. */
+const WAL_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /** Opens (creating it for its owner only) a database in WAL mode. @throws MosaicError when it cannot be opened or is none. */
-export function openDatabase(path: string, durability: Durability): DatabaseSync {
+export function openDatabase(path: string, durability: Durability, reserve?: Reserve): DatabaseSync {
   try {
     if (path !== ":memory:") {
       // SQLite would create it with the umask's mode; the log and shared memory beside it take the database's.
       Deno.openSync(path, { create: true, write: true, read: true, mode: 0o600 }).close();
     }
-    const { db } = openWal(path, BUSY_TIMEOUT_MS);
+    const { db } = openWal(path, BUSY_TIMEOUT_MS, reserve);
     try {
       db.exec(`PRAGMA synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
       db.exec("PRAGMA foreign_keys = ON");
-      db.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
+      // The log has to fit into the reserve.
+      const limit = Math.min(WAL_LIMIT_BYTES, reserve?.bytes ?? WAL_LIMIT_BYTES);
+      const { page_size } = db.prepare("PRAGMA page_size").get() as { page_size: number };
+      db.exec(`PRAGMA journal_size_limit = ${limit}; PRAGMA wal_autocheckpoint = ${Math.ceil(limit / 2 / page_size)}`);
       return db;
     } catch (error) {
       db.close();
@@ -80,11 +84,29 @@ export type SqlRow = Record<string, unknown>;
 export class Sql {
   readonly path: string;
   readonly #db: DatabaseSync;
+  readonly #reserved: WithReserve;
   readonly #statements = new Map<string, StatementSync>();
 
-  constructor(db: DatabaseSync, path: string) {
+  constructor(db: DatabaseSync, path: string, reserve?: Reserve) {
     this.#db = db;
     this.path = path;
+    const full = new Error("database or disk is full");
+    this.#reserved = new WithReserve(reserve, {
+      isFull: (error) => /disk is full/i.test(messageOf(error)),
+      full: () => explainSqlite(full, path),
+      logBytes: () => bytesOf(`${path}-wal`),
+      emptyLog: () => this.#emptyLog(),
+    });
+    this.#reserved.begin();
+  }
+
+  #emptyLog(): boolean {
+    try {
+      this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // A damaged file, say: the write that needs the room says so.
+    }
+    return bytesOf(`${this.path}-wal`) === 0;
   }
 
   #prepared(sql: string): StatementSync {
@@ -106,20 +128,26 @@ export class Sql {
     return { changes: Number(result.changes), lastId: Number(result.lastInsertRowid) };
   }
 
-  /** Commits what `work` did, or leaves the database as it was and throws. */
-  transaction<T>(work: () => T): T {
-    return this.#explained(() => {
-      this.#db.exec("BEGIN IMMEDIATE");
-      try {
-        const result = work();
-        this.#db.exec("COMMIT");
-        return result;
-      } catch (error) {
-        // A full disk has made SQLite roll back by itself already.
-        if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
-        throw error;
-      }
-    });
+  /**
+   * Commits what `work` did, or leaves the database as it was and throws.
+   * @param always it must be possible on a full disk, too, and may use what is kept for that
+   */
+  transaction<T>(work: () => T, always = false): T {
+    const once = () => this.#once(work);
+    return this.#explained(() => always ? this.#reserved.writeAlways(once) : this.#reserved.write(once));
+  }
+
+  #once<T>(work: () => T): T {
+    this.#db.exec("BEGIN IMMEDIATE");
+    try {
+      const result = work();
+      this.#db.exec("COMMIT");
+      return result;
+    } catch (error) {
+      // A full disk has made SQLite roll back by itself already.
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+      throw error;
+    }
   }
 
   /** Whether a commit succeeds now: one that changes nothing, but is written all the same. */
@@ -150,5 +178,14 @@ export class Sql {
     } catch (error) {
       throw explainSqlite(error, this.path);
     }
+  }
+}
+
+export function bytesOf(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    // No log has been written, or there is no file (":memory:").
+    return 0;
   }
 }

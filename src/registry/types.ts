@@ -1,15 +1,7 @@
 /** What the registry keeps about a run. Times are Unix milliseconds. */
+import type { BaseDir } from "../base/layout.ts";
+import type { ProcessRef } from "../os/identity.ts";
 import type { Outcome, RunState } from "./lifecycle/lifecycle.ts";
-
-export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
-export type BaseDir = typeof BASE_DIRS[number];
-
-/** A process known beyond doubt: `identity` is its boot id and start time (src/os/identity.ts), so that a reused
- * pid is never taken for it. */
-export interface ProcessRef {
-  pid: number;
-  identity: string;
-}
 
 export interface RunRow {
   runId: string;

@@ -1,10 +1,12 @@
 /**
  * `mosaic.v1.Ingest`: one stream per proxy. What the proxy delivers is acknowledged when it is committed, and not
  * before; while nothing can be stored (disk full) the batch is kept, the stream stands still, and the journal waits.
+ * Small batches may be under way to the same commit; all else waits for what came before it.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
-import type { Core, ExitReport, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { Core, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { ExitReport } from "../registry/failure/explain.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
@@ -23,6 +25,8 @@ const RETRY_MS = 1000;
 const ALL_WINDOWS_BYTES = 16 << 20;
 const FIRST_WINDOW_BYTES = 256 << 10;
 const LEAST_WINDOW_BYTES = 64 << 10;
+/** Journal bytes of one proxy that wait for a commit: beyond, its next message waits, too, so that runs have equal turns. */
+const WAITING_BYTES = 16 << 10;
 
 type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
@@ -49,6 +53,7 @@ async function deliver(
   const link = new StreamLink(incoming, out);
   const session = core.openProxy(helloOf(first.value), link);
   const connected = { journalSize: session.journalPosition, position: session.journalPosition };
+  let proxy: Delivery | undefined;
   try {
     await out.send({
       message: {
@@ -63,12 +68,14 @@ async function deliver(
     });
     messages = messages.slice(1);
     core.activity.proxies.add(connected);
-    const proxy = new Delivery({ core, session, out, caller, runId: first.value.runId, connected, windowBytes });
+    proxy = new Delivery({ core, session, incoming, out, caller, runId: first.value.runId, connected, windowBytes });
     for (;;) {
       for (const { message } of messages) await proxy.take(message);
       messages = await incoming.take();
-      if (messages.length === 0) return;
+      if (messages.length === 0) return await proxy.settled();
     }
+  } catch (error) {
+    throw proxy?.failure ?? error;
   } finally {
     core.activity.proxies.delete(connected);
     session.closed();
@@ -141,10 +148,16 @@ class Delivery {
   readonly #runId: string;
   readonly #connected: ConnectedProxy;
   readonly #windowBytes: number;
+  readonly #incoming: Incoming<ProxyMessage>;
+  /** Settles when all batches so far are stored and acknowledged; never rejects. */
+  #last: Promise<void> = Promise.resolve();
+  #waitingBytes = 0;
+  #failure: unknown;
 
-  constructor({ core, session, out, caller, runId, connected, windowBytes }: {
+  constructor({ core, session, incoming, out, caller, runId, connected, windowBytes }: {
     core: Core;
     session: ProxySession;
+    incoming: Incoming<ProxyMessage>;
     out: ToProxy;
     caller: Caller;
     runId: string;
@@ -158,6 +171,19 @@ class Delivery {
     this.#runId = runId;
     this.#connected = connected;
     this.#windowBytes = windowBytes;
+    this.#incoming = incoming;
+  }
+
+  /** Why the stream ends, where that is a batch that came before the message that is being taken. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** All batches so far are stored and acknowledged. @throws why they are not */
+  async settled(): Promise<void> {
+    this.#core.telemetry.commitWaiting();
+    await this.#last;
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   async take(message: ProxyMessage["message"]): Promise<void> {
@@ -168,8 +194,10 @@ class Delivery {
         this.#connected.journalSize = Number(message.value.journalSize);
         return this.#session.heartbeat(this.#connected.journalSize);
       case "control":
+        await this.settled();
         return await this.#stored(0, () => this.#session.controlApplied(message.value));
       case "exit":
+        await this.settled();
         await this.#stored(0, () => this.#session.exit(exitOf(message.value)));
         await this.#out.send({ message: { case: "exitAck", value: {} } });
         return;
@@ -182,24 +210,51 @@ class Delivery {
   }
 
   async #batch(message: Batch): Promise<void> {
-    const to = Number(message.toPosition);
+    if (this.#failure !== undefined) throw this.#failure;
     const journalSize = Number(message.journalSize);
-    const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
     const arrived = performance.now();
     this.#connected.journalSize = journalSize;
-    let batch: IngestBatch | undefined;
-    const position = await this.#stored(journalSize, () => {
-      batch ??= this.#read(message);
-      return this.#session.batch(batch, journalSize, samples);
+    await turn();
+    const batch = this.#read(message);
+    const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
+    const store = () => this.#session.batch(batch, journalSize, samples);
+    const first = store();
+    // It is looked at when its forerunners are settled.
+    first.catch(() => {});
+    const bytes = batch.to - batch.from;
+    this.#waitingBytes += bytes;
+    this.#last = this.#last.then(async () => {
+      if (this.#failure !== undefined) return;
+      await this.#settle(batch, first, store, journalSize, arrived);
+      this.#waitingBytes -= bytes;
+    }).catch((error) => {
+      this.#failure = error;
+      this.#incoming.interrupt(new MosaicError("aborted", messageOf(error)));
     });
-    if (position < to) {
+    if (this.#waitingBytes > WAITING_BYTES) await this.#last;
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  async #settle(
+    batch: IngestBatch,
+    first: Promise<number>,
+    store: () => Promise<number>,
+    journalSize: number,
+    arrived: number,
+  ): Promise<void> {
+    let position = await this.#stored(journalSize, store, first);
+    // It was tried together with a forerunner that was not stored then, and is now.
+    if (position < batch.from && this.#connected.position === batch.from) {
+      position = await this.#stored(journalSize, store);
+    }
+    if (position < batch.to) {
       throw new MosaicError(
         "aborted",
-        `the batch begins at ${message.fromPosition}, but the journal is stored up to ${position}`,
+        `the batch begins at ${batch.from}, but the journal is stored up to ${position}`,
         { hint: "Connect again: the welcome says where to go on." },
       );
     }
-    this.#acknowledged(position, (performance.now() - arrived) / 1000, batch!);
+    this.#acknowledged(position, (performance.now() - arrived) / 1000, batch);
     await this.#out.send({
       message: {
         case: "ack",
@@ -234,12 +289,15 @@ class Delivery {
     for (const count of Object.values(batch.violations)) activity.schemaViolations += count;
   }
 
-  /** Does the work in a fair turn, and again each second for as long as the store cannot be written. */
-  async #stored<T>(journalSize: number, work: () => T): Promise<T> {
+  /**
+   * Does the work in a fair turn, and again each second for as long as the store cannot be written.
+   * @param first the first try, where it is under way
+   */
+  async #stored<T>(journalSize: number, work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
     for (let tries = 1;; tries++) {
-      await turn();
+      if (first === undefined || tries > 1) await turn();
       try {
-        return work();
+        return await (tries === 1 ? first ?? work() : work());
       } catch (error) {
         if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
         if (tries === 1) {

@@ -1,5 +1,5 @@
 /** The forms in which stored records go to subscribers: framed messages, rendered from rows. */
-import { writeEpisode, writeStep } from "../gen/records/frames.ts";
+import { writeEpisode, writeStep } from "../gen/records/run_frames.ts";
 import { jsonLines } from "../telemetry/public_json.ts";
 import type { StoredOf, TelemetryKind } from "../telemetry/types.ts";
 import { FrameWriter } from "../wire/frames.ts";

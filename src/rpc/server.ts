@@ -2,7 +2,7 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { Server, type ServerCredentials } from "@grpc/grpc-js";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
-import { checkListener, serverCredentials, type TlsFiles } from "./auth/listeners.ts";
+import { checkListener, serverCredentials, type TlsFiles } from "../wire/tls.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";

@@ -1,6 +1,6 @@
 /** PublishRunSteps and PublishRunEpisodes: the original's proxy delivers one record a message. */
 import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
-import { episodeOfMessage, stepOfMessage } from "../gen/records/frames.ts";
+import { episodeOfMessage, stepOfMessage } from "../gen/records/run_frames.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Caller, Incoming } from "./serve.ts";

@@ -2,7 +2,7 @@
  * The records between a proxy and the store. Steps travel as columns: one JSON.parse of arrays costs a third of one
  * parse per record, and a column that has only defaults is left out.
  */
-import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "../gen/records/types.ts";
+import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 
 export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
 

@@ -2,7 +2,7 @@
  * The public JSON of stored records, one object a line (docs/telemetry.md): what `mosaic steps -o jsonl` prints and
  * StreamTelemetry sends. Built as text, because the worker's own JSON is passed through as it is, not decoded and encoded.
  */
-import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/lines.ts";
+import { episodeLine, metricLine, stepLine, workerEventLine } from "../gen/records/public_lines.ts";
 import type { StoredOf, TelemetryKind } from "./types.ts";
 
 /** By kind, a row as a line without its end. The run's id is given as JSON, encoded once for many rows. */

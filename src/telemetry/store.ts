@@ -10,23 +10,33 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
 import { explainTrouble } from "../os/shortage.ts";
+import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
-import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints } from "./store/checkpoints.ts";
-import { cleanSteps, columnsOf, storableInteger, storableReal, storableText, storableTime } from "./store/columns.ts";
+import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
+import {
+  type CleanSteps,
+  cleanSteps,
+  columnsOf,
+  storableInteger,
+  storableReal,
+  storableText,
+  storableTime,
+} from "./store/storable_steps.ts";
 import { BulkInsert } from "./store/bulk_insert.ts";
 import { Deletions } from "./store/deletions.ts";
-import { machineTrouble } from "./store/failures.ts";
+import { isFull, machineTrouble } from "./store/failures.ts";
+import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
 import { allRows, prepareArrays, Reader } from "./store/reader.ts";
 import { RowRing, StepRing } from "./store/ring.ts";
 import { decimate } from "./store/rollup.ts";
 import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
-import { migrate } from "./store/schema.ts";
+import { migrate } from "./store/tables.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepWriter } from "./store/step_writer.ts";
-import { bytesOfRuns } from "./store/usage.ts";
-import { Waiters } from "./store/waiters.ts";
+import { bytesOfRuns } from "./store/run_bytes.ts";
+import { Waiters } from "./store/row_waiters.ts";
 import {
   EPISODE_COLUMNS,
   episodeChanged,
@@ -35,7 +45,7 @@ import {
   storedWorkerEvent,
   WORKER_EVENT_COLUMNS,
   workerEventRow,
-} from "../gen/records/rows.ts";
+} from "../gen/records/record_rows.ts";
 import type {
   IngestResult,
   RunTelemetry,
@@ -60,10 +70,14 @@ export interface StoreOptions {
   /** The database may not grow beyond; reached, it behaves like a full disk. */
   maxBytes?: number;
   checkpoints?: CheckpointOptions;
+  /** Space kept for a full disk; the log is never larger, so that it can always be moved into the database. */
+  reserve?: Reserve;
 }
 
 /** Page size: rows up to 2 KB stay in one page. */
 const PAGE_BYTES = 8192;
+/** Pages at the ends of tables, which every commit of a run writes. */
+const PAGES_BYTES = 8 * PAGE_BYTES;
 const CACHE_KIB = 16 * 1024;
 /** One answer of `read`. */
 const READ_BYTES = 4 * 1024 * 1024;
@@ -83,8 +97,10 @@ const WIDE_BATCH = 1024 * 1024;
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
 const CLAMPED = "store: value could not be stored as it was and was replaced";
 
-/** What one transaction stores. */
+/** What is stored for one run. */
 interface Delivery {
+  runId: string;
+  attempt: number;
   steps: StepColumns;
   episodes: readonly EpisodeRecord[];
   events: readonly WorkerEventRecord[];
@@ -93,6 +109,19 @@ interface Delivery {
   violations: Record<string, number>;
   /** Journal positions; none for records that came without a journal. */
   journal: { from: number; to: number } | undefined;
+}
+
+/** A delivery whose rows are written and not yet committed. */
+interface Written {
+  runId: string;
+  attempt: number;
+  state: RunState;
+  firstStep: number;
+  steps: CleanSteps;
+  episodes: StoredEpisode[];
+  events: StoredWorkerEvent[];
+  /** Seq of the last of `events`. */
+  lastEvent: number;
 }
 
 /** The stored position was not what memory said: somebody else wrote to the file. */
@@ -116,10 +145,14 @@ export class TelemetryStore implements TelemetryLog {
   readonly #recentRewards: StatementSync;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
+  readonly #reserved: WithReserve;
+  readonly #group: GroupCommit;
   readonly #waiters = new Waiters();
   readonly #states = new Map<string, RunState>();
   readonly #ringsLimit: number;
   #ringBytes = 0;
+  /** By the transaction that is under way. */
+  #written: Written[] = [];
   #sweptAt = 0;
   #writable = true;
   /** When a write was last known to fail. */
@@ -133,7 +166,21 @@ export class TelemetryStore implements TelemetryLog {
     this.#options = options;
     this.#now = options.now ?? Date.now;
     this.#ringsLimit = options.ringBytes ?? STANDARD_BOUNDS.ringBytes;
-    this.#checkpoints = new Checkpoints(db, path, options.checkpoints);
+    const limitBytes = options.checkpoints?.limitBytes ?? WAL_LIMIT_BYTES;
+    this.#checkpoints = new Checkpoints(db, path, {
+      ...options.checkpoints,
+      limitBytes: Math.min(limitBytes, options.reserve?.bytes ?? limitBytes),
+      onFull: () => this.#reserved.relieve(),
+    });
+    this.#reserved = new WithReserve(options.reserve, {
+      isFull: (error) => error instanceof MosaicError && isFull(error.cause),
+      full: () =>
+        new MosaicError("unavailable", `telemetry database ${path} cannot grow: the disk is full`, {
+          hint: "Free space on its disk, or delete runs; work goes on by itself.",
+        }),
+      logBytes: () => this.#checkpoints.walBytes(),
+      emptyLog: () => this.#checkpoints.empty(),
+    });
     this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
     this.#rows = new RunRows(db);
     this.#reader = new Reader(db);
@@ -150,6 +197,11 @@ export class TelemetryStore implements TelemetryLog {
       db,
       "SELECT total_reward FROM episodes WHERE run_key = ? ORDER BY seq DESC LIMIT 100",
     );
+    this.#group = new GroupCommit({
+      commit: (group) => this.#ingestGroup(group),
+      ready: () => this.#checkpoints.caughtUp(),
+      now: () => performance.now(),
+    });
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
   }
@@ -164,7 +216,7 @@ export class TelemetryStore implements TelemetryLog {
       // Only the owner may read what workers say; SQLite gives its other files the same mode.
       Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
       if (Deno.statSync(path).size === 0) prepareNew(path);
-      const opened = openWal(path, BUSY_TIMEOUT_MS);
+      const opened = openWal(path, BUSY_TIMEOUT_MS, options.reserve);
       db = opened.db;
       db.exec(`PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
         PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
@@ -175,6 +227,7 @@ export class TelemetryStore implements TelemetryLog {
       // The checkpoint thread's connection finds no place beside one that is alone.
       const checkpoints = opened.alone ? { ...options.checkpoints, mode: "inline" as const } : options.checkpoints;
       const store = new TelemetryStore(db, path, { ...options, checkpoints });
+      store.#reserved.begin();
       store.#deletions.resume();
       return store;
     } catch (error) {
@@ -191,23 +244,10 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult {
-    const { from, to } = batch;
-    for (const [name, value] of Object.entries({ attempt, from, to })) {
-      if (!Number.isSafeInteger(value) || value < 0) {
-        throw new MosaicError("invalid_argument", `${name} of a batch is ${value}, not a whole number from 0`);
-      }
-    }
+    requireWhole(attempt, batch);
     for (let tries = 1;; tries++) {
-      const position = this.#state(runId)?.positions.get(attempt) ?? 0;
-      if (from !== position || to < from) {
-        return to <= position ? { type: "duplicate", position } : { type: "gap", position };
-      }
-      if (to === from && (batch.steps.n > 0 || batch.episodes.length > 0 || batch.events.length > 0)) {
-        throw new MosaicError("invalid_argument", `a batch with records says from = to = ${to}: they have no position`);
-      }
       try {
-        const { steps, episodes, events } = this.#store(runId, attempt, { ...batch, journal: { from, to } });
-        return { type: "stored", position: to, steps, episodes, events };
+        return this.#transaction(() => this.#ingestOne(runId, attempt, batch));
       } catch (error) {
         // The state was dropped, so the next try sees the position that is really stored.
         if (!(error instanceof StalePosition) || tries === 3) throw error;
@@ -215,9 +255,57 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
+  async deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult> {
+    requireWhole(attempt, batch);
+    // Somebody waits to see that the attempt has begun.
+    return await this.#group.add({ runId, attempt, batch }, batch.from === 0);
+  }
+
+  commitWaiting(): void {
+    this.#group.flush();
+  }
+
+  /** One transaction for all; where that fails, one for each, so that it fails only whom it must. */
+  #ingestGroup(group: WaitingBatch[]): Outcome[] {
+    if (group.length > 1) {
+      try {
+        const results = this.#transaction(() =>
+          group.map(({ runId, attempt, batch }) => this.#ingestOne(runId, attempt, batch))
+        );
+        return results.map((result) => ({ result }));
+      } catch (error) {
+        // Another program's lock was waited for once; so it would be for each.
+        if (error instanceof MosaicError && error.code === "unavailable" && !isFull(error.cause)) {
+          return group.map(() => ({ error }));
+        }
+      }
+    }
+    return group.map(({ runId, attempt, batch }) => {
+      try {
+        return { result: this.ingest(runId, attempt, batch) };
+      } catch (error) {
+        return { error };
+      }
+    });
+  }
+
+  /** Inside a transaction. */
+  #ingestOne(runId: string, attempt: number, batch: IngestBatch): IngestResult {
+    const { from, to } = batch;
+    const position = this.#state(runId)?.positions.get(attempt) ?? 0;
+    if (from !== position || to < from) {
+      return to <= position ? { type: "duplicate", position } : { type: "gap", position };
+    }
+    const { steps, episodes, lastEvent } = this.#write({ ...batch, runId, attempt, journal: { from, to } });
+    return {
+      ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
+      ...{ events: batch.events.slice(), lastEvent },
+    };
+  }
+
   append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     const none = { events: [], otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
-    this.#store(runId, attempt, { steps: columnsOf(steps), episodes, ...none });
+    this.#transaction(() => this.#write({ runId, attempt, steps: columnsOf(steps), episodes, ...none }));
   }
 
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][] {
@@ -285,26 +373,19 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   async delete(runId: string): Promise<number> {
+    this.commitWaiting();
     const state = this.#state(runId);
     if (state === undefined) return 0;
     const before = this.#usedBytes();
     this.#dropState(runId);
-    await this.#guard(async () => {
-      try {
-        this.#deletions.begin(runId, state.runKey);
-      } catch (error) {
-        if (machineTrouble(error, this.#path) === undefined) throw error;
-        // On a full disk a checkpoint makes the room in the log that deleting needs.
-        await this.#checkpoints.run();
-        this.#deletions.begin(runId, state.runKey);
-      }
-      await this.#deletions.remove(state.runKey);
-    });
+    await this.#onFullDisk(() => this.#deletions.begin(runId, state.runKey));
+    await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
     // Closed meanwhile: the rest goes at the next start.
     if (this.#closed) return 0;
     const freed = Math.max(0, before - this.#usedBytes());
     // The file shrinks when the log is moved into it.
     await this.#checkpoints.run();
+    this.#reserved.refill();
     return freed;
   }
 
@@ -339,6 +420,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   writable(): boolean {
+    if (this.#reserved.short) return false;
     // Perhaps nobody tries any more: then a commit of nothing tells whether the trouble is over.
     if (!this.#writable && Math.abs(this.#now() - this.#triedAt) >= PROBE_MS) {
       this.#triedAt = this.#now();
@@ -349,6 +431,7 @@ export class TelemetryStore implements TelemetryLog {
 
   #probe(): boolean {
     try {
+      this.#reserved.require();
       const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
       this.#begin.run();
       this.#db.exec(`PRAGMA user_version = ${user_version}`);
@@ -362,6 +445,7 @@ export class TelemetryStore implements TelemetryLog {
 
   close(): void {
     if (this.#closed) return;
+    this.commitWaiting();
     this.#closed = true;
     this.#deletions.close();
     this.#checkpoints.close();
@@ -371,62 +455,22 @@ export class TelemetryStore implements TelemetryLog {
 
   // ------------------------------------------------------------------------------------------------ writing
 
-  /** Stores a delivery in one transaction. On any failure nothing is stored, in memory neither. */
-  #store(runId: string, attempt: number, delivery: Delivery) {
-    const now = this.#now();
-    const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
-    const steps = cleanSteps(delivery.steps, arrivalNs);
-    let ringBefore = 0;
+  /** Commits what `work` writes. On any failure nothing is stored, in memory neither. */
+  #transaction<T>(work: () => T): T {
+    return this.#reserved.write(() => this.#tryTransaction(work));
+  }
+
+  #tryTransaction<T>(work: () => T): T {
+    const written = this.#written = [] as Written[];
     try {
       this.#begin.run();
-      const state = this.#state(runId) ?? this.#adopt(runId, this.#rows.create(runId));
-      const live = this.#live(state);
-      ringBefore = ringBytesOf(live);
-      live.touchedAt = now;
-      if (delivery.journal !== undefined) {
-        const { from, to } = delivery.journal;
-        if (!this.#rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
-        state.positions.set(attempt, to);
-      }
-      state.attempt = Math.max(state.attempt, attempt);
-      state.otherLines += storableInteger(delivery.otherLines);
-      state.malformedLines += storableInteger(delivery.malformedLines);
-      for (const kind in delivery.violations) {
-        addViolation(state, storableText(kind), storableInteger(delivery.violations[kind]));
-      }
-      addViolation(state, CLAMPED, steps.clamped);
-
-      const firstStep = state.heads.steps + 1;
-      if (steps.n > 0) {
-        this.#stepWriter.insert(state.runKey, firstStep, attempt, steps, this.#sources(state, steps));
-        state.heads.steps += steps.n;
-        this.#seriesWriter.steps(state, firstStep, steps);
-        if (steps.textLength > WIDE_BATCH || steps.textLength / steps.n > WIDE_ROW) state.wide = true;
-      }
-      const episodes = delivery.episodes.map((record) => this.#storeEpisode(state, attempt, record, arrivalNs));
-      const events = delivery.events.map((record) => this.#storeEvent(state, attempt, record, arrivalNs));
-      if (episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
-      if (steps.n + episodes.length + events.length > 0) state.lastRecordAt = now;
-      this.#episodeWriter.flush();
-      this.#eventWriter.flush();
-      this.#seriesWriter.finish(state);
-      this.#rows.save(state);
+      const result = work();
+      for (const state of new Set(written.map((one) => one.state))) this.#finish(state);
       this.#commit.run();
-      this.#writable = true;
-      this.#stored.steps += steps.n;
-      this.#stored.episodes += episodes.length;
-      this.#stored.events += events.length;
-
-      if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
-      live.episodes.push(episodes);
-      live.events.push(events);
-      this.#ringBytes += ringBytesOf(live) - ringBefore;
-      this.#waiters.wake(runId, state.heads);
-      this.#checkpoints.wrote(steps.textLength + 60 * steps.n + 400 * (1 + episodes.length + events.length));
-      this.#sweep(now);
-      return { steps: steps.n, episodes: episodes.length, events: delivery.events.slice() };
+      this.#committed(written);
+      return result;
     } catch (error) {
-      this.#rollBack(runId);
+      this.#rollBack();
       if (error instanceof StalePosition) throw error;
       const trouble = machineTrouble(error, this.#path);
       if (trouble === undefined) throw error;
@@ -434,6 +478,77 @@ export class TelemetryStore implements TelemetryLog {
       this.#triedAt = this.#now();
       throw trouble;
     }
+  }
+
+  /** Writes a delivery's rows; what is one row a run is written by `#finish`, before the commit. */
+  #write(delivery: Delivery): Written {
+    const { runId, attempt } = delivery;
+    const now = this.#now();
+    const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
+    const steps = cleanSteps(delivery.steps, arrivalNs);
+    const state = this.#state(runId) ?? this.#adopt(runId, this.#rows.create(runId));
+    const firstStep = state.heads.steps + 1;
+    const written: Written = {
+      ...{ runId, attempt, state, firstStep, steps, lastEvent: state.heads.events + delivery.events.length },
+      ...{ episodes: [], events: [] },
+    };
+    this.#written.push(written);
+    const live = this.#live(state);
+    live.touchedAt = now;
+    if (delivery.journal !== undefined) {
+      const { from, to } = delivery.journal;
+      if (!this.#rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
+      state.positions.set(attempt, to);
+    }
+    state.attempt = Math.max(state.attempt, attempt);
+    state.otherLines += storableInteger(delivery.otherLines);
+    state.malformedLines += storableInteger(delivery.malformedLines);
+    for (const kind in delivery.violations) {
+      addViolation(state, storableText(kind), storableInteger(delivery.violations[kind]));
+    }
+    addViolation(state, CLAMPED, steps.clamped);
+
+    if (steps.n > 0) {
+      this.#stepWriter.insert(state.runKey, firstStep, attempt, steps, this.#sources(state, steps));
+      state.heads.steps += steps.n;
+      this.#seriesWriter.steps(state, firstStep, steps);
+      if (steps.textLength > WIDE_BATCH || steps.textLength / steps.n > WIDE_ROW) state.wide = true;
+    }
+    written.episodes = delivery.episodes.map((record) => this.#storeEpisode(state, attempt, record, arrivalNs));
+    written.events = delivery.events.map((record) => this.#storeEvent(state, attempt, record, arrivalNs));
+    if (written.episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
+    if (steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
+    return written;
+  }
+
+  #finish(state: RunState): void {
+    this.#episodeWriter.flush();
+    this.#eventWriter.flush();
+    this.#seriesWriter.finish(state);
+    this.#rows.save(state);
+  }
+
+  /** Memory follows the disk. */
+  #committed(written: readonly Written[]): void {
+    // Nothing was written, so nothing is known.
+    if (written.length === 0) return;
+    this.#writable = true;
+    let bytes = 0;
+    for (const { runId, attempt, state, firstStep, steps, episodes, events } of written) {
+      bytes += PAGES_BYTES + 2 * (steps.textLength + 60 * steps.n + 400 * (episodes.length + events.length));
+      this.#stored.steps += steps.n;
+      this.#stored.episodes += episodes.length;
+      this.#stored.events += events.length;
+      const live = state.live!;
+      const ringBefore = ringBytesOf(live);
+      if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
+      live.episodes.push(episodes);
+      live.events.push(events);
+      this.#ringBytes += ringBytesOf(live) - ringBefore;
+      this.#waiters.wake(runId, state.heads);
+    }
+    this.#checkpoints.wrote(bytes);
+    this.#sweep(this.#now());
   }
 
   #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
@@ -466,7 +581,7 @@ export class TelemetryStore implements TelemetryLog {
     return Array.from({ length: steps.n }, (_, i) => key(i));
   }
 
-  #rollBack(runId: string): void {
+  #rollBack(): void {
     try {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
     } catch {
@@ -475,14 +590,21 @@ export class TelemetryStore implements TelemetryLog {
     this.#episodeWriter.clear();
     this.#eventWriter.clear();
     this.#seriesWriter.reset();
-    this.#dropState(runId);
+    for (const { runId } of this.#written) this.#dropState(runId);
+    this.#written = [];
   }
 
-  async #guard(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      throw machineTrouble(error, this.#path) ?? error;
+  /** Deleting makes room, so it may take what is kept for a full disk; it goes on where it was cut short. */
+  async #onFullDisk(work: () => void | Promise<void>): Promise<void> {
+    for (let tries = 1;; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        const trouble = machineTrouble(error, this.#path);
+        if (trouble === undefined || !isFull(error) || tries === 3) throw trouble ?? error;
+        if (this.#options.reserve === undefined) await this.#checkpoints.run();
+        else this.#reserved.spend();
+      }
     }
   }
 
@@ -562,6 +684,17 @@ export class TelemetryStore implements TelemetryLog {
       this.#ringBytes -= ringBytesOf(state.live!);
       state.live = undefined;
     }
+  }
+}
+
+function requireWhole(attempt: number, { from, to, steps, episodes, events }: IngestBatch): void {
+  for (const [name, value] of Object.entries({ attempt, from, to })) {
+    if (!Number.isSafeInteger(value) || value < 0) {
+      throw new MosaicError("invalid_argument", `${name} of a batch is ${value}, not a whole number from 0`);
+    }
+  }
+  if (to === from && (steps.n > 0 || episodes.length > 0 || events.length > 0)) {
+    throw new MosaicError("invalid_argument", `a batch with records says from = to = ${to}: they have no position`);
   }
 }
 

@@ -7,7 +7,7 @@ import type {
   StoredStep,
   StoredWorkerEvent,
   WorkerEventRecord,
-} from "../gen/records/types.ts";
+} from "../gen/records/record_types.ts";
 import type { IngestBatch } from "./batch.ts";
 import type { TelemetryKind } from "./record_fields.ts";
 
@@ -36,7 +36,15 @@ export interface RunTelemetry {
 }
 
 export type IngestResult =
-  | { type: "stored"; position: number; steps: number; episodes: number; events: WorkerEventRecord[] }
+  | {
+    type: "stored";
+    position: number;
+    steps: number;
+    episodes: number;
+    events: WorkerEventRecord[];
+    /** Seq of the last of `events`. */
+    lastEvent: number;
+  }
   /** Everything up to `to` was stored before (a repeated delivery). */
   | { type: "duplicate"; position: number }
   /** The batch does not begin where the store ends: the proxy must go back to `position`. */
@@ -55,10 +63,17 @@ export interface SeriesBucketRow {
   step: number | null;
 }
 
-/** The one way to telemetry. Every method is synchronous: SQLite is in the process. */
+/** The one way to telemetry. Reads are synchronous: SQLite is in the process. */
 export interface TelemetryLog {
   /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
+  /**
+   * The same in one transaction with what other proxies deliver within some milliseconds: a commit costs much more than a
+   * record. Resolves after the commit. A batch that cannot be stored fails no other.
+   */
+  deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
+  /** Commits at once what `deliver` has gathered. */
+  commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs). */
   append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
   /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */

@@ -7,7 +7,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
 import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
-import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
+import { type Authenticate, type Identity, LOCAL_OWNER } from "./viewer.ts";
 
 export interface PageEnv {
   /** The address that the request came from. */

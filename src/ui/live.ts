@@ -3,8 +3,8 @@ import type { Core } from "../dispatch/core/core.ts";
 import { RUNNING_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
-import { logSizes } from "./log_file.ts";
-import { recordsAfter } from "./records.ts";
+import { logSizes } from "./run_log.ts";
+import { recordsAfter } from "./public_records.ts";
 import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 const CHANGES_PER_EVENT = 500;

@@ -6,9 +6,8 @@ import { randomBytes } from "node:crypto";
 import { MosaicError } from "../base/errors.ts";
 import { RequestRefused } from "./answers.ts";
 import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
-import type { Authenticate, Identity } from "./identity.ts";
-import type { Role } from "../rpc/auth/access.ts";
-import type { TokenFile } from "../rpc/auth/tokens.ts";
+import type { Authenticate, Identity } from "./viewer.ts";
+import type { Role, TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";
 const SESSION_MS = 12 * 3600_000;

@@ -19,8 +19,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import type { ListenAddress } from "./address.ts";
 import { errorOfStatus, HINT_TRAILER } from "./status_codes.ts";
-import type { Duplex } from "../client/client.ts";
-import { parseTarget } from "../client/dialable.ts";
+import { parseTarget } from "./dialable.ts";
 import type { Header } from "./hpack.ts";
 import { Http2Call } from "./http2_call.ts";
 import { PendingBytes } from "./pending_bytes.ts";
@@ -29,7 +28,10 @@ const PREFIX_BYTES = 5;
 const MAX_MESSAGE_BYTES = 64 << 20;
 
 /** Whoever opens one reads it: reading is what keeps it going. */
-export type SocketStream<I extends DescMessage, O extends DescMessage> = Omit<Duplex<I, O>, "end">;
+export interface SocketStream<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
+  send(message: MessageInitShape<I>): void;
+  cancel(): void;
+}
 
 /** @throws MosaicError `invalid_argument` for a target that is no address or a token that is none. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(

@@ -319,8 +319,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       assert.deepEqual(rows.slice(1).map((row) => row[at]), ["1", "NaN", "0"]);
     });
 
-    await holds("permissions", ["list"]);
-    await holds("doctor --permissions", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
+    await holds("permissions", ["daemon"]);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
     await t.step("doctor --repair", async () => {
       const broken = `${directory}/broken`;

@@ -42,7 +42,7 @@ Deno.test("did you mean: whatever can be misspelt is told what was meant, with e
   const cases: [words: string, expected: RegExp][] = [
     ["lsit", /unknown command "lsit"\. Did you mean list\?/],
     ["help lsit", /unknown command "lsit"\. Did you mean list\?/],
-    ["permissions lsit", /unknown command "lsit"\. Did you mean list\?/],
+    ["permissions damon", /'damon' is invalid.* Did you mean daemon\?/],
     ["list --colums run", /unknown option '--colums'\. Did you mean --columns\?\n/],
     ["list --columns nmae", /no column "nmae"\. Did you mean name\?/],
     ["list --sort -stpes", /no column "stpes"\. Did you mean steps\?/],

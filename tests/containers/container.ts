@@ -1,9 +1,8 @@
 /** Containers made by bubblewrap: a root filesystem with what the recipe asks for and nothing else, the entrypoint as process 1. */
 import assert from "node:assert/strict";
-import { processRef } from "../../src/os/identity.ts";
+import { type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { type Signal, signalProcess } from "../../src/os/signals.ts";
-import type { ProcessRef } from "../../src/registry/types.ts";
 import { until } from "../harness/wait.ts";
 
 const RECIPE = new URL("../../packaging/container/", import.meta.url).pathname;

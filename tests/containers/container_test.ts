@@ -1,6 +1,6 @@
 /** Runs in containers: the built file is process 1 of an otherwise empty root filesystem, the daemon is outside. */
 import assert from "node:assert/strict";
-import { readTokens } from "../../src/rpc/auth/tokens.ts";
+import { readTokens } from "../../src/wire/tokens.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { resolveEntrance } from "../../src/client/target.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";

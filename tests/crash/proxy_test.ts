@@ -1,9 +1,8 @@
 /** The real proxy dies or hangs at moments that matter; the daemon's own time limits with real processes. */
 import assert from "node:assert/strict";
 import { readTextIfThere } from "../../src/os/files.ts";
-import { isAlive, processRef } from "../../src/os/identity.ts";
+import { isAlive, type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
-import type { ProcessRef } from "../../src/registry/types.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";

@@ -1,11 +1,10 @@
 /** A real daemon in a process of its own, for tests. */
 import { V8_FLAGS } from "../../src/os/heap.ts";
-import { processRef } from "../../src/os/identity.ts";
+import { type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { Layout } from "../../src/base/layout.ts";
-import type { ProcessRef } from "../../src/registry/types.ts";
 import { killProcessesOf } from "./processes.ts";
 import { until } from "./wait.ts";
 

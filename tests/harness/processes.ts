@@ -1,7 +1,6 @@
 /** Finding and ending the processes of a test's own state directory, and no others. */
-import { processRef } from "../../src/os/identity.ts";
+import { type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
-import type { ProcessRef } from "../../src/registry/types.ts";
 import { until } from "./wait.ts";
 
 function read(path: string): string {

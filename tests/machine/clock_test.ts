@@ -51,7 +51,7 @@ Deno.test("clock set back: a back-off is not longer than it was meant to be, and
     back = 0;
     second.exit();
     await f.state(runId, "TERMINATED", 2);
-    other.steps(3);
+    await other.steps(3);
     other.exit();
     await f.state(living, "TERMINATED", 1);
   } finally {

@@ -1,6 +1,7 @@
 /** The portable executable: it unpacks itself once, safely, wherever it is dropped, and is then all that mosaic is. */
 import assert from "node:assert/strict";
 import { buildMosaic, type Ended, start } from "../harness/built.ts";
+import { VERBS } from "../../src/cli/verbs.ts";
 import { RunFiles } from "../../src/base/layout.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
@@ -93,7 +94,7 @@ Deno.test("portable executable", async (t) => {
     });
 
     await t.step(
-      "help of each verb is had without a plan, and help that a worker is asked for is the worker's",
+      "only daemon and proxy are planned, and their help is not",
       async () => {
         // A first stage that cannot be started: whoever plans fails.
         const cache = freshDir("no-plan");
@@ -101,12 +102,13 @@ Deno.test("portable executable", async (t) => {
         assert.equal((await start(built, ["--version"], environment)).code, 0);
         const stage = `${cache}/${namesIn(cache)[0]}/app/first_stage.js`;
         Deno.writeTextFileSync(stage, "throw 1;".padEnd(Deno.statSync(stage).size));
-        for (const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], ["help", "run"]]) {
+        for (const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], ["help", "proxy"]]) {
           const help = await start(built, words, environment);
           assert.equal(help.code, 0, words.join(" ") + help.stderr);
           assert.match(help.stdout, /Usage: mosaic|^mosaic proxy/, words.join(" "));
         }
-        const planned = await start(built, ["run", "--", "worker", "--help"], environment);
+        assert.equal((await start(built, ["list"], environment)).code, 3, "there is no daemon");
+        const planned = await start(built, ["proxy", "--run-id", "R", "--", "worker", "--help"], environment);
         assert.notEqual(planned.code, 0);
         assert.doesNotMatch(planned.stdout, /Usage/);
       },
@@ -126,9 +128,8 @@ Deno.test("portable executable", async (t) => {
     });
 
     await t.step("it is daemon, proxy and client: submitted, carried out, read, under planned permissions", endToEnd);
+    await t.step("every verb of the client does its work under the client's permissions", everyVerb);
     await t.step("an upgrade keeps live runs: the file is replaced, the daemon restarted, the run goes on", upgrade);
-
-    await t.step("doctor --permissions: what each part is granted, needs, has given up, and has beyond that", audited);
 
     await t.step("it passes the end-to-end tests of the source code", endToEndTests);
     await t.step("workers get nothing of what it sets for its own runtime", workersEnvironment);
@@ -156,9 +157,12 @@ async function endToEnd(): Promise<void> {
   const submitted = await mosaic("submit", config, ...at);
   assert.equal(submitted.code, 0, submitted.stderr + daemon.output());
   const id = submitted.stdout.trim();
-  const running = await until(() => processesOf(daemon.stateDir).find((p) => p.command.includes(" proxy --target")), {
-    what: "the proxy",
-  });
+  const running = await until(
+    () => processesOf(daemon.stateDir).find((p) => p.command.includes("/main.js proxy --target")),
+    {
+      what: "the proxy",
+    },
+  );
   for (const { pid, command } of [running, processesOf(daemon.stateDir).find(({ pid }) => pid === daemon.pid)!]) {
     assert.match(command, / --allow-run=\/bin\/sh /, `${pid}`);
     assert.doesNotMatch(command, / -A | --allow-(all|ffi)|--allow-write /);
@@ -170,57 +174,52 @@ async function endToEnd(): Promise<void> {
   assert.equal((await mosaic("steps", id, "-o", "jsonl", ...at)).stdout.trim().split("\n").length, 30);
 }
 
-async function audited(): Promise<void> {
-  const stateDir = freshDir("audited-state");
-  const environment = { MOSAIC_CACHE_DIR: shared, HOME: directory };
-  interface Part {
-    part: string;
-    source: string;
-    pid?: number;
-    permissions: { standing: string; kind: string; entries: "all" | string[] }[];
+async function everyVerb(): Promise<void> {
+  const place = freshDir("verbs");
+  await using daemon = await daemonOfFile(freshDir("verbs-state"));
+  const config = `${place}/config.json`;
+  Deno.writeTextFileSync(config, configOf({ name: "submitted", command: countingWorker({ steps: 5 }) }));
+  const talks =
+    'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5}"; test "$SEED" = 7';
+  const sleeps = "while :; do echo '{}'; sleep 0.2; done";
+  const cases: [words: string[], code?: number][] = [
+    [["run", "-eSEED=7", "-fn", "one", "sh", "-c", talks]],
+    [["run", "--env=SEED=7", "-fn", "two", "--cwd", place, "--", "sh", "-c", talks]],
+    [["submit", config, "--follow"]],
+    [["validate", config]],
+    ...[["list"], ["ls"], ["show", "one"], ["wait", "one"], ["steps", "one"], ["episodes", "one"], ["metrics", "one"]]
+      .map((words): [string[]] => [words]),
+    ...[["events", "one"], ["logs", "one"], ["plot", "one"], ["compare", "one", "two"], ["status"], ["du"]]
+      .map((words): [string[]] => [words]),
+    ...["jsonl", "csv", "parquet", "tensorboard"]
+      .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
+    [["completions", "bash"]],
+    [["completions", "runs"]],
+    [["permissions", "daemon"]],
+    [["token", "rotate"]],
+    [["doctor"]],
+    [["retry", "one"]],
+    [["watch", "two"]],
+    [["top"], 2],
+    [["run", "-n", "long", "--", "sh", "-c", sleeps]],
+    ...[["pause", "long"], ["resume", "long"], ["throttle", "long", "--hz", "5"], ["reset", "long"]]
+      .map((words): [string[]] => [words]),
+    [["cancel", "long", "--wait"]],
+    [["wait", "one"]],
+    [["prune", "--keep-last", "2"]],
+    [["delete", "@last"]],
+    [["demo-worker", "--episodes", "2"]],
+  ];
+  const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, TMPDIR: directory, PATH: Deno.env.get("PATH")! };
+  for (const [words, expected = 0] of cases) {
+    const more = { MOSAIC_STATE_DIR: daemon.stateDir, MOSAIC_CHECKPOINT_DIR: `${place}/checkpoints` };
+    const { code, stdout, stderr } = await start(built, words, { ...env, ...more });
+    assert.equal(code, expected, `${words.join(" ")}\n${stdout}${stderr}`);
+    assert.doesNotMatch(stderr, /not permitted|defect/, words.join(" "));
   }
-  const audit = async (env: Record<string, string> = {}): Promise<{ code: number; err: string; parts: Part[] }> => {
-    const words = ["doctor", "--permissions", "--state-dir", stateDir, "-o", "json"];
-    const { code, stdout, stderr } = await start(built, words, { ...environment, ...env });
-    return { code, err: stderr, parts: JSON.parse(stdout).parts };
-  };
-  const listed = (parts: Part[], part: string, standing: string) =>
-    parts.find((one) => one.part === part)!.permissions.filter((line) => line.standing === standing)
-      .flatMap(({ kind, entries }) => entries === "all" ? [kind] : entries.map((entry) => `${kind}=${entry}`));
-
-  const before = await audit();
-  assert.equal(before.code, 0, before.err);
-  assert.deepEqual(before.parts.map(({ source }) => source), [
-    "this process",
-    ...Array(3).fill("planned at each start"),
-  ]);
-  for (const { part } of before.parts) {
-    assert.deepEqual([listed(before.parts, part, "missing"), listed(before.parts, part, "surplus")], [[], []], part);
-  }
-
-  const few = await audit({ MOSAIC_PLANNED: "--allow-read\n--allow-env" });
-  assert.equal(few.code, 1);
-  assert.deepEqual(listed(few.parts, "doctor", "missing"), ["run=/bin/sh"]);
-
-  await using daemon = await TestDaemon.start({
-    stateDir,
-    program: [built],
-    env: { MOSAIC_CACHE_DIR: shared, MOSAIC_PERMISSIONS: "", MOSAIC_ALLOW: "--allow-read=/srv/beyond" },
-  });
-  const id = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.1 }) }));
-  await untilState(daemon, id, "EXECUTING");
-  const { code, err, parts } = await audit();
-  assert.equal(code, 0, err);
-  const [, running, proxy] = parts;
-  assert.deepEqual([running!.source, running!.pid], ["its command line", daemon.pid]);
-  assert.equal(proxy!.source, "its command line");
-  assert.ok(listed(parts, "daemon", "granted").includes(`write=${stateDir}`));
-  assert.ok(listed(parts, "daemon", "given up").includes("sys=hostname"));
-  assert.deepEqual(listed(parts, "daemon", "surplus"), ["read=/srv/beyond"]);
-  for (const part of ["daemon", "proxy", "client"]) assert.deepEqual(listed(parts, part, "missing"), [], part);
-
-  const all = await audit({ MOSAIC_PERMISSIONS: "all" });
-  assert.ok(listed(all.parts, "doctor", "surplus").includes("write"), JSON.stringify(all.parts[0]));
+  // The demo has a test of its own.
+  const tried = new Set([...cases.map(([[verb]]) => verb), "demo"]);
+  assert.deepEqual(VERBS.filter(({ name, load }) => load !== undefined && !tried.has(name)), []);
 }
 
 /** A part of them, for time's sake: runs, cancellation, daemon and proxy killed at work. MOSAIC_BIN takes any. */

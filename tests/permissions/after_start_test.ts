@@ -1,7 +1,7 @@
 /** What a daemon cannot do any more once it answers, tried in its own process. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 
@@ -19,7 +19,7 @@ async function afterStart(options: { certificatesIn: string; extra: string[] }):
     const extra = options.extra.map((flag) => flag.replace("DIR", directory));
     const env = { MOSAIC_CANARY: "hunter2", MOSAIC_ALLOW: extra.join(" ") };
     const world = { ...realWorld(), env: (name: string) => ({ ...Deno.env.toObject(), ...env })[name] };
-    const flags = flagsOf(await planFor(["daemon", ...args], world));
+    const flags = flagsOf(await planFor("daemon", args, world));
     const out = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--no-check", "--no-prompt", "--quiet", ...flags, SCRIPT]
         .concat(JSON.stringify({ stateDir, certificate: server.cert }), args),

@@ -1,8 +1,9 @@
-/** What a part of mosaic cannot do under the permissions that are planned for it, tried under exactly those. */
+/** What a part of mosaic cannot do under the permissions that it has, tried under exactly those. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
+import { clientFlags } from "./client_flags.ts";
 import { assertRefused, FOLLOWED, makePlaces, outcomes } from "./attempts.ts";
 import type { Outcome, Places } from "./escapes.ts";
 
@@ -17,27 +18,27 @@ Deno.test("escapes: everything that is not planned is refused", async (t) => {
     `${runDir}/.mosaic/proxy-1.json`,
     JSON.stringify({ daemonJson: `${places.inside}/trainer/daemon.json` }),
   );
+  const daemon = ["--state-dir", places.inside, "--listen", "127.0.0.1:7", "--http", "127.0.0.1:8"];
+  const proxy = ["--target", `unix:${places.inside}/d.sock`, "--run-id", "R", "--run-dir", runDir, "--", "sh"];
   const parts: [string, string[], Places, Record<string, Outcome>][] = [
     [
       "daemon",
-      ["daemon", "--state-dir", places.inside, "--listen", "127.0.0.1:7", "--http", "127.0.0.1:8"],
+      flagsOf(await planFor("daemon", daemon, realWorld())),
       places,
       FOLLOWED,
     ],
     // Only its own run's directory: another run of the same daemon is outside for it.
     [
       "proxy",
-      ["proxy", "--target", `unix:${places.inside}/d.sock`, "--run-id", "R", "--run-dir", runDir, "--", "sh"],
+      flagsOf(await planFor("proxy", proxy, realWorld())),
       { ...places, inside: runDir },
       FOLLOWED,
     ],
-    ["client", ["list", "--target", "127.0.0.1:7", "--state-dir", places.inside], places, {}],
+    ["client", clientFlags(["list", "--target", "127.0.0.1:7", "--state-dir", places.inside]), places, {}],
   ];
   try {
-    for (const [name, words, where, known] of parts) {
-      await t.step(name, async () => {
-        await assertRefused(flagsOf(await planFor(words, realWorld())), where, known);
-      });
+    for (const [name, flags, where, known] of parts) {
+      await t.step(name, () => assertRefused(flags, where, known));
     }
     await t.step("without a plan the same attempts succeed: they are real", async () => {
       const found = await outcomes(["-A"], places);

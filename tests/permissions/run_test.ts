@@ -1,24 +1,21 @@
-/** A daemon, its proxies and its clients at work, each under exactly the permissions planned for its command line. */
+/** A daemon and its proxies at work under exactly the permissions planned for them, and clients under theirs. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { MAIN, TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
+import { clientFlags } from "./client_flags.ts";
 
 const RUNTIME = [Deno.execPath(), "run", "--no-check", "--no-prompt"];
-
-async function planned(...words: string[]): Promise<string[]> {
-  return flagsOf(await planFor(words, realWorld()));
-}
 
 async function withDaemon(body: (daemon: TestDaemon) => Promise<void>): Promise<void> {
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-  const flags = await planned("daemon", "--state-dir", stateDir, ...args);
+  const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
   try {
     // Output of the harness goes into the state directory by the shell around it, not by the daemon.
     await using daemon = await TestDaemon.start({ stateDir, args, program: [...RUNTIME, ...flags, MAIN] });
@@ -30,7 +27,8 @@ async function withDaemon(body: (daemon: TestDaemon) => Promise<void>): Promise<
 
 async function mosaic(...words: string[]): Promise<{ code: number; out: string; err: string }> {
   const out = await new Deno.Command(Deno.execPath(), {
-    args: [...RUNTIME.slice(1), ...await planned(...words), MAIN, ...words],
+    args: [...RUNTIME.slice(1), ...clientFlags(words), MAIN, ...words],
+    env: { BY_NAME: "nine" },
     stdin: "null",
   }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -59,6 +57,12 @@ Deno.test("under their plans: a run is submitted, carried out, looked at and rea
     assert.equal(steps.out.trim().split("\n").length, 20);
     const exported = await mosaic("export", id, "--format", "csv", "--out", `${daemon.stateDir}/out`, ...at);
     assert.equal(exported.code, 0, exported.err);
+    const worker = `${daemon.stateDir}/worker.sh`;
+    Deno.writeTextFileSync(worker, '#!/bin/sh\necho "$SEED $BY_NAME" >&2\n', { mode: 0o755 });
+    const ran = await mosaic("run", "-eSEED=8", "--env=BY_NAME", "-fn", "short options", ...at, worker);
+    assert.equal(ran.code, 0, ran.out + ran.err);
+    const said = await mosaic("logs", "short options", "--stderr", ...at);
+    assert.equal(said.out.trim(), "8 nine");
     const page = await fetch(`http://${daemon.http}/healthz`);
     assert.ok(page.status < 500, await page.text());
   });

@@ -1,15 +1,22 @@
 /** The permission sets of deno.json: what they grant, and daemon, proxy and client at work under them. */
 import assert from "node:assert/strict";
 import { bundle } from "../../scripts/compile/build.ts";
-import { audit, permissionsOfSet } from "../../src/permissions/audit.ts";
-import { together } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import {
+  KINDS,
+  type Permissions,
+  permissions,
+  permissionsOfFlags,
+  together,
+  without,
+} from "../../src/permissions/permissions.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import type { World } from "../../src/permissions/world.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf } from "../harness/processes.ts";
 import { getRun, untilState } from "../harness/runs.ts";
 import { assertRefused, FOLLOWED, makePlaces } from "./attempts.ts";
+import { clientFlags } from "./client_flags.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const STATE = "/var/lib/mosaic";
@@ -23,21 +30,51 @@ const world: World = {
   resolve: () => Promise.resolve([]),
 };
 
-Deno.test("sets: they grant what the plans of a host's service ask for, and next to nothing beyond", async (t) => {
+/** What one kind of a set grants: `true`, a list, or `{ allow: …, … }`. */
+function allowed(entry: unknown): readonly string[] | "all" {
+  if (entry === true) return "all";
+  if (Array.isArray(entry)) return entry.map(String);
+  return typeof entry === "object" && entry !== null && "allow" in entry ? allowed(entry.allow) : [];
+}
+
+function permissionsOfSet(set: Record<string, unknown>): Permissions {
+  return permissions(Object.fromEntries(KINDS.map((kind) => [kind, allowed(set[kind])])));
+}
+
+/** Of a client of a daemon that listens where it does by default. */
+function clientPermissions(): Permissions {
+  const directory = Deno.makeTempDirSync();
+  try {
+    Deno.mkdirSync(`${directory}/trainer`);
+    const socket = `${directory}/trainer/daemon.sock`;
+    const said = { pid: 1, listen: "127.0.0.1:50055", http: "127.0.0.1:8055", socket };
+    Deno.writeTextFileSync(`${directory}/trainer/daemon.json`, `${JSON.stringify(said)}\n`);
+    const flags = clientFlags(["list"], { MOSAIC_STATE_DIR: directory });
+    return permissionsOfFlags(flags.map((flag) => flag.replaceAll(directory, STATE)))!;
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+Deno.test("sets: they grant what a host's service needs, and next to nothing beyond", async (t) => {
   const parts = [
-    ["daemon", ["daemon", "--state-dir", STATE], []],
+    ["daemon", await planFor("daemon", ["--state-dir", STATE], world), permissions()],
     // Of all runs, not of one: their ids are not known when the set is written.
-    ["proxy", ["proxy", "--run-id", "R", "--run-dir", RUN_DIR], [
-      { standing: "surplus", kind: "read", entries: [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/runs`] },
-      { standing: "surplus", kind: "write", entries: [`${STATE}/trainer/runs`] },
-    ]],
-    ["client", ["list", "--state-dir", STATE], []],
+    [
+      "proxy",
+      await planFor("proxy", ["--run-id", "R", "--run-dir", RUN_DIR], world),
+      permissions({
+        read: [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/runs`],
+        write: [`${STATE}/trainer/runs`],
+      }),
+    ],
+    ["client", clientPermissions(), permissions()],
   ] as const;
-  for (const [name, words, surplus] of parts) {
-    await t.step(name, async () => {
+  for (const [name, needed, beyond] of parts) {
+    await t.step(name, () => {
       const granted = permissionsOfSet(config.permissions[name]);
-      const lines = audit(await planFor(words, world), { has: granted, listed: granted });
-      assert.deepEqual(lines.filter(({ standing }) => standing !== "granted"), surplus);
+      assert.deepEqual(without(needed, granted), permissions(), "missing");
+      assert.deepEqual(without(granted, needed), beyond, "more than needed");
       assert.deepEqual(together(granted, granted), granted, "sorted, and no entry that another one covers");
     });
   }

@@ -1,7 +1,6 @@
 /** A gRPC server and a client of it, on a core whose registry is real and whose engine is a few lines. */
 import type {
   Core,
-  ExitReport,
   HostInfo,
   ProxyHello,
   ProxyLink,
@@ -13,6 +12,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { isEnded } from "../../src/registry/lifecycle/lifecycle.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
+import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
@@ -215,7 +215,8 @@ export class FakeSession implements ProxySession {
     return this.core.telemetry.summary(this.hello.runId).journalPosition;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): number {
+  // deno-lint-ignore require-await
+  async batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[] }): Promise<number> {
     this.gate();
     const result = this.core.telemetry.ingest(this.hello.runId, this.hello.attempt, batch);
     this.batches.push({ batch, journalSize, malformed: samples.malformed });

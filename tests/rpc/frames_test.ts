@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../src/gen/records/types.ts";
+import { EMPTY_EPISODE } from "../../src/gen/records/record_types.ts";
 import { create, type DescMessage, type MessageInitShape, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";

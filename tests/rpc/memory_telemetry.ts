@@ -1,6 +1,6 @@
 /** A telemetry log in memory: the contract of src/telemetry/types.ts without a database. */
 import { MosaicError } from "../../src/base/errors.ts";
-import { EMPTY_STEP } from "../../src/gen/records/types.ts";
+import { EMPTY_STEP } from "../../src/gen/records/record_types.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord } from "../../src/telemetry/batch.ts";
 import type {
   IngestResult,
@@ -72,8 +72,22 @@ export class MemoryTelemetry implements TelemetryLog {
     run.position = batch.to;
     const steps = rowsOf(batch.steps);
     this.append(runId, attempt, steps, batch.episodes);
-    return { type: "stored", position: batch.to, steps: steps.length, episodes: batch.episodes.length, events: [] };
+    return {
+      type: "stored",
+      position: batch.to,
+      steps: steps.length,
+      episodes: batch.episodes.length,
+      events: [],
+      lastEvent: 0,
+    };
   }
+
+  // deno-lint-ignore require-await
+  async deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult> {
+    return this.ingest(runId, attempt, batch);
+  }
+
+  commitWaiting(): void {}
 
   append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#writable();

@@ -1,7 +1,7 @@
 /** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { isAlive, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
@@ -27,7 +27,7 @@ class PlannedDaemon implements AsyncDisposable {
   static async start(): Promise<PlannedDaemon> {
     const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
     const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    const flags = flagsOf(await planFor(["daemon", "--state-dir", stateDir, ...args], realWorld()));
+    const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return new PlannedDaemon(await TestDaemon.start({ stateDir, args, program }));
   }

@@ -3,7 +3,7 @@
  * a worker would do, the test says.
  */
 import type { Core, RunDetail } from "../../src/dispatch/core/core.ts";
-import { EMPTY_EPISODE, EMPTY_STEP } from "../../src/gen/records/types.ts";
+import { EMPTY_EPISODE, EMPTY_STEP } from "../../src/gen/records/record_types.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import type {
   RunTelemetry,
@@ -42,6 +42,10 @@ class MemoryTelemetry implements TelemetryLog {
   ingest(_runId: string, _attempt: number, _batch: IngestBatch): never {
     throw new Error("no proxy delivers to this core");
   }
+  deliver(): never {
+    throw new Error("no proxy delivers to this core");
+  }
+  commitWaiting(): void {}
   append(): never {
     throw new Error("no proxy delivers to this core");
   }

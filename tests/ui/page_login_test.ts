@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
-import type { Role } from "../../src/rpc/auth/access.ts";
+import type { Role } from "../../src/wire/tokens.ts";
 
 const ORIGIN = "http://127.0.0.1:8055";
 

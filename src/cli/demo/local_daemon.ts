@@ -6,11 +6,10 @@ import { daemonPlan } from "../../permissions/daemon_plan.ts";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { realWorld } from "../../permissions/world.ts";
 import { hostEnvironment } from "../../os/environment.ts";
-import { processRef } from "../../os/identity.ts";
+import { type ProcessRef, processRef } from "../../os/identity.ts";
 import { selfCommand } from "../../os/self.ts";
 import { underShell } from "../../os/shell.ts";
 import { signalProcess } from "../../os/signals.ts";
-import type { ProcessRef } from "../../registry/types.ts";
 import { sleep } from "../../base/sleep.ts";
 
 const START_MS = 60_000;

@@ -9,7 +9,7 @@ import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";

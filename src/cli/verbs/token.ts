@@ -1,7 +1,6 @@
 /** `mosaic token`: the credentials of a state directory. They are read and written as files, so no daemon is needed. */
 import { Argument, type Command, Option } from "commander";
-import type { Role } from "../../rpc/auth/access.ts";
-import { ensureTokens, ROLES, rotateTokens, type Tokens } from "../../rpc/auth/tokens.ts";
+import { ensureTokens, type Role, ROLES, rotateTokens, type Tokens } from "../../wire/tokens.ts";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";

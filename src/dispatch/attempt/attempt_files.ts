@@ -2,7 +2,7 @@
 import type { RunFiles } from "../../base/layout.ts";
 import { tryLock } from "../../os/files.ts";
 import { makeWay, readRecord } from "../../os/untrusted.ts";
-import type { ProcessRef } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 import { exitFileOf } from "../../proxy/exit_place.ts";
 
 /** A JSON object, or undefined where there is no regular file or (torn by a crash) no object in it. */

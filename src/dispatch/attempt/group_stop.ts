@@ -5,7 +5,7 @@
  */
 import type { ProxyLink } from "../core/core.ts";
 import { WorkerGroups } from "../../os/signals.ts";
-import type { ProcessRef } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 
 /** How much longer than the grace period a proxy may take before the daemon kills the group itself. */
 const PROXY_MARGIN_MS = 2000;

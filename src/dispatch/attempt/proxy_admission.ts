@@ -1,5 +1,6 @@
 /** A connected proxy as the adapters see it: each word of it is checked for being the current proxy's. */
-import type { ControlWish, ExitReport, ProxySession } from "../core/core.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
+import type { ControlWish, ProxySession } from "../core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { SupervisedRun } from "./supervised_run.ts";
@@ -15,6 +16,8 @@ export class Session implements ProxySession {
   constructor(run: SupervisedRun, supervision: Supervision) {
     this.#run = run;
     this.#supervision = supervision;
+    // Of an earlier connection: where the journal goes on is after it.
+    supervision.telemetry.commitWaiting();
     const { attempt, journalPosition } = supervision.telemetry.summary(run.runId);
     this.journalPosition = this.#position = attempt === run.attempt ? journalPosition : 0;
     this.control = run.wish();
@@ -25,9 +28,13 @@ export class Session implements ProxySession {
     return this.#position;
   }
 
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
+  async batch(
+    batch: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number> {
     this.#run.requireCurrent(this);
-    return this.#position = this.#run.ingest(batch, journalSize, samples);
+    return this.#position = await this.#run.ingest(batch, journalSize, samples);
   }
 
   heartbeat(journalSize: number): void {

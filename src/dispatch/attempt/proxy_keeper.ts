@@ -4,9 +4,8 @@
  * and the journal is on disk), so patience here is only a matter of cost.
  */
 import type { RunFiles } from "../../base/layout.ts";
-import { isAlive } from "../../os/identity.ts";
+import { isAlive, type ProcessRef } from "../../os/identity.ts";
 import { signalProcess } from "../../os/signals.ts";
-import type { ProcessRef } from "../../registry/types.ts";
 import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
 import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 

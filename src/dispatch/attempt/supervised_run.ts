@@ -8,17 +8,18 @@
  * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
  */
 import { RateMeter } from "../../base/rate.ts";
-import type { ControlWish, ExitReport, ProxyHello, ProxyLink } from "../core/core.ts";
+import type { ControlWish, ProxyHello, ProxyLink } from "../core/core.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import { roomOf } from "../../os/free_space.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
-import type { OutOfMemory } from "../../registry/failure/explain.ts";
+import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import { endCgroup, oomKilled } from "../../os/cgroups.ts";
 import { groupAlive } from "../../os/signals.ts";
 import { cgroupOf } from "../../proxy/start_file.ts";
-import type { ProcessRef, RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { ProcessRef } from "../../os/identity.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";
@@ -216,14 +217,18 @@ export class SupervisedRun {
 
   // ------------------------------------------------------------------------------------------- what the run says
 
-  ingest(delivered: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number {
-    const { telemetry } = this.#supervision;
-    const { result, batch } = this.#store(delivered);
+  /** @returns where the stored journal ends now */
+  async ingest(
+    delivered: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number> {
+    const { result, batch } = await this.#store(delivered);
     if (result.type === "gap") return result.position;
     if (result.type === "stored") {
       this.#steps += result.steps;
       this.#measure(result.steps, batch, journalSize);
-      if (result.events.length > 0) this.notes.stored(result.events, telemetry.head(this.runId, "events"));
+      if (result.events.length > 0) this.notes.stored(result.events, result.lastEvent);
       this.#sample(batch, samples);
       if (this.plan.telemetry.strict) this.#strict(batch);
     }
@@ -236,16 +241,16 @@ export class SupervisedRun {
    * The batch, or as much of it as the store takes: what it refuses for its content it would refuse for ever.
    * @throws what has nothing to do with the content, such as a full disk
    */
-  #store(batch: IngestBatch): { result: IngestResult; batch: IngestBatch } {
+  async #store(batch: IngestBatch): Promise<{ result: IngestResult; batch: IngestBatch }> {
     const { telemetry, log } = this.#supervision;
     try {
-      return { result: telemetry.ingest(this.runId, this.attempt, batch), batch };
+      return { result: await telemetry.deliver(this.runId, this.attempt, batch), batch };
     } catch (error) {
       if (!refusesContent(error)) throw error;
       const why = messageOf(error);
       for (const less of lesserBatches(batch, why)) {
         try {
-          const result = telemetry.ingest(this.runId, this.attempt, less);
+          const result = await telemetry.deliver(this.runId, this.attempt, less);
           const { from, to } = batch;
           log.error(
             { run_id: this.runId, attempt: this.attempt, from, to, error: why },

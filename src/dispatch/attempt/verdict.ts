@@ -1,6 +1,5 @@
 /** How a run ends, from what was asked of it and how its worker left. Pure. */
-import type { ExitReport } from "../core/core.ts";
-import { explain, type OutOfMemory } from "../../registry/failure/explain.ts";
+import { type ExitReport, explain, type OutOfMemory } from "../../registry/failure/explain.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunPatch, RunRow } from "../../registry/types.ts";
 

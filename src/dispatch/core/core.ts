@@ -6,6 +6,7 @@ import type { EpisodeRecord, IngestBatch, StepRecord } from "../../telemetry/bat
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../../registry/types.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
@@ -91,22 +92,19 @@ export interface ProxyHello {
   version: string;
 }
 
-export interface ExitReport {
-  code: number | null;
-  /** "SIGKILL" and the like; "" when it ended by itself. */
-  signal: string;
-  lost: boolean;
-  finalPosition: number;
-  stderrTail: string[];
-  spawnError: string;
-}
-
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */
 export interface ProxySession {
   readonly journalPosition: number;
   readonly control: ControlWish;
-  /** Stores the batch and gives the position now stored. @throws MosaicError `unavailable` with nothing stored. */
-  batch(batch: IngestBatch, journalSize: number, samples: { malformed: string[]; violations: string[] }): number;
+  /**
+   * Stores the batch and gives the position now stored; several may be under way, in order.
+   * @throws MosaicError `unavailable` with nothing stored.
+   */
+  batch(
+    batch: IngestBatch,
+    journalSize: number,
+    samples: { malformed: string[]; violations: string[] },
+  ): Promise<number>;
   heartbeat(journalSize: number): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;

@@ -5,7 +5,7 @@
  * coalesced. Checksums are computed one file at a time in small pieces, and only of files that have been quiet for a
  * while: until then an artifact is listed without one. Trouble is logged and mended by the next look; nothing is thrown.
  */
-import { parseKeepingNumbers } from "../../config/numbers_kept.ts";
+import { parseKeepingNumbers } from "../../base/numbers_kept.ts";
 import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
@@ -16,7 +16,7 @@ import type { ArtifactRow, RunRow } from "../types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { announcementOf, stepInName } from "./announced.ts";
-import { filesAt, type FoundFile, hashFile, relativeWithin } from "./files.ts";
+import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
 import { othersTurn } from "../../base/sleep.ts";

@@ -1,8 +1,18 @@
 /**
  * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
  */
-import type { ExitReport } from "../../dispatch/core/core.ts";
 import { hintFromLines } from "./stderr_hints.ts";
+
+/** How a worker left, as its proxy reports it. */
+export interface ExitReport {
+  code: number | null;
+  /** "SIGKILL" and the like; "" when it ended by itself. */
+  signal: string;
+  lost: boolean;
+  finalPosition: number;
+  stderrTail: string[];
+  spawnError: string;
+}
 
 export interface Ending {
   /** How the worker left; undefined when none was ever started. */

@@ -1,8 +1,8 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
 import { MosaicError } from "../../base/errors.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { type Role, ruleOf } from "./access.ts";
-import { sameToken, type TokenFile, workerToken } from "./tokens.ts";
+import { type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
+import { ruleOf } from "./access.ts";
 
 /** Who calls. A session is a run's own token, its proxy's or its worker's, shown to be one by the first message that names the run. */
 export type Principal =

@@ -1,6 +1,6 @@
 /** An episode line of any dialect (episode, episode_done, episode_end) as an EpisodeRecord. */
 import { withoutNonFinite } from "../../base/json_text.ts";
-import { episodeOfLine, type LineContext } from "../../gen/records/dialects.ts";
+import { episodeOfLine, type LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";

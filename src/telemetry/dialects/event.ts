@@ -1,5 +1,5 @@
 /** A lifecycle line (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …) as a WorkerEventRecord. */
-import { workerEventOfLine } from "../../gen/records/dialects.ts";
+import { workerEventOfLine } from "../../gen/records/line_fields.ts";
 import type { WorkerEventRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";

@@ -5,7 +5,7 @@
  * "malformed" is what was meant as telemetry and cannot be read: it begins like an object with a quoted key and is no
  * JSON, or a field that must be a number is none.
  */
-import type { LineContext } from "../../gen/records/dialects.ts";
+import type { LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";

@@ -1,5 +1,5 @@
 /** Names that some dialect gives a meaning, by their numbers (src/telemetry/record_fields.ts). */
-import { SLOT } from "../../gen/records/dialects.ts";
+import { SLOT } from "../../gen/records/line_fields.ts";
 
 export { SLOT };
 

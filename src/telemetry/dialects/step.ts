@@ -1,5 +1,5 @@
 /** A step line of any dialect as a StepRecord. */
-import { type LineContext, stepOfLine } from "../../gen/records/dialects.ts";
+import { type LineContext, stepOfLine } from "../../gen/records/line_fields.ts";
 import type { StepRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";

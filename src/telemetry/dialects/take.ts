@@ -1,10 +1,10 @@
 /** Values of the fields of a line, as all dialects write them (the table is in docs/telemetry.md). */
 import { parsedObject, repairedJson } from "../../base/json_text.ts";
-import type { FieldTaker } from "../../gen/records/dialects.ts";
+import type { FieldTaker } from "../../gen/records/line_fields.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
-import { nanosecondsOf, timeOf } from "./time.ts";
+import { nanosecondsOf, timeOf } from "./timestamps.ts";
 
 const EPISODE = [SLOT.episode_index, SLOT.episode];
 const EPISODE_NUMBER = [SLOT.episode_number];

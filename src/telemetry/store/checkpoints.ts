@@ -8,12 +8,13 @@ import { messageOf } from "../../base/errors.ts";
 
 /** How long a write waits for a checkpoint, or for another program's write. */
 export const BUSY_TIMEOUT_MS = 5000;
-/** The log is moved into the database when it is larger. */
+/** The log is moved into the database from BEGIN of this on; at the whole of it commits wait until that is done. */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
+const BEGIN = 0.75;
+/** The log's size is looked at when it may have grown by so much. */
+const LOOK_EVERY_BYTES = 512 * 1024;
 /** Of the limit: a log so large is told of. */
 const TELL_FACTOR = 16;
-/** Look at the log's size after about so many bytes of rows. */
-const LOOK_EVERY_BYTES = 2 * 1024 * 1024;
 /** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
 const RETRY_MS = { first: 5000, longest: 600_000 } as const;
 
@@ -22,6 +23,8 @@ export interface CheckpointOptions {
   mode?: "worker" | "inline";
   limitBytes?: number;
   warn?: (message: string) => void;
+  /** A checkpoint in the thread found no room on the disk. */
+  onFull?: () => void;
 }
 
 /** Runs inside the thread; made into a module of its own by its text, so that every form of the program has it. */
@@ -58,6 +61,7 @@ export class Checkpoints {
   readonly #path: string;
   readonly #limit: number;
   readonly #warn: (message: string) => void;
+  readonly #onFull: (() => void) | undefined;
   /** On a monotonic clock: before this time checkpoints run inline. */
   #threadAt: number;
   #retryMs: number = RETRY_MS.first;
@@ -66,8 +70,10 @@ export class Checkpoints {
   #ready = false;
   #running = false;
   #unseen = 0;
-  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by the limit. */
+  /** Size at which to act. After a checkpoint that readers kept from finishing it is larger by as much again. */
   #next: number;
+  /** Size at which commits wait for the checkpoint that is running. */
+  #full = 0;
   /** Size at which to say that a reader keeps the log from being emptied. */
   #tellAt: number;
   #closed = false;
@@ -78,16 +84,20 @@ export class Checkpoints {
     this.#db = db;
     this.#path = path;
     this.#limit = options.limitBytes ?? WAL_LIMIT_BYTES;
-    this.#next = this.#limit;
+    this.#next = this.#limit * BEGIN;
     this.#tellAt = TELL_FACTOR * this.#limit;
     this.#warn = options.warn ?? (() => {});
+    this.#onFull = options.onFull;
     this.#threadAt = options.mode === "inline" ? Infinity : -Infinity;
   }
 
-  /** Called after each commit. @param bytes about what was written */
+  /**
+   * Called after each commit. The file's size decides: how much a commit writes cannot be told from its rows.
+   * @param bytes at most what it wrote
+   */
   wrote(bytes: number): void {
     this.#unseen += bytes;
-    if (this.#unseen < Math.min(LOOK_EVERY_BYTES, this.#limit)) return;
+    if (this.#unseen < Math.min(LOOK_EVERY_BYTES, this.#limit / 8)) return;
     this.#unseen = 0;
     const size = this.walBytes();
     if (size < this.#next) return;
@@ -95,7 +105,20 @@ export class Checkpoints {
     else if (!this.#running) this.#start(size);
   }
 
-  /** Moves the log into the database now; resolves when that was tried. */
+  /** Undefined, or (the log is as large as it may be, and a checkpoint under way) resolves when that has ended. */
+  caughtUp(): Promise<void> | undefined {
+    if (!this.#running || this.walBytes() < this.#full) return undefined;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Moves the log into the database at once, in this thread. @returns whether the log is empty */
+  empty(): boolean {
+    if (this.#running) return false;
+    this.#checkpointInline(true);
+    return this.walBytes() === 0;
+  }
+
+  /** Moves the log into the database in the thread; resolves when that was tried. */
   async run(): Promise<void> {
     const settled = () => new Promise<void>((resolve) => this.#waiting.push(resolve));
     if (this.#running) await settled();
@@ -131,7 +154,9 @@ export class Checkpoints {
       return this.#checkpointInline();
     }
     this.#running = true;
-    this.#next = size + this.#limit;
+    this.#next = size + this.#limit * BEGIN;
+    // A reader may have kept the last one from emptying it.
+    this.#full = Math.max(this.#limit, size + this.#limit * (1 - BEGIN));
     if (this.#ready) this.#worker.postMessage({ path: this.#path });
   }
 
@@ -152,9 +177,12 @@ export class Checkpoints {
         return;
       }
       this.#finished();
-      if (event.data.error !== undefined) this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
+      if (event.data.error !== undefined) {
+        if (this.#onFull !== undefined && /is full/.test(event.data.error)) return this.#onFull();
+        this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
+      }
       if (event.data.busy === 0) {
-        this.#next = this.#limit;
+        this.#next = this.#limit * BEGIN;
         this.#tellAt = TELL_FACTOR * this.#limit;
       } else this.#tellOfReader();
     };
@@ -202,16 +230,17 @@ export class Checkpoints {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  #checkpointInline(): void {
+  /** @param full on a disk known to be full, which is no news */
+  #checkpointInline(full = false): void {
     try {
       // Waiting for other programs' readers would stop the daemon.
       this.#db.exec("PRAGMA busy_timeout = 0");
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
-      this.#next = busy === 0 ? this.#limit : this.walBytes() + this.#limit;
+      this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
       if (busy !== 0) this.#tellOfReader();
     } catch (error) {
-      this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
-      this.#next = this.walBytes() + this.#limit;
+      if (!full) this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
+      this.#next = this.walBytes() + this.#limit * BEGIN;
     } finally {
       this.#db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     }

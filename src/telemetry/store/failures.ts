@@ -49,6 +49,14 @@ export function machineTrouble(error: unknown, path: string): MosaicError | unde
   });
 }
 
+/** SQLITE_IOERR_SHMSIZE: no room for the memory that connections share. */
+const NO_SHARED_MEMORY = 10 | (19 << 8);
+
+/** Whether there was no room on the disk. */
+export function isFull(error: unknown): boolean {
+  return primaryCode(error) === 13 || (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
+}
+
 /** SQLite's codes for what is wrong with a value: too big, a constraint, a mismatch, out of range. */
 const CONTENT = new Set([18, 19, 20, 25]);
 

@@ -10,8 +10,8 @@ import {
   stepOfRow,
   WORKER_EVENT_SELECT,
   workerEventOfRow,
-} from "../../gen/records/rows.ts";
-import { NO_SOURCE, type Source } from "../../gen/records/types.ts";
+} from "../../gen/records/record_rows.ts";
+import { NO_SOURCE, type Source } from "../../gen/records/record_types.ts";
 import { textColumns } from "../record_fields.ts";
 import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from "../types.ts";
 

@@ -4,8 +4,8 @@
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
-import type { CleanSteps } from "./columns.ts";
-import { OPTIONAL_STEP_COLUMNS as OPTIONAL } from "../../gen/records/rows.ts";
+import type { CleanSteps } from "./storable_steps.ts";
+import { OPTIONAL_STEP_COLUMNS as OPTIONAL } from "../../gen/records/record_rows.ts";
 
 /** Sets of columns whose statements are kept; a worker has one or two. */
 const MAX_STATEMENTS = 24;

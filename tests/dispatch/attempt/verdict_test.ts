@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Requests, verdictOf } from "../../../src/dispatch/attempt/verdict.ts";
-import type { ExitReport } from "../../../src/dispatch/core/core.ts";
+import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 
 const NOTHING: Requests = { cancelRequestedAt: null, cancelReason: null, faultRequested: null };
 const exit = (fields: Partial<ExitReport> = {}): ExitReport => ({

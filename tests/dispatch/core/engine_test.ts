@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { workerToken } from "../../../src/rpc/auth/tokens.ts";
+import { workerToken } from "../../../src/wire/tokens.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";
@@ -52,7 +52,7 @@ Deno.test("a run: started, registered, executing, terminated, each with its even
   const proxy = await f.connect(runId);
   assert.equal(f.row(runId).state, "READY");
   assert.deepEqual(f.row(runId).gpuSlots, [0]);
-  proxy.steps(7);
+  await proxy.steps(7);
   assert.equal(f.row(runId).state, "EXECUTING");
   assert.equal(f.engine.detail(f.row(runId)).telemetry.steps, 7);
   proxy.exit();
@@ -82,7 +82,7 @@ Deno.test("a run: one that said run_failed and exits with 0 has failed", async (
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.event("run_failed", { error: "no such opening" });
+  await proxy.event("run_failed", { error: "no such opening" });
   proxy.exit();
   assert.equal((await f.state(runId, "FAULTED")).reason, "run_failed: no such opening");
   assert.deepEqual(f.eventKinds(runId), ["queued", "started", "run_failed", "failed"]);
@@ -138,8 +138,8 @@ Deno.test("restart: a failed attempt is followed by the next, from the newest ch
   const metadata = { restart: { max_attempts: 2, backoff_s: 0 } };
   const { runId } = f.engine.submit(configOf({ command, metadata }));
   const first = await f.connect(runId);
-  first.event("checkpoint_saved", { checkpoint_path: "/c/1", step: 10 });
-  first.event("checkpoint_saved", { path: "/c/2", step: 20 });
+  await first.event("checkpoint_saved", { checkpoint_path: "/c/1", step: 10 });
+  await first.event("checkpoint_saved", { path: "/c/2", step: 20 });
   first.exit({ code: 3 });
   const second = await f.connect(runId, 2);
   assert.equal(f.row(runId).resumeFrom, "/c/2");
@@ -162,7 +162,7 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
   const { runId } = f.engine.submit(configOf({ command }));
   const first = await f.connect(runId);
   assert.throws(() => f.engine.retry(runId), rejected("failed_precondition", /only a run that has ended/));
-  first.event("checkpoint_saved", { path: "/c/1" });
+  await first.event("checkpoint_saved", { path: "/c/1" });
   first.exit({ code: 1 });
   await f.state(runId, "FAULTED");
   assert.equal(f.engine.retry(runId).resumeFrom, "/c/1");
@@ -207,7 +207,7 @@ Deno.test("limits: a run that goes beyond max_steps is stopped, and its reason s
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command, schedule: { max_steps: 10 } }));
   const proxy = await f.connect(runId);
-  proxy.steps(11);
+  await proxy.steps(11);
   await until(() => proxy.stops.length > 0, { what: "the proxy to be told to stop" });
   proxy.exit({ code: null, signal: "SIGTERM" });
   assert.equal((await f.state(runId, "FAULTED")).reason, "max_steps");
@@ -217,7 +217,7 @@ Deno.test("pause, resume, throttle: what is wanted reaches the proxy, and the st
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(1);
+  await proxy.steps(1);
   assert.equal(f.engine.pause(runId).state, "EXECUTING");
   f.engine.throttle(runId, 50);
   assert.deepEqual(proxy.wishes.at(-1), { paused: true, maxRateHz: 50 });
@@ -233,7 +233,7 @@ Deno.test("register: the proxy and the worker may both, and neither undoes the o
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(1);
+  await proxy.steps(1);
   const request = {
     runId,
     workerId: "",
@@ -264,10 +264,10 @@ Deno.test("sessions: a newer proxy replaces the older, whose words no longer cou
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const older = await f.connect(runId);
-  older.steps(3);
+  await older.steps(3);
   const newer = await f.connect(runId);
-  assert.throws(() => older.steps(1), rejected("aborted", /taken over/));
-  newer.steps(2);
+  await assert.rejects(() => older.steps(1), rejected("aborted", /taken over/));
+  await newer.steps(2);
   assert.equal(f.telemetry.head(runId, "steps"), 5);
 });
 
@@ -276,7 +276,7 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
   await assert.rejects(f.engine.delete(runId), rejected("failed_precondition", /cannot be deleted/));
-  proxy.steps(5);
+  await proxy.steps(5);
   proxy.exit();
   await f.state(runId, "TERMINATED");
   const { freedBytes } = await f.engine.delete(runId);
@@ -343,7 +343,7 @@ Deno.test("limits: a run that gives no sign of life is stopped", async () => {
   await using f = EngineFixture.start({ heartbeatTimeoutSeconds: 0.1 });
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(1);
+  await proxy.steps(1);
   await until(() => proxy.stops.length > 0, { what: "the proxy to be told to stop" });
   proxy.exit({ code: null, signal: "SIGKILL" });
   assert.equal((await f.state(runId, "FAULTED")).reason, "heartbeat_timeout");
@@ -353,7 +353,7 @@ Deno.test("strict telemetry: a record that breaks the schema faults the run", as
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command, metadata: { telemetry: { strict: true } } }));
   const proxy = await f.connect(runId);
-  proxy.batch({ steps: { n: 1 }, violations: { "step: reward must be number": 1 } });
+  await proxy.batch({ steps: { n: 1 }, violations: { "step: reward must be number": 1 } });
   assert.equal(proxy.stops.length, 1);
   proxy.exit({ code: null, signal: "SIGTERM" });
   assert.equal((await f.state(runId, "FAULTED")).reason, "telemetry_schema: step: reward must be number");
@@ -363,7 +363,7 @@ Deno.test("a restarted daemon: what an earlier one stored and did not note is no
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.event("checkpoint_saved", { path: "/c/1" });
+  await proxy.event("checkpoint_saved", { path: "/c/1" });
   // What a crash between the two commits leaves: stored telemetry without its event.
   f.telemetry.ingest(runId, 1, {
     from: proxy.position,
@@ -386,7 +386,7 @@ Deno.test("a restarted daemon: cancellations and faults that were asked for are 
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const first = await f.connect(runId);
-  first.steps(1);
+  await first.steps(1);
   f.engine.cancel(runId);
   await f.engine.close();
   await using next = f.successor();
@@ -401,7 +401,7 @@ Deno.test("backpressure: a run that wants it is held while a reader has no credi
   const metadata = { backpressure: { policy: "pause", starved_seconds: 0.001 } };
   const { runId } = f.engine.submit(configOf({ command, metadata }));
   const proxy = await f.connect(runId);
-  proxy.steps(1);
+  await proxy.steps(1);
   f.engine.readerStarved(runId, true);
   await until(() => proxy.wishes.at(-1)?.paused === true, { what: "the proxy to be told to pause" });
   proxy.session.controlApplied({ paused: true, maxRateHz: 0, selfPaused: "" });

@@ -36,7 +36,7 @@ Deno.test("an external run waits for its proxy as long as it takes, and starts n
 
   const proxy = open(f, runId);
   assert.equal(f.row(runId).state, "READY");
-  proxy.steps(3);
+  await proxy.steps(3);
   proxy.exit();
   assert.equal((await f.state(runId, "TERMINATED")).outcome, "succeeded");
 });
@@ -46,7 +46,7 @@ Deno.test("an external run: its network may break; another start of its containe
   const { runId } = f.engine.submit(external());
   await f.state(runId, "HANDSHAKE");
   const first = open(f, runId);
-  first.steps(2);
+  await first.steps(2);
   first.close();
   assert.throws(
     () => open(f, runId, "200"),

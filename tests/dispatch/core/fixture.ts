@@ -1,13 +1,14 @@
 /** An engine on a temporary state directory whose proxies are played by the test. */
+import type { ExitReport } from "../../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../../src/dispatch/core/engine.ts";
-import type { ControlWish, ExitReport, ProxyLink, ProxySession } from "../../../src/dispatch/core/core.ts";
+import type { ControlWish, ProxyLink, ProxySession } from "../../../src/dispatch/core/core.ts";
 import type { ProxyArguments, ProxyLauncher } from "../../../src/dispatch/launch/local/proxy_process.ts";
 import { Layout } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
-import { processRef } from "../../../src/os/identity.ts";
+import { type ProcessRef, processRef } from "../../../src/os/identity.ts";
 import { signalProcess } from "../../../src/os/signals.ts";
 import { Registry } from "../../../src/registry/registry.ts";
-import type { ProcessRef, RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/types.ts";
 import type { IngestBatch } from "../../../src/telemetry/batch.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { until } from "../../harness/wait.ts";
@@ -48,10 +49,10 @@ export class PlayedProxy implements ProxyLink {
     this.session.closed();
   }
 
-  batch(fields: Partial<IngestBatch>): void {
+  async batch(fields: Partial<IngestBatch>): Promise<void> {
     const from = this.position;
     this.position += 100;
-    this.session.batch(
+    await this.session.batch(
       {
         from,
         to: this.position,
@@ -67,11 +68,11 @@ export class PlayedProxy implements ProxyLink {
       { malformed: [], violations: [] },
     );
   }
-  steps(count: number): void {
-    this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });
+  steps(count: number): Promise<void> {
+    return this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });
   }
-  event(kind: string, data: Record<string, unknown>): void {
-    this.batch({ events: [{ kind, dataJson: JSON.stringify(data), tsNs: "" }] });
+  event(kind: string, data: Record<string, unknown>): Promise<void> {
+    return this.batch({ events: [{ kind, dataJson: JSON.stringify(data), tsNs: "" }] });
   }
   exit(report: Partial<ExitReport> = {}): void {
     this.session.exit({

@@ -1,6 +1,6 @@
 /** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
 import { planOf } from "../../../src/config/plan.ts";
 import { SupervisedRun } from "../../../src/dispatch/attempt/supervised_run.ts";
@@ -62,7 +62,7 @@ Deno.test("delete: a run whose files are going cannot begin anew", async () => {
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(10);
+  await proxy.steps(10);
   proxy.exit();
   const deletion = f.engine.delete(runId);
   assert.throws(() => f.engine.retry(runId), /is being deleted/);
@@ -223,15 +223,15 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(2);
+  await proxy.steps(2);
   const db = new DatabaseSync(f.layout.telemetryDb);
   db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
   const episode = {
     ...EMPTY_EPISODE,
     ...{ episode: 1, totalReward: 1, steps: 1, terminated: true },
   };
-  proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
-  proxy.steps(1);
+  await proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
+  await proxy.steps(1);
   const { steps, episodes, journalPosition, violations } = f.telemetry.summary(runId);
   assert.deepEqual([steps, episodes, journalPosition], [4, 0, 300]);
   assert.deepEqual(violations, { "store: records were refused": 1 });
@@ -243,12 +243,12 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   for (const table of ["steps", "worker_events"]) {
     db.exec(`CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`);
   }
-  proxy.steps(3);
+  await proxy.steps(3);
   assert.equal(f.telemetry.summary(runId).journalPosition, 400);
   assert.deepEqual(f.telemetry.summary(runId).violations, { "store: records were refused": 4 });
   db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_steps; DROP TRIGGER refuse_worker_events");
   db.close();
-  proxy.steps(1);
+  await proxy.steps(1);
   assert.equal(f.telemetry.summary(runId).steps, 5);
 });
 
@@ -256,13 +256,13 @@ Deno.test("a batch that cannot be stored for want of memory is no refused one: n
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
-  proxy.steps(2);
-  const { ingest } = f.telemetry;
-  f.telemetry.ingest = () => {
+  await proxy.steps(2);
+  const { deliver } = f.telemetry;
+  f.telemetry.deliver = () => {
     throw Object.assign(new Error("out of memory"), { errcode: 7 });
   };
-  assert.throws(() => proxy.steps(3), /out of memory/);
-  f.telemetry.ingest = ingest;
+  await assert.rejects(() => proxy.steps(3), /out of memory/);
+  f.telemetry.deliver = deliver;
   const { steps, journalPosition, violations } = f.telemetry.summary(runId);
   assert.deepEqual([steps, journalPosition, violations], [2, 100, {}]);
 });

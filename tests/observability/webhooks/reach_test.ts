@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { flagsOf } from "../../../src/permissions/permissions.ts";
-import { planFor } from "../../../src/permissions/plan.ts";
+import { planFor } from "../../../src/permissions/part_plan.ts";
 import { realWorld } from "../../../src/permissions/world.ts";
 import { requireReach } from "../../../src/observability/webhooks/reach.ts";
 import { configOf } from "../../harness/configs.ts";
@@ -43,7 +43,7 @@ Deno.test("a daemon under its plan refuses a run whose webhook it cannot reach; 
   const args = ["--listen", "127.0.0.1:0", "--http", "off"];
   const start = async (allow: string) => {
     const env = (name: string) => name === "MOSAIC_ALLOW" ? allow : Deno.env.get(name);
-    const flags = flagsOf(await planFor(["daemon", ...args, "--state-dir", stateDir], { ...realWorld(), env }));
+    const flags = flagsOf(await planFor("daemon", [...args, "--state-dir", stateDir], { ...realWorld(), env }));
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return await TestDaemon.start({ stateDir, args, program, env: { MOSAIC_ALLOW: allow } });
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { ruleOf } from "../../../src/rpc/auth/access.ts";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { workerToken } from "../../../src/rpc/auth/tokens.ts";
+import { workerToken } from "../../../src/wire/tokens.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";

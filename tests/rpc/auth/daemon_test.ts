@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readTokens } from "../../../src/rpc/auth/tokens.ts";
+import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { resolveEntrance } from "../../../src/client/target.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";

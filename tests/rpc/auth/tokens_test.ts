@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { checkListener } from "../../../src/rpc/auth/listeners.ts";
-import { ensureTokens, readTokens, ROLES, rotateTokens, sameToken, TokenFile } from "../../../src/rpc/auth/tokens.ts";
+import { checkListener } from "../../../src/wire/tls.ts";
+import { ensureTokens, readTokens, ROLES, rotateTokens, sameToken, TokenFile } from "../../../src/wire/tokens.ts";
 import { resolveEntrance } from "../../../src/client/target.ts";
 import { hasCode } from "../../registry/fixture.ts";
 

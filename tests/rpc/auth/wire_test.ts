@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../../src/rpc/auth/tokens.ts";
-import type { TlsFiles } from "../../../src/rpc/auth/listeners.ts";
+import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../../src/wire/tokens.ts";
+import type { TlsFiles } from "../../../src/wire/tls.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";

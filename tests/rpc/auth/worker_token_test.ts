@@ -1,6 +1,6 @@
 /** A worker that speaks gRPC itself, under --auth token: what its run's session token lets it do, and what not. */
 import assert from "node:assert/strict";
-import { readTokens } from "../../../src/rpc/auth/tokens.ts";
+import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";

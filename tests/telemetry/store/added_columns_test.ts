@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { addedColumns, newestField } from "../../../src/telemetry/store/added_columns.ts";
-import { migrate, SCHEMA_VERSION } from "../../../src/telemetry/store/schema.ts";
+import { migrate, SCHEMA_VERSION } from "../../../src/telemetry/store/tables.ts";
 import { type RecordField, RECORDS } from "../../../src/telemetry/record_fields.ts";
 import { batch, steps, withStore } from "./harness.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 Deno.test("ingest: a batch is stored once, its repetition is a duplicate, a later one a gap", () =>
@@ -11,6 +11,7 @@ Deno.test("ingest: a batch is stored once, its repetition is a duplicate, a late
       steps: 10,
       episodes: 0,
       events: [],
+      lastEvent: 0,
     });
     assert.deepEqual(store.ingest("R", 1, first), { type: "duplicate", position: 100 });
     assert.deepEqual(store.ingest("R", 1, batch(150, 200)), { type: "gap", position: 100 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { isoTime } from "../../../src/base/iso_time.ts";
 import { rawJson } from "../../../src/base/json_text.ts";
 import { jsonLines } from "../../../src/telemetry/public_json.ts";

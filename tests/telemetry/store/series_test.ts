@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EMPTY_EPISODE } from "../../../src/gen/records/types.ts";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
 import type { SeriesBucketRow } from "../../../src/telemetry/types.ts";
 import { batch, steps, withStore } from "./harness.ts";

@@ -10,7 +10,7 @@ import type { Logger } from "../../../base/log.ts";
 import { groupAlive, signalGroup } from "../../../os/signals.ts";
 import { readRecord } from "../../../os/untrusted.ts";
 import { askShell } from "../../../os/shell.ts";
-import type { ProcessRef } from "../../../registry/types.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
 
 /** A process that says of itself which attempt of which run it belongs to. */
 export interface Claim {

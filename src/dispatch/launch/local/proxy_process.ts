@@ -5,9 +5,8 @@ import { realWorld } from "../../../permissions/world.ts";
 import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { splitEnvironment } from "../../../os/shell.ts";
-import { processRef } from "../../../os/identity.ts";
+import { type ProcessRef, processRef } from "../../../os/identity.ts";
 import { makeWay, readRecord } from "../../../os/untrusted.ts";
-import type { ProcessRef } from "../../../registry/types.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */

@@ -5,7 +5,7 @@
  * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
  * lock and files tell (src/dispatch/attempt/recovery_decision.ts). So there are never two workers of one attempt.
  */
-import { workerToken } from "../../../rpc/auth/tokens.ts";
+import { workerToken } from "../../../wire/tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { planOf } from "../../../config/plan.ts";
 import { messageOf, MosaicError } from "../../../base/errors.ts";
@@ -17,7 +17,8 @@ import { makeDirectory, readRecord, writeRecord } from "../../../os/untrusted.ts
 import { type FileDescriptors, requireDescriptors } from "../../../os/descriptors.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import type { Registry } from "../../../registry/registry.ts";
-import type { ProcessRef, RunRow } from "../../../registry/types.ts";
+import type { RunRow } from "../../../registry/types.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
 import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import { cgroupOf, writeStartFile } from "../../../proxy/start_file.ts";
 import type { TelemetryLog } from "../../../telemetry/types.ts";

@@ -2,10 +2,10 @@
  * Steps between arrival and storage. They stay columns all the way: what arrives is made storable (once, here), bound to
  * statements and kept in the ring without a row object being built. Rows are made only for readers.
  */
-import { cleanColumns, type ColumnCleaner, StepColumnsBuilder } from "../../gen/records/columns.ts";
-import type { CleanSteps, StepColumns, StepRecord } from "../../gen/records/types.ts";
+import { cleanColumns, type ColumnCleaner, StepColumnsBuilder } from "../../gen/records/step_columns.ts";
+import type { CleanSteps, StepColumns, StepRecord } from "../../gen/records/record_types.ts";
 
-export { stepAt, stepTextLength } from "../../gen/records/columns.ts";
+export { stepAt, stepTextLength } from "../../gen/records/step_columns.ts";
 export type { CleanSteps };
 
 /** The largest number of rows one batch may hold. */

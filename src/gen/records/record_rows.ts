@@ -9,7 +9,7 @@ import type {
   StoredStep,
   StoredWorkerEvent,
   WorkerEventRecord,
-} from "./types.ts";
+} from "./record_types.ts";
 
 /** A row as an array: several times cheaper than as an object. */
 export type Row = (string | number | null)[];

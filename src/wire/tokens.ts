@@ -4,9 +4,11 @@
  */
 import { Buffer } from "node:buffer";
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import { messageOf, MosaicError } from "../../base/errors.ts";
-import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
-import type { Role } from "./access.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
+
+/** What a token lets its bearer do: look, or everything. */
+export type Role = "read" | "admin";
 
 export const ROLES: readonly Role[] = ["admin", "read"];
 export type Tokens = Record<Role, string>;

@@ -4,8 +4,8 @@
  */
 import { ChannelCredentials, credentials, ServerCredentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
-import { messageOf, MosaicError } from "../../base/errors.ts";
-import { isLoopback, parseListen } from "../../wire/address.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { isLoopback, parseListen } from "./address.ts";
 
 export interface TlsFiles {
   /** The server's (or client's) certificate chain and private key, PEM. */

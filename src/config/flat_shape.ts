@@ -1,7 +1,7 @@
 /** The two shapes in which a config may come, brought to one: the flat shape, whatever the sender wrote. */
 import { isUlid } from "./ulid.ts";
-import type { JsonObject, JsonValue } from "./json.ts";
-import { JsonNumber } from "./json.ts";
+import type { JsonObject, JsonValue } from "./lossless_json.ts";
+import { JsonNumber } from "./lossless_json.ts";
 
 /** A config in the flat shape, and where each of its top-level keys stood in what was sent. */
 export interface Lifted {

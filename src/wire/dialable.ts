@@ -1,6 +1,6 @@
 /** Where a daemon can be called. */
 import { MosaicError } from "../base/errors.ts";
-import { type ListenAddress, parseListen } from "../wire/address.ts";
+import { type ListenAddress, parseListen } from "./address.ts";
 
 /** A daemon that listens on every address is reached on this machine by loopback. */
 export function dialable(listen: string): string {

@@ -1,8 +1,7 @@
 /** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
-import { relativeWithin } from "../artifacts/files.ts";
-import type { Layout } from "../../base/layout.ts";
+import { relativeWithin } from "../artifacts/run_directory.ts";
+import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { BASE_DIRS } from "../types.ts";
 
 /** What is about to be removed from a run's directory. */
 const ASIDE = ".dropped-";

@@ -1,8 +1,8 @@
 // Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
 
 import type { RunEpisode, RunStep } from "../gymgui/trainer_pb.ts";
-import { numberOnWire } from "./columns.ts";
-import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./types.ts";
+import { numberOnWire } from "./step_columns.ts";
+import type { EpisodeRecord, StepRecord, StoredEpisode, StoredStep } from "./record_types.ts";
 
 /** Writes a framed message field by field, in the order of their numbers; defaults are left out. */
 export interface FrameFields {

@@ -1,13 +1,13 @@
 /** What the verbs share that ask one thing of one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
 import type { Command } from "commander";
-import { messageOf, MosaicError } from "../../base/errors.ts";
-import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import type { Context } from "../context.ts";
-import { exitOfError } from "../exit.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { runJson } from "../message_json.ts";
-import { Link } from "../link.ts";
-import { harmless } from "../text.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Context } from "./context.ts";
+import { exitOfError } from "./exit.ts";
+import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
+import { runJson } from "./message_json.ts";
+import { Link } from "./daemon_link.ts";
+import { harmless } from "./text.ts";
 
 /** Arguments and options of a verb over several runs. */
 export function controlArguments(command: Command): Command {

@@ -1,0 +1,172 @@
+# What a verb of the client may do: one set for each state directory, the same for all verbs but those that read or write
+# files of the user's choice, or start programs. Part of the portable executable's stub (stub.sh): no process is started
+# for it, but for a target that is a host's name. docs/permissions.md describes the set.
+#
+# The runtime takes one flag for each kind of permission: `read`, `write`, `net`, `run` and `env` gather its entries, and
+# `all` the kinds without a bound.
+
+grant() { # KIND ENTRY
+  # No flag can carry a line break.
+  case $2 in '' | *"$newline"*) return ;; esac
+  entry= rest=$2
+  while :; do
+    case $rest in
+    *,*) entry=$entry${rest%%,*},, rest=${rest#*,} ;; # a comma is written twice
+    *) break ;;
+    esac
+  done
+  eval "have=,\$$1,"
+  case $have in *",$entry$rest,"*) return ;; esac
+  eval "$1=\${$1:+\$$1,}\$entry\$rest"
+}
+
+socket() { # PATH: a Unix socket is asked for as an address and as a file, and HTTP over it names a host as well
+  grant read "$1"
+  grant write "$1"
+  grant net "unix:$1"
+  grant net localhost:80
+}
+
+address() { # HOST:PORT, unix:PATH or a URL; anything else is left for the program to refuse
+  case $1 in
+  unix:/*) socket "${1#unix:}" && return ;;
+  unix:?*) socket "${PWD%/}/${1#unix:}" && return ;;
+  /*) socket "$1" && return ;;
+  esac
+  host=${1#http://} port=
+  host=${host#https://}
+  host=${host%%/*}
+  case $host in
+  '' | *[!][A-Za-z0-9._:-]*) return ;;
+  \[*\]) ;;
+  *:*) port=${host##*:} host=${host%:*} ;;
+  *) [ "$host" != "$1" ] || return 0 ;;
+  esac
+  # Host and port are written as the runtime reads them, or it would refuse to start.
+  [ -n "$host" ] || return 0
+  case $port in *[!0-9]* | ??????*) return ;; esac
+  [ "${port:-1}" -le 65535 ] || return 0
+  case $host in
+  0.0.0.0) host=127.0.0.1 ;;
+  \[::\]) host='[::1]' ;;
+  \[*[!0-9a-fA-F:.]*\]) return ;;
+  \[*\]) ;;
+  *[]:[]*) return ;;
+  esac
+  grant net "$host${port:+:$port}"
+  case $host in
+  \[*) return ;;
+  *[!0-9.]*) ;;
+  *) return ;; # an address needs no look-up
+  esac
+  # A name is looked up without a port, and what it stands for is connected to.
+  grant net "$host"
+  if [ "$host" = localhost ]; then
+    grant net "127.0.0.1${port:+:$port}"
+    grant net "[::1]${port:+:$port}"
+    return
+  fi
+  for found in $(getent ahosts "$host" 2>/dev/null); do
+    found=${found%%[!0-9a-fA-F:.]*}
+    case $found in
+    '') ;;
+    *:*) grant net "[$found]${port:+:$port}" ;;
+    *) grant net "$found${port:+:$port}" ;;
+    esac
+  done
+}
+
+announced() { # DAEMON_JSON: where the daemon says that it listens; the daemon writes it as one line
+  line=
+  { IFS= read -r line <"$1"; } 2>/dev/null || [ -n "$line" ] || return 0
+  for key in socket local listen http; do
+    case $line in *"\"$key\":\""*) value=${line#*"\"$key\":\""} value=${value%%\"*} ;; *) continue ;; esac
+    # A backslash is JSON's: a path with quotes or line breaks.
+    case $value in *\\*) ;; *) address "$value" ;; esac
+  done
+}
+
+state_directory() { # DIRECTORY
+  [ -n "$1" ] || return 0
+  grant read "$1/trainer/daemon.json"
+  grant read "$1/trainer/tokens.json"
+  announced "$1/trainer/daemon.json"
+  case $verb in token | doctor | demo) grant read "$1" && grant write "$1" ;; esac
+}
+
+# Prints the flags, one a line.
+client_flags() { # VERB ARGUMENTS
+  verb=${1-} all= read= write= net= run= env='@CLIENT_VARIABLES@' sys=
+  # These two options every verb has, and it knows them by their whole names only. Whatever looks like one is granted: a
+  # worker's own option adds an entry, and takes nothing away.
+  before=
+  for word; do
+    case $word in
+    --) break ;;
+    --state-dir=*) state_directory "${word#*=}" ;;
+    --target=*) address "${word#*=}" ;;
+    *)
+      case $before in
+      --state-dir) state_directory "$word" ;;
+      --target) address "$word" ;;
+      esac
+      ;;
+    esac
+    before=$word
+  done
+  home_state=${XDG_STATE_HOME:+$XDG_STATE_HOME/mosaic}
+  home_state=${home_state:-${HOME:+$HOME/.local/state/mosaic}}
+  state_directory "${MOSAIC_STATE_DIR:-$home_state}"
+  address "${MOSAIC_TARGET:-}"
+  grant read "${MOSAIC_TLS_CA:-}"
+  grant read "${MOSAIC_TLS_CERT:-}"
+  grant read "${MOSAIC_TLS_KEY:-}"
+  case $verb in
+  submit | validate) all=' read ' ;;                 # a config, wherever it is
+  run) all=' read env ' ;;                           # finds the program, and passes variables on by name
+  export) all=' read write ' ;;                      # --out
+  permissions) all=' read env ' ;;                   # what it plans depends on both
+  doctor) grant run /bin/sh ;;                       # reads what the runtime itself refuses
+  demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
+    all=' read env '
+    grant write "${MOSAIC_CHECKPOINT_DIR:-}"
+    grant write "${MOSAIC_RUN_DIR:-}"
+    ;;
+  demo) # a daemon of its own, at a place of its own: where its socket is and which ports it has is known once it runs
+    all=' net env '
+    grant read "${TMPDIR:-/tmp}"
+    grant write "${TMPDIR:-/tmp}"
+    grant run /bin/sh
+    ;;
+  esac
+  allowed_by_operator
+  for kind in read write net run env sys; do
+    eval "entries=\$$kind"
+    case $all in
+    *" $kind "*) printf '%s\n' "--allow-$kind" ;;
+    *) [ -z "$entries" ] || printf '%s\n' "--allow-$kind=$entries" ;;
+    esac
+  done
+  # Variables that are not named look unset, for libraries ask for many.
+  case $all in *' env '*) ;; *) printf '%s\n' --ignore-env ;; esac
+}
+
+allowed_by_operator() { # $MOSAIC_ALLOW: flags with blanks between
+  IFS=" 	$newline"
+  for word in ${MOSAIC_ALLOW:-}; do
+    kind=${word#--allow-}
+    kind=${kind%%=*}
+    case $word in
+    --allow-read | --allow-write | --allow-net | --allow-run | --allow-env | --allow-sys) all="$all $kind " ;;
+    --allow-read=?* | --allow-write=?* | --allow-net=?* | --allow-run=?* | --allow-env=?* | --allow-sys=?*)
+      eval "$kind=\${$kind:+\$$kind,}\${word#*=}"
+      ;;
+    *)
+      printf 'mosaic: MOSAIC_ALLOW has "%s", which grants nothing that can be added\n' "$word" >&2
+      printf '  Give flags such as --allow-net=hooks.example.com:443 or --allow-read=/data, with blanks between.\n' >&2
+      exit 2
+      ;;
+    esac
+  done
+  IFS=$newline
+}

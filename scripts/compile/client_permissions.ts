@@ -1,0 +1,7 @@
+/** The part of the stub that says what verbs of the client may do, as the stub has it. */
+import { CLIENT_VARIABLES } from "../../src/permissions/environment.ts";
+import script from "./client_permissions.sh" with { type: "text" };
+
+export function clientPermissions(): string {
+  return script.replace("@CLIENT_VARIABLES@", CLIENT_VARIABLES.join(","));
+}

@@ -1,0 +1,24 @@
+/**
+ * The exact permissions of a part: what a daemon or a proxy needs with these arguments, in this environment, and nothing
+ * else. Decides only; what it depends on comes in as a World. A client has no plan but a set (scripts/compile/client_permissions.sh).
+ */
+import { withAddresses } from "./addresses.ts";
+import { daemonPlan } from "./daemon_plan.ts";
+import { EXTRA_VARIABLE, extraPermissions, type Permissions, together } from "./permissions.ts";
+import { proxyPlan } from "./proxy_plan.ts";
+import type { World } from "./world.ts";
+
+const PLANS = { daemon: daemonPlan, proxy: proxyPlan };
+
+export type PlannedPart = keyof typeof PLANS;
+export const PLANNED_PARTS: readonly string[] = Object.keys(PLANS);
+
+export function isPlanned(verb: string): verb is PlannedPart {
+  return PLANNED_PARTS.includes(verb);
+}
+
+/** @throws MosaicError `invalid_argument` for an option without its value, an address that is none, a wrong `$MOSAIC_ALLOW`. */
+export async function planFor(part: PlannedPart, args: readonly string[], world: World): Promise<Permissions> {
+  const extra = extraPermissions(world.env(EXTRA_VARIABLE));
+  return await withAddresses(together(PLANS[part](args, world), extra), (name) => world.resolve(name));
+}

@@ -1,0 +1,51 @@
+/** The imports of src/ against the table of rooms in docs/architecture.md. */
+import { strict as assert } from "node:assert";
+import { arrowsOf, cycleIn, filesOf, forbidden, importsOf, roomTable } from "./rooms.ts";
+
+const SRC = new URL("../../src/", import.meta.url);
+const DOC = new URL("../../docs/architecture.md", import.meta.url);
+/** Programs that nothing imports. */
+const ENTRIES = ["main.ts", "permissions/first_stage.ts"];
+
+const table = roomTable(Deno.readTextFileSync(DOC));
+const imports = await importsOf(SRC, ENTRIES);
+
+Deno.test("rooms: every import of src/ goes where docs/architecture.md allows it", () => {
+  assert.ok(imports.length > 1000, "the graph is there");
+  assert.deepEqual(forbidden(imports, table), []);
+});
+
+Deno.test("rooms: no cycle, neither among the imports nor in what the table allows", () => {
+  assert.equal(cycleIn(arrowsOf(imports)), undefined);
+  assert.equal(cycleIn(table), undefined);
+});
+
+Deno.test("rooms: the table has a row for each room, and no other", () => {
+  const rooms = [...Deno.readDirSync(SRC)].map(({ name }) => name.replace(/\.ts$/, ""));
+  assert.deepEqual([...table.keys()].sort(), [...new Set(rooms)].sort());
+  for (const [room, allowed] of table) {
+    for (const other of allowed) assert.ok(table.has(other), `${room} may import "${other}", which is no room`);
+  }
+});
+
+Deno.test("rooms: a program begins at each entry, and no file of src/ is left over", () => {
+  const reached = new Set([...ENTRIES, ...imports.map(({ to }) => to)]);
+  assert.deepEqual(filesOf(SRC).filter((file) => !reached.has(file)), []);
+});
+
+Deno.test("rooms: what is not allowed is named, file by file", () => {
+  const rows = roomTable(
+    "| Room | Holds | May import |\n|---|---|---|\n| `cli` | verbs | `os` |\n| `os` | files | |\n\n",
+  );
+  const good = { from: "cli/verbs.ts", to: "os/files.ts" };
+  const within = { from: "os/files.ts", to: "os/shell.ts" };
+  const up = { from: "os/files.ts", to: "cli/verbs.ts" };
+  const unknown = { from: "attic/box.ts", to: "os/files.ts" };
+  assert.deepEqual(forbidden([good, within], rows), []);
+  assert.deepEqual(forbidden([good, up, unknown], rows), [
+    "os/files.ts -> cli/verbs.ts: os may not import cli",
+    "attic/box.ts -> os/files.ts: attic may not import os",
+  ]);
+  assert.equal(cycleIn(arrowsOf([good, within])), undefined);
+  assert.equal(cycleIn(arrowsOf([good, up])), "cli -> os -> cli");
+});

@@ -1,0 +1,104 @@
+/** The import graph of src/ and the table of rooms that it is held to. Files are named by their path below src/. */
+
+export interface Import {
+  from: string;
+  to: string;
+}
+
+/** By room, the rooms that it imports or may import. */
+export type Arrows = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** `daemon.ts` belongs to the room `daemon`, as what lies in `daemon/` does. */
+export function roomOf(file: string): string {
+  return file.split("/")[0]!.replace(/\.ts$/, "");
+}
+
+/** The rows below `| Room | Holds | May import |`. */
+export function roomTable(markdown: string): Arrows {
+  const [, rows] = markdown.split("| Room | Holds | May import |\n|---|---|---|\n");
+  if (rows === undefined) throw new Error("there is no table of rooms");
+  const table = new Map<string, ReadonlySet<string>>();
+  for (const row of rows.split("\n\n")[0]!.trimEnd().split("\n")) {
+    const [, room, , allowed] = row.split("|");
+    const names = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
+    const [name] = names(room!);
+    if (name === undefined || allowed === undefined) throw new Error(`this is no row of rooms: ${row}`);
+    table.set(name, new Set(names(allowed)));
+  }
+  return table;
+}
+
+interface Graph {
+  modules: {
+    specifier: string;
+    dependencies?: { code?: { specifier?: string }; type?: { specifier?: string } }[];
+  }[];
+}
+
+/** Every import of one file by another, those of types and those at run time included. */
+export async function importsOf(src: URL, entries: readonly string[]): Promise<Import[]> {
+  const found = new Map<string, Import>();
+  for (const entry of entries) {
+    const { stdout, success } = await new Deno.Command(Deno.execPath(), {
+      args: ["info", "--json", new URL(entry, src).href],
+      stderr: "inherit",
+    }).output();
+    if (!success) throw new Error(`deno info ${entry} failed`);
+    const below = (specifier = "") => specifier.startsWith(src.href) ? specifier.slice(src.href.length) : undefined;
+    for (const { specifier, dependencies } of (JSON.parse(new TextDecoder().decode(stdout)) as Graph).modules) {
+      const from = below(specifier);
+      if (from === undefined) continue;
+      for (const { code, type } of dependencies ?? []) {
+        for (const to of [below(code?.specifier), below(type?.specifier)]) {
+          if (to !== undefined) found.set(`${from} ${to}`, { from, to });
+        }
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+export function arrowsOf(imports: readonly Import[]): Arrows {
+  const arrows = new Map<string, Set<string>>();
+  for (const { from, to } of imports) {
+    if (roomOf(from) === roomOf(to)) continue;
+    const targets = arrows.get(roomOf(from)) ?? new Set();
+    arrows.set(roomOf(from), targets.add(roomOf(to)));
+  }
+  return arrows;
+}
+
+/** One line for each import that the table does not allow. */
+export function forbidden(imports: readonly Import[], table: Arrows): string[] {
+  return imports
+    .filter(({ from, to }) => roomOf(from) !== roomOf(to) && table.get(roomOf(from))?.has(roomOf(to)) !== true)
+    .map(({ from, to }) => `${from} -> ${to}: ${roomOf(from)} may not import ${roomOf(to)}`);
+}
+
+/** Rooms that import one another in a circle, as "a -> b -> a"; undefined where there are none. */
+export function cycleIn(arrows: Arrows): string | undefined {
+  const done = new Set<string>();
+  const visit = (room: string, path: readonly string[]): string | undefined => {
+    if (path.includes(room)) return [...path.slice(path.indexOf(room)), room].join(" -> ");
+    if (done.has(room)) return undefined;
+    for (const next of arrows.get(room) ?? []) {
+      const cycle = visit(next, [...path, room]);
+      if (cycle !== undefined) return cycle;
+    }
+    done.add(room);
+    return undefined;
+  };
+  for (const room of arrows.keys()) {
+    const cycle = visit(room, []);
+    if (cycle !== undefined) return cycle;
+  }
+  return undefined;
+}
+
+/** All TypeScript files. */
+export function filesOf(src: URL, below = ""): string[] {
+  return [...Deno.readDirSync(new URL(below, src))].flatMap(({ name, isDirectory }) => {
+    if (isDirectory) return filesOf(src, `${below}${name}/`);
+    return name.endsWith(".ts") ? [`${below}${name}`] : [];
+  });
+}

@@ -1,0 +1,56 @@
+/** Space kept for a full disk. */
+import assert from "node:assert/strict";
+import { Reserve, reserveBytes } from "../../src/os/reserve.ts";
+import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { batch, steps } from "../telemetry/store/harness.ts";
+import { diskTest } from "./small_disk.ts";
+
+diskTest("reserve: a sixteenth of a small disk, really taken, given back, and not taken in part", (stage) => {
+  const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+  const bytes = reserveBytes(disk.path, 16 << 20);
+  assert.equal(bytes, 1 << 20);
+  const reserve = new Reserve(`${disk.path}/reserve`, bytes);
+  const free = disk.freeBytes;
+  assert.equal(reserve.make(), true);
+  assert.ok(reserve.whole && disk.freeBytes <= free - bytes);
+  disk.fill();
+  reserve.release();
+  assert.ok(!reserve.whole && disk.freeBytes >= bytes);
+  disk.fill(bytes / 2);
+  assert.equal(reserve.make(), false);
+  assert.ok(!reserve.whole && disk.freeBytes >= bytes / 2, "nothing of it is left behind");
+  disk.free();
+  assert.equal(reserve.make(), true);
+});
+
+diskTest(
+  "a store on a disk filled to the last byte: its log is moved with the reserve's help, which is whole again",
+  async (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+    const reserve = new Reserve(`${disk.path}/reserve`, reserveBytes(disk.path, 16 << 20));
+    const store = TelemetryStore.open(`${disk.path}/t.sqlite`, { reserve, checkpoints: { mode: "inline" } });
+    try {
+      // One run's few pages again and again: a log of many times what the database grows by.
+      let stored = 0;
+      const store1 = () => store.ingest("R", 1, batch(stored, ++stored, { steps: steps(stored, 1) }));
+      for (let i = 0; i < 20; i++) store1();
+      disk.fill();
+      for (let i = 0; i < 200; i++) store1();
+      assert.equal(store.head("R", "steps"), 220);
+      assert.ok(reserve.whole);
+      assert.equal(store.writable(), true);
+      // What does not fit is refused, and a deletion is not.
+      const large = { n: 4000, observationJson: new Array(4000).fill(JSON.stringify("x".repeat(1000))) };
+      assert.throws(() => store.ingest("L", 1, batch(0, 1, { steps: large })), {
+        code: "unavailable",
+        message: /disk is full/,
+      });
+      await store.delete("R");
+      assert.equal(store.head("R", "steps"), 0);
+      disk.free();
+      assert.equal(store.ingest("L", 1, batch(0, 1, { steps: large })).type, "stored");
+    } finally {
+      store.close();
+    }
+  },
+);
