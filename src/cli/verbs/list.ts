@@ -18,7 +18,8 @@ import {
 import { shortIds } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { type RunJson, runJson } from "../message_json.ts";
-import { Link, pause } from "../daemon_link.ts";
+import { pause } from "../../wire/waiting.ts";
+import { Link } from "../daemon_link.ts";
 import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";
