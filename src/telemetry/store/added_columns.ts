@@ -24,7 +24,7 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
     const known = { ...records[kind], fields: fields.filter(({ since }) => (since ?? 0) <= version) };
     return [
       ...added.map((field) => `ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} ${columnType(field)};`),
-      `DROP VIEW ${VIEW[kind]};`,
+      `DROP VIEW IF EXISTS ${VIEW[kind]};`,
       `CREATE VIEW ${VIEW[kind]} AS ${selectAll(known)};`,
     ];
   }).join("\n");

@@ -7,10 +7,10 @@ import { batch, steps, withStore } from "./harness.ts";
 
 const next = SCHEMA_VERSION + 1;
 const NEW_STEP_FIELDS: RecordField[] = [
-  { key: "lives", kind: "index", json: "lives", since: next },
-  { key: "value", kind: "real", json: "value", since: next },
-  { key: "done", kind: "flag", json: "done", since: next },
-  { key: "noteJson", kind: "json", json: "note", since: next },
+  { key: "newIndex", kind: "index", json: "new_index", since: next },
+  { key: "newReal", kind: "real", json: "new_real", since: next },
+  { key: "newFlag", kind: "flag", json: "new_flag", since: next },
+  { key: "newJson", kind: "json", json: "new_json", since: next },
 ];
 const GROWN = { ...RECORDS, steps: { ...RECORDS.steps, fields: [...RECORDS.steps.fields, ...NEW_STEP_FIELDS] } };
 
@@ -27,9 +27,9 @@ Deno.test("fields: one that is newer than its table is a column with its default
       };
       const before = all();
       assert.equal(newestField(GROWN), next);
-      assert.equal(addedColumns(SCHEMA_VERSION, GROWN), "");
+      assert.equal(addedColumns(next + 1, GROWN), "");
       db.exec(addedColumns(next, GROWN));
-      const added = { lives: 0n, value: 0, done: 0n, note: null };
+      const added = { new_index: 0n, new_real: 0, new_flag: 0n, new_json: null };
       assert.deepEqual(all().map((row) => ({ ...row })), before.map((row) => ({ ...row, ...added })));
     } finally {
       db.close();
