@@ -5,11 +5,8 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Caller, Incoming } from "./serve.ts";
 import { turn } from "./turns.ts";
+import { untilStored } from "./until_stored.ts";
 import { nsOfTimestamp } from "../wire/time.ts";
-import { pause } from "../wire/waiting.ts";
-
-/** While the disk is full the stream is held, not refused: the original's proxy would drop what it could not send. */
-const RETRY_MS = 1000;
 
 type Store<T> = (runId: string, messages: T[]) => void;
 
@@ -43,7 +40,12 @@ async function publish<T extends { runId: string }>(
       if (core.registry.get(runId!) === undefined) {
         throw new MosaicError("not_found", `run not registered: "${runId}"`);
       }
-      await stored(core, caller, () => store(runId!, good));
+      // The stream is held, not refused: the original's proxy would drop what it could not send.
+      await untilStored(() => store(runId!, good), {
+        signal: caller.signal,
+        failed: ({ message }) =>
+          core.log.warn({ rpc: caller.path, cause: message }, "telemetry cannot be stored just now; its sender waits"),
+      });
       accepted += good.length;
     }
     if (wrong !== -1) throw wrongRun(messages[wrong]!.runId, runId);
@@ -55,21 +57,4 @@ function wrongRun(got: string, first: string | undefined): MosaicError {
   return got === ""
     ? new MosaicError("invalid_argument", "run_id is empty: every record names its run")
     : new MosaicError("invalid_argument", `run_id changed from "${first}" to "${got}": one stream carries one run`);
-}
-
-/** Stores, waiting for as long as the store cannot be written. */
-async function stored(core: Core, caller: Caller, store: () => void): Promise<void> {
-  for (;;) {
-    try {
-      return store();
-    } catch (error) {
-      if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
-      core.log.warn(
-        { rpc: caller.path, cause: error.message },
-        "telemetry cannot be stored just now; its sender waits",
-      );
-      await pause(RETRY_MS, caller.signal);
-      if (caller.signal.aborted) throw error;
-    }
-  }
 }
