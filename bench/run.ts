@@ -15,6 +15,7 @@ type Part = (options: BenchOptions) => Promise<Figure[]>;
 
 const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   dialects: { what: "lines to a batch", load: async () => (await import("./parts/dialects.ts")).dialects },
+  formats: { what: "other trackers' files", load: async () => (await import("./parts/formats.ts")).formats },
   store: { what: "batches into SQLite", load: async () => (await import("./parts/store.ts")).store },
   replay: { what: "a run read back from SQLite", load: async () => (await import("./parts/history.ts")).replay },
   series: { what: "chart series of a long run", load: async () => (await import("./parts/history.ts")).series },
@@ -36,6 +37,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/recovery.ts")).reattach,
   },
   health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
+  connections: {
+    what: "connections that come and go",
+    load: async () => (await import("./parts/connections.ts")).connections,
+  },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
   long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },

@@ -17,7 +17,7 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface DaemonOptions {
   stateDir: string;
-  /** HOST:PORT or unix:PATH. */
+  /** HOST:PORT, unix:PATH, or "none". */
   listen: string;
   /** HOST:PORT, or "off". */
   http: string;
@@ -31,6 +31,8 @@ export interface DaemonOptions {
   durability: "normal" | "full";
   /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
   maxBacklogBytes: number;
+  /** A daemon beyond it is followed by a new one; undefined: it may grow. */
+  maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
   webhook: string | undefined;
@@ -146,8 +148,12 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; runs live on.",
     )
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
-    .option("--listen <address>", "gRPC: HOST:PORT (port 0 picks a free one) or unix:PATH", "127.0.0.1:50055")
-    .option("--http <address>", "status page: HOST:PORT, or off", "127.0.0.1:8055")
+    .option(
+      "--listen <address>",
+      "gRPC for clients of the original: HOST:PORT (port 0 picks a free one), unix:PATH, or none",
+      "127.0.0.1:50055",
+    )
+    .option("--http <address>", "page and API: HOST:PORT, or off", "127.0.0.1:8055")
     .addOption(checked("--gpus <which>", "GPU slots: auto, a count, or device numbers such as 0,2", parseGpuOption))
     .addOption(checked("--max-runs <n>", "runs at one time", whole(1), 128))
     .addOption(
@@ -166,6 +172,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         .default("normal"),
     )
     .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
+    .addOption(
+      checked(
+        "--max-memory <size>",
+        "start anew, at a quiet moment, when the daemon has grown beyond it; runs go on",
+        sizeBetween(128 << 20, Infinity),
+      ),
+    )
     .addOption(
       checked(
         "--cgroup-parent <dir>",
@@ -220,6 +233,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
           4: "the state directory or a database cannot be used",
           5: "a database was written by a newer mosaic",
           6: "a database is damaged",
+          7: "stopped beyond --max-memory, for the service manager to start it again",
         },
         environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
       }),
@@ -254,6 +268,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     graceSeconds: given.grace,
     durability: given.durability,
     maxBacklogBytes: given.maxBacklog ?? 0,
+    maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,

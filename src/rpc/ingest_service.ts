@@ -12,7 +12,7 @@ import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } fr
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
-import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
+import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
 import { untilStored } from "./until_stored.ts";
@@ -180,7 +180,7 @@ class Delivery {
 
   /** All batches so far are stored and acknowledged. @throws why they are not */
   async settled(): Promise<void> {
-    this.#core.telemetry.commitWaiting();
+    this.#session.commit();
     await this.#last;
     if (this.#failure !== undefined) throw this.#failure;
   }

@@ -3,7 +3,7 @@ import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
 import { episodeOfMessage, stepOfMessage } from "../gen/records/run_frames.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { Caller, Incoming } from "./serve.ts";
+import type { Caller, Incoming } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { untilStored } from "./until_stored.ts";
 import { nsOfTimestamp } from "../wire/time.ts";
@@ -37,7 +37,7 @@ async function publish<T extends { runId: string }>(
     // What came before a wrong message counts.
     const good = wrong === -1 ? messages : messages.slice(0, wrong);
     if (good.length > 0) {
-      if (core.registry.get(runId!) === undefined) {
+      if (core.runs.get(runId!) === undefined) {
         throw new MosaicError("not_found", `run not registered: "${runId}"`);
       }
       // The stream is held, not refused: the original's proxy would drop what it could not send.

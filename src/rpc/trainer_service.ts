@@ -5,7 +5,7 @@ import { MosaicError } from "../base/errors.ts";
 import { Credits } from "./credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
 import { Renderings } from "./renderings.ts";
-import type { Handlers } from "./serve.ts";
+import type { Handlers } from "./handlers.ts";
 import { timestampOfMs } from "../wire/time.ts";
 import { controlStream } from "./trainer_control.ts";
 import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
@@ -13,7 +13,7 @@ import { everyRun, streamRunEpisodes, streamRunSteps, watchRuns } from "./traine
 
 /** The run, by its exact id as the original's clients give it. */
 function known(core: Core, runId: string) {
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   if (row === undefined) {
     throw new MosaicError("not_found", `run not found: "${runId}"`, { hint: "ListRuns shows the runs there are." });
   }

@@ -73,7 +73,7 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     const mosaic = async (args: string[], input: string) => {
       const world: FakeWorld = fakeWorld({}, {
-        connect: () => Promise.resolve(connect({ target: daemon.address })),
+        connect: () => Promise.resolve(connect({ target: daemon.target })),
         readInput: () => Promise.resolve(input),
         now: () => Date.now(),
         env: (name) => ({ SEED: "7", MOSAIC_STATE_DIR: daemon.stateDir })[name] ?? Deno.env.get(name),

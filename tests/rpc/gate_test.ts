@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
-import { SendGates, StalledError } from "../../src/rpc/gate.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
+import { SendGates, StalledError } from "../../src/rpc/grpc/gate.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -155,7 +155,7 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
       [],
     );
     const before = Deno.memoryUsage().rss;
-    const clients = Array.from({ length: 4 }, () => new MosaicClient(server.address));
+    const clients = Array.from({ length: 4 }, () => new GrpcClient(server.address));
     const readers = clients.map((c) => c.stream(TrainerService.method.streamRunSteps, { runId }));
     try {
       for (const reader of readers) assert.equal((await reader.next()).value!.seqId, 1n);

@@ -4,7 +4,8 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Client, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { connect as connectTcp } from "node:net";
-import { connect, MosaicClient } from "../../src/client/client.ts";
+import { connect } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import {
@@ -14,11 +15,10 @@ import {
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isLoopback, parseListen } from "../../src/wire/address.ts";
-import { startRpc } from "../../src/rpc/server.ts";
 import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, FakeCore, withServer } from "./fixture.ts";
+import { executing, FakeCore, startRpc, withServer } from "./fixture.ts";
 
 Deno.test("listen: addresses are read, and what is none is refused", () => {
   assert.deepEqual(parseListen("127.0.0.1:0"), { type: "tcp", host: "127.0.0.1", port: 0 });
@@ -62,7 +62,7 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
     const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
     try {
       assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
-      const client = new MosaicClient(server.address);
+      const client = new GrpcClient(server.address);
       assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
       client.close();
       await assert.rejects(
@@ -94,7 +94,7 @@ Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", asyn
       assert.rejects(watching, hasCode("unavailable", /stopping/)),
       server.stop(20_000),
     ]);
-    const other = new MosaicClient(server.address);
+    const other = new GrpcClient(server.address);
     await assert.rejects(other.unary(TrainerService.method.getHealth, {}), (error) => {
       assert.match((error as { hint: string }).hint, /mosaic daemon/);
       return hasCode("unavailable", /no daemon answers/)(error);
@@ -181,7 +181,7 @@ Deno.test("limits: a connection on which nobody calls is closed, over TLS too", 
     const { ca, server: tls } = certificates(directory);
     for (const options of [{}, { tls }]) {
       await withServer(async ({ server }) => {
-        const client = new MosaicClient(
+        const client = new GrpcClient(
           server.address,
           "tls" in options ? { tls: { ca }, serverName: "localhost" } : {},
         );
@@ -278,10 +278,12 @@ Deno.test("connect: a target is found by option, environment or daemon.json, els
       return hasCode("unavailable", /no daemon runs in/)(error);
     });
     Deno.mkdirSync(`${stateDir}/trainer`);
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:50055"}');
-    assert.equal(connect({ stateDir, env }).target, "127.0.0.1:50055");
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, "{torn");
-    assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not say/));
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"socket":"/run/d.sock"}');
+    assert.equal(connect({ stateDir, env }).target, "unix:/run/d.sock");
+    for (const text of ['{"listen":"0.0.0.0:50055"}', "{torn"]) {
+      Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, text);
+      assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not name the daemon's socket/));
+    }
   } finally {
     Deno.removeSync(stateDir, { recursive: true });
   }

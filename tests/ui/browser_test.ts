@@ -3,13 +3,22 @@ import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import { createLogger } from "../../src/base/log.ts";
-import { type PageServer, startPage } from "../../src/ui/server.ts";
+import type { Core } from "../../src/dispatch/core/core.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { type HttpListener, listenHttp } from "../../src/wire/http_listener.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
 import { FakeCore } from "./fake_core.ts";
 
 const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
+
+function servePage(core: Core, port = 0): HttpListener {
+  const log = createLogger({ level: "fatal" });
+  const hostname = "127.0.0.1";
+  const page = createApp(core, { log, bound: hostname, tickMs: 100 });
+  return listenHttp({ address: { hostname, port }, log, handler: (request) => page.fetch(request) });
+}
 
 const WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
@@ -34,8 +43,7 @@ if (executable === undefined) {
   Deno.test("page in a browser", async (t) => {
     const directory = await Deno.makeTempDir();
     const core = new FakeCore(directory);
-    const log = createLogger({ level: "fatal" });
-    let server: PageServer | undefined = await startPage(core, { http: "127.0.0.1:0", log, tickMs: 100 });
+    let server: HttpListener | undefined = servePage(core);
     const { address } = server;
     const base = `http://${address}`;
     let browser: Browser | undefined;
@@ -313,7 +321,7 @@ if (executable === undefined) {
         server = undefined;
         await page.getByText("Daemon unreachable, retrying").waitFor();
         core.addExecuting("came-meanwhile");
-        server = await startPage(core, { http: address, log, tickMs: 100 });
+        server = servePage(core, Number(address.split(":")[1]));
         await page.locator("#connection[data-state=live]").waitFor();
         await page.locator("tr", { hasText: "came-meanwhile" }).waitFor();
         // The token of the earlier process is replaced without a reload.
