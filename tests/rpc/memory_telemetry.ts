@@ -1,5 +1,6 @@
 /** A telemetry log in memory: the contract of src/telemetry/types.ts without a database. */
 import { MosaicError } from "../../src/base/errors.ts";
+import { EMPTY_STEP } from "../../src/gen/records/record_types.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord } from "../../src/telemetry/batch.ts";
 import type {
   IngestResult,
@@ -17,24 +18,8 @@ interface RunLog {
 }
 
 export const A_STEP: StepRecord = {
-  episode: 0,
-  step: 0,
-  reward: 1,
-  terminated: false,
-  truncated: false,
-  tsNs: "1700000000123456789",
-  agentId: "agent_1",
-  workerId: "",
-  policyLabel: "",
-  backend: "",
-  actionJson: "1",
-  observationJson: "[0.5]",
-  renderHintJson: "",
-  renderPayloadJson: "",
-  frameRef: "",
-  payloadVersion: 0,
-  episodeSeed: 0,
-  infoJson: "",
+  ...EMPTY_STEP,
+  ...{ reward: 1, tsNs: "1700000000123456789", agentId: "agent_1", actionJson: "1", observationJson: "[0.5]" },
 };
 
 function rowsOf(columns: StepColumns): StepRecord[] {

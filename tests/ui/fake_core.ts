@@ -3,6 +3,7 @@
  * a worker would do, the test says.
  */
 import type { Core, RunDetail } from "../../src/dispatch/core/core.ts";
+import { EMPTY_EPISODE, EMPTY_STEP } from "../../src/gen/records/record_types.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import type {
   RunTelemetry,
@@ -210,27 +211,21 @@ export class FakeCore implements Core {
     const episode = stored.episodes.length;
     for (let step = 0; step < length; step++) {
       stored.steps.push({
+        ...EMPTY_STEP,
         ...common,
         seq: stored.steps.length + 1,
         episode,
         step,
         reward: 1,
         terminated: step === length - 1,
-        truncated: false,
         tsNs,
-        policyLabel: "",
-        backend: "",
         actionJson: String(step % 2),
         observationJson: "[0.1,-0.2]",
-        renderHintJson: "",
         renderPayloadJson: payload?.(step) ?? "",
-        frameRef: "",
-        payloadVersion: 0,
-        episodeSeed: 0,
-        infoJson: "",
       });
     }
     stored.episodes.push({
+      ...EMPTY_EPISODE,
       ...common,
       seq: stored.episodes.length + 1,
       episode,

@@ -1,6 +1,6 @@
 /** Who waits for a run's next row of a kind: one entry in a set each, and nothing else while they wait. */
 import type { TelemetryKind } from "../types.ts";
-import { KINDS } from "./run_state.ts";
+import { TELEMETRY_KINDS } from "../record_fields.ts";
 
 interface Waiter {
   since: number;
@@ -31,7 +31,7 @@ export class Waiters {
 
   wake(runId: string, heads: Record<TelemetryKind, number>): void {
     if (this.#waiting.size === 0) return;
-    for (const kind of KINDS) {
+    for (const kind of TELEMETRY_KINDS) {
       const set = this.#waiting.get(`${kind} ${runId}`);
       if (set === undefined) continue;
       for (const waiter of [...set]) if (heads[kind] > waiter.since) waiter.resolve();
