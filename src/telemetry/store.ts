@@ -38,6 +38,7 @@ import { StepWriter } from "./store/step_writer.ts";
 import { bytesOfRuns } from "./store/usage.ts";
 import { Waiters } from "./store/waiters.ts";
 import type {
+  FollowedRun,
   IngestResult,
   RunTelemetry,
   SeriesBucketRow,
@@ -319,6 +320,10 @@ export class TelemetryStore implements TelemetryLog {
     return this.#state(runId)?.heads[kind] ?? 0;
   }
 
+  follow(runId: string): FollowedRun {
+    return this.#waiters.follow(runId);
+  }
+
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (this.head(runId, kind) > since) return Promise.resolve();
     return this.#waiters.wait(runId, kind, since, signal);
@@ -368,10 +373,16 @@ export class TelemetryStore implements TelemetryLog {
   async delete(runId: string): Promise<number> {
     this.commitWaiting();
     const state = this.#state(runId);
-    if (state === undefined) return 0;
+    if (state === undefined) {
+      this.#waiters.deleted(runId);
+      return 0;
+    }
     const before = this.#usedBytes();
-    this.#dropState(runId);
-    await this.#onFullDisk(() => this.#deletions.begin(runId, state.runKey));
+    await this.#onFullDisk(() => {
+      this.#deletions.begin(runId, state.runKey);
+      this.#dropState(runId);
+      this.#waiters.deleted(runId);
+    });
     await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
     // Closed meanwhile: the rest goes at the next start.
     if (this.#closed) return 0;
