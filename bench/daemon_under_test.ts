@@ -38,7 +38,7 @@ export class DaemonUnderTest implements AsyncDisposable {
 
   private constructor(daemon: TestDaemon) {
     this.daemon = daemon;
-    this.client = connect({ target: daemon.address, deadlineMs: 60_000 });
+    this.client = connect({ target: daemon.target, deadlineMs: 60_000 });
   }
 
   /** @param options `stateDir`: instead of a fresh one */

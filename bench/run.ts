@@ -15,6 +15,7 @@ type Part = (options: BenchOptions) => Promise<Figure[]>;
 
 const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   dialects: { what: "lines to a batch", load: async () => (await import("./parts/dialects.ts")).dialects },
+  formats: { what: "other trackers' files", load: async () => (await import("./parts/formats.ts")).formats },
   store: { what: "batches into SQLite", load: async () => (await import("./parts/store.ts")).store },
   replay: { what: "a run read back from SQLite", load: async () => (await import("./parts/history.ts")).replay },
   series: { what: "chart series of a long run", load: async () => (await import("./parts/history.ts")).series },

@@ -5,6 +5,7 @@ import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention.ts";
 import { startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
+import { socketPath } from "./daemon/socket_path.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
@@ -72,15 +73,16 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     const manager = serviceManager(env, log, notifyFrom(layout.stateDir, env));
     const servers = await startServers(engine, {
       ...options,
+      socket: socketPath(layout, env),
       tokensFile: layout.tokensFile,
       log,
       descriptors,
       readiness: () =>
         readinessOf(engine, { accepting: () => !stop.requested(), shortOfDescriptors: () => descriptors.short }),
     });
-    const { listen, local, http } = servers;
+    const { listen, local, http, socket } = servers;
     const side = await startSideServices({ core: engine, log, layout, ...options });
-    engine.begin({ listen: dialable(local), http });
+    engine.begin({ listen: dialable(local), http, socket });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       log,
@@ -89,10 +91,10 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = settled();
-    const endAnnouncing = announce(layout, { listen, ...(local === listen ? {} : { local }), http }, log);
+    const endAnnouncing = announce(layout, { listen, ...(local === listen ? {} : { local }), http, socket }, log);
     log.info(
       {
-        ...{ listen, http, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
+        ...{ listen, http, socket, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
         given_up: givenUp,
       },
       "ready",
@@ -132,7 +134,7 @@ function giveUpStart(args: readonly string[]): string[] {
  */
 function announce(
   layout: Layout,
-  addresses: { listen: string; local?: string; http: string },
+  addresses: { listen: string; local?: string; http: string; socket: string },
   log: Logger,
 ): () => void {
   const started = new Date().toISOString();

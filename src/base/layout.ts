@@ -42,7 +42,7 @@ export class Layout {
   get lockFile(): string {
     return `${this.trainer}/daemon.lock`;
   }
-  /** {pid, version, listen, http, started_at}, written when the daemon is ready; how clients find it. */
+  /** {pid, version, listen, http, socket, started_at}, written when the daemon is ready; how clients find it. */
   get daemonJson(): string {
     return `${this.trainer}/daemon.json`;
   }

@@ -1,13 +1,11 @@
 /**
- * The typed client of the CLI, the proxy, tests and benches. Errors are MosaicErrors with the daemon's code, message and
- * hint. `close()` ends everything it holds, so that the process can end.
+ * The typed client of the CLI, tests and benches, by the Connect protocol. Errors are MosaicErrors with the daemon's code,
+ * message and hint. `close()` ends everything it holds, so that the process can end.
  */
 import {
   create,
   type DescMessage,
   type DescMethod,
-  type DescMethodBiDiStreaming,
-  type DescMethodClientStreaming,
   type DescMethodServerStreaming,
   type DescMethodUnary,
   fromBinary,
@@ -15,21 +13,16 @@ import {
   type MessageShape,
   toBinary,
 } from "@bufbuild/protobuf";
-import { type ChannelCredentials, Client, Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import type { Buffer } from "node:buffer";
-import { channelCredentials, type TlsFiles } from "../wire/tls.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { asBuffer, methodPath } from "../wire/definition.ts";
-import { errorFromStatus } from "../wire/status.ts";
-import { Channels } from "./channels.ts";
-import { noticeEndedConnections } from "../wire/ended_connections.ts";
-import { Inbound } from "./inbound.ts";
-import { missingNet } from "../permissions/missing.ts";
+import { explainMissing } from "../permissions/missing.ts";
+import { envelope, errorOfAnswer, MAX_MESSAGE_BYTES, messagesOf, STREAM_TYPE, UNARY_TYPE } from "../wire/connect.ts";
+import { type ClientTls, dial, tlsFailure, usesTls } from "../wire/dial.ts";
+import { type Http1Answer, Http1Connection } from "../wire/http1.ts";
+import { methodPath } from "../wire/method_path.ts";
+import { parseTarget } from "../wire/target.ts";
 import type { TargetOptions } from "./dial_options.ts";
 import { notRunning, resolveEntrance } from "./target.ts";
-import { tlsFailure } from "./tls_failure.ts";
 
-const MAX_MESSAGE_BYTES = 64 << 20;
 const DEADLINE_MS = 10_000;
 
 /** Sent again after an answer that may have been lost, these would do their work twice. */
@@ -38,11 +31,9 @@ const NOT_REPEATED = new Set(["SubmitRun", "RetryRun", "ResetRun", "Shutdown"]);
 export interface ClientOptions {
   /** Sent as `authorization: Bearer …`. */
   token?: string;
-  /** Connections are plain without it. */
-  tls?: Partial<TlsFiles>;
-  /** Instead of `tls`, made already. */
-  credentials?: ChannelCredentials;
-  /** The name in the server's certificate, where the target is an IP address. */
+  /** Connections are plain without it, unless the target says https. */
+  tls?: ClientTls;
+  /** The name in the daemon's certificate, where it is not the target's. */
   serverName?: string;
   /** For unary calls; 10 s by default. */
   deadlineMs?: number;
@@ -50,31 +41,13 @@ export interface ClientOptions {
   stateDir?: string;
 }
 
-export interface UnaryOptions {
+export interface CallOptions {
+  metadata?: Record<string, string>;
+}
+
+export interface UnaryOptions extends CallOptions {
   deadlineMs?: number;
   signal?: AbortSignal;
-  metadata?: Record<string, string>;
-}
-
-export interface StreamOptions {
-  metadata?: Record<string, string>;
-}
-
-/** Both directions of a stream. */
-export interface Duplex<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
-  send(message: MessageInitShape<I>): void;
-  /** Nothing more will be sent. */
-  end(): void;
-  cancel(): void;
-}
-
-/** A stream to the daemon with one answer. */
-export interface Upload<I extends DescMessage, O extends DescMessage> {
-  /** Resolves when the runtime has taken the message. */
-  send(message: MessageInitShape<I>): Promise<void>;
-  end(): void;
-  cancel(): void;
-  readonly answer: Promise<MessageShape<O>>;
 }
 
 /** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
@@ -86,66 +59,60 @@ export function connect(options: TargetOptions & { deadlineMs?: number } = {}): 
 export class MosaicClient {
   readonly target: string;
   readonly #options: ClientOptions;
-  readonly #channels = new Channels(() => this.#connect());
+  readonly #host: string;
+  /** One at most is kept for the next call. */
+  #idle: Http1Connection | undefined;
+  readonly #open = new Set<Http1Connection>();
+  readonly #closed = new AbortController();
 
+  /** @throws MosaicError `invalid_argument` for a target that is no address. */
   constructor(target: string, options: ClientOptions = {}) {
     this.target = target;
     this.#options = options;
+    const { address } = parseTarget(target);
+    this.#host = address.type === "unix" ? "localhost" : `${options.serverName ?? address.host}:${address.port}`;
   }
 
   /**
-   * One request, one answer. A call that runs out of its deadline is made once more on a new connection (a connection
-   * may stop delivering for good), unless doing it twice could do harm; one that did not begin is, whatever it does.
+   * One request, one answer. A call that broke off or ran out of its deadline is made once more on a new connection (one may
+   * stop delivering for good), unless doing it twice could do harm.
    */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
     options: UnaryOptions = {},
   ): Promise<MessageShape<O>> {
-    const deadlineMs = options.deadlineMs ?? this.#options.deadlineMs ?? DEADLINE_MS;
+    const body = toBinary(method.input, create(method.input, request));
     for (let first = true;; first = false) {
-      const channel = this.#channels.current();
+      const call = new Call(
+        options.deadlineMs ?? this.#options.deadlineMs ?? DEADLINE_MS,
+        options.signal,
+        this.#closed.signal,
+      );
       try {
-        return await this.#unaryOnce(channel, method, request, { ...options, deadlineMs });
+        return fromBinary(method.output, await this.#ask(method, body, call, options));
       } catch (error) {
-        const ranOut = (error as Partial<ServiceError>).code === status.DEADLINE_EXCEEDED;
-        if (ranOut) this.#channels.retire(channel);
-        const failure = this.#error(error, method, channel, deadlineMs);
-        if (!first || !(neverBegan(error) || (ranOut && !NOT_REPEATED.has(method.name)))) throw failure;
+        const again = first && (call.ranOut || call.brokeOff) && !NOT_REPEATED.has(method.name);
+        if (!again) throw this.#error(error, call, method);
+      } finally {
+        call.end();
       }
     }
   }
 
-  #unaryOnce<I extends DescMessage, O extends DescMessage>(
-    channel: Client,
-    method: DescMethodUnary<I, O>,
-    request: MessageInitShape<I>,
-    { deadlineMs, signal, metadata }: UnaryOptions & { deadlineMs: number },
-  ): Promise<MessageShape<O>> {
-    return new Promise((resolve, reject) => {
-      const bytes = asBuffer(toBinary(method.input, create(method.input, request)));
-      const cancel = () => call.cancel();
-      const call = this.#channels.open(channel, (client) =>
-        client.makeUnaryRequest(
-          methodPath(method),
-          same,
-          same,
-          bytes,
-          this.#metadata(metadata),
-          { deadline: Date.now() + deadlineMs },
-          (error: ServiceError | null, answer?: Buffer) => {
-            signal?.removeEventListener("abort", cancel);
-            if (error !== null) return reject(error);
-            try {
-              resolve(fromBinary(method.output, answer!));
-            } catch (broken) {
-              reject(broken);
-            }
-          },
-        ));
-      if (signal?.aborted) cancel();
-      else signal?.addEventListener("abort", cancel, { once: true });
-    });
+  async #ask(method: DescMethod, body: Uint8Array, call: Call, { metadata }: CallOptions): Promise<Uint8Array> {
+    const connection = this.#takeIdle() ?? await this.#connect(call);
+    call.onAbort(() => this.#drop(connection));
+    try {
+      const timeout = { "connect-timeout-ms": String(Math.ceil(call.deadlineMs!)), ...metadata };
+      const answer = await this.#post(connection, method, UNARY_TYPE, body, timeout, call);
+      const bytes = await whole(answer);
+      if (answer.status !== 200) throw this.#refusal(answer, bytes);
+      return bytes;
+    } finally {
+      if (connection.idle && this.#idle === undefined) this.#idle = connection;
+      else this.#drop(connection);
+    }
   }
 
   /**
@@ -156,154 +123,182 @@ export class MosaicClient {
     method: DescMethodServerStreaming<I, O>,
     request: MessageInitShape<I>,
     signal?: AbortSignal,
-    options: StreamOptions = {},
+    { metadata }: CallOptions = {},
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
-    const channel = this.#channels.current();
-    const call = this.#channels.open(channel, (client) =>
-      client.makeServerStreamRequest(
-        methodPath(method),
-        same,
-        same,
-        asBuffer(toBinary(method.input, create(method.input, request))),
-        this.#metadata(options.metadata),
-      ));
-    const cancel = () => call.cancel();
-    signal?.addEventListener("abort", cancel, { once: true });
+    const body = envelope(toBinary(method.input, create(method.input, request)));
+    const call = new Call(undefined, signal, this.#closed.signal);
+    let connection: Http1Connection | undefined;
     try {
-      for await (const bytes of new Inbound(call)) yield fromBinary(method.output, bytes);
+      connection = await this.#connect(call);
+      call.onAbort(() => this.#drop(connection!));
+      const answer = await this.#post(connection, method, STREAM_TYPE, body, metadata, call);
+      if (answer.status !== 200) throw this.#refusal(answer, await whole(answer));
+      for await (const bytes of messagesOf(answer.body)) yield fromBinary(method.output, bytes);
     } catch (error) {
-      if (!signal?.aborted) throw this.#error(error, method, channel);
+      if (!signal?.aborted) throw this.#error(error, call, method);
     } finally {
-      signal?.removeEventListener("abort", cancel);
-      call.cancel();
+      call.end();
+      if (connection !== undefined) this.#drop(connection);
     }
-  }
-
-  duplex<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodBiDiStreaming<I, O>,
-    options: StreamOptions = {},
-  ): Duplex<I, O> {
-    const channel = this.#channels.current();
-    const call = this.#channels.open(
-      channel,
-      (client) => client.makeBidiStreamRequest(methodPath(method), same, same, this.#metadata(options.metadata)),
-    );
-    const inbound = new Inbound(call);
-    const asError = (error: unknown) => this.#error(error, method, channel);
-    return {
-      send: (message) => void call.write(asBuffer(toBinary(method.input, create(method.input, message)))),
-      end: () => call.end(),
-      cancel: () => call.cancel(),
-      async *[Symbol.asyncIterator]() {
-        try {
-          for await (const bytes of inbound) yield fromBinary(method.output, bytes);
-        } catch (error) {
-          throw asError(error);
-        }
-      },
-    };
-  }
-
-  upload<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodClientStreaming<I, O>,
-    options: StreamOptions = {},
-  ): Upload<I, O> {
-    let resolve!: (answer: MessageShape<O>) => void;
-    let reject!: (error: MosaicError) => void;
-    const answer = new Promise<MessageShape<O>>((yes, no) => [resolve, reject] = [yes, no]);
-    const channel = this.#channels.current();
-    const call = this.#channels.open(channel, (client) =>
-      client.makeClientStreamRequest(
-        methodPath(method),
-        same,
-        same,
-        this.#metadata(options.metadata),
-        (error: ServiceError | null, bytes?: Buffer) =>
-          error === null ? resolve(fromBinary(method.output, bytes!)) : reject(this.#error(error, method, channel)),
-      ));
-    return {
-      send: (message) =>
-        new Promise((done) => {
-          call.write(asBuffer(toBinary(method.input, create(method.input, message))), () => done());
-        }),
-      end: () => call.end(),
-      cancel: () => call.cancel(),
-      answer,
-    };
   }
 
   close(): void {
-    this.#channels.close();
+    this.#closed.abort();
+    this.#idle = undefined;
+    for (const connection of this.#open) connection.close();
+    this.#open.clear();
   }
 
-  #connect(): Client {
-    noticeEndedConnections();
-    return new Client(
-      this.target,
-      this.#options.credentials ?? channelCredentials(this.#options.tls),
-      {
-        "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
-        "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
-        // Without this, clients in one process share connections, and a new client would get the one that is stuck.
-        "grpc.use_local_subchannel_pool": 1,
-        // A proxy for HTTP is no way to a daemon.
-        "grpc.enable_http_proxy": 0,
-        // It begins calls anew without bound or pause; here one that did not begin is made once more.
-        "grpc.enable_retries": 0,
-        "grpc.keepalive_time_ms": 30_000,
-        "grpc.keepalive_timeout_ms": 10_000,
-        ...(this.#options.serverName === undefined
-          ? {}
-          : { "grpc.ssl_target_name_override": this.#options.serverName }),
-      },
+  #takeIdle(): Http1Connection | undefined {
+    const connection = this.#idle;
+    this.#idle = undefined;
+    if (connection === undefined || connection.idle) return connection;
+    this.#drop(connection);
+  }
+
+  async #connect(call: Call): Promise<Http1Connection> {
+    const { token, tls, serverName } = this.#options;
+    const connection = new Http1Connection(
+      await dial({ target: this.target, token, tls, serverName }, "http/1.1", call.signal),
     );
+    this.#open.add(connection);
+    call.connected = true;
+    return connection;
   }
 
-  #metadata(extra: Record<string, string> = {}): Metadata {
-    const metadata = new Metadata();
-    if (this.#options.token !== undefined) metadata.set("authorization", `Bearer ${this.#options.token}`);
-    for (const [key, value] of Object.entries(extra)) metadata.set(key, value);
-    return metadata;
+  #drop(connection: Http1Connection): void {
+    connection.close();
+    this.#open.delete(connection);
   }
 
-  #error(error: unknown, method: DescMethod, channel: Client, deadlineMs?: number): MosaicError {
-    const failure = error as Partial<ServiceError>;
-    if (neverBegan(error)) {
-      // Nothing will begin on this connection any more, and grpc-js may go on taking it for a good one.
-      this.#channels.retire(channel);
-      return new MosaicError("unavailable", `the daemon at ${this.target} broke off before the call began`, {
-        hint: "It may be stopping; try again.",
-        cause: error,
-      });
-    }
-    if (failure?.code === status.UNAVAILABLE && NOT_CONNECTED.test(failure.details ?? "")) {
-      const refused = missingNet(this.target);
-      if (refused !== undefined) return refused;
-      const tls = this.#options.tls && tlsFailure(this.target, failure.details ?? "", error);
-      if (tls !== undefined) return tls;
-      return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
-    }
-    if (failure?.code === status.DEADLINE_EXCEEDED && deadlineMs !== undefined) {
+  async #post(
+    connection: Http1Connection,
+    method: DescMethod,
+    type: string,
+    body: Uint8Array,
+    metadata: Record<string, string> = {},
+    call: Call,
+  ): Promise<Http1Answer> {
+    call.connected = true;
+    const { token } = this.#options;
+    const answer = await connection.post({
+      path: methodPath(method),
+      host: this.#host,
+      headers: [
+        ["content-type", type],
+        ["connect-protocol-version", "1"],
+        ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
+        ...Object.entries(metadata),
+      ],
+      body,
+    });
+    call.answered = true;
+    return answer;
+  }
+
+  #refusal({ status, headers }: Http1Answer, bytes: Uint8Array): MosaicError {
+    return errorOfAnswer(status, bytes, (name) => headers.get(name), this.target);
+  }
+
+  #error(error: unknown, call: Call, method: DescMethod): MosaicError {
+    if (call.ranOut) {
       return new MosaicError(
         "deadline_exceeded",
-        `${method.name}: the daemon at ${this.target} did not answer within ${deadlineMs / 1000} s`,
+        `${method.name}: the daemon at ${this.target} did not answer within ${call.deadlineMs! / 1000} s`,
         { hint: "It may be overloaded or stopped; try again.", cause: messageOf(error) },
       );
     }
-    return errorFromStatus(error);
+    if (call.signal.aborted) return new MosaicError("aborted", "the call was cancelled");
+    const explained = explainMissing(error);
+    if (explained instanceof MosaicError) return explained;
+    const tls = usesTls({ target: this.target, tls: this.#options.tls }) ? tlsFailure(this.target, error) : undefined;
+    if (tls !== undefined) return tls;
+    if (!call.connected) return notRunning(`no daemon answers at ${this.target}`, this.#options.stateDir, error);
+    // A message that cannot be decoded, say.
+    if (!isBreak(error)) return new MosaicError("internal", messageOf(error), { cause: error });
+    const what = call.answered ? "broke off in the middle of its answer" : "broke off before it answered";
+    const other = this.target.startsWith("unix:")
+      ? ""
+      : " The API is at the daemon's --http address, not at that of --listen; with TLS it is named https://HOST:PORT.";
+    return new MosaicError("unavailable", `the daemon at ${this.target} ${what}`, {
+      hint: `It may be stopping; try again.${other}`,
+      cause: error,
+    });
   }
 }
 
-/** What grpc-js says when it never reached a server or lost it. */
-const NOT_CONNECTED =
-  /No connection established|ECONNREFUSED|ECONNRESET|ENOENT|Connection dropped|Name resolution failed/;
+/** One call: what ends it, and how far it came. */
+class Call {
+  readonly deadlineMs: number | undefined;
+  readonly #controller = new AbortController();
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #outer: AbortSignal[];
+  readonly #abort = () => this.#controller.abort();
+  ranOut = false;
+  connected = false;
+  answered = false;
 
-/** What it says of a call of which the server has seen nothing, or said that it did nothing. */
-const NEVER_BEGAN = /^Failed to start HTTP\/2 stream|^Stream refused by server/;
+  constructor(deadlineMs: number | undefined, ...outer: (AbortSignal | undefined)[]) {
+    this.deadlineMs = deadlineMs;
+    this.#outer = outer.filter((signal) => signal !== undefined);
+    for (const signal of this.#outer) {
+      if (signal.aborted) this.#abort();
+      else signal.addEventListener("abort", this.#abort, { once: true });
+    }
+    if (deadlineMs === undefined) return;
+    this.#timer = setTimeout(() => {
+      this.ranOut = true;
+      this.#abort();
+    }, deadlineMs);
+  }
 
-function neverBegan(error: unknown): boolean {
-  return NEVER_BEGAN.test((error as Partial<ServiceError>)?.details ?? "");
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The connection was there, and ended without any word of an answer. */
+  get brokeOff(): boolean {
+    return this.connected && !this.answered && !this.signal.aborted;
+  }
+
+  onAbort(act: () => void): void {
+    if (this.signal.aborted) act();
+    else this.signal.addEventListener("abort", act, { once: true });
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
+  }
 }
 
-const same = (bytes: Buffer) => bytes;
+/** @throws MosaicError `resource_exhausted` for more than a message may have */
+async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of body) {
+    length += piece.length;
+    if (length > MAX_MESSAGE_BYTES) {
+      throw new MosaicError(
+        "resource_exhausted",
+        `the answer has ${headers.get("content-length") ?? `${length} and more`} bytes`,
+      );
+    }
+    pieces.push(piece.slice());
+  }
+  if (pieces.length === 1) return pieces[0]!;
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+/** Whether the connection is what failed, and not what was sent over it. */
+function isBreak(error: unknown): boolean {
+  return typeof (error as { code?: unknown }).code === "string" ||
+    Object.values(Deno.errors).some((kind) => error instanceof kind);
+}

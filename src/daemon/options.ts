@@ -17,7 +17,7 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface DaemonOptions {
   stateDir: string;
-  /** HOST:PORT or unix:PATH. */
+  /** HOST:PORT, unix:PATH, or "none". */
   listen: string;
   /** HOST:PORT, or "off". */
   http: string;
@@ -146,8 +146,12 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; runs live on.",
     )
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
-    .option("--listen <address>", "gRPC: HOST:PORT (port 0 picks a free one) or unix:PATH", "127.0.0.1:50055")
-    .option("--http <address>", "status page: HOST:PORT, or off", "127.0.0.1:8055")
+    .option(
+      "--listen <address>",
+      "gRPC for clients of the original: HOST:PORT (port 0 picks a free one), unix:PATH, or none",
+      "127.0.0.1:50055",
+    )
+    .option("--http <address>", "page and API: HOST:PORT, or off", "127.0.0.1:8055")
     .addOption(checked("--gpus <which>", "GPU slots: auto, a count, or device numbers such as 0,2", parseGpuOption))
     .addOption(checked("--max-runs <n>", "runs at one time", whole(1), 128))
     .addOption(

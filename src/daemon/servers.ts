@@ -1,6 +1,6 @@
-/** The daemon's two servers, started together or not at all. */
+/** The daemon's listeners, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
-import { checkListener, pagePair, type TlsFiles } from "../wire/tls.ts";
+import { checkListener, readTls, type TlsFiles } from "../wire/tls.ts";
 import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
@@ -8,24 +8,30 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
-import { connectionsWithin } from "../rpc/connections.ts";
+import { connectionsWithin } from "../rpc/grpc/connections.ts";
+import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
-import { startRpc } from "../rpc/server.ts";
-import { parseAddress, startPage } from "../ui/server.ts";
+import { apiOf, servicesOf } from "../rpc/services.ts";
+import { createApp } from "../ui/app.ts";
+import { listenHttp } from "../wire/http_listener.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+import { front } from "./front.ts";
 
 export interface Servers {
-  /** Addresses as clients dial them; `http` is "" when the page is off. */
+  /** Addresses as clients dial them; "" for one that is off. */
   listen: string;
-  /** The same for this machine, without TLS: mosaic's own proxies and verbs use it. */
+  /** The same for this machine, without TLS: proxies and clients of the version before use it. */
   local: string;
   http: string;
+  /** The Unix socket with the page and the API: for the daemon's user. */
+  socket: string;
   stop(): Promise<void>;
 }
 
 export interface ServerOptions {
   listen: string;
   http: string;
+  socket: string;
   auth: "none" | "token";
   tls: TlsFiles | undefined;
   /** Where the tokens are, or will be. */
@@ -37,52 +43,75 @@ export interface ServerOptions {
 }
 
 /** @throws StartFailure (usage, addressTaken) */
-export async function startServers(
-  core: Core,
-  options: ServerOptions,
-): Promise<Servers> {
+export async function startServers(core: Core, options: ServerOptions): Promise<Servers> {
+  const stops: (() => void | Promise<void>)[] = [];
   try {
-    checkPage(options);
-    const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
-    const maxConnections = connectionsWithin(options.bounds.maxConnections, descriptorLimit());
-    const rpc = await startRpc(core, {
-      listen: options.listen,
-      bounds: { ...options.bounds, maxConnections },
-      log: options.log,
-      tls: options.tls,
-      ready: () => options.readiness().ready,
-      descriptors: options.descriptors,
-      gatekeeper: tokens && gatekeeper(core.registry, tokens),
-    });
-    try {
-      const page = options.http === "off" ? undefined : await startPage(core, {
-        log: options.log,
-        maxStreams: options.bounds.maxPageStreams,
-        logLines: options.bounds.logLines,
-        http: options.http,
-        readiness: options.readiness,
-        descriptors: options.descriptors,
-        tls: options.tls && pagePair(options.tls),
-        login: tokens && pageLogin(tokens, { secure: options.tls !== undefined }),
-      });
-      return {
-        listen: rpc.address,
-        local: rpc.localAddress,
-        http: page?.address ?? "",
-        async stop() {
-          await Promise.all([rpc.stop(), page?.stop()]);
-        },
-      };
-    } catch (error) {
-      await rpc.stop(0);
-      throw error;
-    }
+    return await start(core, options, stops);
   } catch (error) {
+    for (const stop of stops) await stop();
     if (!(error instanceof MosaicError)) throw error;
     const isUsage = error.code === "invalid_argument" || error.code === "failed_precondition";
     const code = isUsage ? DAEMON_EXIT.usage : DAEMON_EXIT.addressTaken;
     throw new StartFailure(code, error.message, error.hint);
   }
+}
+
+/** @param stops gets what ends each part that was started */
+async function start(core: Core, options: ServerOptions, stops: (() => void | Promise<void>)[]): Promise<Servers> {
+  checkPage(options);
+  const { log, descriptors, bounds, readiness } = options;
+  const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
+  const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
+  const services = servicesOf(core, {
+    log,
+    bounds: { ...bounds, maxConnections },
+    ready: () => readiness().ready,
+    gatekeeper: tokens && gatekeeper(core.registry, tokens),
+  });
+  stops.push(() => services.stop());
+  const tls = options.tls && readTls(options.tls);
+  const grpc = options.listen === "none"
+    ? undefined
+    : await listenGrpc(services, { listen: options.listen, tls, descriptors });
+  stops.push(() => grpc?.stop(0));
+  const api = apiOf(services);
+  const login = tokens && pageLogin(tokens, { secure: options.tls !== undefined });
+  const bound = options.http === "off" ? undefined : parseAddress(options.http);
+  const page = createApp(core, {
+    log,
+    maxStreams: bounds.maxPageStreams,
+    logLines: bounds.logLines,
+    readiness,
+    bound: bound?.hostname ?? "",
+    ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
+  });
+  stops.push(() => page.stop());
+  const handler = front({ api, page, bound: bound?.hostname ?? "", tokens: tokens !== undefined });
+  const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
+  stops.push(() => socket.stop());
+  const http = bound &&
+    listenHttp({ address: bound, handler, log, descriptors, tls: tls && { cert: tls.cert, key: tls.key } });
+  return {
+    listen: grpc?.address ?? "",
+    local: grpc?.localAddress ?? "",
+    http: http?.address ?? "",
+    socket: socket.address,
+    async stop() {
+      services.stop();
+      page.stop();
+      await Promise.all([grpc?.stop(), http?.stop(), socket.stop()]);
+    },
+  };
+}
+
+/** @throws MosaicError `invalid_argument` when it is not HOST:PORT. */
+function parseAddress(text: string): { hostname: string; port: number } {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65535) {
+    throw new MosaicError("invalid_argument", `--http is "${text}"; it must be HOST:PORT, such as 127.0.0.1:8055`);
+  }
+  return { hostname: match[1] ?? match[2]!, port };
 }
 
 /** Whoever reaches the page may run programs as the daemon's user. A browser has no client certificate: it needs a token. */

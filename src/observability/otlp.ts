@@ -27,7 +27,7 @@ export async function exporterFor<T>(
   exporters: Record<Protocol, () => Promise<new () => T>>,
 ): Promise<T> {
   const protocol = protocolOf(env, signal);
-  if (protocol === "grpc") (await import("../wire/ended_connections.ts")).noticeEndedConnections();
+  if (protocol === "grpc") (await import("./ended_connections.ts")).noticeEndedConnections();
   return new (await exporters[protocol]())();
 }
 

@@ -9,8 +9,12 @@ export interface AddressGrant {
   socket: string | undefined;
 }
 
-/** @param text `HOST:PORT` or `unix:PATH`. @throws MosaicError `invalid_argument` naming `option`. */
-export function addressGrant(text: string, option: string, cwd: string): AddressGrant {
+/** @param given `HOST:PORT`, such with `http://` or `https://` before it, or `unix:PATH`. @throws MosaicError `invalid_argument` naming `option`. */
+export function addressGrant(given: string, option: string, cwd: string): AddressGrant {
+  const text = given.replace(
+    /^(https?):\/\/([^/]+)\/?$/,
+    (_, scheme, host) => /:\d+$/.test(host) ? host : `${host}:${scheme === "https" ? 443 : 80}`,
+  );
   if (text.startsWith("unix:")) {
     const socket = absolutePath(text.slice("unix:".length), cwd);
     return { net: [`unix:${socket}`], socket };
@@ -20,7 +24,7 @@ export function addressGrant(text: string, option: string, cwd: string): Address
     return { net: ["localhost", `127.0.0.1:${local[1]}`, `[::1]:${local[1]}`], socket: undefined };
   }
   if (!/^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):\d{1,5}$/.test(text)) {
-    throw new MosaicError("invalid_argument", `${option} "${text}" is neither HOST:PORT nor unix:PATH`);
+    throw new MosaicError("invalid_argument", `${option} "${given}" is neither HOST:PORT nor unix:PATH`);
   }
   return { net: [text], socket: undefined };
 }

@@ -1,5 +1,6 @@
 /** What `mosaic daemon ARGS` needs, and what of that only until it answers. */
-import { resolveStateDir } from "../base/layout.ts";
+import { Layout, resolveStateDir } from "../base/layout.ts";
+import { socketPlace } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
 import { COLLECTOR_VARIABLES, daemonVariables } from "./environment.ts";
@@ -29,12 +30,18 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   // The runtime's own null device stands in for descriptors that must be kept free.
   const read = [stateDir, "/dev/null"];
   const write = [stateDir];
+  const own = socketPlace(new Layout(stateDir).trainer, (name) => world.env(name));
+  net.push(`unix:${own.path}`);
+  if (own.directory !== undefined) {
+    read.push(own.directory);
+    write.push(own.directory);
+  }
   const listeners = [
     ["--listen", optionValue(line, "--listen") ?? "127.0.0.1:50055"],
     ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
   ] as const;
   for (const [option, address] of listeners) {
-    if (address === "off") continue;
+    if (address === "off" || (option === "--listen" && address === "none")) continue;
     const grant = addressGrant(address, option, world.cwd);
     net.push(...grant.net);
     if (grant.socket === undefined) continue;
@@ -55,10 +62,10 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   }
   const notify = world.env("NOTIFY_SOCKET");
   if (notify) {
-    const own = notifyFrom(stateDir, (name) => world.env(name));
-    net.push(`unix:${own}`, `unix:${notify}`);
-    read.push(own);
-    write.push(own);
+    const from = notifyFrom(stateDir, (name) => world.env(name));
+    net.push(`unix:${from}`, `unix:${notify}`);
+    read.push(from);
+    write.push(from);
     if (notify.startsWith("/")) {
       read.push(notify);
       write.push(notify);

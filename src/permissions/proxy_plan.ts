@@ -11,7 +11,7 @@ const FILES = ["--token-file", "--tls-ca"];
 
 export function proxyPlan(args: readonly string[], world: World): Permissions {
   const line = splitCommand(args);
-  const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:50055", "--target", world.cwd);
+  const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:8055", "--target", world.cwd);
   const given = optionValue(line, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
   const daemonJson = runDir === undefined ? undefined : daemonJsonOf(runDir, line, world);

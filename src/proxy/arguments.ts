@@ -1,10 +1,10 @@
 /** The proxy's command line. The original's arguments (`--target`, `--run-id`, `--agent-id`, `--worker-id`, `--`) keep their meaning. */
-import { parseTarget } from "../wire/dialable.ts";
+import { parseTarget } from "../wire/target.ts";
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 
 export interface ProxyArguments {
-  /** `HOST:PORT` or `unix:PATH`. */
+  /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
   target: string;
   /** Whether that was said, or is the default. */
   targetGiven: boolean;
@@ -39,8 +39,9 @@ The run must be known to the daemon and its attempt not be over.
 
 Options:
   --run-id RUN                the run's id
-  --target ADDRESS            the daemon's address: HOST:PORT or unix:PATH
-                              (default: 127.0.0.1:50055)
+  --target ADDRESS            where the daemon's API is: unix:PATH, HOST:PORT,
+                              http://HOST:PORT or https://HOST:PORT
+                              (default: 127.0.0.1:8055)
   --attempt N                 which attempt of the run this is (default: 1)
   --agent-id NAME             for records that name no agent (default: agent_1)
   --worker-id NAME            the worker's name in log files and records; wins
@@ -66,7 +67,7 @@ Options:
 Examples:
   $ mosaic proxy --run-id "$RUN_ID" -- python train.py
       for the daemon of this host
-  $ mosaic proxy --run-id "$RUN_ID" --target trainer:50055 --tls-ca ca.pem \\
+  $ mosaic proxy --run-id "$RUN_ID" --target trainer:8055 --tls-ca ca.pem \\
       --token-file /run/secrets/token --mirror -- python train.py
       in a container, for a daemon on another host
 
@@ -148,7 +149,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
   if (!Number.isSafeInteger(attempt) || attempt < 1) {
     throw invalid(`--attempt ${values.attempt}: a whole number from 1 is needed`);
   }
-  const target = values.target || "127.0.0.1:50055";
+  const target = values.target || "127.0.0.1:8055";
   parseTarget(target);
   return {
     target,

@@ -52,10 +52,12 @@ export class DaemonAddress {
   #announced(): string | undefined {
     if (this.#daemonJson === "") return undefined;
     try {
-      const { listen, local } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<string, unknown>;
-      // Where `listen` has TLS, `local` is for this machine.
-      const address = typeof local === "string" && local !== "" ? local : listen;
-      return typeof address === "string" && address !== "" ? dialable(address) : undefined;
+      const { socket, http } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<string, unknown>;
+      if (this.#given.startsWith("unix:")) {
+        return typeof socket === "string" && socket !== "" ? `unix:${socket}` : undefined;
+      }
+      const scheme = /^https?:\/\//.exec(this.#given)?.[0] ?? "";
+      return typeof http === "string" && http !== "" ? scheme + dialable(http) : undefined;
     } catch {
       return undefined;
     }

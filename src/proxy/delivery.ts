@@ -30,7 +30,7 @@ export interface DeliveryOptions {
   journal: Journal;
   address: DaemonAddress;
   /** A new connection each time: one that has stopped delivering never recovers. */
-  open: (target: string) => Promise<IngestStream>;
+  open: (target: string) => IngestStream;
   hello: () => HelloInit;
   context: LineContext;
   check: RecordCheck | undefined;
@@ -150,7 +150,7 @@ export class Delivery {
   async #deliver(): Promise<void> {
     const { address, open, wake, log } = this.#options;
     this.#asked = false;
-    const link = new Link(await open(address.current), this.#options.deadmanMs, () => wake.notify());
+    const link = new Link(open(address.current), this.#options.deadmanMs, () => wake.notify());
     let heartbeat: ReturnType<typeof setInterval> | undefined;
     try {
       link.send({ case: "hello", value: { ...this.#options.hello(), protocol: PROTOCOL } });

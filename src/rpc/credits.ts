@@ -3,10 +3,10 @@
  * records, then nothing until a ControlStream of the same subscriber grants more for that run. A subscriber is known by
  * its `mosaic-subscriber` metadata, else by its connection. Steps and episodes draw on one account, as in the original.
  */
-import type { Metadata } from "@grpc/grpc-js";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
+import type { Caller } from "./handlers.ts";
 
 const CREDITS = "mosaic-credits";
 const SUBSCRIBER = "mosaic-subscriber";
@@ -18,13 +18,10 @@ interface Account {
   waiters: Set<() => void>;
 }
 
-interface Asker {
-  metadata: Metadata;
-  peer: string;
-}
+type Asker = Pick<Caller, "header" | "peer">;
 
 function subscriberOf(asker: Asker): string {
-  return asker.metadata.get(SUBSCRIBER)[0]?.toString() ?? asker.peer;
+  return asker.header(SUBSCRIBER) ?? asker.peer;
 }
 
 /** One stream's hold on its account. */
@@ -95,7 +92,7 @@ export class Credits {
 
   /** The stream's account; undefined when it did not ask for credits. */
   open(core: Core, asker: Asker, runId: string, kind: TelemetryKind): CreditedStream | undefined {
-    const asked = asker.metadata.get(CREDITS)[0]?.toString();
+    const asked = asker.header(CREDITS);
     if (asked === undefined) return undefined;
     const initial = Number(asked);
     if (!Number.isSafeInteger(initial) || initial < 0) {

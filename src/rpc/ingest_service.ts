@@ -12,7 +12,7 @@ import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } fr
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
-import type { Caller, Handlers, Incoming, Outgoing } from "./serve.ts";
+import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";

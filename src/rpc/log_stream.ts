@@ -7,7 +7,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { LineRate } from "../base/line_rate.ts";
-import type { Caller, Outgoing } from "./serve.ts";
+import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
 import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";

@@ -10,7 +10,7 @@ import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
 import { Renderings } from "./renderings.ts";
-import type { Handlers } from "./serve.ts";
+import type { Handlers } from "./handlers.ts";
 import { msOfTimestamp } from "../wire/time.ts";
 
 const DEFAULT_LIMIT = 1000;

@@ -8,7 +8,7 @@ import { recordPieces, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
 import { eventMessage } from "./run_messages.ts";
-import type { Caller, Outgoing } from "./serve.ts";
+import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { firstOf } from "../wire/waiting.ts";
 

@@ -4,7 +4,7 @@ import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.
 import type { ControlWish, Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Credits } from "./credits.ts";
-import type { Caller, Incoming, Outgoing } from "./serve.ts";
+import type { Caller, Incoming, Outgoing } from "./handlers.ts";
 import { firstOf, pause } from "../wire/waiting.ts";
 
 const POLL_MS = 250;

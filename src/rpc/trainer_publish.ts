@@ -2,7 +2,7 @@
 import type { RunEpisode, RunStep } from "../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
-import type { Caller, Incoming } from "./serve.ts";
+import type { Caller, Incoming } from "./handlers.ts";
 import { episodeRecord, stepRecord } from "./step_records.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";

@@ -5,7 +5,7 @@ import { MosaicError } from "../base/errors.ts";
 import { Credits } from "./credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
 import { Renderings } from "./renderings.ts";
-import type { Handlers } from "./serve.ts";
+import type { Handlers } from "./handlers.ts";
 import { timestampOfMs } from "../wire/time.ts";
 import { controlStream } from "./trainer_control.ts";
 import { publishEpisodes, publishSteps } from "./trainer_publish.ts";

@@ -12,7 +12,7 @@ import { messagesOf } from "../wire/frames.ts";
 import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
-import type { Caller, Outgoing } from "./serve.ts";
+import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 
 const TRANSITIONS_A_READ = 256;

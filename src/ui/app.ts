@@ -17,7 +17,7 @@ import { columns } from "./columns.ts";
 import { EventStreams } from "./event_stream.ts";
 import { evalSummary } from "./eval_summary.ts";
 import { framesOf } from "./frames.ts";
-import { guard, type PageEnv, safeHeaders } from "./guard.ts";
+import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
 import type { Authenticate } from "./identity.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./log_file.ts";
@@ -48,8 +48,10 @@ export interface AppOptions {
 }
 
 export interface PageApp {
-  /** @param peer the address that the request came from */
-  fetch(request: Request, peer?: string): Response | Promise<Response>;
+  /** @param from whose request it is */
+  fetch(request: Request, from?: RequestPeer): Response | Promise<Response>;
+  /** What a browser's calls of the API must carry, as changes by the page do. */
+  readonly token: string;
   stop(): void;
 }
 
@@ -266,7 +268,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   }
 
   return {
-    fetch: (request, peer = "") => app.fetch(request, { peer }),
+    token,
+    fetch: (request, from = { peer: "", owner: false }) => app.fetch(request, from),
     stop() {
       streams.stop();
     },

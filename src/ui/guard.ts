@@ -3,15 +3,22 @@
  * is not too long, who it is, and whether it may: for changes an Origin that is ours and the page's token (CSRF), and a
  * role. Every answer gets the security headers.
  */
-import type { Context, MiddlewareHandler } from "hono";
+import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
 import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
 import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
 
+/** Who sent a request. */
+export interface RequestPeer {
+  /** The address that it came from. */
+  peer: string;
+  /** It came by a socket that only the daemon's user can open. */
+  owner: boolean;
+}
+
 export interface PageEnv {
-  /** The address that the request came from. */
-  Bindings: { peer: string };
+  Bindings: RequestPeer;
   Variables: { identity: Identity };
 }
 
@@ -53,24 +60,32 @@ export function isOwnHost(hostname: string, bound: string, extra: readonly strin
   return isAddress(name) || name === machineName().toLowerCase();
 }
 
-function refuseForeignHost(request: Request, bound: string, extra: readonly string[]): void {
-  const foreign = hostsOf(request).find(({ name }) => !isOwnHost(name, bound, extra))?.name;
+/** @throws MosaicError `permission_denied` where a browser may have been led here by a name of somebody else's (DNS rebinding) */
+export function refuseForeignHost(request: Request, { bound, hosts }: Pick<GuardOptions, "bound" | "hosts">): void {
+  const foreign = hostsOf(request).find(({ name }) => !isOwnHost(name, bound, hosts))?.name;
   if (foreign === undefined) return;
-  throw new MosaicError("permission_denied", `this page is not served under the host name "${foreign}"`, {
-    hint: "Open it under the address that the daemon printed.",
+  throw new MosaicError("permission_denied", `nothing is served here under the host name "${foreign}"`, {
+    hint: "Use the address that the daemon printed.",
   });
 }
 
-function refuseForeignChange(c: Context, token: string): void {
-  const origin = originOf(c.req.raw);
-  const site = c.req.header("sec-fetch-site");
-  const foreignOrigin = origin !== undefined && origin !== hostsOf(c.req.raw)[0]!.host;
-  if (foreignOrigin || (site !== undefined && site !== "same-origin")) {
+/** Browsers say of every request that can change something from where it comes; programs have no reason to. */
+export function isBrowsers(request: Request): boolean {
+  return request.headers.has("origin") || request.headers.has("sec-fetch-site");
+}
+
+/** @throws MosaicError `permission_denied` for what our own page did not send (CSRF) */
+export function refuseForeignChange(request: Request, token: string): void {
+  const { headers } = request;
+  const origin = originOf(request);
+  const site = headers.get("sec-fetch-site");
+  const foreignOrigin = origin !== undefined && origin !== hostsOf(request)[0]!.host;
+  if (foreignOrigin || (site !== null && site !== "same-origin")) {
     throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
   }
-  if (!sameText(c.req.header("x-mosaic-token") ?? "", token)) {
+  if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
     throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
-      hint: "Reload the page; programs use the command line or gRPC instead.",
+      hint: "Reload the page; programs use the command line or the API (docs/wire.md) instead.",
     });
   }
 }
@@ -118,21 +133,25 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
 
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    const { raw } = c.req;
-    const { peer } = c.env;
-    checkLength(raw, options.body);
+    const request = c.req.raw;
+    const { peer, owner } = c.env;
+    checkLength(request, options.body);
     if (OPEN_PATHS.includes(c.req.path)) {
-      hostsOf(raw);
+      hostsOf(request);
       return await next();
     }
-    refuseForeignHost(raw, options.bound, options.hosts);
-    originOf(raw);
-    const entry = await options.logIn?.(raw, peer);
-    if (entry !== undefined) return entry;
-    const identity = options.authenticate === undefined ? LOCAL_OWNER : await options.authenticate(raw, peer);
-    if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
     const changes = !["GET", "HEAD"].includes(c.req.method);
-    if (changes) refuseForeignChange(c, options.token);
+    if (!owner) {
+      refuseForeignHost(request, options);
+      originOf(request);
+      const entry = await options.logIn?.(request, peer);
+      if (entry !== undefined) return entry;
+    }
+    const identity = owner || options.authenticate === undefined
+      ? LOCAL_OWNER
+      : await options.authenticate(request, peer);
+    if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
+    if (changes && !owner) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly) {
       throw new MosaicError("permission_denied", `${identity.name} may look at runs but not change them`);
     }

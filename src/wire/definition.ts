@@ -1,10 +1,11 @@
 /**
- * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/serve.ts and
+ * protobuf-es services as grpc-js definitions. Messages cross grpc-js as bytes and are coded by src/rpc/calls.ts and
  * src/client: so the sender knows each message's size (the gate needs it) and the receiver decides when to decode.
  */
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { logVerbosity, type MethodDefinition, type ServiceDefinition, setLogVerbosity } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
+import { methodPath } from "./method_path.ts";
 
 // The library would write to stderr past mosaic's own log; whatever fails is reported by who asked for it.
 setLogVerbosity(logVerbosity.NONE);
@@ -12,11 +13,6 @@ setLogVerbosity(logVerbosity.NONE);
 export type RawMethod = MethodDefinition<Buffer, Buffer>;
 
 const same = (bytes: Buffer) => bytes;
-
-/** `/package.Service/Method`, as on the wire. */
-export function methodPath(method: DescMethod): string {
-  return `/${method.parent.typeName}/${method.name}`;
-}
 
 export function rawMethod(method: DescMethod): RawMethod {
   return {

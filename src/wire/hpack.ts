@@ -34,41 +34,28 @@ function text(bytes: number[], value: string): void {
   for (let i = 0; i < value.length; i++) bytes.push(value.charCodeAt(i));
 }
 
-/** Of the names that have a number: `:status` with its value; the others, of which none is asked for, are left out. */
-const STATUS_NUMBERS: Readonly<Record<number, string>> = {
-  8: "200",
-  9: "204",
-  10: "206",
-  11: "304",
-  12: "400",
-  13: "404",
-  14: "500",
-};
-const STATIC_NAMES = 61;
+/** The numbers of `:status` with each value, from 8 on. */
+const STATUSES = [200, 204, 206, 304, 400, 404, 500];
+const FIRST_STATUS = 8;
+const LAST_STATUS = FIRST_STATUS + STATUSES.length - 1;
 
-/** @throws MosaicError `internal` for what is no header block, or leans on a table that was not granted. */
-export function decodeHeaders(block: Uint8Array): Map<string, string> {
-  const headers = new Map<string, string>();
+/** The answer's status, which comes before all else in its headers. @throws MosaicError `internal` where it does not. */
+export function statusIn(block: Uint8Array): number {
   const reader = new Reader(block);
-  while (!reader.ended) {
-    const first = reader.peek();
-    if (first >= 0x80) {
-      const number = reader.integer(7);
-      if (number === 0 || number > STATIC_NAMES) throw broken(`there is no header number ${number}`);
-      const status = STATUS_NUMBERS[number];
-      if (status !== undefined) headers.set(":status", status);
-    } else if (first >= 0x20 && first < 0x40) {
-      const size = reader.integer(5);
-      if (size !== 0) throw broken(`a table of ${size} bytes was not granted`);
-    } else {
-      const number = reader.integer(first >= 0x40 ? 6 : 4);
-      if (number > STATIC_NAMES) throw broken(`there is no header number ${number}`);
-      const name = number === 0 ? reader.text() : number in STATUS_NUMBERS ? ":status" : undefined;
-      const value = reader.text();
-      if (name !== undefined) headers.set(name, value);
-    }
+  // A table of no bytes is what was asked for.
+  while ((reader.peek() & 0xe0) === 0x20) {
+    const size = reader.integer(5);
+    if (size !== 0) throw broken(`a table of ${size} bytes was not granted`);
   }
-  return headers;
+  const first = reader.peek();
+  const number = reader.integer(first >= 0x80 ? 7 : first >= 0x40 ? 6 : 4);
+  if (number === 0 && first < 0x80 ? reader.text() !== ":status" : number < FIRST_STATUS || number > LAST_STATUS) {
+    throw broken("they do not begin with a status");
+  }
+  if (first >= 0x80) return STATUSES[number - FIRST_STATUS]!;
+  const status = reader.text();
+  if (!/^\d{3}$/.test(status)) throw broken("the status is no number");
+  return Number(status);
 }
 
 class Reader {
@@ -77,10 +64,6 @@ class Reader {
 
   constructor(block: Uint8Array) {
     this.#block = block;
-  }
-
-  get ended(): boolean {
-    return this.#at >= this.#block.length;
   }
 
   peek(): number {
@@ -122,61 +105,18 @@ function broken(what: string): MosaicError {
   return new MosaicError("internal", `the daemon's headers cannot be read: ${what}`);
 }
 
-/**
- * How many bits each character has in HPACK's Huffman code (RFC 7541, appendix B), from 0 to 255, and the end. The code is
- * canonical: the lengths say all of it.
- */
-const BITS = `
-  13 23 28 28 28 28 28 28 28 24 30 28 28 30 28 28 28 28 28 28 28 28 30 28 28 28 28 28 28 28 28 28
-  6 10 10 12 13 6 8 11 10 10 8 11 8 6 6 6 5 5 5 6 6 6 6 6 6 6 7 8 15 6 12 10
-  13 6 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 8 7 8 13 19 13 14 6
-  15 5 6 5 6 5 6 6 6 5 7 7 6 6 6 5 6 7 6 5 5 6 7 7 7 7 7 15 11 14 13 28
-  20 22 20 20 22 22 22 23 22 23 23 23 23 23 24 23 24 24 22 23 24 23 23 23 23 21 22 23 22 23 23 24
-  22 21 20 22 22 23 23 21 23 22 22 24 21 22 23 23 21 21 22 21 23 22 23 23 20 22 22 22 23 22 22 23
-  26 26 20 19 22 23 22 25 26 26 26 27 27 26 24 25 19 21 26 27 27 26 27 24 21 21 26 26 28 27 27 27
-  20 24 20 21 22 21 21 23 22 22 25 25 24 24 26 23 26 27 26 26 27 27 27 27 27 28 27 27 27 27 27 26
-  30`.trim().split(/\s+/).map(Number);
-const END = 256;
-const LONGEST = 30;
-
-/** Per number of bits the first code and the characters of the codes from there on. */
-interface Codes {
-  first: number;
-  characters: number[];
-}
-
-let codes: Codes[] | undefined;
-
-function codesByLength(): Codes[] {
-  const table: Codes[] = [];
-  let first = 0;
-  for (let bits = 0; bits <= LONGEST; bits++) {
-    const characters = BITS.flatMap((length, character) => length === bits ? [character] : []);
-    table.push({ first, characters });
-    first = (first + characters.length) * 2;
-  }
-  return table;
-}
-
+/** HPACK's Huffman code (RFC 7541, appendix B) of the digits, which is all that a status has: 0 to 2 in 5 bits, 3 to 9 in 6. */
 function unpacked(bytes: Uint8Array): string {
-  codes ??= codesByLength();
+  let bits = "";
+  for (const byte of bytes) bits += byte.toString(2).padStart(8, "0");
   let text = "";
-  let code = 0;
-  let length = 0;
-  for (let bit = 0; bit < bytes.length * 8; bit++) {
-    code = code * 2 + (bytes[bit >> 3]! >> (7 - (bit & 7)) & 1);
-    length++;
-    const { first, characters } = codes[length] ?? { first: 0, characters: [] };
-    const character = characters[code - first];
-    if (character === undefined) {
-      if (length >= LONGEST) throw broken("a text has no meaning");
-      continue;
-    }
-    if (character === END) throw broken("a text has an end in its middle");
-    text += String.fromCharCode(character);
-    code = length = 0;
+  let at = 0;
+  while (bits.length - at >= 8 || (bits.length - at >= 5 && bits.slice(at).includes("0"))) {
+    const five = parseInt(bits.slice(at, at + 5), 2);
+    const six = parseInt(bits.slice(at, at + 6), 2);
+    if (five > 2 && (six < 0x19 || six > 0x1f)) throw broken("a status has something else than digits");
+    text += String(five <= 2 ? five : six - 0x19 + 3);
+    at += five <= 2 ? 5 : 6;
   }
-  // The last byte is filled with ones, which are the beginning of the end.
-  if (length > 7 || code !== (1 << length) - 1) throw broken("a text ends in the middle of a character");
   return text;
 }

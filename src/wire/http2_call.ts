@@ -1,6 +1,7 @@
 /** One call over a connection of its own: what is sent waits for the other end's window, never for more than that. */
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { decodeHeaders, encodeHeaders, type Header } from "./hpack.ts";
+import { encodeHeaders, type Header, statusIn } from "./hpack.ts";
+import { writeAll } from "./http1.ts";
 import {
   FIRST_WINDOW,
   FLAG,
@@ -32,20 +33,17 @@ export interface KeepAlive {
   withinMs: number;
 }
 
-/** What grpc-js was given, too: a relay or a tunnel may stop delivering without a word. */
+/** A relay or a tunnel may stop delivering without a word. */
 const KEEP_ALIVE: KeepAlive = { afterMs: 30_000, withinMs: 10_000 };
 
 export interface Http2CallOptions {
   dial: (signal: AbortSignal) => Promise<Deno.Conn>;
   headers: readonly Header[];
-  /** Told of the answer's headers and of its trailers; what it throws ends the call. */
-  onHeaders: (headers: Map<string, string>) => void;
   keepAlive?: KeepAlive;
 }
 
 /** Whoever makes one reads its `answer`: reading is what keeps it going. */
 export class Http2Call {
-  readonly #onHeaders: (headers: Map<string, string>) => void;
   readonly #keepAlive: KeepAlive;
   readonly #cancelled = new AbortController();
   readonly #connection: Promise<Deno.Conn>;
@@ -66,10 +64,10 @@ export class Http2Call {
   #notGranted = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #silent: MosaicError | undefined;
+  #status = 0;
 
   /** @throws MosaicError `invalid_argument` for headers that cannot be sent. */
-  constructor({ dial, headers, onHeaders, keepAlive = KEEP_ALIVE }: Http2CallOptions) {
-    this.#onHeaders = onHeaders;
+  constructor({ dial, headers, keepAlive = KEEP_ALIVE }: Http2CallOptions) {
     this.#keepAlive = keepAlive;
     const block = encodeHeaders(headers);
     if (block.length > MAX_FRAME_BYTES) {
@@ -79,6 +77,11 @@ export class Http2Call {
     this.#connection = this.#connect(dial);
     // Who reads is told; nobody may read.
     this.#connection.catch(() => {});
+  }
+
+  /** HTTP's, of the answer; 0 before it has come. */
+  get status(): number {
+    return this.#status;
   }
 
   get cancelled(): boolean {
@@ -120,7 +123,7 @@ export class Http2Call {
     }, withinMs);
   }
 
-  /** The answer's bytes as they come; after it the connection is closed. @throws what `onHeaders` threw, what the connection broke of. */
+  /** The answer's bytes as they come; after it the connection is closed. @throws what the connection broke of. */
   async *answer(): AsyncGenerator<Uint8Array, void> {
     try {
       yield* this.#answer(await this.#connection);
@@ -148,7 +151,10 @@ export class Http2Call {
           block = joined(block, frame.payload);
           if (block.length > MAX_HEADER_BYTES) throw unavailable("the daemon's headers have no end");
           if ((frame.flags & FLAG.endHeaders) === 0) break;
-          this.#onHeaders(decodeHeaders(block));
+          // Trailers, of which nothing is needed, come after the status.
+          this.#status ||= statusIn(block);
+          // One that comes before the answer's own.
+          if (this.#status < 200) this.#status = 0;
           if (last) return;
           break;
         default:
@@ -279,10 +285,6 @@ export class Http2Call {
     }
     return length;
   }
-}
-
-async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
 }
 
 function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {

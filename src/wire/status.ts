@@ -2,28 +2,20 @@
 import { Metadata, type ServiceError, status, type StatusObject } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { errorOfStatus, HINT_TRAILER, STATUS } from "./status_codes.ts";
-
-const RETRY_TRAILER = "grpc-retry-pushback-ms";
-/** Details travel in a header, whose size peers limit (8 KiB is common), three bytes for each that is not ASCII. */
-const MAX_DETAILS = 2000;
-
-function bounded(text: string): string {
-  if (text.length <= MAX_DETAILS) return text;
-  return `${text.slice(0, MAX_DETAILS)}… (${text.length - MAX_DETAILS} more characters)`;
-}
+import { boundedText } from "./details.ts";
+import { errorOfStatus, HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
 
 /** What a client may know of an error: of a defect nothing but that it is one. */
 export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
   if (!(error instanceof MosaicError) || error.code === "internal") {
     return { code: status.INTERNAL, details: "internal error; the daemon's log has the details" };
   }
-  const message = bounded(error.message);
+  const message = boundedText(error.message);
   const metadata = new Metadata();
   // What gRPC clients with a retry policy obey.
   if (error.retryAfterMs !== undefined) metadata.set(RETRY_TRAILER, String(error.retryAfterMs));
   if (error.hint === undefined) return { code: STATUS[error.code], details: message, metadata };
-  const hint = bounded(error.hint);
+  const hint = boundedText(error.hint);
   metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
   return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
 }

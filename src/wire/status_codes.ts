@@ -20,6 +20,8 @@ const CANCELLED = 1;
 
 /** Carries the hint for clients of mosaic's own; others find it as the last line of the details. */
 export const HINT_TRAILER = "mosaic-hint-bin";
+/** Milliseconds after which to try again: what gRPC clients with a retry policy obey. */
+export const RETRY_TRAILER = "grpc-retry-pushback-ms";
 
 const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
 
@@ -42,6 +44,11 @@ export function errorOfStatus(status: number, details: string, trailers: StatusT
     : status === CANCELLED
     ? "aborted"
     : CODE.get(status) ?? "internal";
+  return errorOf(code, details, trailers);
+}
+
+/** @param details as they come over the wire, with the hint as their last line */
+export function errorOf(code: ErrorCode, details: string, trailers: StatusTrailers): MosaicError {
   const { hint, cause } = trailers;
   const retryAfterMs = trailers.retryAfterMs === undefined ? undefined : Number(trailers.retryAfterMs);
   if (hint === undefined) return new MosaicError(code, details, { cause, retryAfterMs });

@@ -2,8 +2,6 @@
  * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
  * 0600); everything else needs TLS and a credential, or the daemon does not start.
  */
-import { ChannelCredentials, credentials, ServerCredentials } from "@grpc/grpc-js";
-import { Buffer } from "node:buffer";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "./address.ts";
 
@@ -20,7 +18,8 @@ export interface ListenerOptions {
   listen: string;
   /** Calls need a token. */
   auth: "none" | "token";
-  tls?: TlsFiles;
+  /** Files or texts. */
+  tls?: { cert: string; key: string; ca?: string };
 }
 
 /** @throws MosaicError `failed_precondition` for a listener that others can reach and that is not protected. */
@@ -40,7 +39,7 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
   );
 }
 
-function pem(path: string, option: string): Buffer {
+export function pem(path: string, option: string): string {
   let text: string;
   try {
     text = Deno.readTextFileSync(path);
@@ -52,37 +51,21 @@ function pem(path: string, option: string): Buffer {
   if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
     throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);
   }
-  return Buffer.from(text);
+  return text;
+}
+
+/** A server's certificate and key, and who must have signed its clients', as texts: the files are read once, at the start. */
+export interface TlsTexts {
+  cert: string;
+  key: string;
+  ca?: string;
 }
 
 /** @throws MosaicError `failed_precondition` for files that cannot be used. */
-export function serverCredentials(tls: TlsFiles | undefined): ServerCredentials {
-  if (tls === undefined) return ServerCredentials.createInsecure();
-  const pair = { cert_chain: pem(tls.cert, "--tls-cert"), private_key: pem(tls.key, "--tls-key") };
-  // The runtime takes no null for "no authority".
-  const ca = tls.ca === undefined ? Buffer.alloc(0) : pem(tls.ca, "--tls-ca");
-  try {
-    return ServerCredentials.createSsl(ca, [pair], tls.ca !== undefined);
-  } catch (error) {
-    throw new MosaicError(
-      "failed_precondition",
-      `--tls-cert ${tls.cert} and --tls-key cannot be used: ${messageOf(error)}`,
-    );
-  }
-}
-
-/** The same certificate for the page. @throws MosaicError `failed_precondition` for files that cannot be used. */
-export function pagePair(tls: TlsFiles): { cert: string; key: string } {
-  return { cert: pem(tls.cert, "--tls-cert").toString(), key: pem(tls.key, "--tls-key").toString() };
-}
-
-/** For clients: `ca` is who must have signed the daemon's certificate (else the system's authorities). */
-export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {
-  if (tls === undefined) return credentials.createInsecure();
-  const file = (path: string | undefined, option: string) => path === undefined ? null : pem(path, option);
-  return credentials.createSsl(
-    file(tls.ca, "--tls-ca"),
-    file(tls.key, "--tls-key"),
-    file(tls.cert, "--tls-cert"),
-  );
+export function readTls(tls: TlsFiles): TlsTexts {
+  return {
+    cert: pem(tls.cert, "--tls-cert"),
+    key: pem(tls.key, "--tls-key"),
+    ...(tls.ca === undefined ? {} : { ca: pem(tls.ca, "--tls-ca") }),
+  };
 }

@@ -15,7 +15,7 @@ Deno.test.afterAll(() => daemon[Symbol.asyncDispose]());
 
 async function mosaic(args: string[], input = "") {
   const world = fakeWorld({}, {
-    connect: () => Promise.resolve(connect({ target: daemon.address })),
+    connect: () => Promise.resolve(connect({ target: daemon.target })),
     readInput: () => Promise.resolve(input),
     now: () => Date.now(),
     env: (name) => Deno.env.get(name),
@@ -267,7 +267,7 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   const piped = await new Deno.Command("/bin/sh", {
     args: [
       ...["-c", '{ "$@"; echo "exit $?" >&2; } | head -1', "sh"],
-      ...[...PROGRAM, "steps", run, "-o", "jsonl", "--target", daemon.address],
+      ...[...PROGRAM, "steps", run, "-o", "jsonl", "--target", daemon.target],
     ],
   }).output();
   assert.equal(new TextDecoder().decode(piped.stderr), "exit 0\n");
@@ -276,7 +276,7 @@ Deno.test("the program: a reader that goes away ends it quietly; Ctrl-C leaves t
   const live = await submitted({ command: SILENT });
   await using _ended = { [Symbol.asyncDispose]: () => ok(["cancel", live, "--wait"]).then(() => {}) };
   const follower = new Deno.Command(PROGRAM[0]!, {
-    args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.address],
+    args: [...PROGRAM.slice(1), "events", live, "-f", "--target", daemon.target],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",

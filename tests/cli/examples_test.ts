@@ -58,7 +58,7 @@ Deno.test("examples: what --help shows works", async (t) => {
       return run;
     };
     const soonOver = () => {
-      const command = ["/bin/sh", "-c", `${talks[2]}\nexec sleep 3`];
+      const command = ["/bin/sh", "-c", `${talks[2]}\nexec sleep 1`];
       return submit(daemon, configOf({ command, metadata: { tags: ["sweep"] } }));
     };
     const live = async () => {
@@ -73,7 +73,7 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     const mosaic = async (args: string[], input: string) => {
       const world: FakeWorld = fakeWorld({}, {
-        connect: () => Promise.resolve(connect({ target: daemon.address })),
+        connect: () => Promise.resolve(connect({ target: daemon.target })),
         readInput: () => Promise.resolve(input),
         now: () => Date.now(),
         env: (name) => ({ SEED: "7", MOSAIC_STATE_DIR: daemon.stateDir })[name] ?? Deno.env.get(name),

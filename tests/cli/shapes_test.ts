@@ -201,7 +201,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
     const world = fakeWorld({}, {
-      connect: () => Promise.resolve(connect({ target: daemon.address })),
+      connect: () => Promise.resolve(connect({ target: daemon.target })),
       now: () => Date.now(),
       env: (name) => Deno.env.get(name),
     });

@@ -56,9 +56,9 @@ class Outside implements AsyncDisposable {
 
   constructor(daemon: TestDaemon, ca: string) {
     this.#daemon = daemon;
-    this.relay = new Relay(daemon.address);
+    this.relay = new Relay(daemon.http);
     const entrance = resolveEntrance({
-      target: daemon.address,
+      target: daemon.http,
       token: readTokens(daemon.layout.tokensFile)!.admin,
       tls: { ca },
       serverName: "localhost",

@@ -64,7 +64,7 @@ Deno.test("proxy killed right at its start: the attempt begins anew, with one wo
 
 Deno.test("heartbeat timeout: a proxy that hangs silences its run, which fails, and nothing of it is left", async () => {
   await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
-  const metadata = { heartbeat_timeout_seconds: 4 };
+  const metadata = { heartbeat_timeout_seconds: 2 };
   const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKS_THEN_SLEEPS], metadata }));
   await untilSteps(daemon, run, 1);
   signalProcess(await proxyOf(daemon, run), "SIGSTOP");

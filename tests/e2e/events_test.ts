@@ -115,11 +115,11 @@ Deno.test("events: every kind, with what it tells, and the same by gRPC, page an
     sent.filter((e) => e.event === "event").map((e) => [Number(e.id), e.data.kind]),
     left.map(seqAndKind),
   );
-  const world = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.address })) });
+  const world = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.target })) });
   assert.equal(await runCli(["events", "-o", "jsonl"], world), 0, world.stderr());
   const printed: EventJson[] = world.stdout().trim().split("\n").map((line) => JSON.parse(line));
   assert.deepEqual(printed.map(seqAndKind), left.map(seqAndKind));
-  const own = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.address })) });
+  const own = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.target })) });
   assert.equal(await runCli(["events", "fails", "-f", "-k", "faulted,failed", "-o", "jsonl"], own), 0, own.stderr());
   assert.deepEqual(own.stdout().trim().split("\n").map((line) => JSON.parse(line).kind), ["faulted", "failed"]);
 

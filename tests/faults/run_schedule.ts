@@ -86,7 +86,7 @@ async function subscribe<I extends DescMessage, O extends DescMessage>(
 export async function runSchedule(seed: number): Promise<Verdict> {
   const schedule = scheduleOf(seed);
   const daemon = await TestDaemon.start({ gpus: "2", args: ["--grace", "2"] });
-  const client = connect({ target: daemon.address });
+  const client = connect({ target: daemon.target });
   const relay = new Relay(daemon.address);
   const stopSubscribers = new AbortController();
   const findings: string[] = [];

@@ -40,6 +40,7 @@ export class TestDaemon implements AsyncDisposable {
   #process: ProcessRef | undefined;
   #address = "";
   #http = "";
+  #socket = "";
   #client: MosaicClient | undefined;
   #ending = false;
   #died: Deno.CommandStatus | undefined;
@@ -71,9 +72,13 @@ export class TestDaemon implements AsyncDisposable {
   get http(): string {
     return this.#http;
   }
+  /** Where its API is, of which all its user's programs make use. */
+  get target(): string {
+    return `unix:${this.#socket}`;
+  }
   /** A client of this daemon; a new one after each start. */
   get client(): MosaicClient {
-    return this.#client ??= new MosaicClient(this.#address);
+    return this.#client ??= new MosaicClient(this.target);
   }
   get pid(): number {
     return this.#process!.pid;
@@ -177,10 +182,11 @@ export class TestDaemon implements AsyncDisposable {
       if (code !== undefined) return true;
       const text = readTextIfThere(this.layout.daemonJson);
       if (text === undefined) return false;
-      const file = JSON.parse(text) as { pid: number; listen: string; http: string };
+      const file = JSON.parse(text) as { pid: number; listen: string; http: string; socket: string };
       if (file.pid !== child.pid) return false;
       this.#address = file.listen;
       this.#http = file.http;
+      this.#socket = file.socket;
       return true;
     }, { what: "the daemon to be ready", state: () => this.output().slice(-2000) });
     return code;

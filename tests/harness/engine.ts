@@ -120,7 +120,7 @@ export class EngineFixture implements AsyncDisposable {
       ...options,
     });
     this.engine.recover();
-    this.engine.begin({ listen: "127.0.0.1:1", http: "" });
+    this.engine.begin({ listen: "127.0.0.1:1", http: "", socket: "/nowhere.sock" });
   }
 
   static start(options: Partial<EngineOptions> & { gpuCount?: number } = {}): EngineFixture {

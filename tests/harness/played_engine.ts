@@ -3,6 +3,7 @@
  * page, the services). It starts no process: its runs are there as runs of an earlier daemon are, each with a proxy that
  * does at once what it is asked.
  */
+import { DatabaseSync } from "node:sqlite";
 import { createLogger } from "../../src/base/log.ts";
 import { Layout, RunFiles } from "../../src/base/layout.ts";
 import type { HostInfo } from "../../src/dispatch/core/core.ts";
@@ -83,7 +84,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     this.layout = layout;
     this.logLines = logLines;
     this.recover();
-    this.begin({ listen: "127.0.0.1:50055", http: "127.0.0.1:8055" });
+    this.begin({ listen: "127.0.0.1:50055", http: "127.0.0.1:8055", socket: "" });
   }
 
   override host(): HostInfo {
@@ -108,6 +109,23 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
       agentId: "agent_1",
       ...more,
     });
+  }
+
+  /** Runs that wait, PREFIX0 to PREFIX(COUNT-1), all at once: submitted one after the other, thousands take long. */
+  addMany(prefix: string, count: number): void {
+    const { runId } = this.add(`${prefix}0`);
+    const other: Record<string, string> = {
+      run_id: `substr(run_id, 1, 20) || printf('%06d', ${this.#added} + i)`,
+      name: `'${prefix}' || i`,
+      digest: `digest || '-' || i`,
+    };
+    this.#added += count - 1;
+    const db = new DatabaseSync(this.layout.registryDb);
+    const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) => name as string);
+    db.prepare(`INSERT INTO runs (${columns.join(", ")})
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
+      SELECT ${columns.map((column) => other[column] ?? column).join(", ")} FROM runs, n WHERE run_id = ?`).run(runId);
+    db.close();
   }
 
   /** A run whose worker is at work and has not recorded anything. */

@@ -33,7 +33,7 @@ function said(daemon: TestDaemon, message: RegExp): number {
 async function untilBothPortsAnswer(daemon: TestDaemon): Promise<void> {
   const state = () => daemon.output().slice(-2000);
   await until(async () => {
-    const fresh = connect({ target: daemon.address, deadlineMs: 2000 });
+    const fresh = connect({ target: daemon.target, deadlineMs: 2000 });
     try {
       return (await fresh.unary(Mosaic.method.getHost, {})).pid === BigInt(daemon.pid);
     } catch {

@@ -1,7 +1,7 @@
 /** `/healthz`, `/readyz` and the gRPC health service on the same daemon's core: they say the same. */
 import assert from "node:assert/strict";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
-import { MosaicClient } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { startServers } from "../../src/daemon/servers.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
@@ -19,13 +19,14 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
     bounds: STANDARD_BOUNDS,
     listen: "127.0.0.1:0",
     http: "127.0.0.1:0",
+    socket: `${core.directory}/daemon.sock`,
     auth: "none",
     tls: undefined,
     tokensFile: `${core.directory}/tokens.json`,
     log: core.log,
     readiness: () => readinessOf(core, { accepting: () => accepting, diskFloorBytes: 1e9 }),
   });
-  const client = new MosaicClient(servers.listen);
+  const client = new GrpcClient(servers.listen);
   /** Names of the checks that fail; and that every way of asking agrees. */
   const failing = async (): Promise<string[]> => {
     const alive = await fetch(`http://${servers.http}/healthz`);

@@ -28,6 +28,9 @@ async function plan(line: string, options: WorldOptions = {}) {
   return await planFor(part, args, world(options));
 }
 
+/** What the daemon always listens on. */
+const SOCKET = `unix:${STATE}/trainer/daemon.sock`;
+
 async function refused(line: string, message: RegExp, options?: WorldOptions): Promise<void> {
   await assert.rejects(
     plan(line, options),
@@ -39,9 +42,19 @@ Deno.test("plan: the daemon gets its state directory, its listeners, a shell, an
   const planned = await plan("daemon");
   assert.deepEqual(planned.read, ["/dev/null", STATE]);
   assert.deepEqual(planned.write, [STATE]);
-  assert.deepEqual(planned.net, ["127.0.0.1:50055", "127.0.0.1:8055"]);
+  assert.deepEqual(planned.net, ["127.0.0.1:50055", "127.0.0.1:8055", SOCKET]);
   assert.deepEqual(planned.run, ["/bin/sh"]);
   assert.ok(!planned.env.includes("AWS_SECRET_ACCESS_KEY") && planned.env.includes("LD_LIBRARY_PATH"));
+});
+
+const LONG = "l".repeat(100);
+const HASHED = "/run/user/7/mosaic-";
+
+Deno.test("plan: a state directory whose socket would have too long a name puts it elsewhere", async () => {
+  const planned = await plan(`daemon --state-dir /${LONG}`, { env: { XDG_RUNTIME_DIR: "/run/user/7" } });
+  const directory = [...planned.write].find((path) => path.startsWith(HASHED));
+  assert.ok(directory !== undefined && planned.read.includes(directory));
+  assert.ok(planned.net.includes(`unix:${directory}/daemon.sock`));
 });
 
 const RESOLVED = ["192.0.2.7:443", "[2001:db8::7]:443", "gpu.example", "gpu.example:443"];
@@ -65,7 +78,8 @@ Deno.test("plan: the daemon's options and environment move and add", async (t) =
   for (const [line, env, kind, expected] of cases) {
     await t.step(`${line} ${JSON.stringify(env)}`, async () => {
       const planned = await plan(line, { env });
-      assert.deepEqual([...planned[kind]].sort(), [...expected].sort());
+      const own = kind === "net" ? [SOCKET] : [];
+      assert.deepEqual([...planned[kind]].sort(), [...expected, ...own].sort());
     });
   }
   const planned = await plan("daemon", { env: { OMP_NUM_THREADS: "2", MOSAIC_WORKER_ENV: "WANDB_*, SEED" } });

@@ -7,7 +7,7 @@ import { inScene, numbers, printSteps, RUN } from "./scene.ts";
 
 Deno.test("proxy arguments: the original's, with their defaults", () => {
   const args = parseProxyArguments(["--run-id", RUN, "--", "python", "-m", "w", "--attach"]);
-  assert.deepEqual([args.target, args.agentId, args.workerId, args.attempt], ["127.0.0.1:50055", "agent_1", "", 1]);
+  assert.deepEqual([args.target, args.agentId, args.workerId, args.attempt], ["127.0.0.1:8055", "agent_1", "", 1]);
   assert.deepEqual(args.command, ["python", "-m", "w", "--attach"]);
   assert.equal(args.attach, false);
 });

@@ -118,7 +118,7 @@ Deno.test("control: a pause outlives the proxy, and a stop reaches a paused work
       what: "the second proxy",
     });
     assert(stopped(scene), "the daemon is away, and the worker stays paused");
-    await daemon.start();
+    daemon.start();
     scene.announce();
     await until(() => daemon.hellos.length > 1 && daemon.applied.at(-1)?.paused, { what: "the pause is reported" });
     daemon.tell({ case: "stop", value: { graceSeconds: 60 } });

@@ -74,7 +74,7 @@ Deno.test("proxy: the daemon may be away, cut the stream and come back elsewhere
     Deno.writeTextFileSync(`${scene.directory}/b`, "");
     await until(() => scene.exitRecord(), { what: "the worker's exit" });
     const before = daemon.target;
-    await daemon.start();
+    daemon.start();
     assert.notEqual(daemon.target, before);
     scene.announce();
     assert.equal(await proxy.code(), 0);
@@ -115,7 +115,7 @@ Deno.test("proxy: long lines stay within the window, too", () =>
     const proxy = scene.shell(`pad=$(head -c 20000 /dev/zero | tr '\\0' x)
       ${printSteps(0, 100, ',\\"action\\":\\"$pad\\"')}`);
     await until(() => scene.exitRecord(), { what: "the worker's exit" });
-    await daemon.start();
+    daemon.start();
     scene.announce();
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
     assert.ok(daemon.seen < daemon.windowBytes + LEAST_PIECE_BYTES, `${daemon.seen} bytes were under way`);

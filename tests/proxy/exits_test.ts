@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { status } from "@grpc/grpc-js";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
+import { MosaicError } from "../../src/base/errors.ts";
 import { until } from "../harness/wait.ts";
 import { inScene, isAlive, processRef } from "./scene.ts";
 
@@ -150,7 +150,7 @@ Deno.test("proxy: SIGTERM to the proxy stops the worker and delivers what it sai
 
 Deno.test("proxy: a run that is over stops its worker and leaves with 70", () =>
   inScene(async (scene) => {
-    scene.daemon.refusal = { code: status.FAILED_PRECONDITION, message: "attempt 1 of run R is over" };
+    scene.daemon.refusal = new MosaicError("failed_precondition", "attempt 1 of run R is over");
     assert.equal(await scene.shell("sleep 600").code(), 70);
     assert.deepEqual(scene.group(), []);
     assert.match(Deno.readTextFileSync(scene.files.proxyLog), /attempt 1 of run R is over/);
@@ -159,14 +159,14 @@ Deno.test("proxy: a run that is over stops its worker and leaves with 70", () =>
 Deno.test("proxy: a daemon of another protocol, or not the run's own, does not harm the worker", () =>
   inScene(async (scene) => {
     const { daemon } = scene;
-    daemon.refusal = {
-      code: status.FAILED_PRECONDITION,
-      message: 'the proxy speaks "mosaic-ingest/1.0" and the daemon "mosaic-ingest/2.0"',
-    };
+    daemon.refusal = new MosaicError(
+      "failed_precondition",
+      'the proxy speaks "mosaic-ingest/1.0" and the daemon "mosaic-ingest/2.0"',
+    );
     const proxy = scene.shell(`while [ ! -e go ]; do sleep 0.05; done`);
     await until(() => daemon.hellos.length > 2, { what: "some tries" });
     Deno.removeSync(scene.daemonJson);
-    daemon.refusal = { code: status.NOT_FOUND, message: "there is no such run" };
+    daemon.refusal = new MosaicError("not_found", "there is no such run");
     const tries = daemon.hellos.length;
     await until(() => daemon.hellos.length > tries + 1, { what: "some more tries" });
     daemon.refusal = undefined;

@@ -1,33 +1,22 @@
-/** The daemon's end of the ingest stream, by a real gRPC server, with a store in memory that checks what it is given. */
+/** The daemon's end of the ingest stream, on the runtime's server, with a store in memory that checks what it is given. */
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { Server, ServerCredentials, type ServerDuplexStream, type ServiceDefinition, status } from "@grpc/grpc-js";
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import {
   DaemonMessageSchema,
   type Exit,
   type Hello,
-  Ingest,
   type ProxyMessage,
   ProxyMessageSchema,
 } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { AnswerBody } from "../../src/rpc/connect/body.ts";
+import { EnvelopeSplitter } from "../../src/rpc/connect/envelopes.ts";
+import { endOfStream } from "../../src/rpc/connect/errors.ts";
+import { envelope, STREAM_TYPE } from "../../src/wire/connect.ts";
 import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/telemetry/batch.ts";
 
-type Call = ServerDuplexStream<Buffer, Buffer>;
+type Call = AnswerBody;
 type Message = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
-
-const same = (bytes: Buffer) => bytes;
-const DEFINITION: ServiceDefinition = {
-  deliver: {
-    path: `/${Ingest.typeName}/Deliver`,
-    requestStream: true,
-    responseStream: true,
-    requestSerialize: same,
-    requestDeserialize: same,
-    responseSerialize: same,
-    responseDeserialize: same,
-  },
-};
 
 export class FakeDaemon {
   /** What outlives a restart of the daemon. */
@@ -55,29 +44,34 @@ export class FakeDaemon {
   /** The same from the first acknowledgement on. */
   silentOnceHeard = false;
   /** The answer to hello, instead of a welcome. */
-  refusal: { code: status; message: string } | undefined;
+  refusal: MosaicError | undefined;
   /** Drops this many exit reports before it acknowledges one. */
   forgetExits = 0;
   /** HOST:PORT or unix:PATH. */
   target = "";
-  #server: Server | undefined;
+  #server: Deno.HttpServer | undefined;
+  #abort = new AbortController();
   readonly #calls = new Set<Call>();
 
+  /** What a daemon of this address writes into daemon.json. */
+  get announced(): { socket: string; http: string } {
+    const isSocket = this.target.startsWith("unix:");
+    return { socket: isSocket ? this.target.slice("unix:".length) : "", http: isSocket ? "" : this.target };
+  }
+
   /** On a free port; at a socket; or where it was before. */
-  async start(at = "127.0.0.1:0"): Promise<void> {
-    const server = new Server({
-      "grpc.max_receive_message_length": 64 << 20,
-      "grpc.max_send_message_length": 64 << 20,
-    });
-    server.addService(DEFINITION, { deliver: (call: Call) => this.#deliver(call) });
-    const port = await new Promise<number>((resolve, reject) =>
-      server.bindAsync(
-        at,
-        ServerCredentials.createInsecure(),
-        (error, bound) => error === null ? resolve(bound) : reject(error),
-      )
-    );
-    this.target = at.startsWith("unix:") ? at : `127.0.0.1:${port}`;
+  start(at = "127.0.0.1:0", tls: { cert: string; key: string } | undefined = undefined): void {
+    this.#abort = new AbortController();
+    const common = { signal: this.#abort.signal, onListen: () => {} };
+    const handler = (request: Request) => this.#deliver(request);
+    if (at.startsWith("unix:")) {
+      this.target = at;
+      this.#server = Deno.serve({ path: at.slice("unix:".length), ...common }, handler);
+      return;
+    }
+    const port = Number(at.slice(at.lastIndexOf(":") + 1));
+    const server = Deno.serve({ hostname: "127.0.0.1", port, ...common, ...tls }, handler);
+    this.target = `127.0.0.1:${(server.addr as Deno.NetAddr).port}`;
     this.#server = server;
   }
 
@@ -86,18 +80,20 @@ export class FakeDaemon {
     const server = this.#server;
     this.#server = undefined;
     this.#calls.clear();
-    if (server === undefined) return;
-    const ended = new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
-    server.forceShutdown();
-    await ended;
+    this.#abort.abort();
+    await server?.finished;
+    if (this.target.startsWith("unix:")) {
+      try {
+        Deno.removeSync(this.target.slice("unix:".length));
+      } catch (error) {
+        if (!(error instanceof Deno.errors.NotFound)) throw error;
+      }
+    }
   }
 
   /** Ends the open streams; the server stays. */
   cut(): void {
-    for (const call of this.#calls) {
-      call.emit("error", { code: status.ABORTED, details: "cut" });
-    }
-    this.#calls.clear();
+    for (const call of [...this.#calls]) this.#fail(call, new MosaicError("aborted", "cut"));
   }
 
   tell(message: Message): void {
@@ -110,29 +106,39 @@ export class FakeDaemon {
   }
 
   #send(call: Call, message: Message): void {
-    call.write(Buffer.from(toBinary(DaemonMessageSchema, create(DaemonMessageSchema, { message }))));
+    call.write(envelope(toBinary(DaemonMessageSchema, create(DaemonMessageSchema, { message }))));
   }
 
-  #deliver(call: Call): void {
+  #deliver(request: Request): Response {
+    const call = new AnswerBody(() => this.#calls.delete(call), 60_000);
     this.#calls.add(call);
-    this.tokens.push(String(call.metadata.get("authorization")[0] ?? ""));
-    call.on("data", (bytes: Buffer) => {
-      if (!this.#calls.has(call)) return;
-      try {
-        this.#take(call, fromBinary(ProxyMessageSchema, bytes).message);
-      } catch (error) {
-        this.#fail(call, { code: status.ABORTED, message: String(error) });
-      }
-    });
-    const gone = () => this.#calls.delete(call);
-    call.on("end", gone);
-    call.on("cancelled", gone);
-    call.on("error", gone);
+    this.tokens.push(request.headers.get("authorization") ?? "");
+    this.#read(call, request.body!);
+    return new Response(call.stream, { headers: { "content-type": STREAM_TYPE } });
   }
 
-  #fail(call: Call, { code, message }: { code: status; message: string }): void {
+  async #read(call: Call, body: ReadableStream<Uint8Array>): Promise<void> {
+    const splitter = new EnvelopeSplitter(64 << 20);
+    try {
+      for await (const piece of body) {
+        for (const bytes of splitter.push(piece)) {
+          if (!this.#calls.has(call)) return;
+          try {
+            this.#take(call, fromBinary(ProxyMessageSchema, bytes).message);
+          } catch (error) {
+            this.#fail(call, new MosaicError("aborted", String(error)));
+          }
+        }
+      }
+    } catch {
+      // The proxy has gone, or was cut.
+    }
     this.#calls.delete(call);
-    call.emit("error", { code, details: message });
+  }
+
+  #fail(call: Call, error: MosaicError): void {
+    this.#calls.delete(call);
+    call.end(endOfStream(error));
   }
 
   #take(call: Call, message: ProxyMessage["message"]): void {
@@ -158,7 +164,7 @@ export class FakeDaemon {
         return;
       }
       case "exit":
-        if (this.forgetExits-- > 0) return this.#fail(call, { code: status.ABORTED, message: "forgotten" });
+        if (this.forgetExits-- > 0) return this.#fail(call, new MosaicError("aborted", "forgotten"));
         assert.equal(Number(message.value.finalPosition), this.position, "the exit before the journal");
         this.exit = message.value;
         return this.#send(call, { case: "exitAck", value: {} });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { status } from "@grpc/grpc-js";
 import { MosaicError } from "../../src/base/errors.ts";
 import { buildBatch } from "../../src/proxy/batches.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
@@ -57,14 +56,20 @@ Deno.test("wake: a notification between two waits is not missed", async () => {
 Deno.test("daemon address: a restarted daemon announces itself; only the announced one may refuse", () => {
   const path = Deno.makeTempFileSync();
   try {
-    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7" }));
+    const announced = { listen: "0.0.0.0:6", http: "0.0.0.0:7", socket: "/run/d.sock" };
+    Deno.writeTextFileSync(path, JSON.stringify(announced));
     const address = new DaemonAddress("127.0.0.1:5", path);
     assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:5", false]);
     address.lookAgain();
     assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:7", true]);
-    Deno.writeTextFileSync(path, JSON.stringify({ listen: "0.0.0.0:7", local: "127.0.0.1:8" }));
-    address.lookAgain();
-    assert.equal(address.current, "127.0.0.1:8", "beside TLS there is a plain listener for this machine");
+    const given = { "unix:/old.sock": "unix:/run/d.sock", "https://far:5": "https://127.0.0.1:7" };
+    for (const [target, found] of Object.entries(given)) {
+      const other = new DaemonAddress(target, path);
+      other.lookAgain();
+      assert.equal(other.current, found, "it is sought as it was given: by its socket, or with TLS");
+    }
+    Deno.writeTextFileSync(path, JSON.stringify({ ...announced, http: "" }));
+    assert.equal(address.isOurs(), false, "a daemon that listens on no port");
     Deno.writeTextFileSync(path, "torn");
     assert.equal(address.isOurs(), false);
     address.lookAgain();
@@ -83,7 +88,7 @@ async function withDelivery(
   test: (daemon: FakeDaemon, run: () => ReturnType<Delivery["run"]>) => Promise<void>,
 ): Promise<void> {
   const daemon = new FakeDaemon();
-  await daemon.start();
+  daemon.start();
   const path = Deno.makeTempFileSync();
   Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
   const journal = new Journal(new JournalFile(path));
@@ -131,7 +136,7 @@ Deno.test("delivery: a connection that answers nothing is given up for a new one
 
 Deno.test("delivery: a token that is refused again and again after the worker's end ends it", () =>
   withDelivery({ turnedAwayTries: 3 }, async (daemon, run) => {
-    daemon.refusal = { code: status.UNAUTHENTICATED, message: "no such session" };
+    daemon.refusal = new MosaicError("unauthenticated", "no such session");
     assert.deepEqual(await run(), { type: "refused", reason: "no such session" });
     assert.equal(daemon.hellos.length, 3);
   }));

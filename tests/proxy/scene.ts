@@ -71,7 +71,7 @@ export class Scene {
   }
 
   announce(): void {
-    Deno.writeTextFileSync(this.daemonJson, JSON.stringify({ listen: this.daemon.target }));
+    Deno.writeTextFileSync(this.daemonJson, JSON.stringify(this.daemon.announced));
   }
 
   /**
@@ -164,7 +164,7 @@ export class Scene {
 /** Runs a test in a scene with its daemon up. */
 export async function inScene(test: (scene: Scene) => Promise<void>): Promise<void> {
   await using scene = new Scene();
-  await scene.daemon.start();
+  scene.daemon.start();
   scene.announce();
   await test(scene);
 }

@@ -1,11 +1,12 @@
-import { Server, ServerCredentials } from "@grpc/grpc-js";
 import assert from "node:assert/strict";
-import { messages, socketStream } from "../../src/wire/socket_stream.ts";
+import { messagesOf } from "../../src/wire/connect.ts";
+import { socketStream } from "../../src/wire/socket_stream.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { Ingest } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { rawService } from "../../src/wire/definition.ts";
-import { statusOf } from "../../src/wire/status.ts";
+import { endOfStream } from "../../src/rpc/connect/errors.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
 import { until } from "../harness/wait.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
 import { numbers, printSteps, RUN, Scene } from "./scene.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 
@@ -17,34 +18,29 @@ async function textsOf(pieces: number[][]): Promise<string[]> {
   async function* body() {
     for (const piece of pieces) yield Uint8Array.from(piece);
   }
-  return (await Array.fromAsync(messages(body()))).map((bytes) => new TextDecoder().decode(bytes));
+  return (await Array.fromAsync(messagesOf(body()))).map((bytes) => new TextDecoder().decode(bytes));
 }
 
-Deno.test("socket stream: messages are whole, however the bytes come", async () => {
-  const bytes = framed("one", "", "three");
+Deno.test("connect: messages are whole, however the bytes come, and a stream without its end has broken off", async () => {
+  const bytes = [...framed("one", "", "three"), ...endOfStream()];
   const expected = ["one", "", "three"];
   assert.deepEqual(await textsOf([bytes]), expected);
   assert.deepEqual(await textsOf(bytes.map((byte) => [byte])), expected);
   for (let at = 1; at < bytes.length; at++) {
     assert.deepEqual(await textsOf([bytes.slice(0, at), bytes.slice(at)]), expected, `cut at ${at}`);
+    await assert.rejects(textsOf([bytes.slice(0, at)]), /broke off the stream/);
   }
-  await assert.rejects(textsOf([[1, 0, 0, 0, 1, 65]]), /a message of 1 bytes, coded 1/);
+  await assert.rejects(textsOf([[1, 0, 0, 0, 1, 65]]), /a message of 1 bytes with the flags 1/);
   await assert.rejects(textsOf([[0, 255, 255, 255, 255]]), /a message of 4294967295 bytes/);
 });
 
 Deno.test("socket stream: a refusal comes with its code, text and hint", async () => {
-  const server = new Server();
-  const refusal = new MosaicError("not_found", "kein Lauf „ä“", { hint: "Schau mit mosaic list – ↯." });
-  server.addService(rawService(Ingest), {
-    // deno-lint-ignore no-explicit-any
-    deliver: (call: any) => call.emit("error", statusOf(refusal)),
-  });
   const directory = Deno.makeTempDirSync();
-  const target = `unix:${directory}/daemon.sock`;
-  await new Promise<number>((resolve, reject) =>
-    server.bindAsync(target, ServerCredentials.createInsecure(), (e, p) => e === null ? resolve(p) : reject(e))
-  );
-  const stream = socketStream(Ingest.method.deliver, { target, token: undefined });
+  const daemon = new FakeDaemon();
+  daemon.start(`unix:${directory}/daemon.sock`);
+  const refusal = new MosaicError("not_found", "kein Lauf „ä“", { hint: "Schau mit mosaic list – ↯." });
+  daemon.refusal = refusal;
+  const stream = socketStream(Ingest.method.deliver, { target: daemon.target });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     await assert.rejects(Array.fromAsync(stream), (error) => {
@@ -52,21 +48,32 @@ Deno.test("socket stream: a refusal comes with its code, text and hint", async (
       assert.deepEqual([error.code, error.message, error.hint], ["not_found", refusal.message, refusal.hint]);
       return true;
     });
-    stream.cancel();
-    let stopped = false;
-    server.tryShutdown(() => stopped = true);
-    await until(() => stopped, { what: "the daemon to stop: no request is left open" });
   } finally {
     stream.cancel();
-    server.forceShutdown();
+    await daemon.stop();
     Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+Deno.test("socket stream: what is no daemon's API is told from one", async () => {
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    () => new Response("no", { status: 403 }),
+  );
+  const stream = socketStream(Ingest.method.deliver, { target: `127.0.0.1:${(server.addr as Deno.NetAddr).port}` });
+  try {
+    stream.send({ message: { case: "hello", value: { runId: RUN } } });
+    await assert.rejects(Array.fromAsync(stream), /is no daemon's API: HTTP status 403/);
+  } finally {
+    stream.cancel();
+    await server.shutdown();
   }
 });
 
 Deno.test("socket stream: a daemon that goes ends the stream, one that is not there is named", async () => {
   const directory = Deno.makeTempDirSync();
   const daemon = new FakeDaemon();
-  await daemon.start(`unix:${directory}/daemon.sock`);
+  daemon.start(`unix:${directory}/daemon.sock`);
   const stream = socketStream(Ingest.method.deliver, { target: daemon.target, token: "t" });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
@@ -79,7 +86,7 @@ Deno.test("socket stream: a daemon that goes ends the stream, one that is not th
   } finally {
     stream.cancel();
   }
-  const nobody = socketStream(Ingest.method.deliver, { target: daemon.target, token: undefined });
+  const nobody = socketStream(Ingest.method.deliver, { target: daemon.target });
   await assert.rejects(Array.fromAsync(nobody), (error) => {
     return error instanceof MosaicError && /^no daemon answers at unix:\S+: .+/.test(error.message);
   });
@@ -89,8 +96,8 @@ Deno.test("socket stream: a daemon that goes ends the stream, one that is not th
 
 Deno.test("socket stream: what ends a call after its first answer is told, too", async () => {
   const daemon = new FakeDaemon();
-  await daemon.start();
-  const stream = socketStream(Ingest.method.deliver, { target: daemon.target, token: undefined });
+  daemon.start();
+  const stream = socketStream(Ingest.method.deliver, { target: daemon.target });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
     const reader = stream[Symbol.asyncIterator]();
@@ -117,7 +124,7 @@ Deno.test("socket stream: a token that no header may have is refused without sho
 
 Deno.test("proxy: delivers over a Unix socket", async () => {
   await using scene = new Scene();
-  await scene.daemon.start(`unix:${scene.directory}/daemon.sock`);
+  scene.daemon.start(`unix:${scene.directory}/daemon.sock`);
   scene.announce();
   assert.equal(await scene.shell(printSteps(0, 50)).code(), 0);
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
@@ -126,7 +133,7 @@ Deno.test("proxy: delivers over a Unix socket", async () => {
 Deno.test("proxy: under permissions that an older mosaic has planned for a socket it delivers all the same", async () => {
   await using scene = new Scene();
   const socket = `unix:${scene.directory}/daemon.sock`;
-  await scene.daemon.start(socket);
+  scene.daemon.start(socket);
   scene.announce();
   const net = `--allow-net=${socket}`;
   const proxy = scene.shell(printSteps(0, 50), {
@@ -136,9 +143,43 @@ Deno.test("proxy: under permissions that an older mosaic has planned for a socke
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
 });
 
+Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another name, and not to one that it does not know", async () => {
+  await using scene = new Scene();
+  const { ca, server, client } = certificates(scene.directory);
+  const tls = { cert: Deno.readTextFileSync(server.cert), key: Deno.readTextFileSync(server.key) };
+  scene.daemon.start("127.0.0.1:0", tls);
+  Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
+  const deliver = (ca: string, ...more: string[]) => {
+    const args = ["--target", scene.daemon.target, "--run-id", RUN, "--tls-ca", ca, "--tls-server-name", "localhost"];
+    return scene.bare([
+      ...args,
+      "--token-file",
+      `${scene.directory}/token`,
+      ...more,
+      "--",
+      "sh",
+      "-c",
+      printSteps(0, 50),
+    ], {
+      env: { MOSAIC_STATE_DIR: `${scene.directory}/state` },
+    });
+  };
+  const stranger = deliver(client.cert);
+  const log = () => readTextIfThere(`${scene.directory}/state/trainer/runs/${RUN}/logs/proxy.log`) ?? "";
+  await until(() => /TLS with the daemon at \S+ failed: .*certificate/.test(log()), {
+    what: "it to be refused",
+    state: log,
+  });
+  await stranger.kill();
+  assert.deepEqual([scene.daemon.tokens, scene.daemon.hellos.length], [[], 0]);
+  assert.equal(await deliver(ca, "--attach").code(), 0);
+  assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
+  assert.deepEqual(scene.daemon.tokens, ["Bearer secret"]);
+});
+
 Deno.test("proxy: a proxy for HTTP in the environment is none of its business", async () => {
   await using scene = new Scene();
-  await scene.daemon.start();
+  scene.daemon.start();
   const env = { http_proxy: "http://127.0.0.1:9", HTTP_PROXY: "http://127.0.0.1:9", ALL_PROXY: "http://127.0.0.1:9" };
   const args = ["--target", scene.daemon.target, "--run-id", RUN, "--", "sh", "-c", printSteps(0, 5)];
   const proxy = scene.bare(args, { env: { ...env, MOSAIC_STATE_DIR: `${scene.directory}/state` } });

@@ -23,7 +23,7 @@ pythonTest("a Gymnasium worker: runs to its end, every step and episode is there
   "numpy",
 ], async (python) => {
   await using daemon = await TestDaemon.start();
-  const client = new MosaicClient(daemon.address, { deadlineMs: 60_000 });
+  const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
       configJson: configOf({ name: "cartpole", command: [python, example, "--episodes", String(EPISODES)] }),

@@ -18,7 +18,7 @@ pythonTest("wire: the original GUI's calls, by Python grpcio", GRPC, async (pyth
 
 pythonTest("wire: the original proxy's calls, by Python grpcio", GRPC, async (python) => {
   await using daemon = await TestDaemon.start();
-  const client = new MosaicClient(daemon.address, { deadlineMs: 60_000 });
+  const client = new MosaicClient(daemon.target, { deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
       configJson: configOf({ name: "original-proxy", command: [python, `${here}original_proxy.py`, daemon.address] }),

@@ -1,6 +1,6 @@
 /** Bounds on the wire: each that is reached says what is too much, the bound and its option; proxies stay served. */
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import { Ingest, Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -13,7 +13,7 @@ import { hasCode } from "../registry/fixture.ts";
 import { executing, type Fixture, withServer } from "./fixture.ts";
 
 /** A stream of the run's steps that the server knows of. */
-async function following(core: Fixture["core"], client: MosaicClient, runId: string) {
+async function following(core: Fixture["core"], client: GrpcClient, runId: string) {
   const count = () => core.activity.subscribers.following().reduce((sum, f) => sum + f.subscribers, 0);
   const before = count();
   const stop = new AbortController();
@@ -25,13 +25,13 @@ async function following(core: Fixture["core"], client: MosaicClient, runId: str
   };
 }
 
-async function refused(client: MosaicClient, runId: string, message: RegExp): Promise<void> {
+async function refused(client: GrpcClient, runId: string, message: RegExp): Promise<void> {
   const next = client.stream(TrainerService.method.streamRunSteps, { runId }).next();
   await assert.rejects(next, hasCode("resource_exhausted", message));
 }
 
 /** A proxy is welcomed. */
-async function deliver(client: MosaicClient, runId: string): Promise<bigint> {
+async function deliver(client: GrpcClient, runId: string): Promise<bigint> {
   const call = client.duplex(Ingest.method.deliver);
   call.send({ message: { case: "hello", value: { protocol: INGEST_PROTOCOL, runId, attempt: 1 } } });
   try {
@@ -47,7 +47,7 @@ async function deliver(client: MosaicClient, runId: string): Promise<bigint> {
 Deno.test("bounds: streams in all, on a connection and of a run are counted apart, and proxies with none of them", async () => {
   await withServer(async ({ client, core, server }) => {
     const [one, two] = [executing(core, 1), executing(core, 2)];
-    const other = new MosaicClient(server.address);
+    const other = new GrpcClient(server.address);
     try {
       const leave = await following(core, client, one);
       await refused(other, one, /1 streams follow run \w+; the limit is 1 \(--max-streams-per-run\)/);
@@ -84,9 +84,9 @@ Deno.test("bounds: a stream that is over leaves every count", () => {
 Deno.test("bounds: health streams, for which nobody needs a token, are few per address and take no place from others", async () => {
   await withServer(async ({ client, core, server }) => {
     const stop = new AbortController();
-    const watch = (of: MosaicClient) => of.stream(Health.method.watch, {}, stop.signal);
+    const watch = (of: GrpcClient) => of.stream(Health.method.watch, {}, stop.signal);
     // One address, however many connections.
-    const clients = [client, new MosaicClient(server.address), new MosaicClient(server.address)];
+    const clients = [client, new GrpcClient(server.address), new GrpcClient(server.address)];
     try {
       const open = Array.from({ length: OPEN_STREAMS.ofAddress }, (_, i) => watch(clients[i % 3]!));
       for (const stream of open) await stream.next();
@@ -124,8 +124,8 @@ Deno.test("bounds: health streams are bounded over all addresses, and Unix socke
 Deno.test("bounds: a connection beyond the limit is told so and closed, but a proxy is served on it", async () => {
   await withServer(async ({ client, core, server }) => {
     const runId = executing(core);
-    const [second, third, proxy] = [1, 2, 3].map(() => new MosaicClient(server.address));
-    const health = (of: MosaicClient) => of.unary(TrainerService.method.getHealth, {});
+    const [second, third, proxy] = [1, 2, 3].map(() => new GrpcClient(server.address));
+    const health = (of: GrpcClient) => of.unary(TrainerService.method.getHealth, {});
     try {
       await health(client);
       await health(second!);
@@ -149,9 +149,9 @@ Deno.test("bounds: a request that is too large names its method, its size and th
 });
 
 Deno.test("bounds: who follows a log gets its lines up to the rate, the number of the others, and no line of them twice", async () => {
-  await withServer(async ({ client, core, directory }) => {
+  await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeTextFileSync(path, "there already\n");
     const stop = new AbortController();
     let text = "";

@@ -7,7 +7,7 @@ import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_fo
 import { episodeMessage, stepMessage } from "../../src/rpc/step_records.ts";
 import { jsonLines } from "../../src/telemetry/public_json.ts";
 import type { StoredStep } from "../../src/telemetry/types.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const TEXTS = ["", "x", "é", "😀", "a".repeat(48), "b".repeat(49), "ü".repeat(50), "c".repeat(127), "ö".repeat(64)];

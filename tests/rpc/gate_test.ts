@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { MosaicClient } from "../../src/client/client.ts";
-import { SendGates, StalledError } from "../../src/rpc/gate.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
+import { SendGates, StalledError } from "../../src/rpc/grpc/gate.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, withServer } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 /** A socket that sends when the test says so. */
 function socket() {
@@ -155,13 +155,13 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
       [],
     );
     const before = Deno.memoryUsage().rss;
-    const clients = Array.from({ length: 4 }, () => new MosaicClient(server.address));
+    const clients = Array.from({ length: 4 }, () => new GrpcClient(server.address));
     const readers = clients.map((c) => c.stream(TrainerService.method.streamRunSteps, { runId }));
     try {
       for (const reader of readers) assert.equal((await reader.next()).value!.seqId, 1n);
       // Time enough for a server without bounds to send all of it.
       for (let i = 0; i < 300; i++) await client.unary(TrainerService.method.getHealth, {});
-      assert.ok(core.telemetry.rowsRead < 4 * 5000, `${core.telemetry.rowsRead} rows were read for nobody`);
+      assert.ok(core.rowsRead < 4 * 5000, `${core.rowsRead} rows were read for nobody`);
       const grown = (Deno.memoryUsage().rss - before) / 1e6;
       assert.ok(grown < 250, `the process grew by ${grown.toFixed(0)} MB`);
       // Somebody who reads is not held up.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { WorkerEventRecord } from "../../src/telemetry/batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { GrpcClient } from "../harness/grpc_client.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
@@ -19,7 +19,7 @@ const json = (value: unknown) => encoder.encode(JSON.stringify(value));
 type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
 
 /** A proxy that has said hello. */
-function proxyOf(client: MosaicClient, runId: string, protocol = INGEST_PROTOCOL) {
+function proxyOf(client: GrpcClient, runId: string, protocol = INGEST_PROTOCOL) {
   const call = client.duplex(Ingest.method.deliver);
   const answers = call[Symbol.asyncIterator]();
   const send = (message: ProxyInit) => call.send({ message });
@@ -46,6 +46,7 @@ function proxyOf(client: MosaicClient, runId: string, protocol = INGEST_PROTOCOL
 Deno.test("Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
+    core.registry.update(runId, { maxRateHz: 40 });
     const proxy = proxyOf(client, runId);
     const welcome = await proxy.next();
     assert.equal(welcome?.case, "welcome");
@@ -147,11 +148,7 @@ Deno.test("Deliver: batches that cannot be read are passed over, with an event t
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
     const events: WorkerEventRecord[] = [];
-    const ingest = core.telemetry.ingest.bind(core.telemetry);
-    core.telemetry.ingest = (run, attempt, batch) => {
-      events.push(...batch.events);
-      return ingest(run, attempt, batch);
-    };
+    core.beforeStored = (batch) => events.push(...batch.events);
     const proxy = proxyOf(client, runId);
     await proxy.next();
     proxy.batch(0, 5, { stepsJson: encoder.encode("{") });
@@ -192,11 +189,11 @@ Deno.test("Deliver: while the disk is full the batch is kept and the run counts 
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
-    core.telemetry.full = true;
+    core.full = true;
     proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
     const session = core.sessions[0]!;
     await until(() => session.heartbeats > 0, { what: "the batch to be tried again" });
-    core.telemetry.full = false;
+    core.full = false;
     assert.deepEqual((await proxy.next())?.value, {
       $typeName: "mosaic.v1.Ack",
       position: 10n,
@@ -239,7 +236,7 @@ Deno.test("Deliver: the daemon's control and stop reach the proxy; a newer conne
     assert.equal(stop?.case === "stop" && stop.value.graceSeconds, 2.5);
     const newer = proxyOf(client, runId);
     assert.equal((await newer.next())?.case, "welcome");
-    await assert.rejects(proxy.next(), hasCode("aborted", /newer connection/));
+    await assert.rejects(proxy.next(), hasCode("aborted", /newer proxy/));
     newer.call.cancel();
   });
 });
@@ -271,11 +268,9 @@ Deno.test("turns of several runs alternate, and others have theirs in between", 
 Deno.test("a unary call beside proxies that flood is answered after a few batches, however many wait", async () => {
   await withServer(async ({ client, core }) => {
     let stored = 0;
-    const ingest = core.telemetry.ingest.bind(core.telemetry);
-    core.telemetry.ingest = (run, attempt, batch) => {
+    core.beforeStored = () => {
       busy(1);
       stored++;
-      return ingest(run, attempt, batch);
     };
     const batches = 200;
     const proxies = Array.from({ length: 4 }, (_, i) => proxyOf(client, executing(core, i + 1)));

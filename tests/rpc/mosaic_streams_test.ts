@@ -1,24 +1,24 @@
 import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
-import type { MosaicClient } from "../../src/client/client.ts";
+import type { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
 import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, type FakeCore, withServer } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { executing, type RecordedEngine, withServer } from "./fixture.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 const { method } = Mosaic;
 const decoder = new TextDecoder();
 
-function addSteps(core: FakeCore, runId: string, count: number): void {
+function addSteps(core: RecordedEngine, runId: string, count: number): void {
   core.telemetry.append(runId, 1, Array.from({ length: count }, () => A_STEP), []);
 }
 
 /** Seqs of everything the stream gives until it ends. */
-async function seqsOf(client: MosaicClient, request: Record<string, unknown>): Promise<number[]> {
+async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
     const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
@@ -50,7 +50,7 @@ Deno.test("StreamTelemetry: following ends when the run has ended and all was se
     const runId = executing(core);
     addSteps(core, runId, 10);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
     addSteps(core, runId, 1000);
     core.registry.apply(runId, { type: "exited_ok" });
     assert.deepEqual(await following, range(1, 1010));
@@ -58,22 +58,29 @@ Deno.test("StreamTelemetry: following ends when the run has ended and all was se
   });
 });
 
-Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends it with NOT_FOUND", async () => {
+Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-    core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
-    core.registry.apply(runId, { type: "retry", reason: "restart" });
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
+    core.ended(runId, { code: 1 });
+    core.retry(runId);
+    core.begun(runId);
     addSteps(core, runId, 5);
-    core.registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
+    core.cancel(runId);
     assert.deepEqual(await following, range(1, 5));
-    core.registry.apply(runId, { type: "retry", reason: "restart" });
+    core.retry(runId);
     const orphan = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-    core.registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
-    core.registry.delete(runId);
-    await orphan.catch(hasCode("not_found"));
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
+    // It is over when it sees the run's end, or NOT_FOUND when it sees the deletion first.
+    const ended = orphan.catch((error) => assert.ok(hasCode("not_found", /was deleted/)(error)));
+    core.cancel(runId);
+    await core.delete(runId);
+    // Another run has the id by the time that the follower finds out.
+    executing(core);
+    addSteps(core, runId, 3);
+    await ended;
+    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps" }), range(1, 3));
   });
 });
 
@@ -106,7 +113,7 @@ Deno.test("StreamEvents: of one run or all, from since_seq; following one run en
   });
 });
 
-async function logOf(client: MosaicClient, request: Record<string, unknown>) {
+async function logOf(client: GrpcClient, request: Record<string, unknown>) {
   let text = "";
   let nextOffset = 0n;
   let suppressed = 0n;
@@ -119,12 +126,12 @@ async function logOf(client: MosaicClient, request: Record<string, unknown>) {
 }
 
 Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet", async () => {
-  await withServer(async ({ client, core, directory }) => {
+  await withServer(async ({ client, core }) => {
     const runId = executing(core);
     assert.equal((await logOf(client, { run: runId })).text, "");
     const text = range(1, 5000).map((n) => `line ${n}`).join("\n") + "\n";
-    Deno.writeTextFileSync(`${directory}/run-1.1.stdout.log`, text);
-    Deno.writeTextFileSync(`${directory}/run-1.1.stderr.log`, "oh no\nlast");
+    Deno.writeTextFileSync(core.logFile(core.registry.require(runId), "stdout"), text);
+    Deno.writeTextFileSync(core.logFile(core.registry.require(runId), "stderr"), "oh no\nlast");
     const all = await logOf(client, { run: runId });
     assert.equal(all.text, text);
     assert.equal(all.nextOffset, BigInt(text.length));
@@ -137,9 +144,9 @@ Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no f
 });
 
 Deno.test("StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt", async () => {
-  await withServer(async ({ client, core, directory }) => {
+  await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     let seen = "";
     const following = (async () => {
       for await (const chunk of client.stream(method.streamLogs, { run: runId, follow: true })) {
@@ -154,16 +161,16 @@ Deno.test("StreamLogs: following sees a file that comes later and what is append
     Deno.writeTextFileSync(path, "\nlast words\n", { append: true });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     core.registry.apply(runId, { type: "retry", reason: "restart" });
-    Deno.writeTextFileSync(`${directory}/run-1.2.stdout.log`, "second attempt\n");
+    Deno.writeTextFileSync(core.filesOf(core.registry.require(runId)).stdout(2), "second attempt\n");
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
   });
 });
 
 Deno.test("StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning", async () => {
-  await withServer(async ({ client, core, directory }) => {
+  await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeFileSync(path, JOURNAL_HEADER);
     Deno.writeTextFileSync(path, "one\ntwo\n", { append: true });
     assert.equal((await logOf(client, { run: runId })).text, "one\ntwo\n");

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { hasCode, newRun } from "../registry/fixture.ts";
+import { hasCode } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
-import { executing, withServer } from "./fixture.ts";
+import { executing, waiting, withServer } from "./fixture.ts";
 
 const { method } = TrainerService;
 
 Deno.test("PublishRunSteps: every message is stored in order and counted", async () => {
   await withServer(async ({ client, core }) => {
-    const { runId } = core.registry.insert(newRun(1));
+    const runId = waiting(core);
     core.registry.apply(runId, { type: "spawned" });
     core.registerWorker({
       runId,
@@ -49,7 +49,7 @@ Deno.test("PublishRunEpisodes: episodes with metadata; an empty stream is fine",
 Deno.test("Publish: an empty, unknown, unregistered or changing run is refused with its own code", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const silent = core.registry.insert(newRun(2)).runId;
+    const silent = waiting(core, 2);
     const publish = async (...runs: string[]) => {
       const call = client.upload(method.publishRunSteps);
       call.answer.catch(() => {});
@@ -69,12 +69,12 @@ Deno.test("Publish: an empty, unknown, unregistered or changing run is refused w
 Deno.test("Publish: while the disk is full the sender waits, and nothing is lost", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    core.telemetry.full = true;
+    core.full = true;
     const call = client.upload(method.publishRunSteps);
     for (let i = 0; i < 10; i++) await call.send({ runId, stepIndex: BigInt(i) });
     call.end();
     await until(() => core.logLines.some((line) => line.includes("its sender waits")), { what: "the sender to wait" });
-    core.telemetry.full = false;
+    core.full = false;
     assert.equal((await call.answer).accepted, 10n);
     assert.equal(core.telemetry.head(runId, "steps"), 10);
   });

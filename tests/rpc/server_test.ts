@@ -4,7 +4,8 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Client, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
 import { connect as connectTcp } from "node:net";
-import { connect, MosaicClient } from "../../src/client/client.ts";
+import { connect } from "../../src/client/client.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health_pb.ts";
 import {
@@ -14,11 +15,10 @@ import {
 } from "../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { isLoopback, parseListen } from "../../src/wire/address.ts";
-import { startRpc } from "../../src/rpc/server.ts";
 import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, FakeCore, withServer } from "./fixture.ts";
+import { executing, RecordedEngine, startRpc, withServer } from "./fixture.ts";
 
 Deno.test("listen: addresses are read, and what is none is refused", () => {
   assert.deepEqual(parseListen("127.0.0.1:0"), { type: "tcp", host: "127.0.0.1", port: 0 });
@@ -49,39 +49,34 @@ Deno.test("listen: a taken port is unavailable and named", async () => {
 });
 
 Deno.test("listen: a Unix socket is private, a stale file is replaced, a live one is not", async () => {
-  const directory = Deno.makeTempDirSync();
-  const core = new FakeCore(directory);
+  await using core = new RecordedEngine();
+  const { directory } = core;
   const path = `${directory}/m.sock`;
+  // What a killed server leaves behind.
+  const killed = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
+  }).output();
+  assert.ok(killed.success);
+  assert.ok(Deno.lstatSync(path).isSocket);
+  const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
   try {
-    // What a killed server leaves behind.
-    const killed = await new Deno.Command(Deno.execPath(), {
-      args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
-    }).output();
-    assert.ok(killed.success);
-    assert.ok(Deno.lstatSync(path).isSocket);
-    const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
-    try {
-      assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
-      const client = new MosaicClient(server.address);
-      assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
-      client.close();
-      await assert.rejects(
-        startRpc(core, { listen: `unix:${path}`, log: core.log }),
-        hasCode("unavailable", /taken/),
-      );
-    } finally {
-      await server.stop(1000);
-    }
-    Deno.writeTextFileSync(`${directory}/file`, "precious");
+    assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
+    const client = new GrpcClient(server.address);
+    assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
+    client.close();
     await assert.rejects(
-      startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
-      hasCode("unavailable", /no socket/),
+      startRpc(core, { listen: `unix:${path}`, log: core.log }),
+      hasCode("unavailable", /taken/),
     );
-    assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
   } finally {
-    core.registry.close();
-    Deno.removeSync(directory, { recursive: true });
+    await server.stop(1000);
   }
+  Deno.writeTextFileSync(`${directory}/file`, "precious");
+  await assert.rejects(
+    startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
+    hasCode("unavailable", /no socket/),
+  );
+  assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
 });
 
 Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", async () => {
@@ -94,7 +89,7 @@ Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", asyn
       assert.rejects(watching, hasCode("unavailable", /stopping/)),
       server.stop(20_000),
     ]);
-    const other = new MosaicClient(server.address);
+    const other = new GrpcClient(server.address);
     await assert.rejects(other.unary(TrainerService.method.getHealth, {}), (error) => {
       assert.match((error as { hint: string }).hint, /mosaic daemon/);
       return hasCode("unavailable", /no daemon answers/)(error);
@@ -113,7 +108,7 @@ Deno.test("health: SERVING, follows the store, unknown services are told", async
     const seen: Serving[] = [];
     for await (const { status } of client.stream(method.watch, { service: "" })) {
       seen.push(status);
-      if (seen.length === 1) core.telemetry.full = true;
+      if (seen.length === 1) core.full = true;
       if (seen.length === 2) break;
     }
     assert.deepEqual(seen, [Serving.SERVING, Serving.NOT_SERVING]);
@@ -181,7 +176,7 @@ Deno.test("limits: a connection on which nobody calls is closed, over TLS too", 
     const { ca, server: tls } = certificates(directory);
     for (const options of [{}, { tls }]) {
       await withServer(async ({ server }) => {
-        const client = new MosaicClient(
+        const client = new GrpcClient(
           server.address,
           "tls" in options ? { tls: { ca }, serverName: "localhost" } : {},
         );
@@ -229,7 +224,11 @@ Deno.test("limits: calls on connections beyond the bound are refused, and there 
 Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", async () => {
   await withServer(async ({ client }) => {
     const { submitRun } = TrainerService.method;
-    await client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 });
+    // It has come whole, and is too much for a config.
+    await assert.rejects(
+      client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 }),
+      hasCode("invalid_argument", /the config has more than 8 MiB/),
+    );
     await assert.rejects(
       client.unary(submitRun, { configJson: "x".repeat(70_000_000) }, { deadlineMs: 60_000 }),
       hasCode("resource_exhausted"),
@@ -278,10 +277,10 @@ Deno.test("connect: a target is found by option, environment or daemon.json, els
       return hasCode("unavailable", /no daemon runs in/)(error);
     });
     Deno.mkdirSync(`${stateDir}/trainer`);
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:50055"}');
-    assert.equal(connect({ stateDir, env }).target, "127.0.0.1:50055");
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:50055","socket":"/run/d.sock"}');
+    assert.equal(connect({ stateDir, env }).target, "unix:/run/d.sock");
     Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, "{torn");
-    assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not say/));
+    assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not name the daemon's socket/));
   } finally {
     Deno.removeSync(stateDir, { recursive: true });
   }

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
 import type { RunRow } from "../../src/registry/types.ts";
-import { type PageServer, startPage } from "../../src/ui/server.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
@@ -28,7 +29,21 @@ async function violations(page: Page, only?: string[]): Promise<string[]> {
 const points = (page: Page, series: string) =>
   page.locator(`[data-series=${series}] .plot`).evaluate((e) => Number((e as HTMLElement).dataset.points ?? 0));
 
-const startAt = (core: PlayedEngine, http: string) => startPage(core, { http, log: core.log, tickMs: 100 });
+interface Served {
+  address: string;
+  stop(): Promise<void>;
+}
+
+function servePage(core: PlayedEngine, port = 0): Served {
+  const hostname = "127.0.0.1";
+  const page = createApp(core, { log: core.log, bound: hostname, tickMs: 100 });
+  const server = listenHttp({ address: { hostname, port }, log: core.log, handler: (request) => page.fetch(request) });
+  const stop = async () => {
+    page.stop();
+    await server.stop();
+  };
+  return { address: server.address, stop };
+}
 
 interface Scene {
   core: PlayedEngine;
@@ -36,24 +51,26 @@ interface Scene {
   base: string;
   /** Stops serving, and begins again at the same address. */
   stop(): Promise<void>;
-  start(): Promise<void>;
+  start(): void;
 }
 
-let browser: Browser | undefined;
-if (executable !== undefined) {
+let browser: Browser;
+if (executable === undefined) {
+  Deno.test("page in a browser", () => console.log("SKIPPED: no Chromium on this machine"));
+} else {
   Deno.test.beforeAll(async () => {
     browser = await launch(executable);
   });
-  Deno.test.afterAll(async () => await browser?.close());
+  Deno.test.afterAll(() => browser.close());
 }
 
 /** A test with a page that is open in the browser; it may not log an error. */
 function inBrowser(name: string, work: (scene: Scene) => Promise<void>): void {
+  if (executable === undefined) return;
   // The browser's connection is older than the test and outlives it.
   Deno.test({ name: `page: ${name}`, sanitizeOps: false, sanitizeResources: false }, async () => {
-    if (browser === undefined) return console.log("SKIPPED: no Chromium on this machine");
     await using core = new PlayedEngine();
-    let server: PageServer | undefined = await startAt(core, "127.0.0.1:0");
+    let server: Served | undefined = servePage(core);
     const { address } = server;
     const { page, errors, close } = await openPage(browser);
     const stop = async () => {
@@ -66,7 +83,7 @@ function inBrowser(name: string, work: (scene: Scene) => Promise<void>): void {
         page,
         base: `http://${address}`,
         stop,
-        start: async () => void (server = await startAt(core, address)),
+        start: () => void (server = servePage(core, Number(address.split(":")[1]))),
       });
       assert.deepEqual(errors, []);
     } finally {
@@ -234,7 +251,7 @@ inBrowser("what a worker says stays text, in every view", async ({ core, page, b
 inBrowser(
   "accessible: no violations of WCAG AA in any view, light, dark and on a phone",
   async ({ core, page, base }) => {
-    const live = liveRun(core);
+    liveRun(core);
     const failed = fail(core, core.addExecuting("failed-run"));
     const hostile = await hostileRun(core);
     const check = async (view: string) => {
@@ -284,8 +301,8 @@ inBrowser(
 );
 
 inBrowser("by keyboard: every control is reached, shows its focus, and works", async ({ core, page, base }) => {
-  const live = liveRun(core);
-  const failed = fail(core, core.addExecuting("failed-run"));
+  liveRun(core);
+  fail(core, core.addExecuting("failed-run"));
   const hostile = await hostileRun(core);
   await page.goto(base);
   await page.locator("td.name").nth(2).waitFor();
@@ -344,7 +361,7 @@ inBrowser(
     await stop();
     await page.getByText("Daemon unreachable, retrying").waitFor();
     core.addExecuting("came-meanwhile");
-    await start();
+    start();
     await page.locator("#connection[data-state=live]").waitFor();
     await page.locator("tr", { hasText: "came-meanwhile" }).waitFor();
     // The token of the earlier process is replaced without a reload.
@@ -355,7 +372,7 @@ inBrowser(
 );
 
 inBrowser("ten thousand runs: few rows in the document, filter and sort at once", async ({ core, page, base }) => {
-  for (let i = 0; i < 10_000; i++) core.add(`many-${i}`);
+  core.addMany("many-", 10_000);
   await page.goto(base);
   await page.getByText(/^10,0\d\d runs$/).waitFor();
   assert.ok(await page.locator("table.runs tbody tr").count() < 120);

@@ -15,7 +15,7 @@ Deno.test("page of a daemon: records go on without a gap after the daemon died, 
   const json = async (path: string) => await (await page(path)).json();
   const submit = async (name: string, everySeconds: number) => {
     const configJson = configOf({ name, command: countingWorker({ steps: STEPS, everySeconds }) });
-    const client = new MosaicClient(daemon.address);
+    const client = new MosaicClient(daemon.target);
     try {
       return (await client.unary(TrainerService.method.submitRun, { configJson }, { deadlineMs: 60_000 })).runId;
     } finally {

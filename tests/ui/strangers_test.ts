@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
 import type { BodyLimits } from "../../src/ui/request.ts";
-import { startPage } from "../../src/ui/server.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 
 type Send = (text: string) => Promise<void>;
@@ -24,11 +25,17 @@ async function withPage(
     secure: false,
     ...(options.body === undefined ? {} : { form: options.body }),
   });
-  const server = await startPage(core, {
-    http: "127.0.0.1:0",
+  const hostname = "127.0.0.1";
+  const page = createApp(core, {
     log: core.log,
-    ...(options.guarded === false ? {} : { login }),
+    bound: hostname,
+    ...(options.guarded === false ? {} : { authenticate: login.authenticate, logIn: login.handle }),
     ...(options.body === undefined ? {} : { body: options.body }),
+  });
+  const server = listenHttp({
+    address: { hostname, port: 0 },
+    log: core.log,
+    handler: (request) => page.fetch(request, { peer: hostname, owner: false }),
   });
   const port = Number(server.address.split(":")[1]);
   try {
@@ -54,6 +61,7 @@ async function withPage(
       },
     });
   } finally {
+    page.stop();
     await server.stop();
   }
 }

@@ -75,8 +75,8 @@ function addresses(daemonJson: string, pid: number): { target: string; http: str
   const text = readTextIfThere(daemonJson);
   if (text === undefined) return undefined;
   try {
-    const said = JSON.parse(text) as { pid: number; listen: string; http: string };
-    return said.pid === pid ? { target: said.listen, http: said.http } : undefined;
+    const said = JSON.parse(text) as { pid: number; socket: string; http: string };
+    return said.pid === pid ? { target: `unix:${said.socket}`, http: said.http } : undefined;
   } catch (error) {
     throw new MosaicError("unavailable", `${daemonJson} cannot be read: ${messageOf(error)}`, { cause: error });
   }

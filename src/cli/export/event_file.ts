@@ -3,7 +3,7 @@
  * `tensorflow.Event`. Only what scalars need is written, by hand: the messages are four fields.
  */
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { maskedCrc32c } from "./crc32c.ts";
+import { frame } from "../../telemetry/formats/tfrecord.ts";
 
 export interface Scalar {
   tag: string;
@@ -37,16 +37,6 @@ export function scalarFrame({ tag, value, step, wallTime }: Scalar): Uint8Array 
   event.tag(2, WireType.Bit32).float(Math.fround(value));
   event.join().join();
   return frame(event.finish());
-}
-
-function frame(data: Uint8Array): Uint8Array {
-  const out = new Uint8Array(16 + data.length);
-  const view = new DataView(out.buffer);
-  view.setBigUint64(0, BigInt(data.length), true);
-  view.setUint32(8, maskedCrc32c(out.subarray(0, 8)), true);
-  out.set(data, 12);
-  view.setUint32(12 + data.length, maskedCrc32c(data), true);
-  return out;
 }
 
 /** The scalars of an episode or metric record; a value that is no finite number is left out. */

@@ -88,7 +88,7 @@ export class Engine implements Core {
   /** Runs of which an attempt has ended, while something is still made of its files. */
   readonly #tidying = new Map<string, Promise<void>>();
   #beforeDelete: (row: RunRow) => void = () => {};
-  #addresses = { listen: "", http: "" };
+  #addresses = { listen: "", http: "", socket: "" };
 
   constructor(options: EngineOptions) {
     this.registry = options.registry;
@@ -109,7 +109,8 @@ export class Engine implements Core {
       ...options,
       descriptors: this.#descriptors,
       launcher: options.launcher ?? localLauncher,
-      target: () => this.#addresses.listen,
+      proxyTarget: () => `unix:${this.#addresses.socket}`,
+      workerTarget: () => this.#addresses.listen,
     });
     this.#artifacts = new Artifacts({
       ...options,
@@ -159,7 +160,7 @@ export class Engine implements Core {
   }
 
   /** Starts and supervises runs. To be called when clients and proxies can connect. */
-  begin(addresses: { listen: string; http: string }): void {
+  begin(addresses: { listen: string; http: string; socket: string }): void {
     this.#addresses = addresses;
     this.#supervisor.watch();
     this.#artifacts.recover();
@@ -200,7 +201,7 @@ export class Engine implements Core {
       data: { reason, hint },
     }));
     this.#dispatcher.changed(row);
-    if (this.#addresses.listen !== "") this.#reap();
+    if (this.#addresses.socket !== "") this.#reap();
   }
 
   #reap(): void {

@@ -14,7 +14,7 @@ import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic, type ProxyMessage } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { methodPath } from "../../wire/definition.ts";
+import { methodPath } from "../../wire/method_path.ts";
 import type { Role } from "../../wire/tokens.ts";
 
 export interface Rule {

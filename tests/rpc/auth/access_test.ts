@@ -8,7 +8,7 @@ import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { RunRow } from "../../../src/registry/types.ts";
-import { methodPath } from "../../../src/wire/definition.ts";
+import { methodPath } from "../../../src/wire/method_path.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
 const SERVED = [TrainerService, Mosaic, Ingest, Health, ServerReflection];

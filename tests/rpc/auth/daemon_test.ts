@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
+import { GrpcClient } from "../../harness/grpc_client.ts";
 import { resolveEntrance } from "../../../src/client/target.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -11,7 +12,7 @@ import { until } from "../../harness/wait.ts";
 import { hasCode } from "../../registry/fixture.ts";
 import { certificates } from "./certificates.ts";
 
-async function ended(client: MosaicClient, run: string) {
+async function ended(client: GrpcClient | MosaicClient, run: string) {
   return await until(async () => {
     const now = await client.unary(Mosaic.method.getRun, { run });
     return now.outcome === "" ? undefined : now;
@@ -29,7 +30,7 @@ async function mosaic(stateDir: string, ...args: string[]) {
 Deno.test("--auth token: runs work by their session tokens; verbs find the token; nothing shows it", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
   const { admin, read } = readTokens(daemon.layout.tokensFile)!;
-  const client = new MosaicClient(daemon.address, { token: admin, deadlineMs: 60_000 });
+  const client = new GrpcClient(daemon.address, { token: admin, deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
       configJson: configOf({ command: countingWorker({ steps: 40, everySeconds: 0.05 }) }),
@@ -55,7 +56,7 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
     assert.ok(!secrets.some((text) => daemon.output().includes(text)));
 
     await assert.rejects(
-      new MosaicClient(daemon.address).unary(TrainerService.method.listRuns, {}),
+      new GrpcClient(daemon.address).unary(TrainerService.method.listRuns, {}),
       hasCode("unauthenticated"),
     );
     assert.match((await mosaic(daemon.stateDir, "list", "-o", "json")).out, new RegExp(runId));
@@ -78,7 +79,7 @@ Deno.test("--auth token: runs work by their session tokens; verbs find the token
 
 Deno.test("the state directory: what a daemon makes is for its user only", async () => {
   await using daemon = await TestDaemon.start();
-  const client = new MosaicClient(daemon.address, { deadlineMs: 60_000 });
+  const client = new GrpcClient(daemon.address, { deadlineMs: 60_000 });
   try {
     const { runId } = await client.unary(TrainerService.method.submitRun, {
       configJson: configOf({ command: countingWorker({ steps: 1 }) }),
@@ -125,14 +126,14 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
       ],
     });
     const { admin } = readTokens(daemon.layout.tokensFile)!;
-    const far = new MosaicClient(daemon.address, {
+    const far = new GrpcClient(daemon.address, {
       token: admin,
       tls: { ca },
       serverName: "localhost",
       deadlineMs: 60_000,
     });
-    const { target, token } = resolveEntrance({ stateDir: daemon.stateDir, env: () => undefined });
-    const near = new MosaicClient(target, { token, deadlineMs: 60_000 });
+    const { target } = resolveEntrance({ stateDir: daemon.stateDir, env: () => undefined });
+    const near = new MosaicClient(target, { deadlineMs: 60_000 });
     try {
       const { runId } = await far.unary(TrainerService.method.submitRun, {
         configJson: configOf({ command: countingWorker({ steps: 5 }) }),

@@ -1,5 +1,5 @@
 /** A worker, for worker_token_test.ts: arguments are the daemon's address and the id of somebody else's run. */
-import { MosaicClient } from "../../../src/client/client.ts";
+import { GrpcClient } from "../../harness/grpc_client.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Ingest, Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -7,7 +7,7 @@ import { Ingest, Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 const [address, other] = Deno.args;
 const runId = Deno.env.get("MOSAIC_RUN_ID")!;
 const file = Deno.env.get("MOSAIC_TOKEN_FILE")!;
-const client = new MosaicClient(address!, { token: Deno.readTextFileSync(file).trim(), deadlineMs: 60_000 });
+const client = new GrpcClient(address!, { token: Deno.readTextFileSync(file).trim(), deadlineMs: 60_000 });
 const { method } = TrainerService;
 
 const register = () => client.unary(method.registerWorker, { runId, protoVersion: "MOSAIC/1.0" });
@@ -21,7 +21,7 @@ async function publish(run: string): Promise<void> {
 }
 
 /** The whole of what a proxy would say: the greeting, and that the worker has ended. */
-async function deliver(by: MosaicClient): Promise<void> {
+async function deliver(by: GrpcClient): Promise<void> {
   const stream = by.duplex(Ingest.method.deliver);
   stream.send({ message: { case: "hello", value: { protocol: "mosaic-ingest/1.0", runId, attempt: 1 } } });
   stream.send({ message: { case: "exit", value: { code: 0 } } });
@@ -38,7 +38,7 @@ const attempts: Record<string, () => Promise<unknown>> = {
   "deliver as its proxy": () => deliver(client),
   "deliver with what registering gives": async () => {
     const { sessionToken } = await register();
-    const registered = new MosaicClient(address!, { token: sessionToken, deadlineMs: 60_000 });
+    const registered = new GrpcClient(address!, { token: sessionToken, deadlineMs: 60_000 });
     await deliver(registered).finally(() => registered.close());
   },
   "cancel its run": () => client.unary(method.cancelRun, { runId }),
@@ -47,7 +47,7 @@ const attempts: Record<string, () => Promise<unknown>> = {
   "submit a run": () => client.unary(method.submitRun, { configJson: "{}" }),
   "stop the daemon": () => client.unary(Mosaic.method.shutdown, {}),
   "heartbeat without a token": async () => {
-    const stranger = new MosaicClient(address!, { deadlineMs: 60_000 });
+    const stranger = new GrpcClient(address!, { deadlineMs: 60_000 });
     await stranger.unary(method.heartbeat, { runId }).finally(() => stranger.close());
   },
 };

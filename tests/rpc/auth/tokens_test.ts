@@ -77,15 +77,15 @@ Deno.test("listeners: what other machines can reach needs TLS and a credential",
   refused({ listen: "10.1.2.3:1", auth: "none", tls }, /a credential/);
 });
 
-Deno.test("clients: the state directory's token is for its own daemon; none travels unencrypted", () => {
+Deno.test("clients: the state directory's daemon is entered by its socket, without a token; none travels unencrypted", () => {
   withDirectory((stateDir) => {
     Deno.mkdirSync(`${stateDir}/trainer`);
-    const { admin } = ensureTokens(`${stateDir}/trainer/tokens.json`);
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1","local":"127.0.0.1:2"}');
+    ensureTokens(`${stateDir}/trainer/tokens.json`);
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1","socket":"/run/d.sock"}');
     const none = () => undefined;
     assert.deepEqual(resolveEntrance({ stateDir, env: none }), {
-      target: "127.0.0.1:2",
-      token: admin,
+      target: "unix:/run/d.sock",
+      token: undefined,
       tls: undefined,
       serverName: undefined,
     });
@@ -104,9 +104,22 @@ Deno.test("clients: the state directory's token is for its own daemon; none trav
       hasCode("failed_precondition", /unencrypted/),
     );
     assert.throws(
-      () => resolveEntrance({ target: "192.0.2.1:9", env }),
-      hasCode("invalid_argument", /^192\.0\.2\.1:9 is an address/),
+      () => resolveEntrance({ target: "http://far:9", env }),
+      hasCode("failed_precondition", /unencrypted/),
     );
+    assert.equal(resolveEntrance({ target: "https://far:9", token: "t", env: none }).token, "t");
+    assert.equal(resolveEntrance({ target: "127.0.0.1:9", token: "t", env: none }).token, "t");
     assert.equal(resolveEntrance({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
+    for (const target of ["far", "ftp://far:1", "https://far:9/api", "unix:", "far:70000"]) {
+      assert.throws(
+        () => resolveEntrance({ target, env: none }),
+        hasCode("invalid_argument", /no daemon can be called/),
+      );
+    }
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1"}');
+    assert.throws(
+      () => resolveEntrance({ stateDir, env: none }),
+      hasCode("unavailable", /does not name the daemon's socket/),
+    );
   });
 });

@@ -1,7 +1,7 @@
 /** A worker that speaks gRPC itself, under --auth token: what its run's session token lets it do, and what not. */
 import assert from "node:assert/strict";
 import { readTokens } from "../../../src/wire/tokens.ts";
-import { MosaicClient } from "../../../src/client/client.ts";
+import { GrpcClient } from "../../harness/grpc_client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../../harness/configs.ts";
@@ -13,7 +13,7 @@ const WORKER = new URL("grpc_worker.ts", import.meta.url).pathname;
 Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOKEN_FILE, and can do nothing else", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
   const { admin } = readTokens(daemon.layout.tokensFile)!;
-  const client = new MosaicClient(daemon.address, { token: admin, deadlineMs: 60_000 });
+  const client = new GrpcClient(daemon.address, { token: admin, deadlineMs: 60_000 });
   const submitted = async (command: string[]) =>
     (await client.unary(TrainerService.method.submitRun, { configJson: configOf({ command }) })).runId;
   const ended = (run: string) =>

@@ -112,7 +112,10 @@ Deno.test("follow: a deletion ends every wait and tells every follower, not thos
       );
       await store.delete(runId);
       await Promise.all(waits);
-      assert.throws(() => follower.deleted.throwIfAborted(), { code: "not_found", message: `run ${runId} was deleted` });
+      assert.throws(() => follower.deleted.throwIfAborted(), {
+        code: "not_found",
+        message: `run ${runId} was deleted`,
+      });
       assert.equal(other.deleted.aborted, false);
     }
     using next = store.follow("R");

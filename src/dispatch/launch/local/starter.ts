@@ -38,8 +38,10 @@ export interface StarterOptions {
   log: Logger;
   layout: Layout;
   launcher: ProxyLauncher;
-  /** Where proxies and workers reach the daemon. */
-  target: () => string;
+  /** Where proxies reach the daemon's API. */
+  proxyTarget: () => string;
+  /** Where workers that speak the original's gRPC reach the daemon. */
+  workerTarget: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
@@ -109,13 +111,13 @@ export class Starter {
   }
 
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, target, auth } = this.#options;
+    const { layout, workerTarget, auth } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
       stateDir: layout.stateDir,
       directory: files.directory,
-      listenTarget: target(),
+      listenTarget: workerTarget(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
@@ -190,9 +192,9 @@ export class Starter {
   }
 
   #launch(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
-    const { launcher, log, target } = this.#options;
+    const { launcher, log, proxyTarget } = this.#options;
     const started = launcher.start({
-      target: target(),
+      target: proxyTarget(),
       runId: row.runId,
       agentId: row.agentId,
       workerId: row.workerId,

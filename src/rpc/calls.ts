@@ -1,0 +1,157 @@
+/** What every call passes, whichever protocol carries it: who calls, whether it may, how many streams there are, how it ended. */
+import { create, type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { boundReached } from "../base/load_limits.ts";
+import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Counts } from "../observability/activity.ts";
+import { methodPath } from "../wire/method_path.ts";
+import { ruleOf } from "./auth/access.ts";
+import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
+import type { Caller } from "./handlers.ts";
+import type { StreamBounds, StreamPlace } from "./stream_bounds.ts";
+
+/** Of any message on the wire: a proxy's batch may have a single record of nearly so much. */
+export const MAX_MESSAGE_BYTES = 64 << 20;
+
+export interface CallContext {
+  log: Logger;
+  /** Aborted when the server stops. */
+  stopping: AbortSignal;
+  streams: StreamBounds;
+  /** Most bytes of one request. */
+  maxMessageBytes: number;
+  /** Decides who may call; without one, whoever can connect. */
+  gatekeeper?: Gatekeeper;
+  /** How calls ended, by `package.Service/Method CODE`. */
+  calls: Counts;
+}
+
+/** Who is at the other end of a connection. */
+export interface Peer {
+  /** One for each connection; the same for all that a Unix socket brings. */
+  name: string;
+  /** Connected by a socket that only the daemon's user can open: no token is asked for. */
+  owner: boolean;
+}
+
+/** What a call brings with it. */
+export interface Arriving {
+  method: DescMethod;
+  peer: Peer;
+  header(name: string): string | undefined;
+  /** Aborted when the client went away, its deadline passed, or the server stops. */
+  signal: AbortSignal;
+}
+
+/** A call that has come in; `enter` lets it go on, `free` ends it. */
+export interface Arrival {
+  caller: Caller;
+  /** @throws MosaicError when the caller may not make this call at all, or there are too many. */
+  enter(): void;
+  free(): void;
+}
+
+const ANYBODY: Principal = { type: "anybody" };
+const OWNER: Principal = { type: "role", role: "admin" };
+
+/** Viewers in any number keep no proxy out, of which there is one a run. */
+export function isProxys(method: DescMethod): boolean {
+  return method.parent.typeName === Ingest.typeName;
+}
+
+/** The text after "Bearer "; "" without a credential. */
+export function bearerOf(authorization: string | undefined): string {
+  return /^Bearer (\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
+}
+
+/** @throws MosaicError `unauthenticated`, `permission_denied` by the call's headers alone, before any of its message is taken */
+export function principalOf(context: CallContext, arriving: Omit<Arriving, "signal">): Principal {
+  if (context.gatekeeper === undefined) return ANYBODY;
+  if (arriving.peer.owner) return OWNER;
+  return context.gatekeeper.enter(methodPath(arriving.method), bearerOf(arriving.header("authorization")));
+}
+
+export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
+  const { method, peer } = arriving;
+  let place: StreamPlace | undefined;
+  const caller: Caller = {
+    path: methodPath(method),
+    header: arriving.header,
+    peer: peer.name,
+    principal: ANYBODY,
+    signal: arriving.signal,
+    follows: (runId) => place?.follows(runId),
+  };
+  return {
+    caller,
+    enter() {
+      caller.principal = principalOf(context, arriving);
+      if (isProxys(method) || method.methodKind === "unary") return;
+      const { streams } = context;
+      const needsNothing = ruleOf(caller.path)?.needs === "open";
+      place = needsNothing ? streams.openToAnybody(peer.name) : streams.open(peer.name);
+    },
+    free: () => place?.leave(),
+  };
+}
+
+/** The message that its sender may send. */
+export function admitted<M>(context: CallContext, message: M, caller: Caller): M {
+  context.gatekeeper?.admit(caller.principal, caller.path, message);
+  return message;
+}
+
+/** The same, encoded. @throws MosaicError `resource_exhausted`, `invalid_argument`, and what forbids it */
+export function requestOf(
+  context: CallContext,
+  method: DescMethod,
+  bytes: Uint8Array,
+  caller: Caller,
+): MessageShape<DescMessage> {
+  if (bytes.length > context.maxMessageBytes && !isProxys(method)) {
+    const what = `the request of ${method.name} has ${bytes.length} bytes`;
+    throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
+  }
+  return admitted(context, decode(method.input, bytes), caller);
+}
+
+export function decode<I extends DescMessage>(schema: I, bytes: Uint8Array): MessageShape<I> {
+  try {
+    return fromBinary(schema, bytes, { readUnknownFields: false });
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `not a ${schema.typeName} message: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+export function encode(schema: DescMessage, message: unknown): Uint8Array<ArrayBuffer> {
+  return toBinary(schema, create(schema, message as MessageInitShape<DescMessage>)) as Uint8Array<ArrayBuffer>;
+}
+
+export function stopped(): MosaicError {
+  return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
+}
+
+export function count(context: CallContext, caller: Caller, code: ErrorCode | "ok" | "cancelled"): void {
+  context.calls.add(`${caller.path.slice(1)} ${code}`);
+}
+
+export function report(context: CallContext, caller: Caller, error: unknown): void {
+  count(context, caller, error instanceof MosaicError ? error.code : "internal");
+  if (error instanceof MosaicError && error.code !== "internal") {
+    context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
+  } else {
+    context.log.error({
+      rpc: caller.path,
+      err: error instanceof Error ? error.stack : String(error),
+      cause: causeText(error),
+    }, "a call failed");
+  }
+}
+
+function causeText(error: unknown): string | undefined {
+  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : undefined;
+}

@@ -1,0 +1,84 @@
+/** The body of a streamed answer: bytes as fast as the client takes them. The runtime stops asking when it does not. */
+import { MosaicError } from "../../base/errors.ts";
+
+/** Bytes that wait in the stream itself before it is full; the runtime and the socket hold some besides. */
+const ROOM_BYTES = 64 << 10;
+
+export class AnswerBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly #stallMs: number;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+  #open = true;
+  /** Shared by all who write at one time. */
+  #waiting: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+
+  /**
+   * @param onGone called when the client leaves before the end
+   * @param stallMs how long a client may take nothing
+   */
+  constructor(onGone: () => void, stallMs: number) {
+    this.#stallMs = stallMs;
+    this.stream = new ReadableStream<Uint8Array>({
+      start: (controller) => void (this.#controller = controller),
+      pull: () => this.#notify(),
+      cancel: () => {
+        this.#open = false;
+        onGone();
+        this.#notify();
+      },
+    }, new ByteLengthQueuingStrategy({ highWaterMark: ROOM_BYTES }));
+  }
+
+  /**
+   * Undefined where there is room for more; otherwise resolves when there is.
+   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it took nothing for too long
+   */
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    if (!this.#open) throw new MosaicError("aborted", "the client has gone");
+    this.#controller.enqueue(bytes);
+    return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
+  }
+
+  /** @param last sent before the end */
+  end(last: Uint8Array): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#controller.enqueue(last);
+    this.#controller.close();
+  }
+
+  /** Drops what the client has not taken, and its stream. */
+  reset(error: unknown): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#controller.error(error);
+  }
+
+  async #room(): Promise<void> {
+    let stalled: MosaicError | undefined;
+    const timer = setTimeout(() => {
+      stalled = new StalledError(this.#stallMs);
+      this.#notify();
+    }, this.#stallMs);
+    await new Promise<void>((resolve) => this.#wake = resolve);
+    clearTimeout(timer);
+    this.#waiting = undefined;
+    if (stalled !== undefined) throw stalled;
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+}
+
+/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
+export class StalledError extends MosaicError {
+  constructor(stallMs: number) {
+    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
+      hint: "Open it again with since_seq set to the last seq that arrived.",
+    });
+  }
+}

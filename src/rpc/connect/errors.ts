@@ -1,0 +1,51 @@
+/** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
+import { Buffer } from "node:buffer";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { MosaicError } from "../../base/errors.ts";
+import { boundedText } from "../../wire/details.ts";
+import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
+
+/** What a client may know of an error: of a defect nothing but that it is one. */
+export function connectError(error: unknown): ConnectError {
+  // The protocol's own: a message that is none, a deadline.
+  if (error instanceof ConnectError) return error;
+  if (!(error instanceof MosaicError) || error.code === "internal") {
+    return new ConnectError("internal error; the daemon's log has the details", Code.Internal);
+  }
+  const message = boundedText(error.message);
+  const metadata: Record<string, string> = {};
+  if (error.retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(error.retryAfterMs);
+  const hint = error.hint === undefined ? undefined : boundedText(error.hint);
+  if (hint !== undefined) metadata[HINT_TRAILER] = Buffer.from(hint, "utf8").toString("base64").replace(/=+$/, "");
+  return new ConnectError(
+    hint === undefined ? message : `${message}\n${hint}`,
+    STATUS[error.code] as Code,
+    metadata,
+  );
+}
+
+const encoder = new TextEncoder();
+/** The flag of the envelope that ends a stream. */
+const END_STREAM = 2;
+
+/** The envelope that ends a stream, with its error where it failed. */
+export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
+  const end = error === undefined ? {} : endOf(connectError(error));
+  const json = encoder.encode(JSON.stringify(end));
+  const envelope = new Uint8Array(5 + json.length);
+  envelope[0] = END_STREAM;
+  new DataView(envelope.buffer).setUint32(1, json.length);
+  envelope.set(json, 5);
+  return envelope;
+}
+
+function endOf({ code, rawMessage, metadata }: ConnectError): Record<string, unknown> {
+  return {
+    error: { code: codeText(code), message: rawMessage },
+    metadata: Object.fromEntries([...metadata].map(([name, value]) => [name, [value]])),
+  };
+}
+
+function codeText(code: Code): string {
+  return Code[code].replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
+}

@@ -1,0 +1,146 @@
+/**
+ * Streams of Connect's binary form, which mosaic's own clients and proxies speak: bytes come and go as they are, many
+ * records in a piece. Other forms (JSON, gRPC-Web) go through the library (./router.ts), a message at a time.
+ */
+import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
+import { MosaicError } from "../../base/errors.ts";
+import { FRAME_BYTES } from "../../wire/frames.ts";
+import {
+  arrivalOf,
+  type CallContext,
+  count,
+  encode,
+  isProxys,
+  MAX_MESSAGE_BYTES,
+  type Peer,
+  report,
+} from "../calls.ts";
+import { requestOf, stopped } from "../calls.ts";
+import type { AnyHandler, Outgoing } from "../handlers.ts";
+import { AnswerBody, StalledError } from "./body.ts";
+import { EnvelopedIncoming } from "./envelopes.ts";
+import { endOfStream } from "./errors.ts";
+
+export const STREAM_TYPE = "application/connect+proto";
+/** Between two such pieces other streams have their turn. */
+const WRITE_BYTES = 1 << 16;
+
+export interface StreamOptions {
+  /** How long a client may take nothing, milliseconds. */
+  stallMs: number;
+}
+
+export function answerStream(
+  context: CallContext,
+  method: DescMethod,
+  handler: AnyHandler,
+  request: Request,
+  peer: Peer,
+  { stallMs }: StreamOptions,
+): Response {
+  const gone = new AbortController();
+  const body = new AnswerBody(() => gone.abort(), stallMs);
+  run(context, method, handler, request, peer, body, gone);
+  return new Response(body.stream, { headers: { "content-type": STREAM_TYPE } });
+}
+
+async function run(
+  context: CallContext,
+  method: DescMethod,
+  handler: AnyHandler,
+  request: Request,
+  peer: Peer,
+  body: AnswerBody,
+  gone: AbortController,
+): Promise<void> {
+  const { signal } = gone;
+  const abort = () => gone.abort();
+  context.stopping.addEventListener("abort", abort, { once: true });
+  if (context.stopping.aborted) abort();
+  const header = (name: string) => request.headers.get(name) ?? undefined;
+  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal });
+  const most = isProxys(method) ? MAX_MESSAGE_BYTES : context.maxMessageBytes;
+  const incoming = new EnvelopedIncoming(
+    request.body,
+    most,
+    (bytes) => requestOf(context, method, bytes, caller),
+    signal,
+  );
+  let deadline: MosaicError | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    const ms = timeoutOf(header("connect-timeout-ms"));
+    enter();
+    if (ms !== undefined) {
+      timer = setTimeout(() => {
+        deadline = new MosaicError("deadline_exceeded", `the call took longer than its ${ms} ms`);
+        gone.abort();
+      }, ms);
+    }
+    const out = new StreamOutgoing(body, method.output);
+    const clientStreams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
+    const input = clientStreams ? incoming : await only(method, incoming);
+    if (method.methodKind === "client_streaming") {
+      await out.send(await handler(input, caller) as MessageInitShape<DescMessage>);
+    } else await handler(input, out, caller);
+    if (context.stopping.aborted) throw stopped();
+    if (deadline !== undefined) throw deadline;
+    count(context, caller, signal.aborted ? "cancelled" : "ok");
+    body.end(endOfStream());
+  } catch (error) {
+    const why = context.stopping.aborted ? stopped() : deadline ?? error;
+    if (why === error && signal.aborted) count(context, caller, "cancelled");
+    else report(context, caller, why);
+    if (why instanceof StalledError) body.reset(why);
+    else body.end(endOfStream(why));
+  } finally {
+    clearTimeout(timer);
+    context.stopping.removeEventListener("abort", abort);
+    free();
+    await incoming.close();
+  }
+}
+
+async function only(method: DescMethod, incoming: EnvelopedIncoming<unknown>): Promise<unknown> {
+  const messages = await incoming.take();
+  if (messages.length === 1) return messages[0];
+  throw new MosaicError("invalid_argument", `${method.name} takes one message; ${messages.length} came`);
+}
+
+/** @throws MosaicError `invalid_argument` */
+function timeoutOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^\d{1,10}$/.test(text)) {
+    throw new MosaicError("invalid_argument", `connect-timeout-ms is "${text}"; it must be a whole number`);
+  }
+  const ms = Number(text);
+  // Longer than the runtime's timers can wait is as good as for ever.
+  return ms > 0x7fff_ffff ? undefined : ms;
+}
+
+class StreamOutgoing implements Outgoing<DescMessage> {
+  readonly #body: AnswerBody;
+  readonly #schema: DescMessage;
+
+  constructor(body: AnswerBody, schema: DescMessage) {
+    this.#body = body;
+    this.#schema = schema;
+  }
+
+  send(message: MessageInitShape<DescMessage>): Promise<void> | undefined {
+    return this.sendBytes(encode(this.#schema, message));
+  }
+
+  sendBytes(bytes: Uint8Array): Promise<void> | undefined {
+    const envelope = new Uint8Array(FRAME_BYTES + bytes.length);
+    new DataView(envelope.buffer).setUint32(1, bytes.length);
+    envelope.set(bytes, FRAME_BYTES);
+    return this.#body.write(envelope);
+  }
+
+  async sendFrames(framed: Uint8Array): Promise<void> {
+    for (let at = 0; at < framed.length; at += WRITE_BYTES) {
+      await this.#body.write(framed.subarray(at, at + WRITE_BYTES));
+    }
+  }
+}

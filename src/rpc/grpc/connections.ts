@@ -1,0 +1,121 @@
+/**
+ * gRPC's connections: who they are, and bounds on them. Beyond the limit a connection is let in, but calls on it are refused
+ * with the reason and it is closed; only proxies are served there still, so that any number of viewers leaves training
+ * alone. At twice the limit further ones are closed as they arrive. One on which nobody calls within a time (a slow
+ * handshake, a port scanner, a client that only holds it) is closed: clients connect again when they need to.
+ */
+import type { Socket } from "node:net";
+import { boundReached } from "../../base/load_limits.ts";
+import type { SendGates, StreamGate } from "./gate.ts";
+
+export interface ConnectionLimits {
+  /** Connections at one time on which everybody is served. */
+  connections: number;
+  /** Milliseconds from the connection to its first call, TLS handshake included. */
+  firstCallMs: number;
+}
+
+export const FIRST_CALL_MS = 30_000;
+/** Time for the refusal to arrive. */
+const REFUSED_MS = 1000;
+
+/** As many as are wanted, and no more than leave half of a process's descriptors to its work. */
+export function connectionsWithin(wanted: number, descriptors: number | undefined): number {
+  return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
+}
+
+interface Connection {
+  socket: Socket;
+  /** It came when there were enough. */
+  beyond: boolean;
+  /** Closes it where nobody calls on it. */
+  silence: ReturnType<typeof setTimeout>;
+  /** Closes it soon after the first refusal. */
+  refusal: ReturnType<typeof setTimeout> | undefined;
+}
+
+export class Connections {
+  readonly #limits: ConnectionLimits;
+  readonly #gates: SendGates;
+  /** By their other end's name, as grpc-js tells it of a call. */
+  readonly #open = new Map<string, Connection>();
+  #ofUnix = 0;
+
+  constructor(limits: ConnectionLimits, gates: SendGates) {
+    this.#limits = limits;
+    this.#gates = gates;
+  }
+
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** @param onClosed called when it has gone @returns false when there are too many: it was closed */
+  add(socket: Socket, onClosed: () => void): boolean {
+    const { connections, firstCallMs } = this.#limits;
+    // Until its session is made, nobody else hears of an error, which would end the process.
+    socket.on("error", () => {});
+    if (this.#open.size >= 2 * connections) {
+      socket.destroy();
+      return false;
+    }
+    const name = this.#nameOf(socket);
+    const connection: Connection = {
+      socket,
+      beyond: this.#open.size >= connections,
+      silence: setTimeout(() => socket.destroy(), firstCallMs),
+      refusal: undefined,
+    };
+    this.#open.set(name, connection);
+    socket.once("close", () => {
+      clearTimeout(connection.silence);
+      clearTimeout(connection.refusal);
+      this.#open.delete(name);
+      onClosed();
+    });
+    return true;
+  }
+
+  /**
+   * A call has come on the connection.
+   *
+   * @param proxys whether it is a proxy's
+   * @throws MosaicError `resource_exhausted` where calls of anybody else are not served; the connection is closed then
+   */
+  admit(peer: string, proxys: boolean): void {
+    const connection = this.#open.get(peer);
+    if (connection === undefined) return;
+    clearTimeout(connection.silence);
+    if (!connection.beyond || proxys) return;
+    const { connections } = this.#limits;
+    connection.refusal ??= setTimeout(() => connection.socket.destroy(), REFUSED_MS);
+    throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
+  }
+
+  /** A stream's turn to write to the connection. */
+  gate(peer: string): StreamGate | undefined {
+    const socket = this.#open.get(peer)?.socket;
+    return socket && this.#gates.open(socket, () => socket.destroyed ? undefined : socket.bytesWritten);
+  }
+
+  /** Closes the connection, with all that it has not taken. */
+  drop(peer: string): void {
+    this.#open.get(peer)?.socket.destroy();
+  }
+
+  /** Closes all. */
+  close(): void {
+    for (const { socket } of this.#open.values()) socket.destroy();
+  }
+
+  /** Those of Unix sockets have no names of their own; each is given one, which its calls tell. */
+  #nameOf(socket: Socket): string {
+    if (socket.remotePort === undefined) {
+      Object.defineProperties(socket, {
+        remoteAddress: { value: "unix" },
+        remotePort: { value: ++this.#ofUnix },
+      });
+    }
+    return `${socket.remoteAddress}:${socket.remotePort}`;
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Bounded sends. The runtime's HTTP/2 gives no send backpressure (docs/architecture.md): what is written to a reader
+ * that stands still piles up in native memory without end. So every long stream asks this gate before its next message.
+ *
+ * Per connection, the bytes written by us are compared with the socket's own count of what it has sent. Bytes that are
+ * not ours (headers, pings, window updates) make the socket run ahead; the estimate is then set back to zero, so it can
+ * be low by such overhead but never stays high. A stream whose connection takes nothing for `stallMs` is ended: its client
+ * resumes by `since_seq`, and one reader that stands still does not hold up others on its connection for longer than that.
+ */
+import { MosaicError } from "../../base/errors.ts";
+
+export interface GateLimits {
+  /** Most bytes unsent on one connection; beyond them its streams wait, and go on below half of its bound. */
+  connectionBytes: number;
+  /**
+   * What all connections share: each may hold as much as the others and itself have left of it. So one alone has its
+   * full bound, of n that are behind each has about the (n + 1)th part, and none has to know of the others.
+   */
+  sharedBytes: number;
+  /** What every connection may hold however much the others do. */
+  leastBytes: number;
+  /** Most bytes unsent over all connections; beyond them all wait. */
+  processBytes: number;
+  /** How long a stream may wait while its connection takes next to nothing, milliseconds. */
+  stallMs: number;
+}
+
+export const GATE_DEFAULTS: GateLimits = {
+  connectionBytes: 1 << 20,
+  sharedBytes: 4 << 20,
+  leastBytes: 64 << 10,
+  processBytes: 64 << 20,
+  stallMs: 60_000,
+};
+
+/** How often is looked for who waits just now. Who stands still is looked for ever more seldom: it is nobody's affair. */
+const POLL_MS = 2;
+const SELDOM_MS = 64;
+
+/** The socket's count of bytes sent; undefined when the connection is gone. */
+export type SentBytes = () => number | undefined;
+
+/** What is known of one connection. */
+class Connection {
+  readonly key: object;
+  /** Bytes written minus bytes sent at the last look, never below zero. */
+  unsent = 0;
+  streams = 0;
+  closed = false;
+  readonly #sent: SentBytes;
+  #lastSent: number;
+
+  constructor(key: object, sent: SentBytes) {
+    this.key = key;
+    this.#sent = sent;
+    this.#lastSent = sent() ?? 0;
+  }
+
+  /** Takes what the socket has sent since the last look off the account. */
+  look(): void {
+    const sent = this.#sent();
+    if (sent === undefined) {
+      this.closed = true;
+      this.unsent = 0;
+      return;
+    }
+    this.unsent = Math.max(0, this.unsent - (sent - this.#lastSent));
+    this.#lastSent = sent;
+  }
+}
+
+/** One stream's turn to write. */
+export class StreamGate {
+  readonly #gates: SendGates;
+  readonly #connection: Connection;
+  /** Upper bound of this stream's share of the connection's unsent bytes. */
+  #share = 0;
+  #released = false;
+
+  constructor(gates: SendGates, connection: Connection) {
+    this.#gates = gates;
+    this.#connection = connection;
+    connection.streams++;
+  }
+
+  /** Accounts for a message that was written. */
+  wrote(bytes: number): void {
+    this.#share += bytes;
+    this.#connection.unsent += bytes;
+    this.#gates.total += bytes;
+  }
+
+  /**
+   * Undefined when the next message may be written now; otherwise resolves when it may.
+   * @throws MosaicError `unavailable` when nothing moved for the stall limit.
+   */
+  ready(): Promise<void> | undefined {
+    if (!this.#gates.full(this.#connection)) return undefined;
+    this.#gates.refresh(this.#connection);
+    if (this.#connection.unsent === 0) this.#share = 0;
+    if (!this.#gates.full(this.#connection)) return undefined;
+    return this.#gates.wait(this.#connection);
+  }
+
+  /** The stream is over: what it had not sent will never be. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#gates.refresh(this.#connection);
+    const dropped = Math.min(this.#share, this.#connection.unsent);
+    this.#connection.unsent -= dropped;
+    this.#gates.total -= dropped;
+    this.#gates.left(this.#connection);
+  }
+}
+
+interface Waiter {
+  connection: Connection;
+  /** When it began, or when a part worth it had last been sent. */
+  since: number;
+  /** The connection's unsent bytes then. */
+  unsent: number;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/** The gates of one server, which share the bound on the process. */
+export class SendGates {
+  readonly limits: GateLimits;
+  /** Unsent bytes over all connections. */
+  total = 0;
+  /** Those with an open stream. */
+  readonly #connections = new Map<object, Connection>();
+  readonly #waiters = new Set<Waiter>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the timer is due. */
+  #due = Infinity;
+
+  constructor(limits: Partial<GateLimits> = {}) {
+    this.limits = { ...GATE_DEFAULTS, ...limits };
+  }
+
+  /** @param key the connection's identity (its HTTP/2 session). */
+  open(key: object, sent: SentBytes): StreamGate {
+    let connection = this.#connections.get(key);
+    if (connection === undefined) this.#connections.set(key, connection = new Connection(key, sent));
+    return new StreamGate(this, connection);
+  }
+
+  /** How many streams wait now. */
+  get waiting(): number {
+    return this.#waiters.size;
+  }
+
+  full(connection: Connection): boolean {
+    return !connection.closed && (connection.unsent >= this.#bound() || this.total >= this.limits.processBytes);
+  }
+
+  /** Of any one connection, now. */
+  #bound(): number {
+    const { connectionBytes, sharedBytes, leastBytes } = this.limits;
+    return Math.min(connectionBytes, Math.max(leastBytes, sharedBytes - this.total));
+  }
+
+  refresh(connection: Connection): void {
+    const before = connection.unsent;
+    connection.look();
+    this.total -= before - connection.unsent;
+  }
+
+  /** A stream of the connection is over; with the last one its account is closed. */
+  left(connection: Connection): void {
+    if (--connection.streams > 0) return;
+    this.total -= connection.unsent;
+    connection.unsent = 0;
+    this.#connections.delete(connection.key);
+  }
+
+  wait(connection: Connection): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiters.add({ connection, since: performance.now(), unsent: connection.unsent, resolve, reject });
+      this.#pollWithin(POLL_MS);
+    });
+  }
+
+  #pollWithin(ms: number): void {
+    const due = performance.now() + ms;
+    if (due >= this.#due) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#poll(), ms);
+  }
+
+  #poll(): void {
+    this.#due = Infinity;
+    for (const connection of this.#connections.values()) this.refresh(connection);
+    const now = performance.now();
+    for (const waiter of this.#waiters) {
+      const { unsent } = waiter.connection;
+      if (waiter.unsent - unsent >= this.#progress) {
+        waiter.since = now;
+        waiter.unsent = unsent;
+      }
+      if (this.#mayGoOn(waiter.connection)) {
+        this.#waiters.delete(waiter);
+        waiter.resolve();
+      } else if (now - waiter.since >= this.limits.stallMs) {
+        this.#waiters.delete(waiter);
+        waiter.reject(new StalledError(this.limits.stallMs));
+      }
+    }
+    const waited = Math.min(...[...this.#waiters].map(({ since }) => now - since));
+    if (this.#waiters.size > 0) this.#pollWithin(Math.min(SELDOM_MS, Math.max(POLL_MS, waited / 4)));
+  }
+
+  /**
+   * Who has taken so much since it was looked at stands still no longer, though the gate stays shut: the bound may have
+   * become many times smaller while it waited. As much as opens the gate where the bound is least, and not less, for the
+   * reason below.
+   */
+  get #progress(): number {
+    return Math.min(this.limits.connectionBytes, this.limits.leastBytes) / 2;
+  }
+
+  /** Half of the bound must be free again, so that a trickle of foreign bytes does not pass for progress. */
+  #mayGoOn(connection: Connection): boolean {
+    return connection.closed ||
+      (connection.unsent < this.#bound() / 2 && this.total < this.limits.processBytes);
+  }
+}
+
+/** The reader stood still for too long; its stream is reset so that what waits for it is dropped. */
+export class StalledError extends MosaicError {
+  constructor(stallMs: number) {
+    super("unavailable", `the reader took nothing for ${stallMs / 1000} s, so the stream was ended`, {
+      hint: "Open it again with since_seq set to the last seq that arrived.",
+    });
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * gRPC proper, for the original's clients, and for one version for mosaic's own of the version before. Its library takes as
+ * much memory and time to load as half of the daemon, so it is loaded when the first connection comes.
+ */
+import type { Socket } from "node:net";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { type FileDescriptors, PLENTY } from "../../os/descriptors.ts";
+import { isLoopback, type ListenAddress, parseListen } from "../../wire/address.ts";
+import { checkListener, type TlsTexts } from "../../wire/tls.ts";
+import type { Services } from "../services.ts";
+import { Connections, FIRST_CALL_MS } from "./connections.ts";
+import { type GateLimits, SendGates } from "./gate.ts";
+import { bind, type Bound } from "./listen.ts";
+import { watchListener } from "./listener_watch.ts";
+import type { GrpcServer } from "./server.ts";
+
+const STOP_GRACE_MS = 5000;
+
+export interface GrpcOptions {
+  /** `HOST:PORT` (port 0 picks a free one) or `unix:PATH`. */
+  listen: string;
+  /** TLS for `listen`; without it connections are plain. */
+  tls?: TlsTexts;
+  /** Where mosaic's own proxies and the clients of this machine connect, beside a listener with TLS. */
+  localListen?: string;
+  gate?: Partial<GateLimits>;
+  /** Milliseconds that a connection may stay without a call. */
+  firstCallMs?: number;
+  /** New connections wait while there is a shortage of them. */
+  descriptors?: FileDescriptors;
+}
+
+export interface GrpcListener {
+  /** As clients dial it: `HOST:PORT` or `unix:PATH`. */
+  address: string;
+  /** The same without TLS, for this machine only; `address` where that has none. */
+  localAddress: string;
+  /** Connections that have come and gone since the start: the runtime keeps some memory of each. */
+  closedConnections(): number;
+  /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/**
+ * @throws MosaicError `invalid_argument` for a listen address that is none, `unavailable` when it is taken,
+ * `permission_denied` when the runtime refuses it, `failed_precondition` when it would be open to other machines.
+ */
+export async function listenGrpc(services: Services, options: GrpcOptions): Promise<GrpcListener> {
+  const { tls, descriptors = PLENTY } = options;
+  const { log, gatekeeper } = services.context;
+  checkListener({ listen: options.listen, tls, auth: gatekeeper === undefined ? "none" : "token" });
+  const connections = new Connections({
+    connections: services.bounds.maxConnections,
+    firstCallMs: options.firstCallMs ?? FIRST_CALL_MS,
+  }, new SendGates(options.gate));
+  let closed = 0;
+  let loading: Promise<GrpcServer> | undefined;
+  const load = (): Promise<GrpcServer> =>
+    loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
+  const ends: (() => void)[] = [];
+  const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
+    const take = (socket: Socket) => {
+      if (!connections.add(socket, () => closed++)) return;
+      load().then(
+        (server) => socket.destroyed || server.take(socket, plain),
+        (error) => {
+          log.error({ error: messageOf(error) }, "gRPC cannot be served");
+          socket.destroy();
+        },
+      );
+    };
+    let bound: Bound = await bind(at, take);
+    ends.push(() => bound.close());
+    const { address, port } = bound;
+    if (port !== undefined) {
+      const relisten = async () => {
+        bound.close();
+        bound = await bind(parseListen(address), take);
+      };
+      ends.push(watchListener(port, relisten, log, descriptors));
+    }
+    return address;
+  };
+  const end = () => ends.splice(0).forEach((end) => end());
+  let address: string;
+  let localAddress: string;
+  try {
+    // A certificate that cannot be used is known at the start.
+    if (tls !== undefined) await load();
+    address = await listenOn(parseListen(options.listen), tls === undefined);
+    localAddress = tls === undefined ? address : await listenOn(localListener(options), true);
+  } catch (error) {
+    end();
+    throw error;
+  }
+  services.address = address;
+
+  let stopped: Promise<void> | undefined;
+  return {
+    address,
+    localAddress,
+    closedConnections: () => closed,
+    stop(graceMs = STOP_GRACE_MS) {
+      return stopped ??= (async () => {
+        services.stop();
+        end();
+        await (await loading?.catch(() => undefined))?.stop(graceMs);
+        connections.close();
+      })();
+    },
+  };
+}
+
+/** @throws MosaicError `invalid_argument` when other machines could reach it. */
+function localListener(options: GrpcOptions): ListenAddress {
+  const text = options.localListen ?? "127.0.0.1:0";
+  const local = parseListen(text);
+  if (isLoopback(local)) return local;
+  throw new MosaicError("invalid_argument", `the local listener ${text} is not local: it has no TLS`);
+}

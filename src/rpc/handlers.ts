@@ -1,0 +1,59 @@
+/** Services as plain functions of typed messages. They know nothing of the protocol that carries them. */
+import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { MosaicError } from "../base/errors.ts";
+import type { Principal } from "./auth/gatekeeper.ts";
+
+/** What a handler knows of its call. */
+export interface Caller {
+  /** `/package.Service/Method`. */
+  path: string;
+  /** A header of the call; undefined where there is none of that name. */
+  header(name: string): string | undefined;
+  peer: string;
+  principal: Principal;
+  /** Aborted when the client went away, its deadline passed, or the server stops. */
+  signal: AbortSignal;
+  /** The stream is about this run. @throws MosaicError `resource_exhausted` when as many are as may be */
+  follows(runId: string): void;
+}
+
+/** Messages from the client, in order, held back while nobody takes them. */
+export interface Incoming<T> {
+  /** All that wait (at least one), oldest first; empty when the client is done. @throws MosaicError when the call broke. */
+  take(): Promise<T[]>;
+  /** Makes `take` throw this from now on. */
+  interrupt(error: MosaicError): void;
+}
+
+/** Messages to the client. */
+export interface Outgoing<I extends DescMessage> {
+  /**
+   * Writes one message. Await what it gives before the next one: that is what bounds memory.
+   * @throws MosaicError `aborted` when the client has gone, `unavailable` when it stood still for too long.
+   */
+  send(message: MessageInitShape<I>): Promise<void> | undefined;
+  /** The same for a message that is encoded already. */
+  sendBytes(bytes: Uint8Array): Promise<void> | undefined;
+  /** The same for any number of encoded messages with their frames (src/wire/frames.ts). On a stream that sends nothing else. */
+  sendFrames(framed: Uint8Array): Promise<void>;
+}
+
+type Awaitable<T> = T | Promise<T>;
+type HandlerOf<M> = M extends
+  { methodKind: infer Kind; input: infer I extends DescMessage; output: infer O extends DescMessage }
+  ? Kind extends "unary" ? (request: MessageShape<I>, caller: Caller) => Awaitable<MessageInitShape<O>>
+  : Kind extends "server_streaming" ? (request: MessageShape<I>, out: Outgoing<O>, caller: Caller) => Promise<void>
+  : Kind extends "client_streaming"
+    ? (incoming: Incoming<MessageShape<I>>, caller: Caller) => Promise<MessageInitShape<O>>
+  : (incoming: Incoming<MessageShape<I>>, out: Outgoing<O>, caller: Caller) => Promise<void>
+  : never;
+
+/** One function per method of the service. */
+export type Handlers<S extends DescService> = { [K in keyof S["method"]]: HandlerOf<S["method"][K]> };
+
+/** Untyped view of a handler, for the adapters. */
+export type AnyHandler = (...args: unknown[]) => unknown;
+
+export function handlerOf<S extends DescService>(handlers: Handlers<S>, localName: string): AnyHandler {
+  return (handlers as Record<string, AnyHandler>)[localName]!.bind(handlers) as AnyHandler;
+}

@@ -1,0 +1,67 @@
+/** The services that every listener serves, on one core and with one set of bounds. */
+import type { Core } from "../dispatch/core/core.ts";
+import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
+import type { Logger } from "../base/log.ts";
+import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
+import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Gatekeeper } from "./auth/gatekeeper.ts";
+import type { CallContext } from "./calls.ts";
+import { Api } from "./connect/api.ts";
+import type { StreamOptions } from "./connect/streams.ts";
+import type { Handlers } from "./handlers.ts";
+import { ingestHandlers } from "./ingest_service.ts";
+import { mosaicHandlers } from "./mosaic_service.ts";
+import { StreamBounds } from "./stream_bounds.ts";
+import { trainerHandlers } from "./trainer_service.ts";
+
+export interface ServicesOptions {
+  log: Logger;
+  bounds?: Partial<Bounds>;
+  /** Who may call what; without one, whoever can connect may do everything. */
+  gatekeeper?: Gatekeeper;
+  /** Whether the daemon can do its work now; whether telemetry can be written, by default. */
+  ready?: () => boolean;
+}
+
+export interface Services {
+  context: CallContext;
+  bounds: Bounds;
+  trainer: Handlers<typeof TrainerService>;
+  mosaic: Handlers<typeof Mosaic>;
+  ingest: Handlers<typeof Ingest>;
+  healthy: () => boolean;
+  /** Where clients of the original find the daemon; set once it listens. */
+  address: string;
+  /** Ends all streams (`unavailable`). */
+  stop(): void;
+}
+
+export function servicesOf(core: Core, options: ServicesOptions): Services {
+  const bounds = { ...STANDARD_BOUNDS, ...options.bounds };
+  const stopping = new AbortController();
+  const ready = options.ready ?? (() => core.telemetry.writable());
+  const healthy = () => !stopping.signal.aborted && ready();
+  const services: Services = {
+    context: {
+      log: options.log,
+      stopping: stopping.signal,
+      streams: new StreamBounds(bounds),
+      maxMessageBytes: bounds.maxMessageBytes,
+      gatekeeper: options.gatekeeper,
+      calls: core.activity.rpcCalls,
+    },
+    bounds,
+    trainer: trainerHandlers(core, { address: () => services.address, healthy }),
+    mosaic: mosaicHandlers(core, bounds),
+    ingest: ingestHandlers(core, bounds),
+    healthy,
+    address: "",
+    stop: () => stopping.abort(),
+  };
+  return services;
+}
+
+export function apiOf(services: Services, options: Partial<StreamOptions> = {}): Api {
+  const { context, trainer, mosaic, ingest } = services;
+  return new Api(context, options).add(TrainerService, trainer).add(Mosaic, mosaic).add(Ingest, ingest);
+}

@@ -1,0 +1,79 @@
+/** One row of a CSV text (RFC 4180), found in bytes. */
+
+const QUOTE = 34;
+const COMMA = 44;
+const LF = 10;
+const CR = 13;
+const decoder = new TextDecoder();
+
+export interface Row {
+  cells: string[];
+  /** How many bytes it takes up, with the end of the line. */
+  bytes: number;
+}
+
+/** @returns undefined when the row does not end in these bytes */
+export function rowAt(bytes: Uint8Array, from: number): Row | undefined {
+  const end = endOfRow(bytes, from);
+  if (end < 0) return undefined;
+  const last = end > from && bytes[end - 1] === CR ? end - 1 : end;
+  return { cells: cellsOf(decoder.decode(bytes.subarray(from, last))), bytes: end + 1 - from };
+}
+
+/** Position of the newline that ends the row; -1 when there is none yet. */
+function endOfRow(bytes: Uint8Array, from: number): number {
+  const newline = bytes.indexOf(LF, from);
+  // Nearly every row: a line without quotes.
+  if (newline < 0) return -1;
+  const quote = bytes.subarray(from, newline).indexOf(QUOTE);
+  if (quote < 0) return newline;
+  let quoted = false;
+  let fresh = true;
+  for (let i = from; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (quoted) {
+      // A doubled quote leaves the field and enters it again at once.
+      if (byte === QUOTE) quoted = false;
+      continue;
+    }
+    if (byte === LF) return i;
+    // A quote within a field that began without one is text.
+    if (byte === QUOTE && (fresh || bytes[i - 1] === QUOTE)) quoted = true;
+    fresh = byte === COMMA;
+  }
+  return -1;
+}
+
+function cellsOf(text: string): string[] {
+  if (!text.includes('"')) return text.split(",");
+  const cells: string[] = [];
+  let at = 0;
+  for (;;) {
+    if (text[at] !== '"') {
+      const comma = text.indexOf(",", at);
+      cells.push(text.slice(at, comma < 0 ? text.length : comma));
+      if (comma < 0) return cells;
+      at = comma + 1;
+      continue;
+    }
+    let cell = "";
+    let from = at + 1;
+    for (;;) {
+      const quote = text.indexOf('"', from);
+      if (quote < 0) {
+        at = text.length;
+        cell += text.slice(from);
+        break;
+      }
+      cell += text.slice(from, quote);
+      at = quote + 1;
+      if (text[at] !== '"') break;
+      cell += '"';
+      from = at + 1;
+    }
+    const comma = text.indexOf(",", at);
+    cells.push(cell + text.slice(at, comma < 0 ? text.length : comma));
+    if (comma < 0) return cells;
+    at = comma + 1;
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * TensorBoard's event files: TFRecord frames that each hold a `tensorflow.Event`.
+ *
+ * Scalars come as `simple_value` (tensorboardX, torch) or as tensors (TensorFlow 2); texts, pictures, sounds and
+ * histograms in both ways, too. A frame with a wrong checksum is reported and passed over; where the length itself is
+ * broken, reading goes on at the next header whose checksum is right (TensorBoard stops at either).
+ */
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { readSummaryValue, type TagPlugins } from "./event_value.ts";
+import { BaseReader, MAX_RECORD_BYTES, type Output } from "./reader.ts";
+import { findFrame, FRAME_BYTES, FRAME_HEADER_BYTES, frameData, frameLength } from "./tfrecord.ts";
+import type { FormatState, SourceRecord } from "./types.ts";
+
+/** Of more tags than these the plugin is not kept; their tensors are read by what they hold. */
+const MAX_TAGS = 10_000;
+/** So many zeros at the end of a file may be a place that is still being written (a hole, a cache of NFS). */
+const MAX_ZEROS = 1 << 20;
+const SESSION_START = 1;
+
+/** Scalars and texts are recognised by their tensors, so only the tags of other plugins are kept. */
+class Plugins implements TagPlugins {
+  readonly #byTag = new Map<string, string>();
+
+  get(tag: string): string {
+    return this.#byTag.get(tag) ?? "";
+  }
+
+  set(tag: string, plugin: string): void {
+    if (plugin === "" || plugin === "scalars" || plugin === "text" || plugin === "hparams") return;
+    if (this.#byTag.size < MAX_TAGS) this.#byTag.set(tag, plugin);
+  }
+
+  clear(): void {
+    this.#byTag.clear();
+  }
+
+  /** Tags by plugin. */
+  toJSON(): Record<string, string[]> {
+    const tags: Record<string, string[]> = {};
+    for (const [tag, plugin] of this.#byTag) (tags[plugin] ??= []).push(tag);
+    return tags;
+  }
+
+  static of(json: Record<string, string[]>): Plugins {
+    const plugins = new Plugins();
+    for (const [plugin, tags] of Object.entries(json)) tags.forEach((tag) => plugins.set(tag, plugin));
+    return plugins;
+  }
+}
+
+export class EventFileReader extends BaseReader {
+  readonly format = "tfevents";
+  #plugins = new Plugins();
+  /** Bytes of a record that is too large, still to be passed over. */
+  #skip = 0;
+  /** Where the broken place begins that is being passed over; -1 when there is none. */
+  #lost = -1;
+
+  constructor(state?: FormatState) {
+    super();
+    if (state === undefined) return;
+    this.restoreBase(state);
+    this.#plugins = Plugins.of(state["plugins"] as Record<string, string[]>);
+    this.#skip = state["skip"] as number;
+    this.#lost = state["lost"] as number;
+  }
+
+  protected memory(): Record<string, unknown> {
+    return { plugins: this.#plugins.toJSON(), skip: this.#skip, lost: this.#lost };
+  }
+
+  protected forget(): void {
+    this.#plugins.clear();
+    this.#skip = 0;
+    this.#lost = -1;
+  }
+
+  protected decode(bytes: Uint8Array, at: number, out: Output): number {
+    const left = bytes.length - at;
+    if (this.#skip > 0) {
+      const used = Math.min(this.#skip, left);
+      this.#skip -= used;
+      return used;
+    }
+    if (left < FRAME_HEADER_BYTES) {
+      if (this.#lost >= 0 && out.end) return this.#passed(left, out);
+      out.need = FRAME_HEADER_BYTES;
+      return 0;
+    }
+    if (this.#lost >= 0) return this.#resync(bytes, at, out);
+    const length = frameLength(bytes, at);
+    if (length === undefined) return this.#broken(bytes, at, out);
+    const total = length + FRAME_BYTES;
+    if (length > MAX_RECORD_BYTES) {
+      const detail = `a record of ${length} bytes; at most ${MAX_RECORD_BYTES} are read`;
+      out.problems.push({ what: "too_large", at: this.position, bytes: total, detail });
+      this.#skip = total - FRAME_HEADER_BYTES;
+      return FRAME_HEADER_BYTES;
+    }
+    if (left < total) {
+      out.need = total;
+      return 0;
+    }
+    const data = frameData(bytes, at, length);
+    if (data === undefined && left === total && !out.end) {
+      // The last bytes that are to be seen may come later than the file's length (NFS).
+      out.need = total + 1;
+      return 0;
+    }
+    const why = data === undefined ? "wrong checksum" : this.#event(data, out.records);
+    if (why !== undefined) out.problems.push({ what: "corrupt", at: this.position, bytes: total, detail: why });
+    return total;
+  }
+
+  #broken(bytes: Uint8Array, at: number, out: Output): number {
+    const left = bytes.length - at;
+    if (!out.end && left < MAX_ZEROS && bytes.subarray(at).every((byte) => byte === 0)) {
+      out.need = left + 1;
+      return 0;
+    }
+    this.#lost = this.position;
+    return 1;
+  }
+
+  #resync(bytes: Uint8Array, at: number, out: Output): number {
+    const found = findFrame(bytes, at, MAX_RECORD_BYTES);
+    if (found < 0 && !out.end) return bytes.length - at - FRAME_HEADER_BYTES + 1;
+    const used = this.#passed((found < 0 ? bytes.length : found) - at, out);
+    // A frame right here: nothing to pass over.
+    return used === 0 ? this.decode(bytes, at, out) : used;
+  }
+
+  /** The broken place ends `used` bytes on. */
+  #passed(used: number, out: Output): number {
+    const detail = "no record begins here: the length's checksum is wrong";
+    out.problems.push({ what: "corrupt", at: this.#lost, bytes: this.position + used - this.#lost, detail });
+    this.#lost = -1;
+    return used;
+  }
+
+  /** @returns why the data is no event; then it gives no records */
+  #event(data: Uint8Array, records: SourceRecord[]): string | undefined {
+    const before = records.length;
+    try {
+      readEvent(data, this.#plugins, records);
+      return undefined;
+    } catch (error) {
+      records.length = before;
+      return `no tensorflow.Event: ${error instanceof Error ? error.message : error}`;
+    }
+  }
+}
+
+function readEvent(data: Uint8Array, plugins: TagPlugins, records: SourceRecord[]): void {
+  const reader = new BinaryReader(data);
+  let wallTime = 0;
+  let step = 0;
+  let summary: Uint8Array | undefined;
+  let session: Uint8Array | undefined;
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 1) wallTime = reader.double();
+    else if (field === 2) step = Number(reader.int64());
+    else if (field === 5) summary = reader.bytes();
+    else if (field === 7) session = reader.bytes();
+    else reader.skip(wire, field);
+  }
+  if (session !== undefined && isStart(session)) records.push({ kind: "rewind", step, wallTime });
+  if (summary === undefined) return;
+  const values = new BinaryReader(summary);
+  while (values.pos < values.len) {
+    const [field, wire] = values.tag();
+    if (field === 1) readSummaryValue(values.bytes(), { step, wallTime }, plugins, records);
+    else values.skip(wire, field);
+  }
+}
+
+/** `SessionLog`: what `SummaryWriter(purge_step=…)` writes. */
+function isStart(bytes: Uint8Array): boolean {
+  const reader = new BinaryReader(bytes);
+  let status = 0;
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 1) status = reader.int32();
+    else reader.skip(wire, field);
+  }
+  return status === SESSION_START;
+}

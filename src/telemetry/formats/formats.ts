@@ -1,0 +1,33 @@
+/** Which reader a file has. */
+import { CsvReader } from "./csv_file.ts";
+import { EventFileReader } from "./event_file.ts";
+import { JsonLinesReader } from "./json_lines.ts";
+import type { FormatName, FormatReader, FormatState } from "./types.ts";
+import { WandbReader } from "./wandb_file.ts";
+
+const NAMES: readonly [pattern: RegExp, format: FormatName][] = [
+  [/\.tfevents\./, "tfevents"],
+  [/\.wandb$/, "wandb"],
+  [/\.csv$/, "csv"],
+  [/\.(?:jsonl|ndjson)$/, "jsonl"],
+  // Stable-Baselines3 with a suffix of its own; RLlib.
+  [/^(?:progress.*|result)\.json$/, "jsonl"],
+];
+
+/** The format of a file by its name; undefined when no reader has it. */
+export function formatOfName(path: string): FormatName | undefined {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return NAMES.find(([pattern]) => pattern.test(name))?.[1];
+}
+
+const READERS: { readonly [format in FormatName]: new (state?: FormatState) => FormatReader } = {
+  tfevents: EventFileReader,
+  csv: CsvReader,
+  jsonl: JsonLinesReader,
+  wandb: WandbReader,
+};
+
+/** A reader from the beginning, or from a stored state of the same format. */
+export function openFormat(format: FormatName, state?: FormatState): FormatReader {
+  return new READERS[format](state);
+}

@@ -1,0 +1,124 @@
+/** Hyperparameters in event files: the hparams plugin's messages, and the Markdown table that others write as text. */
+import { BinaryReader } from "@bufbuild/protobuf/wire";
+import { scalarOfText } from "./literal.ts";
+import type { ParamsRecord, ParamValue, SourceRecord, StatusRecord } from "./types.ts";
+
+const MAX_DEPTH = 32;
+
+/** `google.protobuf.Value`. */
+function readValue(bytes: Uint8Array, depth: number): ParamValue {
+  if (depth > MAX_DEPTH) return null;
+  const reader = new BinaryReader(bytes);
+  let value: ParamValue = null;
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 2) value = reader.double();
+    else if (field === 3) value = reader.string();
+    else if (field === 4) value = reader.bool();
+    else if (field === 5) value = readMap(reader.bytes(), 1, depth + 1);
+    else if (field === 6) value = readList(reader.bytes(), depth + 1);
+    else reader.skip(wire, field);
+  }
+  return value;
+}
+
+function readList(bytes: Uint8Array, depth: number): ParamValue[] {
+  const reader = new BinaryReader(bytes);
+  const list: ParamValue[] = [];
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 1) list.push(readValue(reader.bytes(), depth));
+    else reader.skip(wire, field);
+  }
+  return list;
+}
+
+/** The entries of the map in `field` of a message. */
+function readMap(bytes: Uint8Array, field: number, depth: number): { [name: string]: ParamValue } {
+  const reader = new BinaryReader(bytes);
+  const entries: [string, ParamValue][] = [];
+  while (reader.pos < reader.len) {
+    const [no, wire] = reader.tag();
+    if (no !== field) {
+      reader.skip(wire, no);
+      continue;
+    }
+    const entry = new BinaryReader(reader.bytes());
+    let key = "";
+    let value: ParamValue = null;
+    while (entry.pos < entry.len) {
+      const [name, type] = entry.tag();
+      if (name === 1) key = entry.string();
+      else if (name === 2) value = readValue(entry.bytes(), depth);
+      else entry.skip(type, name);
+    }
+    entries.push([key, value]);
+  }
+  return Object.fromEntries(entries);
+}
+
+function doubleField(bytes: Uint8Array, wanted: number): number | undefined {
+  const reader = new BinaryReader(bytes);
+  let value: number | undefined;
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === wanted) value = reader.double();
+    else reader.skip(wire, field);
+  }
+  return value;
+}
+
+const STATUS = ["unknown", "success", "failure", "running"] as const;
+
+function readEnd(bytes: Uint8Array): StatusRecord {
+  const reader = new BinaryReader(bytes);
+  let status: StatusRecord["status"] = "unknown";
+  let wallTime: number | undefined;
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 1) status = STATUS[reader.int32()] ?? "unknown";
+    else if (field === 2) wallTime = reader.double();
+    else reader.skip(wire, field);
+  }
+  return { kind: "status", wallTime, status, exitCode: undefined };
+}
+
+/** @param content `HParamsPluginData` @throws when it is none */
+export function readHparams(content: Uint8Array, wallTime: number | undefined): SourceRecord[] {
+  const reader = new BinaryReader(content);
+  const records: SourceRecord[] = [];
+  while (reader.pos < reader.len) {
+    const [field, wire] = reader.tag();
+    if (field === 3) {
+      const info = reader.bytes();
+      const started = doubleField(info, 5);
+      records.push({
+        kind: "params",
+        origin: "hparams",
+        wallTime: started === undefined || started === 0 ? wallTime : started,
+        values: readMap(info, 1, 0),
+        removed: [],
+      });
+    } else if (field === 4) {
+      const ended = readEnd(reader.bytes());
+      records.push({ ...ended, wallTime: ended.wallTime ?? wallTime });
+    } else reader.skip(wire, field);
+  }
+  return records;
+}
+
+/** The table of CleanRL and others: `|param|value|`, a rule, a line for each parameter. Undefined when it is none. */
+export function paramsOfTable(tag: string, text: string, wallTime: number | undefined): ParamsRecord | undefined {
+  if (!/(?:^|\/)(?:hyper-?param(?:eter)?s|hparams|args|config)(?:\/text_summary)?$/i.test(tag)) return undefined;
+  const [header, rule, ...rows] = text.split("\n");
+  if (!/^\s*\|?\s*[^|]+\|[^|]+\|?\s*$/.test(header ?? "")) return undefined;
+  if (!/^\s*\|?\s*:?-+:?\s*\|\s*:?-+:?\s*\|?\s*$/.test(rule ?? "")) return undefined;
+  const values: [string, ParamValue][] = [];
+  for (const row of rows) {
+    // The value may hold bars itself: only the first, the second and the last are the table's.
+    const cells = /^\s*\|([^|]+)\|(.*)\|\s*$/.exec(row);
+    if (cells !== null) values.push([cells[1]!.trim(), scalarOfText(cells[2]!.trim())]);
+  }
+  if (values.length === 0) return undefined;
+  return { kind: "params", origin: "text_summary", wallTime, values: Object.fromEntries(values), removed: [] };
+}

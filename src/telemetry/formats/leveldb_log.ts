@@ -1,0 +1,79 @@
+/**
+ * The log format of LevelDB: blocks of 32 KiB of chunks (checksum u32, length u16, type u8, data). A record is one FULL
+ * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and what is shorter than a chunk's header ends a block.
+ * W&B's variant begins with 7 bytes of its own, which count as part of the first block, and checks with plain CRC-32.
+ */
+import { crc32 } from "node:zlib";
+import { MAX_RECORD_BYTES } from "./reader.ts";
+
+export const BLOCK_BYTES = 32_768;
+export const CHUNK_HEADER_BYTES = 7;
+export const CHUNK = { FULL: 1, FIRST: 2, MIDDLE: 3, LAST: 4 } as const;
+
+export type LogRecord =
+  /** `used` bytes are done with. `data` is undefined for padding, and for what belongs to a record that was lost. */
+  | { used: number; data: Uint8Array | undefined }
+  /** `used` bytes are broken and passed over; they may reach behind the given ones. */
+  | { used: number; broken: string }
+  | { used: number; tooLarge: true }
+  /** Further bytes are needed: so many from the record's beginning on. */
+  | { need: number };
+
+const crcOfType = [0, 1, 2, 3, 4].map((type) => crc32(Uint8Array.of(type)));
+
+export function chunkCrc(type: number, data: Uint8Array): number {
+  return crc32(data, crcOfType[type]);
+}
+
+/**
+ * The record that begins at `at`.
+ *
+ * @param position that of `bytes[at]` in the file
+ * @param end nothing will be appended any more
+ */
+export function readLogRecord(bytes: Uint8Array, at: number, position: number, end: boolean): LogRecord {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  let p = at;
+  for (;;) {
+    const room = BLOCK_BYTES - (position + p - at) % BLOCK_BYTES;
+    if (room < CHUNK_HEADER_BYTES) {
+      if (p + room > bytes.length) return { need: p + room - at };
+      p += room;
+      if (parts.length === 0) return { used: p - at, data: undefined };
+      continue;
+    }
+    if (p + CHUNK_HEADER_BYTES > bytes.length) return { need: p + CHUNK_HEADER_BYTES - at };
+    const crc = (bytes[p]! | (bytes[p + 1]! << 8) | (bytes[p + 2]! << 16) | (bytes[p + 3]! << 24)) >>> 0;
+    const length = bytes[p + 4]! | (bytes[p + 5]! << 8);
+    const type = bytes[p + 6]!;
+    const to = p + CHUNK_HEADER_BYTES + length;
+    const fits = CHUNK_HEADER_BYTES + length <= room && type >= CHUNK.FULL && type <= CHUNK.LAST;
+    if (fits && to > bytes.length) return { need: to - at };
+    const data = bytes.subarray(p + CHUNK_HEADER_BYTES, to);
+    if (!fits || chunkCrc(type, data) !== crc) {
+      // A block that is still growing may show zeros where bytes are on their way; only a whole one is judged.
+      if (!end && p + room > bytes.length) return { need: p + room - at };
+      return { used: p + room - at, broken: fits ? "wrong checksum" : "no chunk begins here" };
+    }
+    const begins = type === CHUNK.FULL || type === CHUNK.FIRST;
+    if (begins && parts.length > 0) return { used: p - at, broken: "a record without its end" };
+    if (!begins && parts.length === 0) return { used: to - at, data: undefined };
+    if (type === CHUNK.FULL) return { used: to - at, data };
+    size += length;
+    if (size > MAX_RECORD_BYTES) return { used: to - at, tooLarge: true };
+    parts.push(data);
+    p = to;
+    if (type === CHUNK.LAST) return { used: p - at, data: joined(parts, size) };
+  }
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array {
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,113 @@
+/** What all readers share: the position, the head of the file, and the loop over its records. */
+import { crc32c } from "./crc32c.ts";
+import type { FormatName, FormatReader, FormatState, Problem, ReadOptions, ReadResult, SourceRecord } from "./types.ts";
+
+/** A longer record of a file is skipped, so that no file makes its reader hold more. */
+export const MAX_RECORD_BYTES = 64 << 20;
+const HEAD_BYTES = 64;
+const MAX_RECORDS = 10_000;
+
+/** Where a reader puts what it finds. */
+export interface Output {
+  records: SourceRecord[];
+  problems: Problem[];
+  /** Nothing will be appended any more. */
+  end: boolean;
+  /** Set by a decoder that returns 0: how many bytes it has to see. */
+  need: number;
+  /** Set by a decoder that returns 0: what there is may still change. */
+  wait: boolean;
+}
+
+/** What `decode` returns to have the file read from its beginning, when it may have changed or at once. */
+export const READ_LATER = -1;
+export const READ_AGAIN = -2;
+
+function result({ records, problems, need }: Output, again: boolean): ReadResult {
+  return { records, problems, need, again };
+}
+
+export abstract class BaseReader implements FormatReader {
+  abstract readonly format: FormatName;
+  #offset = 0;
+  #head: [bytes: number, crc: number] = [0, 0];
+
+  get offset(): number {
+    return this.#offset;
+  }
+
+  get headBytes(): number {
+    return this.#head[0];
+  }
+
+  isSame(head: Uint8Array): boolean {
+    const [bytes, crc] = this.#head;
+    return head.length >= bytes && crc32c(head, 0, bytes) === crc;
+  }
+
+  read(bytes: Uint8Array, options: ReadOptions = {}): ReadResult {
+    const { end = false, maxRecords = MAX_RECORDS } = options;
+    const out: Output = { records: [], problems: [], end, need: 1, wait: false };
+    const start = this.#offset;
+    let at = 0;
+    while (at < bytes.length && out.records.length + out.problems.length < maxRecords) {
+      out.need = 1;
+      const used = this.decode(bytes, at, out);
+      if (used < 0) {
+        this.#offset = 0;
+        this.#head = [0, 0];
+        return result(out, used === READ_AGAIN);
+      }
+      if (used === 0) break;
+      if (this.#head[0] === 0) {
+        this.#setHead(bytes.subarray(at, at + (this.headOf?.(used) ?? Math.min(used, HEAD_BYTES))));
+      }
+      at += used;
+      this.#offset = start + at;
+      out.need = 1;
+    }
+    // What a decoder left alone at the beginning of the bytes is all that there is.
+    if (end && at === 0 && bytes.length > 0) {
+      const detail = "the file ends within a record";
+      out.problems.push({ what: "torn", at: this.#offset, bytes: bytes.length, detail });
+    }
+    return result(out, at > 0 && !out.wait);
+  }
+
+  #setHead(head: Uint8Array): void {
+    this.#head = [head.length, crc32c(head)];
+  }
+
+  restart(): void {
+    this.#offset = 0;
+    this.#head = [0, 0];
+    this.forget();
+  }
+
+  state(): FormatState {
+    return { format: this.format, offset: this.#offset, head: this.#head, ...this.memory() };
+  }
+
+  protected restoreBase(state: FormatState): void {
+    this.#offset = state.offset;
+    this.#head = [...state.head];
+  }
+
+  /** The position in the file of `bytes[at]`, in `decode`: `offset` belongs to the byte that is decoded next. */
+  protected get position(): number {
+    return this.#offset;
+  }
+
+  /**
+   * Decodes what begins at `at`, which stands at `position` in the file.
+   *
+   * @returns how many bytes are done with; 0 when more are needed (`out.need`); READ_LATER; READ_AGAIN
+   */
+  protected abstract decode(bytes: Uint8Array, at: number, out: Output): number;
+  /** Of the first `used` bytes of the file, how many identify it; 64 unless given. */
+  protected headOf?(used: number): number;
+  /** The reader's own part of its state, as JSON. */
+  protected abstract memory(): Record<string, unknown>;
+  /** Drops what was learnt of the file's earlier content. */
+  protected abstract forget(): void;
+}

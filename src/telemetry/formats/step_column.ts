@@ -1,0 +1,46 @@
+/** Which of a record's fields is its x axis, and which its time: by the names that trackers use. */
+
+/** The first that is there counts. What a library counts by itself comes before what many call their own. */
+export const STEP_NAMES: readonly string[] = [
+  "global_step",
+  "step",
+  "_step",
+  "total_timesteps",
+  "time/total_timesteps",
+  "timesteps_total",
+  "num_env_steps_sampled_lifetime",
+  "total_steps",
+  "timesteps",
+  "training_iteration",
+  "iteration",
+  "iter",
+  "update",
+  "epoch",
+];
+
+/** Numbers that say nothing of the training. */
+export const NO_SERIES: ReadonlySet<string> = new Set(["pid"]);
+
+const TIME_NAMES = ["_timestamp", "timestamp", "wall_time"];
+
+/** Unix seconds of 2001 and 2286: what lies between them is a time, whatever else is called so. */
+const TIMES = [1e9, 1e10] as const;
+
+export function stepName(names: Iterable<string>): string | undefined {
+  const all = names instanceof Set ? names : new Set(names);
+  return STEP_NAMES.find((name) => all.has(name));
+}
+
+/** A step: a whole number, 0 or more. */
+export function stepOf(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isInteger(value) && value >= 0 ? value : undefined;
+}
+
+export function timeName(names: Iterable<string>): string | undefined {
+  const all = names instanceof Set ? names : new Set(names);
+  return TIME_NAMES.find((name) => all.has(name));
+}
+
+export function timeOf(value: number | undefined): number | undefined {
+  return value !== undefined && value > TIMES[0] && value < TIMES[1] ? value : undefined;
+}

@@ -1,0 +1,198 @@
+/**
+ * What training programs print for people and that holds numbers all the same: one line of standard output in, its
+ * fields out, or nothing. Never throws; a line's cost is bounded, and most lines are rejected by their first character.
+ *
+ * For lines that are no telemetry of mosaic's own (src/telemetry/dialects): ask those first.
+ */
+import { flatNumbers, isObject } from "./flat.ts";
+import { jsonOf, literalOf, numberOfText, numberOfValue } from "./literal.ts";
+import { STEP_NAMES, stepOf, timeName, timeOf } from "./step_column.ts";
+import type { ParamValue } from "./types.ts";
+
+/**
+ * The dialects, each with the name that switches it off:
+ * - `json`: `{"step": 10, "loss": 0.3}` without a type
+ * - `python_dict`: `{'loss': 0.3, 'epoch': 1.0}`
+ * - `key_value`: `global_step=128, episodic_return=[12.]`
+ * - `table`: the block between dashes of Stable-Baselines3
+ * - `episode`: Gymnasium's `r`, `l` and `t` in an object of either kind, and `episodic_return`
+ */
+export const TEXT_DIALECTS = ["json", "python_dict", "key_value", "table", "episode"] as const;
+export type TextDialect = typeof TEXT_DIALECTS[number];
+
+export interface LineEpisode {
+  return: number | null;
+  length: number | null;
+  time: number | null;
+}
+
+export interface LineFields {
+  dialect: TextDialect;
+  step: number | undefined;
+  wallTime: number | undefined;
+  scalars: [tag: string, value: number][];
+  episode: LineEpisode | undefined;
+}
+
+/** Longer lines are no message to people. */
+const MAX_LINE = 65_536;
+const MAX_FIELDS = 1000;
+const MAX_ROWS = 512;
+/** An epoch may be a fraction (Transformers), so here it is a series; what a file's header promises is another matter. */
+const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
+const KIND_NAMES = ["type", "event_type", "event"];
+
+/** The block of a table that is being read. */
+export interface TableState {
+  scope: string;
+  rows: [string, number][];
+}
+
+export class TextLines {
+  readonly #off: ReadonlySet<TextDialect>;
+  #table: TableState | undefined;
+
+  /** @param state what `state()` gave, to go on within a table */
+  constructor(off: Iterable<TextDialect> = [], state: TableState | null = null) {
+    this.#off = new Set(off);
+    this.#table = state === null ? undefined : { scope: state.scope, rows: state.rows.map(([k, v]) => [k, v]) };
+  }
+
+  state(): TableState | null {
+    return this.#table === undefined
+      ? null
+      : { scope: this.#table.scope, rows: this.#table.rows.map(([k, v]) => [k, v]) };
+  }
+
+  /** @param line without its newline */
+  read(line: string): LineFields | undefined {
+    if (!this.#off.has("table")) {
+      const first = line[0];
+      if (first === "-" || first === "|") return this.#tableLine(line);
+      this.#table = undefined;
+    }
+    return readTextLine(line, this.#off);
+  }
+
+  #tableLine(line: string): LineFields | undefined {
+    if (isRule(line)) {
+      const fields = this.#table === undefined ? undefined : tableFields(this.#table);
+      // A rule ends a block or begins one; behind a block without rows it begins the next.
+      this.#table = fields === undefined ? { scope: "", rows: [] } : undefined;
+      return fields;
+    }
+    const table = this.#table;
+    this.#table = undefined;
+    if (table === undefined || line.length > 256) return undefined;
+    const row = /^\| ( {3})?(\S[^|]*?) *\| ([^|]*?) *\|\s*$/.exec(line);
+    if (row === null || table.rows.length >= MAX_ROWS) return undefined;
+    const [, indent, key, value] = row;
+    if (indent === undefined) table.scope = key!.endsWith("/") && value === "" ? key! : "";
+    const number = numberOfText(value!);
+    if (number !== undefined) table.rows.push([(indent === undefined ? "" : table.scope) + key!, number]);
+    this.#table = table;
+    return undefined;
+  }
+}
+
+function isRule(line: string): boolean {
+  return line.length >= 8 && line.length <= 256 && /^-+\s*$/.test(line);
+}
+
+function tableFields({ rows }: TableState): LineFields | undefined {
+  return rows.length === 0 ? undefined : fieldsOf("table", new Map(rows), false);
+}
+
+/** The dialects that need one line only. */
+export function readTextLine(line: string, off: ReadonlySet<TextDialect> = new Set()): LineFields | undefined {
+  if (line.length > MAX_LINE) return undefined;
+  const text = line.trim();
+  const first = text[0];
+  if (first === "{") return text.endsWith("}") ? readObject(text, off) : undefined;
+  if (first === undefined || off.has("key_value") || !text.includes("=")) return undefined;
+  return readPairs(text, !off.has("episode"));
+}
+
+function readObject(text: string, off: ReadonlySet<TextDialect>): LineFields | undefined {
+  // An object of numbers has a quoted key first, in either language.
+  const quote = /^\{\s*(["'])/.exec(text)?.[1];
+  if (quote === undefined) return undefined;
+  const json = quote === '"' ? jsonOf(text) : undefined;
+  const value = json ?? literalOf(text);
+  if (!isObject(value)) return undefined;
+  if (KIND_NAMES.some((name) => typeof value[name] === "string" && value[name] !== "")) return undefined;
+  const episodes = !off.has("episode");
+  const dialect = json === undefined ? "python_dict" : "json";
+  if (episodes) {
+    const found = episodeOf(isObject(value["episode"]) ? value["episode"] : value);
+    if (found !== undefined) return episodeFields(found, value);
+  }
+  if (off.has(dialect)) return undefined;
+  return fieldsOf(dialect, flatNumbers(dialect === "json" ? value : withNumbers(value), "/"), episodes);
+}
+
+/** Transformers 5 prints its numbers as texts: taken as numbers where each of the texts is one. */
+function withNumbers(value: { [key: string]: ParamValue }): { [key: string]: ParamValue } {
+  const entries = Object.entries(value);
+  const read = entries.map(([key, v]): [string, ParamValue] => [key, typeof v === "string" ? numberOfText(v) ?? v : v]);
+  return read.some(([, v]) => typeof v === "string") ? value : Object.fromEntries(read);
+}
+
+/** Gymnasium's RecordEpisodeStatistics: return, length and seconds. */
+function episodeOf(value: { [key: string]: ParamValue }): LineEpisode | undefined {
+  if (!Object.hasOwn(value, "r") || !Object.hasOwn(value, "l")) return undefined;
+  const [r, l, t] = [value["r"], value["l"], value["t"]].map(numberOfValue);
+  return r === undefined || l === undefined ? undefined : { return: r, length: l, time: t ?? null };
+}
+
+/** What stands beside the episode are scalars. */
+function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue }): LineFields {
+  const { episode: nested, ...beside } = value;
+  if (!isObject(nested)) { for (const name of ["r", "l", "t"]) delete beside[name]; }
+  const rest = fieldsOf("episode", flatNumbers(beside, "/"), false);
+  return { dialect: "episode", step: rest?.step, wallTime: rest?.wallTime, scalars: rest?.scalars ?? [], episode };
+}
+
+const PAIR = /([A-Za-z_][\w./-]{0,127})=(\[[^\]=]*\]|[^\s,;|=]+)(?:[\s,;|]+|$)/y;
+
+/** The whole line but a short beginning is `key=value`, and there are two of them at least, or the step is one. */
+function readPairs(text: string, episodes: boolean): LineFields | undefined {
+  const start = /^[^=()]{0,80}?(?=[A-Za-z_][\w./-]{0,127}=)/.exec(text)?.[0];
+  if (start === undefined || (start !== "" && !/[\s:\]|>]$/.test(start))) return undefined;
+  PAIR.lastIndex = start.length;
+  const numbers = new Map<string, number>();
+  let pairs = 0;
+  while (PAIR.lastIndex < text.length) {
+    const found = PAIR.exec(text);
+    if (found === null || ++pairs > MAX_FIELDS) return undefined;
+    const value = numberOfPair(found[2]!);
+    if (value !== undefined) numbers.set(found[1]!, value);
+  }
+  if (numbers.size === 0 || (pairs < 2 && !LINE_STEP_NAMES.some((name) => numbers.has(name)))) return undefined;
+  // Behind a beginning only what names its step is surely a record, and not a setting that is being told.
+  if (start !== "" && !LINE_STEP_NAMES.some((name) => numbers.has(name))) return undefined;
+  return fieldsOf("key_value", numbers, episodes);
+}
+
+/** `12.0`, `[12.]`, `[[ 9.]]`: one number. */
+function numberOfPair(text: string): number | undefined {
+  return numberOfText(text) ?? (text[0] === "[" ? numberOfValue(literalOf(text)) : undefined);
+}
+
+function fieldsOf(
+  dialect: TextDialect,
+  numbers: ReadonlyMap<string, number>,
+  episodes: boolean,
+): LineFields | undefined {
+  if (numbers.size === 0 || numbers.size > MAX_FIELDS) return undefined;
+  const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
+  const timeKey = timeName(numbers.keys());
+  const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
+  const scalars = [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined));
+  const episodicReturn = numbers.get("episodic_return");
+  const episode = !episodes || episodicReturn === undefined
+    ? undefined
+    : { return: episodicReturn, length: numbers.get("episodic_length") ?? null, time: null };
+  if (scalars.length === 0) return undefined;
+  return { dialect, step: stepKey === undefined ? undefined : numbers.get(stepKey), wallTime, scalars, episode };
+}

@@ -1,0 +1,112 @@
+/**
+ * The Connect protocol as its client has it, in binary: https://connectrpc.com/docs/protocol. Unary calls are a message each
+ * way; a stream's messages are in envelopes (a byte of flags, the length in four), the last of which says how it ended.
+ */
+import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
+import { PendingBytes } from "./pending_bytes.ts";
+import { errorOf, HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
+
+export const UNARY_TYPE = "application/proto";
+export const STREAM_TYPE = "application/connect+proto";
+export const MAX_MESSAGE_BYTES = 64 << 20;
+
+const PREFIX_BYTES = 5;
+/** The flag of the envelope that ends a stream. */
+const END_STREAM = 2;
+
+/** How a header or an ending's metadata is read. */
+type Metadata = (name: string) => string | undefined;
+
+interface WireError {
+  code?: unknown;
+  message?: unknown;
+  /** Of the page's own refusals, which have no metadata. */
+  hint?: unknown;
+}
+
+export function envelope(message: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(PREFIX_BYTES + message.length);
+  new DataView(bytes.buffer).setUint32(1, message.length);
+  bytes.set(message, PREFIX_BYTES);
+  return bytes;
+}
+
+/**
+ * The messages of a stream's answer, however its bytes come in pieces.
+ * @throws MosaicError what the stream ended with; `unavailable` where it broke off, `internal` for what is no envelope
+ */
+export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
+  const pending = new PendingBytes();
+  for await (const piece of body) {
+    pending.push(piece);
+    for (;;) {
+      const { bytes } = pending;
+      if (bytes.length < PREFIX_BYTES) break;
+      const flags = bytes[0]!;
+      const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+      if ((flags & ~END_STREAM) !== 0 || length > MAX_MESSAGE_BYTES) {
+        throw new MosaicError("internal", `the daemon sent a message of ${length} bytes with the flags ${flags}`);
+      }
+      if (bytes.length < PREFIX_BYTES + length) break;
+      // Its fields are views of it.
+      const message = bytes.slice(PREFIX_BYTES, PREFIX_BYTES + length);
+      pending.drop(PREFIX_BYTES + length);
+      if (flags === END_STREAM) return heedEnd(message);
+      yield message;
+    }
+  }
+  throw new MosaicError("unavailable", "the daemon broke off the stream");
+}
+
+/** @throws MosaicError the error that it names */
+function heedEnd(bytes: Uint8Array): void {
+  const end = parsed(bytes);
+  if (typeof end?.["error"] !== "object" || end["error"] === null) return;
+  const metadata = end["metadata"] as Record<string, unknown> | undefined;
+  throw errorIn(end["error"], (name) => {
+    const values = metadata?.[name];
+    return Array.isArray(values) && typeof values[0] === "string" ? values[0] : undefined;
+  });
+}
+
+/** The error of a call that was answered with an HTTP status other than 200. */
+export function errorOfAnswer(status: number, body: Uint8Array, header: Metadata, target: string): MosaicError {
+  const said = parsed(body);
+  // The page's server wraps its refusals.
+  const error = typeof said?.["error"] === "object" && said["error"] !== null ? said["error"] : said;
+  if (typeof (error as WireError | undefined)?.code === "string") return errorIn(error as WireError, header);
+  return new MosaicError("unavailable", `what answers at ${target} is no daemon's API: HTTP status ${status}`, {
+    hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
+  });
+}
+
+function errorIn({ code, message, hint }: WireError, metadata: Metadata): MosaicError {
+  const coded = metadata(HINT_TRAILER);
+  return errorOf(codeOf(code), String(message ?? code), {
+    hint: coded !== undefined ? utf8(coded) : typeof hint === "string" ? hint : undefined,
+    retryAfterMs: metadata(RETRY_TRAILER),
+  });
+}
+
+function codeOf(code: unknown): ErrorCode {
+  if (code === "canceled") return "aborted";
+  return typeof code === "string" && Object.hasOwn(STATUS, code) ? code as ErrorCode : "internal";
+}
+
+function parsed(bytes: Uint8Array): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    return typeof value === "object" && value !== null ? value as Record<string, unknown> : undefined;
+  } catch {
+    // Whoever asked says what it was instead.
+    return undefined;
+  }
+}
+
+function utf8(base64: string): string {
+  try {
+    return new TextDecoder().decode(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)));
+  } catch (error) {
+    return messageOf(error);
+  }
+}

@@ -1,0 +1,167 @@
+/** A connection to a daemon's API: a Unix socket, TCP, or TLS over it. */
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { missingNet } from "../permissions/missing.ts";
+import { parseTarget } from "./target.ts";
+
+/** Paths of PEM files. */
+export interface ClientTls {
+  /** Who has signed the daemon's certificate, beside the authorities that everybody knows. */
+  ca?: string;
+  /** The client's own certificate and its key. */
+  cert?: string;
+  key?: string;
+}
+
+export interface Entrance {
+  /** See `parseTarget`. */
+  target: string;
+  /** Sent as `authorization: Bearer …`. */
+  token?: string | undefined;
+  /** Undefined: plain, unless the target says https. */
+  tls?: ClientTls | undefined;
+  /** The name in the daemon's certificate, where it is not the target's. */
+  serverName?: string | undefined;
+}
+
+/** The protocol that is spoken on the connection, as TLS names it. */
+export type Spoken = "http/1.1" | "h2";
+
+export function usesTls({ target, tls }: Pick<Entrance, "target" | "tls">): boolean {
+  const { address, tls: said } = parseTarget(target);
+  return address.type === "tcp" && (said ?? tls !== undefined);
+}
+
+/**
+ * @throws MosaicError `invalid_argument`, `failed_precondition` for a target or files that cannot be used, `permission_denied`
+ * under a permission set without the target, `unavailable` for TLS that failed; other errors where nobody answers.
+ */
+export async function dial(entrance: Entrance, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
+  const { address } = parseTarget(entrance.target);
+  const dialling = address.type === "unix"
+    ? Deno.connect({ transport: "unix", path: address.path })
+    : overTcp(entrance, address, spoken, signal);
+  try {
+    return await unlessAborted(dialling, signal);
+  } catch (error) {
+    // Whether it was that costs a look only where something is wrong.
+    throw missingNet(netNameOf(entrance.target)) ?? error;
+  }
+}
+
+/** As the runtime's permission to connect names it. */
+function netNameOf(target: string): string {
+  const { address } = parseTarget(target);
+  return address.type === "unix" ? `unix:${address.path}` : `${address.host}:${address.port}`;
+}
+
+async function overTcp(
+  entrance: Entrance,
+  { host, port }: { host: string; port: number },
+  spoken: Spoken,
+  signal: AbortSignal,
+): Promise<Deno.Conn> {
+  const hostname = host.replace(/^\[|\]$/g, "");
+  if (!usesTls(entrance)) return await tcp(hostname, port, signal);
+  const { tls, serverName } = entrance;
+  const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
+  const own = certificateOf(entrance, hostname);
+  // Without the pause that gathers small pieces, which startTls leaves as it is.
+  const connection = own === undefined ? await tcp(hostname, port, signal) : undefined;
+  let secured: Deno.TlsConn | undefined;
+  try {
+    secured = connection === undefined
+      ? await Deno.connectTls({ hostname, port, ...given, ...own! })
+      : await Deno.startTls(connection, { hostname: serverName ?? hostname, ...given });
+    await unlessAborted(secured.handshake(), signal);
+    return secured;
+  } catch (error) {
+    secured?.close();
+    throw tlsFailure(entrance.target, error) ?? error;
+  }
+}
+
+async function tcp(hostname: string, port: number, signal: AbortSignal): Promise<Deno.TcpConn> {
+  const connection = await Deno.connect({ hostname, port, signal });
+  connection.setNoDelay(true);
+  return connection;
+}
+
+/** @throws MosaicError `failed_precondition` */
+function certificateOf(
+  { tls, serverName, target }: Entrance,
+  hostname: string,
+): { cert: string; key: string } | undefined {
+  if (tls?.cert === undefined && tls?.key === undefined) return undefined;
+  if (tls.cert === undefined || tls.key === undefined) {
+    throw new MosaicError(
+      "failed_precondition",
+      "a client's certificate needs both $MOSAIC_TLS_CERT and $MOSAIC_TLS_KEY",
+    );
+  }
+  if (serverName !== undefined && serverName !== hostname) {
+    throw new MosaicError(
+      "failed_precondition",
+      `the runtime cannot both show a client's certificate and look for the name ${serverName} at ${target}`,
+      { hint: "Name the daemon in the target as its certificate does, and leave out $MOSAIC_TLS_SERVER_NAME." },
+    );
+  }
+  return { cert: pem(tls.cert, "$MOSAIC_TLS_CERT"), key: pem(tls.key, "$MOSAIC_TLS_KEY") };
+}
+
+function pem(path: string, option: string): string {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(path);
+  } catch (error) {
+    throw new MosaicError("failed_precondition", `${option} ${path} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
+    throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);
+  }
+  return text;
+}
+
+const OF_TLS = /certificate|fatal alert|handshake|corrupt message|\bTLS\b/i;
+const HINTS: readonly [RegExp, string][] = [
+  [
+    /CertificateRequired/,
+    "It asks for a client's certificate: name one, with its key, in $MOSAIC_TLS_CERT and $MOSAIC_TLS_KEY.",
+  ],
+  [
+    /not valid for name|NotValidForName/,
+    "Name it as its certificate does, or put that name into $MOSAIC_TLS_SERVER_NAME.",
+  ],
+  [
+    /corrupt message|handshake eof/,
+    "What listens there may not speak TLS: try http:// and the daemon's --http address.",
+  ],
+];
+const OTHERWISE =
+  "Name the authority of its certificate with $MOSAIC_TLS_CA (a proxy: --tls-ca), and a client's own certificate by one that it knows.";
+
+/** @returns undefined where TLS was not the reason */
+export function tlsFailure(target: string, error: unknown): MosaicError | undefined {
+  if (error instanceof MosaicError) return undefined;
+  const cause = messageOf(error);
+  if (!OF_TLS.test(cause)) return undefined;
+  const hint = HINTS.find(([pattern]) => pattern.test(cause))?.[1] ?? OTHERWISE;
+  return new MosaicError("unavailable", `TLS with the daemon at ${target} failed: ${cause}`, { hint, cause: error });
+}
+
+/** @throws the signal's reason as soon as it aborts; a connection that comes later is closed */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  let stop!: () => void;
+  const stopped = new Promise<never>((_, reject) => stop = () => reject(signal.reason));
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await Promise.race([promise, stopped]);
+  } catch (error) {
+    promise.then((late) => (late as Partial<Deno.Conn> | undefined)?.close?.(), () => {});
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

@@ -1,0 +1,15 @@
+/** grpc-js's credentials of a channel. */
+import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
+import { Buffer } from "node:buffer";
+import { pem, type TlsFiles } from "../../src/wire/tls.ts";
+
+/** `ca` is who must have signed the daemon's certificate (else the system's authorities). */
+export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {
+  if (tls === undefined) return credentials.createInsecure();
+  const file = (path: string | undefined, option: string) => path === undefined ? null : Buffer.from(pem(path, option));
+  return credentials.createSsl(
+    file(tls.ca, "--tls-ca"),
+    file(tls.key, "--tls-key"),
+    file(tls.cert, "--tls-cert"),
+  );
+}
