@@ -6,15 +6,11 @@ import { signalProcess } from "../../src/os/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
-import { getRun, submit, untilState } from "../harness/runs.ts";
+import { getRun, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { SteppedWorker } from "../machine/workers.ts";
 
 const TALKS_THEN_SLEEPS = `echo '{"event_type":"step","step_index":0,"reward":1}'; exec sleep 600`;
-
-async function untilSteps(daemon: TestDaemon, run: string, count: number): Promise<void> {
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === count, { what: `${count} steps` });
-}
 
 async function proxyOf(daemon: TestDaemon, run: string): Promise<ProcessRef> {
   const pid = await until(async () => Number((await getRun(daemon, run)).proxyPid), { what: "the proxy's pid" });

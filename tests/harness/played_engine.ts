@@ -13,6 +13,7 @@ import { Registry } from "../../src/registry/registry.ts";
 import type { NewRun, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { newRun } from "../registry/fixture.ts";
 import { configOf } from "./configs.ts";
 import { PlayedProxy } from "./engine.ts";
 
@@ -94,21 +95,9 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
   /** A run that waits, as a submission leaves it. */
   add(name: string, more: Partial<NewRun> = {}): RunRow {
     const n = ++this.#added;
-    return this.registry.insert({
-      runId: `01HZZZZZZZZZZZZZZZZZ${String(n).padStart(6, "0")}`,
-      name,
-      digest: `digest-${n}`,
-      maxAttempts: 1,
-      priority: 0,
-      tags: [],
-      baseDir: "runs",
-      configJson: configOf({ name, command: ["/bin/true"] }),
-      gpusRequested: 0,
-      gpusMandatory: false,
-      workerId: "",
-      agentId: "agent_1",
-      ...more,
-    });
+    const runId = `01HZZZZZZZZZZZZZZZZZ${String(n).padStart(6, "0")}`;
+    const configJson = configOf({ name, command: ["/bin/true"] });
+    return this.registry.insert(newRun(n, { runId, name, configJson, ...more }));
   }
 
   /** Runs that wait, PREFIX0 to PREFIX(COUNT-1), all at once: submitted one after the other, thousands take long. */

@@ -25,6 +25,8 @@ export class RecordedEngine extends PlayedEngine {
   /** How many waits for telemetry are open. */
   waiting = 0;
   rowsRead = 0;
+  /** Steps are read with this observation: hundreds of megabytes need not be on a disk. */
+  observationJson: string | undefined;
   /** Called with each batch before it is stored. */
   beforeStored: (batch: IngestBatch) => void = () => {};
 
@@ -38,7 +40,8 @@ export class RecordedEngine extends PlayedEngine {
     telemetry.read = <K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number) => {
       const rows = read.call(telemetry, runId, kind, since, limit) as ReturnType<typeof telemetry.read<K>>;
       this.rowsRead += rows.length;
-      return rows;
+      const { observationJson } = this;
+      return observationJson === undefined ? rows : rows.map((row) => ({ ...row, observationJson }));
     };
     telemetry.waitBeyond = async (...args) => {
       this.waiting++;

@@ -7,15 +7,10 @@ import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, type RecordedEngine, withServer } from "./fixture.ts";
-import { A_STEP } from "../harness/played_engine.ts";
+import { executing, withServer } from "./fixture.ts";
 
 const { method } = Mosaic;
 const decoder = new TextDecoder();
-
-function addSteps(core: RecordedEngine, runId: string, count: number): void {
-  core.telemetry.append(runId, 1, Array.from({ length: count }, () => A_STEP), []);
-}
 
 /** Seqs of everything the stream gives until it ends. */
 async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
@@ -35,7 +30,7 @@ function range(from: number, to: number): number[] {
 Deno.test("StreamTelemetry: what there is, from since_seq, at most limit", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    addSteps(core, runId, 700);
+    core.addSteps(runId, 1, 700);
     assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
     assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
     assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
@@ -48,10 +43,10 @@ Deno.test("StreamTelemetry: what there is, from since_seq, at most limit", async
 Deno.test("StreamTelemetry: following ends when the run has ended and all was sent", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    addSteps(core, runId, 10);
+    core.addSteps(runId, 1, 10);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
     await until(() => core.waiting === 1, { what: "the follower to wait" });
-    addSteps(core, runId, 1000);
+    core.addSteps(runId, 1, 1000);
     core.registry.apply(runId, { type: "exited_ok" });
     assert.deepEqual(await following, range(1, 1010));
     assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
@@ -66,7 +61,7 @@ Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends i
     core.ended(runId, { code: 1 });
     core.retry(runId);
     core.begun(runId);
-    addSteps(core, runId, 5);
+    core.addSteps(runId, 1, 5);
     core.cancel(runId);
     assert.deepEqual(await following, range(1, 5));
     core.retry(runId);
@@ -78,7 +73,7 @@ Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends i
     await core.delete(runId);
     // Another run has the id by the time that the follower finds out.
     executing(core);
-    addSteps(core, runId, 3);
+    core.addSteps(runId, 1, 3);
     await ended;
     assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps" }), range(1, 3));
   });

@@ -3,15 +3,10 @@ import { RunStatus, type RunStep, TrainerService } from "../../src/gen/gymgui/tr
 import { MosaicError } from "../../src/base/errors.ts";
 import { hasCode, runId as idOf } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
-import { executing, type RecordedEngine, waiting, withServer } from "./fixture.ts";
+import { executing, waiting, withServer } from "./fixture.ts";
 import { A_STEP } from "../harness/played_engine.ts";
 
 const { method } = TrainerService;
-
-function addSteps(core: RecordedEngine, id: string, from: number, to: number): void {
-  const steps = Array.from({ length: to - from + 1 }, (_, i) => ({ ...A_STEP, step: from + i }));
-  core.telemetry.append(id, 1, steps, []);
-}
 
 /** Takes messages until the stream has given `count` of them. */
 async function take<T>(stream: AsyncIterable<T>, count: number): Promise<T[]> {
@@ -64,13 +59,13 @@ Deno.test("StreamRunSteps: replay, then live, ascending without gap or repetitio
     assert.deepEqual([first.timestamp?.seconds, first.timestamp?.nanos], [1_700_000_000n, 123_456_789]);
     assert.ok(Number.isNaN(((await stream.next()).value as RunStep).reward));
     const got = [];
-    addSteps(core, id, 3, 1000);
+    core.addSteps(id, 3, 1000);
     for (let i = 3; i <= 1000; i++) got.push((await stream.next()).value as RunStep);
     assertContiguous(got, 3);
     // It stays open when the run ends: the original's clients would subscribe again for ever.
     core.registry.apply(id, { type: "exited_ok" });
     const late = stream.next();
-    addSteps(core, id, 1001, 1001);
+    core.addSteps(id, 1001, 1001);
     assert.equal(((await late).value as RunStep).seqId, 1001n);
     await stream.return!(undefined);
     await until(() => core.waiting === 0, { what: "the server to let go of the cursor" });
@@ -80,13 +75,13 @@ Deno.test("StreamRunSteps: replay, then live, ascending without gap or repetitio
 Deno.test("StreamRunSteps: resumes after since_seq; beyond the head it waits for that seq", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 600);
+    core.addSteps(id, 1, 600);
     assertContiguous(await take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 250n }), 350), 251);
     const beyond = take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 602n }), 2);
     await until(() => core.waiting === 1, { what: "the stream to wait" });
-    addSteps(core, id, 601, 601);
-    addSteps(core, id, 602, 603);
-    addSteps(core, id, 604, 604);
+    core.addSteps(id, 601, 601);
+    core.addSteps(id, 602, 603);
+    core.addSteps(id, 604, 604);
     assertContiguous(await beyond, 603);
   });
 });
@@ -94,7 +89,7 @@ Deno.test("StreamRunSteps: resumes after since_seq; beyond the head it waits for
 Deno.test("StreamRunSteps: below retention is OUT_OF_RANGE, naming the first seq there is", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 10);
+    core.addSteps(id, 1, 10);
     core.telemetry.read = () => {
       throw new MosaicError("out_of_range", "the first seq available is 6");
     };
@@ -108,7 +103,7 @@ Deno.test("StreamRunSteps: below retention is OUT_OF_RANGE, naming the first seq
 Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NOT_FOUND; the next run of its id is followed from its start", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 10);
+    core.addSteps(id, 1, 10);
     const behind = take(client.stream(method.streamRunSteps, { runId: id }), 11);
     const episodes = take(client.stream(method.streamRunEpisodes, { runId: id }), 1);
     const starved = client.stream(method.streamRunSteps, { runId: id }, undefined, {
@@ -122,7 +117,7 @@ Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NO
     core.ended(id);
     await core.delete(id);
     executing(core);
-    addSteps(core, id, 1, 12);
+    core.addSteps(id, 1, 12);
     await Promise.all(ends);
     assertContiguous(await take(client.stream(method.streamRunSteps, { runId: id }), 12), 1);
   });
@@ -135,7 +130,7 @@ Deno.test("StreamRun*: an empty run is refused, an unknown one is an open silent
     await assert.rejects(take(client.stream(method.streamRunEpisodes, {}), 1), refused);
     const unknown = take(client.stream(method.streamRunSteps, { runId: "later" }), 1);
     await until(() => core.waiting === 1, { what: "the stream to be open" });
-    addSteps(core, "later", 1, 1);
+    core.telemetry.append("later", 1, [A_STEP], []);
     assert.equal((await unknown)[0]!.runId, "later");
   });
 });
@@ -170,7 +165,7 @@ Deno.test("1000 parked subscribers: each gets what comes, and none is left behin
       return 0n;
     });
     await until(() => core.waiting === 1000, { what: "1000 cursors to wait" });
-    addSteps(core, id, 1, 1);
+    core.addSteps(id, 1, 1);
     assert.deepEqual([...new Set(await Promise.all(firsts))], [1n]);
     leave.abort();
     await until(() => core.waiting === 0, { what: "all cursors to be gone" });
@@ -230,7 +225,7 @@ Deno.test("WatchRuns: the filter holds for snapshot and transitions", async () =
 Deno.test("credits: with none left nothing comes; a grant continues from the cursor, and both are events", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 10);
+    core.addSteps(id, 1, 10);
     const metadata = { "mosaic-subscriber": "tab-1" };
     const steps = client.stream(method.streamRunSteps, { runId: id }, undefined, {
       metadata: { ...metadata, "mosaic-credits": "3" },

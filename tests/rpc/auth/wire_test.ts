@@ -9,7 +9,6 @@ import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasCode } from "../../registry/fixture.ts";
 import { executing, RecordedEngine, type ServerOptions, startRpc } from "../fixture.ts";
-import { A_STEP } from "../../harness/played_engine.ts";
 import { certificates } from "./certificates.ts";
 
 const { method } = TrainerService;
@@ -94,8 +93,8 @@ Deno.test("token: a stranger is refused by the headers, before the message is ta
 Deno.test("token: long streams keep their bound behind the check", async () => {
   await withGuarded(async ({ core, address, path }) => {
     const runId = executing(core);
-    const observationJson = JSON.stringify("x".repeat(10_000));
-    core.telemetry.append(runId, 1, Array.from({ length: 20_000 }, () => ({ ...A_STEP, observationJson })), []);
+    core.observationJson = JSON.stringify("x".repeat(10_000));
+    core.addSteps(runId, 1, 20_000);
     await using(new GrpcClient(address, { token: ensureTokens(path).read }), async (client) => {
       const stalled = client.stream(method.streamRunSteps, { runId });
       assert.equal((await stalled.next()).value!.seqId, 1n);
