@@ -132,11 +132,10 @@ client_flags() { # VERB ARGUMENTS
     grant write "${MOSAIC_CHECKPOINT_DIR:-}"
     grant write "${MOSAIC_RUN_DIR:-}"
     ;;
-  demo) # a daemon of its own, at a place of its own, on ports that the system picks
-    all=' env '
+  demo) # a daemon of its own, at a place of its own: where its socket is and which ports it has is known once it runs
+    all=' net env '
     grant read "${TMPDIR:-/tmp}"
     grant write "${TMPDIR:-/tmp}"
-    grant net 127.0.0.1
     grant run /bin/sh
     ;;
   esac

@@ -1,4 +1,4 @@
-/** The portable form: a shell stub, then the Deno that runs this script and the bundled program with its planner, packed. */
+/** The portable form: a shell stub, then the Deno that runs this script and the bundled program, packed. */
 import { gzipSync } from "node:zlib";
 import { V8_FLAGS } from "../../src/os/heap.ts";
 import { VERSION } from "../../src/base/version.ts";

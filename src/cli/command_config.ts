@@ -1,5 +1,6 @@
 /** The config of a run that was given as a command line. */
 import { MosaicError } from "../base/errors.ts";
+import { LONGEST_RUN_NAME } from "../config/run_name.ts";
 
 export interface CommandOptions {
   name?: unknown;
@@ -93,7 +94,9 @@ export function nameOf(words: readonly string[]): string {
   const script = INTERPRETER.test(program)
     ? words.slice(1).find((w) => !w.startsWith("-") && !SUBCOMMANDS.includes(w))
     : undefined;
-  return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(0, 120).join("") || "run";
+  return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(0, LONGEST_RUN_NAME).join(
+    "",
+  ) || "run";
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What runs take on the daemon's disk. */
 import type { DiskUsageResponse } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Link } from "./link.ts";
+import type { Link } from "./daemon_link.ts";
 
 /** The daemon walks through all files of all runs, which takes minutes where there are many or the disk is slow. */
 const WALK_MS = 5 * 60_000;

@@ -6,7 +6,7 @@ import { eventLine } from "./events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
 import { compact, duration, number, rate } from "./format.ts";
 import { eventJson, type RunJson, runJson } from "./json.ts";
-import { type Link, pause } from "./link.ts";
+import { type Link, pause } from "./daemon_link.ts";
 import { progressText } from "./progress.ts";
 import { elapsedMs, progressOf } from "./runs_table.ts";
 import { cut, harmless } from "./text.ts";

@@ -5,7 +5,7 @@ import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, wholeNumber } from "./flags.ts";
 import { interruptible } from "./interrupt.ts";
-import { Link } from "./link.ts";
+import { Link } from "./daemon_link.ts";
 import { csvCells, FIELDS, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
 import { csv, csvLine, table } from "./table.ts";
 

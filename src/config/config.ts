@@ -1,9 +1,9 @@
 /** Reads a submitted config: checks it, brings it to the canonical form and takes its digest. */
 import { createHash } from "node:crypto";
 import { MosaicError } from "../base/errors.ts";
-import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./json.ts";
+import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
 import type { FlatConfig } from "./schema.ts";
-import { lift } from "./shapes.ts";
+import { lift } from "./flat_shape.ts";
 import { isUlid } from "./ulid.ts";
 import { check, type Violation } from "./violations.ts";
 

@@ -1,7 +1,7 @@
 /** A stored config as the engine reads it: typed, with every default in place. */
 import type { BaseDir } from "../base/layout.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
-import { readJson, toPlain } from "./json.ts";
+import { readJson, toPlain } from "./lossless_json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { rawJson } from "../telemetry/public_json.ts";

@@ -5,7 +5,7 @@
 import { MosaicError } from "../base/errors.ts";
 import type { BaseDir, Layout } from "../base/layout.ts";
 import type { ReadConfig } from "./config.ts";
-import { type JsonObject, type JsonValue, toPlain, writeJson } from "./json.ts";
+import { type JsonObject, type JsonValue, toPlain, writeJson } from "./lossless_json.ts";
 import { isUlid, newUlid } from "./ulid.ts";
 
 export interface PreparedRun {

@@ -19,7 +19,8 @@ import {
   quantity,
   record,
   text,
-} from "./fields.ts";
+} from "./field_kinds.ts";
+import { LONGEST_RUN_NAME } from "./run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;
@@ -193,7 +194,7 @@ const schemaVersion = either(`a version such as ${SCHEMA_MAJOR} or "${SCHEMA_MAJ
 ]).optional();
 
 const flatFields = {
-  run_name: filledText(120),
+  run_name: filledText(LONGEST_RUN_NAME),
   entry_point: argument().min(1, { error: 'must be a non-empty string, not ""' }).refine(
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
     { error: ({ input }) => `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}` },

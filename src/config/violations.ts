@@ -1,7 +1,7 @@
 /** Every way in which a config breaks the schema, each with its path and what is expected there. */
 import type { z } from "zod";
 import { didYouMean } from "../base/nearest.ts";
-import { shown } from "./fields.ts";
+import { shown } from "./field_kinds.ts";
 import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
 import { HIDDEN } from "./secrets.ts";
 

@@ -6,7 +6,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { readTextIfThere, removeIfThere, tryLock } from "../os/files.ts";
 import { MIGRATIONS } from "../registry/migrations.ts";
-import { SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/schema.ts";
+import { SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
 import { examineDatabase } from "./databases.ts";
 import { type Finding, plain, type Repairable } from "./finding.ts";
 import { isLocked } from "./lock.ts";

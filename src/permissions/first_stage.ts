@@ -5,7 +5,7 @@
  */
 import { MosaicError } from "../base/errors.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf } from "./permissions.ts";
-import { isPlanned, planFor } from "./plan.ts";
+import { isPlanned, planFor } from "./part_plan.ts";
 import { realWorld } from "./world.ts";
 
 const world = realWorld();

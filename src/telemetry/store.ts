@@ -22,7 +22,7 @@ import {
   storableReal,
   storableText,
   storableTime,
-} from "./store/columns.ts";
+} from "./store/storable_steps.ts";
 import { BulkInsert } from "./store/bulk_insert.ts";
 import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
@@ -31,12 +31,12 @@ import { allRows, prepareArrays, Reader } from "./store/reader.ts";
 import { RowRing, StepRing } from "./store/ring.ts";
 import { decimate } from "./store/rollup.ts";
 import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
-import { migrate } from "./store/schema.ts";
+import { migrate } from "./store/tables.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepWriter } from "./store/step_writer.ts";
-import { bytesOfRuns } from "./store/usage.ts";
-import { Waiters } from "./store/waiters.ts";
+import { bytesOfRuns } from "./store/run_bytes.ts";
+import { Waiters } from "./store/row_waiters.ts";
 import type {
   FollowedRun,
   IngestResult,

@@ -76,7 +76,6 @@ export interface SeriesBucketRow {
   step: number | null;
 }
 
-/** The one way to telemetry. Reads are synchronous: SQLite is in the process. */
 /** A run that somebody follows. To be disposed of. */
 export interface FollowedRun extends Disposable {
   readonly runId: string;
@@ -84,18 +83,8 @@ export interface FollowedRun extends Disposable {
   readonly deleted: AbortSignal;
 }
 
-export interface TelemetryLog {
-  /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
-  ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
-  /**
-   * The same in one transaction with what other proxies deliver within some milliseconds: a commit costs much more than a
-   * record. Resolves after the commit. A batch that cannot be stored fails no other.
-   */
-  deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
-  /** Commits at once what `deliver` has gathered. */
-  commitWaiting(): void;
-  /** Stores records that came without a journal (the original's Publish RPCs). */
-  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+/** Stored telemetry as those see it who read and follow it. Reads are synchronous: SQLite is in the process. */
+export interface TelemetryReader {
   /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
   /** The newest seq; 0 when there is none. */
@@ -111,19 +100,34 @@ export interface TelemetryLog {
   summary(runId: string): RunTelemetry;
   listSeries(runId: string): { name: string; points: number; last: number | null }[];
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
-  /**
-   * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
-   * Gives the bytes that the run took in the database, to within what others wrote meanwhile.
-   */
-  delete(runId: string): Promise<number>;
   fileBytes(): number;
-  /** Each run's share of the database's pages in use, about, by run id. A few milliseconds for a hundred runs, in turns. */
-  bytesOfRuns(): Promise<Map<string, number>>;
   /** Records committed since the process started, for metrics. */
   storedSinceStart(): { steps: number; episodes: number; events: number };
   /** Runs whose newest records are in memory, and about how much of it they take. */
   rings(): { runs: number; bytes: number };
   /** Whether the last write succeeded (false while the disk is full). */
   writable(): boolean;
+}
+
+/** The one way to telemetry. */
+export interface TelemetryLog extends TelemetryReader {
+  /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
+  ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
+  /**
+   * The same in one transaction with what other proxies deliver within some milliseconds: a commit costs much more than a
+   * record. Resolves after the commit. A batch that cannot be stored fails no other.
+   */
+  deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
+  /** Commits at once what `deliver` has gathered. */
+  commitWaiting(): void;
+  /** Stores records that came without a journal (the original's Publish RPCs). */
+  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+  /**
+   * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
+   * Gives the bytes that the run took in the database, to within what others wrote meanwhile.
+   */
+  delete(runId: string): Promise<number>;
+  /** Each run's share of the database's pages in use, about, by run id. A few milliseconds for a hundred runs, in turns. */
+  bytesOfRuns(): Promise<Map<string, number>>;
   close(): void;
 }

@@ -2,7 +2,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { runLine } from "./shapes.ts";
+import { runLine } from "./page_json.ts";
 
 const MANY_LIMIT = 1000;
 
@@ -50,7 +50,7 @@ async function apply(core: Core, runId: string, action: string, body: Body, log:
 /** The run's line after the action; null when it is deleted. */
 export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, log: Logger) {
   await apply(core, runId, action, parseBody(bodyText), log);
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   return { run: row === undefined ? null : runLine(core.detail(row)) };
 }
 

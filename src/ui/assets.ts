@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { MosaicError } from "../base/errors.ts";
-import type { Identity } from "./identity.ts";
+import type { Identity } from "./viewer.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
 import styleCss from "./client/style.css" with { type: "text" };
 import themeJs from "./client/theme.js" with { type: "text" };

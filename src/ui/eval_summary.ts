@@ -2,7 +2,7 @@
 import type { RunDetail } from "../dispatch/core/core.ts";
 import { openWithin } from "./artifact_file.ts";
 import { MosaicError } from "../base/errors.ts";
-import { parsed } from "./shapes.ts";
+import { parsed } from "./page_json.ts";
 
 export const EVAL_SUMMARY = "eval_summary.json";
 /** The original's has ten figures; a worker's own may say more, but not without end. */

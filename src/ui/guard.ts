@@ -7,7 +7,7 @@ import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
 import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
-import { type Authenticate, type Identity, LOCAL_OWNER } from "./identity.ts";
+import { type Authenticate, type Identity, LOCAL_OWNER } from "./viewer.ts";
 
 /** Who sent a request. */
 export interface RequestPeer {

@@ -3,9 +3,9 @@ import type { Core } from "../dispatch/core/core.ts";
 import { RUNNING_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
-import { logSizes } from "./log_file.ts";
-import { recordsAfter } from "./records.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./shapes.ts";
+import { logSizes } from "./run_log.ts";
+import { recordsAfter } from "./public_records.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;
@@ -32,7 +32,7 @@ export class Ticker {
       this.#data = {
         at: Date.now(),
         host: hostLine(this.#core.host()),
-        total: this.#core.registry.count({}),
+        total: this.#core.runs.count({}),
         runs: moving.runs.map(runLine),
       };
     }
@@ -54,11 +54,11 @@ export async function* allRunsLive(
   let cursor = since;
   let nextTick = 0;
   while (!signal.aborted) {
-    const events = core.registry.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
     if (events.length > 0) {
       cursor = events.at(-1)!.seq;
       const ids = [...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId))];
-      const rows = ids.map((id) => core.registry.get(id));
+      const rows = ids.map((id) => core.runs.get(id));
       const runs = rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r)));
       const deleted = ids.filter((_, i) => rows[i] === undefined);
       if (ids.length > 0) yield { event: "runs", id: cursor, data: { runs, deleted } };
@@ -70,7 +70,7 @@ export async function* allRunsLive(
       yield { event: "tick", data: ticker.data() };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
+    await waitFor(nextTick - now, signal, (s) => core.runs.waitEventsBeyond(cursor, s));
   }
 }
 
@@ -84,21 +84,21 @@ export async function* runLive(
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
   let nextTick = 0;
-  const createdAt = core.registry.get(runId)?.createdAt;
+  const createdAt = core.runs.get(runId)?.createdAt;
   while (!signal.aborted) {
-    const row = core.registry.get(runId);
+    const row = core.runs.get(runId);
     // A deleted run's id may be used again.
     if (row === undefined || row.createdAt !== createdAt) {
       yield { event: "gone", data: { run_id: runId } };
       return;
     }
-    const events = core.registry.eventsSince(cursor, { runId, limit: RECORDS_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { runId, limit: RECORDS_PER_EVENT });
     if (events.length > 0) {
       for (const event of events) {
         cursor = event.seq;
         yield { event: "event", id: cursor, data: eventLine(event) };
       }
-      yield { event: "run", data: runPage(core, core.detail(core.registry.get(runId) ?? row)) };
+      yield { event: "run", data: runPage(core, core.detail(core.runs.get(runId) ?? row)) };
       continue;
     }
     const now = performance.now();
@@ -115,13 +115,13 @@ export async function* runLive(
       };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(core.registry.eventHead(), s));
+    await waitFor(nextTick - now, signal, (s) => core.runs.waitEventsBeyond(core.runs.eventHead(), s));
   }
 }
 
 /**
- * Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. Ends with `gone`
- * when the run is deleted.
+ * Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. Ends with
+ * `gone` when the run is deleted.
  */
 export async function* recordsLive(
   core: Core,
@@ -131,20 +131,20 @@ export async function* recordsLive(
   signal: AbortSignal,
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
-  using run = core.telemetry.follow(runId);
+  using run = core.records.follow(runId);
   while (!signal.aborted) {
     if (run.deleted.aborted) {
       yield { event: "gone", data: { run_id: runId } };
       return;
     }
-    const { json, last } = recordsAfter(core.telemetry, runId, kind, cursor, RECORDS_PER_EVENT);
+    const { json, last } = recordsAfter(core.records, runId, kind, cursor, RECORDS_PER_EVENT);
     if (last !== undefined) {
       cursor = last;
       yield { event: kind, id: cursor, json };
       continue;
     }
     yield { event: "idle", data: { at: Date.now() } };
-    await waitFor(15_000, signal, (s) => core.telemetry.waitBeyond(runId, kind, cursor, s));
+    await waitFor(15_000, signal, (s) => core.records.waitBeyond(runId, kind, cursor, s));
   }
 }
 
@@ -152,14 +152,14 @@ export async function* recordsLive(
 export async function* eventsLive(core: Core, since: number, signal: AbortSignal): AsyncGenerator<ServerEvent> {
   let cursor = since;
   while (!signal.aborted) {
-    const events = core.registry.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
     for (const event of events) {
       cursor = event.seq;
       yield { event: "event", id: cursor, data: eventLine(event) };
     }
     if (events.length > 0) continue;
     yield { event: "idle", data: { at: Date.now() } };
-    await waitFor(15_000, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
+    await waitFor(15_000, signal, (s) => core.runs.waitEventsBeyond(cursor, s));
   }
 }
 

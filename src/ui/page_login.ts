@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { MosaicError } from "../base/errors.ts";
 import { RequestRefused } from "./answers.ts";
 import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
-import type { Authenticate, Identity } from "./identity.ts";
+import type { Authenticate, Identity } from "./viewer.ts";
 import type { Role, TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";

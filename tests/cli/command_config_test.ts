@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { commandConfig, environmentOf, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
 import { violationsOf } from "../../src/config/config.ts";
+import { LONGEST_RUN_NAME } from "../../src/config/run_name.ts";
 
 Deno.test("run: the name comes from what is run", () => {
   for (
@@ -14,6 +15,7 @@ Deno.test("run: the name comes from what is run", () => {
       [["/"], "/"],
     ] as const
   ) assert.equal(nameOf(words), name);
+  assert.equal(nameOf([`/bin/${"é".repeat(300)}`]), "é".repeat(LONGEST_RUN_NAME));
 });
 
 Deno.test("run: a program is found as the caller's shell would find it", () => {

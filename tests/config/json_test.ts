@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readJson, writeJson } from "../../src/config/json.ts";
+import { readJson, writeJson } from "../../src/config/lossless_json.ts";
 
 const roundTrip = (text: string) => writeJson(readJson(text));
 

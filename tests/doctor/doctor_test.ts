@@ -6,7 +6,7 @@ import { examine, repair } from "../../src/doctor/doctor.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { tryLock } from "../../src/os/files.ts";
 import { Registry } from "../../src/registry/registry.ts";
-import { migrate } from "../../src/telemetry/store/schema.ts";
+import { migrate } from "../../src/telemetry/store/tables.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { newRun, runId } from "../registry/fixture.ts";
 

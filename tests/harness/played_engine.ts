@@ -51,7 +51,8 @@ export const A_STEP: StepRecord = {
 };
 
 export class PlayedEngine extends Engine implements AsyncDisposable {
-  declare readonly telemetry: TelemetryStore;
+  readonly registry: Registry;
+  readonly telemetry: TelemetryStore;
   readonly directory: string;
   readonly layout: Layout;
   readonly logLines: string[];
@@ -65,9 +66,11 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     const layout = new Layout(directory);
     for (const path of layout.directories()) Deno.mkdirSync(path, { recursive: true });
     const logLines: string[] = [];
+    const registry = Registry.open(layout.registryDb);
+    const telemetry = TelemetryStore.open(layout.telemetryDb);
     super({
-      registry: Registry.open(layout.registryDb),
-      telemetry: TelemetryStore.open(layout.telemetryDb),
+      registry,
+      telemetry,
       log: createLogger({ level: "debug", sinks: [(line) => void logLines.push(line)] }),
       layout,
       version: "1.2.3-test",
@@ -83,6 +86,8 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     });
     this.directory = directory;
     this.layout = layout;
+    this.registry = registry;
+    this.telemetry = telemetry;
     this.logLines = logLines;
     this.recover();
     this.begin({ listen: "127.0.0.1:50055", http: "127.0.0.1:8055", socket: "" });

@@ -157,9 +157,12 @@ async function endToEnd(): Promise<void> {
   const submitted = await mosaic("submit", config, ...at);
   assert.equal(submitted.code, 0, submitted.stderr + daemon.output());
   const id = submitted.stdout.trim();
-  const running = await until(() => processesOf(daemon.stateDir).find((p) => p.command.includes(" proxy --target")), {
-    what: "the proxy",
-  });
+  const running = await until(
+    () => processesOf(daemon.stateDir).find((p) => p.command.includes("/main.js proxy --target")),
+    {
+      what: "the proxy",
+    },
+  );
   for (const { pid, command } of [running, processesOf(daemon.stateDir).find(({ pid }) => pid === daemon.pid)!]) {
     assert.match(command, / --allow-run=\/bin\/sh /, `${pid}`);
     assert.doesNotMatch(command, / -A | --allow-(all|ffi)|--allow-write /);
@@ -191,6 +194,7 @@ async function everyVerb(): Promise<void> {
     ...["jsonl", "csv", "parquet", "tensorboard"]
       .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
     [["completions", "bash"]],
+    [["completions", "runs"]],
     [["permissions", "daemon"]],
     [["token", "rotate"]],
     [["doctor"]],

@@ -1,7 +1,7 @@
 /** What a daemon cannot do any more once it answers, tried in its own process. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 

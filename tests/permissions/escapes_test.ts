@@ -1,7 +1,7 @@
 /** What a part of mosaic cannot do under the permissions that it has, tried under exactly those. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { clientFlags } from "./client_flags.ts";
 import { assertRefused, FOLLOWED, makePlaces, outcomes } from "./attempts.ts";

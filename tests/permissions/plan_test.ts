@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { flagsOf, permissions, permissionsOfFlags, together, without } from "../../src/permissions/permissions.ts";
-import { isPlanned, planFor } from "../../src/permissions/plan.ts";
+import { isPlanned, planFor } from "../../src/permissions/part_plan.ts";
 import type { World } from "../../src/permissions/world.ts";
 
 interface WorldOptions {

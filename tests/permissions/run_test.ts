@@ -1,7 +1,7 @@
 /** A daemon and its proxies at work under exactly the permissions planned for them, and clients under theirs. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { MAIN, TestDaemon } from "../harness/daemon.ts";
@@ -75,16 +75,16 @@ Deno.test("under their plans: signals reach workers, a dead proxy is replaced, i
     const proxy = () => processesOf(daemon.stateDir).find(({ command }) => command.includes(" proxy --target"));
     const first = await until(proxy, { what: "the proxy" });
     const { directory } = await getRun(daemon, id);
-    assert.ok(first.command.includes(`--allow-write=${directory} `), first.command);
+    assert.ok(first.command.includes(`${directory} --allow-net`), first.command);
     assert.ok(!/ (-A|--allow-all|--allow-ffi)/.test(first.command), first.command);
 
     Deno.kill(first.pid, "SIGKILL");
     await until(() => proxy()?.pid !== first.pid && proxy(), { what: "another proxy" });
-    const paused = await mosaic("pause", id, "--target", daemon.address);
+    const paused = await mosaic("pause", id, "--target", daemon.target);
     assert.equal(paused.code, 0, paused.err);
     await untilState(daemon, id, "PAUSED");
-    assert.equal((await mosaic("resume", id, "--target", daemon.address)).code, 0);
-    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.address);
+    assert.equal((await mosaic("resume", id, "--target", daemon.target)).code, 0);
+    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.target);
     assert.equal(canceled.code, 0, canceled.err);
     await untilState(daemon, id, "CANCELLED");
     await until(() => !processesOf(directory).length, { what: "nothing of the run to live" });

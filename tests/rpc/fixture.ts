@@ -6,11 +6,16 @@ import type { RunRow } from "../../src/registry/types.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import type { IngestResult, TelemetryKind } from "../../src/telemetry/types.ts";
 import { PlayedProxy } from "../harness/engine.ts";
+import { ConnectClient } from "../harness/connect_client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
+import { certificates } from "./auth/certificates.ts";
+import { front } from "../../src/daemon/front.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
-import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
+import { apiOf, servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { runId as idOf } from "../registry/fixture.ts";
 
 export class RecordedEngine extends PlayedEngine {
@@ -133,6 +138,9 @@ export class RecordedSession implements ProxySession {
     this.batches.push({ batch, journalSize, malformed: samples.malformed });
     return position;
   }
+  commit(): void {
+    this.#session.commit();
+  }
   heartbeat(journalSize: number): void {
     this.#session.heartbeat(journalSize);
     this.heartbeats++;
@@ -164,20 +172,96 @@ export function startRpc(core: RecordedEngine, options: ServerOptions): Promise<
   return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
 }
 
-/** Runs `work` against a fresh server, and takes everything down afterwards. */
+/** What tests call the services with. */
+export type AnyClient = Pick<GrpcClient, "unary" | "stream" | "duplex" | "upload" | "close">;
+
+/** Runs `work` against a fresh gRPC server, and takes everything down afterwards. */
 export async function withServer(
   work: (fixture: Fixture) => Promise<void>,
   options: Partial<ServerOptions> = {},
 ): Promise<void> {
-  await using core = new RecordedEngine();
-  const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
-  const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
-  try {
-    await work({ core, server, client, directory: core.directory });
-  } finally {
-    client.close();
-    await server.stop(1000);
+  await withCore(async (core, directory) => {
+    const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
+    const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
+    try {
+      await work({ core, server, client, directory });
+    } finally {
+      client.close();
+      await server.stop(1000);
+    }
+  });
+}
+
+/** Ways to the same services. */
+export const WAYS = ["gRPC", "Connect, Unix socket", "Connect, TCP", "Connect, TLS", "gRPC-Web, TCP"] as const;
+export type Way = typeof WAYS[number];
+
+export interface Scene {
+  core: RecordedEngine;
+  client: AnyClient;
+  directory: string;
+}
+
+/** Makes a test of each way to the services. */
+export function testEachWay(
+  name: string,
+  work: (scene: Scene) => Promise<void>,
+  options: Partial<ServicesOptions & StreamLimits> = {},
+): void {
+  for (const way of WAYS) {
+    Deno.test(
+      `${name} (${way})`,
+      () => way === "gRPC" ? withServer(work, options) : withApi(way, work, options),
+    );
   }
+}
+
+/** The same by the API's own listener. */
+export async function withApi(
+  way: Exclude<Way, "gRPC">,
+  work: (scene: Scene & { url: string; client: ConnectClient }) => Promise<void>,
+  { stallMs, ...options }: Partial<ServicesOptions & StreamLimits> = {},
+): Promise<void> {
+  await withCore(async (core, directory) => {
+    const services = servicesOf(core, { log: core.log, ...options });
+    const files = way === "Connect, TLS" ? certificates(directory) : undefined;
+    const handler = front({
+      api: apiOf(services, stallMs === undefined ? {} : { stallMs }),
+      page: createApp(core, { log: core.log, bound: "127.0.0.1" }),
+      bound: "127.0.0.1",
+      tokens: options.gatekeeper !== undefined,
+    });
+    const path = `${directory}/daemon.sock`;
+    const listener = listenHttp({
+      address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
+      handler,
+      log: core.log,
+      tls: files && readTls(files.server),
+    });
+    const port = listener.address.split(":")[1] ?? "80";
+    const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;
+    const client = new ConnectClient(url, {
+      ...(way === "Connect, Unix socket" ? { socket: path } : {}),
+      ...(files === undefined ? {} : { ca: Deno.readTextFileSync(files.ca) }),
+      protocol: way === "gRPC-Web, TCP" ? "grpc-web" : "connect",
+    });
+    try {
+      await work({ core, client, directory, url });
+    } finally {
+      client.close();
+      services.stop();
+      await listener.stop();
+    }
+  });
+}
+
+interface StreamLimits {
+  stallMs: number;
+}
+
+async function withCore(work: (core: RecordedEngine, directory: string) => Promise<void>): Promise<void> {
+  await using core = new RecordedEngine();
+  await work(core, core.directory);
 }
 
 /** A run that waits. */

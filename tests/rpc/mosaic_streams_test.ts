@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
-import type { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
 import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, withServer } from "./fixture.ts";
+import { type AnyClient, executing, testEachWay } from "./fixture.ts";
 
 const { method } = Mosaic;
 const decoder = new TextDecoder();
 
 /** Seqs of everything the stream gives until it ends. */
-async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
+async function seqsOf(client: AnyClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
     const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
@@ -27,34 +26,31 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }
 
-Deno.test("StreamTelemetry: what there is, from since_seq, at most limit", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    core.addSteps(runId, 1, 700);
-    assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
-    await assert.rejects(seqsOf(client, { run: runId, kind: "frames" }), hasCode("invalid_argument", /frames.*steps/));
-    await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
-  });
+testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
+  const runId = executing(core);
+  core.addSteps(runId, 1, 700);
+  assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
+  await assert.rejects(seqsOf(client, { run: runId, kind: "frames" }), hasCode("invalid_argument", /frames.*steps/));
+  await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
 });
 
-Deno.test("StreamTelemetry: following ends when the run has ended and all was sent", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    core.addSteps(runId, 1, 10);
-    const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.waiting === 1, { what: "the follower to wait" });
-    core.addSteps(runId, 1, 1000);
-    core.registry.apply(runId, { type: "exited_ok" });
-    assert.deepEqual(await following, range(1, 1010));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
-  });
+testEachWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
+  const runId = executing(core);
+  core.addSteps(runId, 1, 10);
+  const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
+  await until(() => core.waiting === 1, { what: "the follower to wait" });
+  core.addSteps(runId, 1, 1000);
+  core.registry.apply(runId, { type: "exited_ok" });
+  assert.deepEqual(await following, range(1, 1010));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
 });
 
-Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it",
+  async ({ client, core }) => {
     const runId = executing(core);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
     await until(() => core.waiting === 1, { what: "the follower to wait" });
@@ -76,11 +72,12 @@ Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends i
     core.addSteps(runId, 1, 3);
     await ended;
     assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps" }), range(1, 3));
-  });
-});
+  },
+);
 
-Deno.test("StreamEvents: of one run or all, from since_seq; following one run ends with it", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamEvents: of one run or all, from since_seq; following one run ends with it",
+  async ({ client, core }) => {
     const first = executing(core, 1);
     const second = executing(core, 2);
     const eventsOf = async (request: Record<string, unknown>) => {
@@ -105,10 +102,10 @@ Deno.test("StreamEvents: of one run or all, from since_seq; following one run en
     assert.deepEqual(JSON.parse(followed[0]!.dataJson), { path: "c.pt" });
     assert.equal(followed.at(-1)!.kind, "state");
     assert.ok(followed.every((event) => event.runId === second));
-  });
-});
+  },
+);
 
-async function logOf(client: GrpcClient, request: Record<string, unknown>) {
+async function logOf(client: AnyClient, request: Record<string, unknown>) {
   let text = "";
   let nextOffset = 0n;
   let suppressed = 0n;
@@ -120,8 +117,9 @@ async function logOf(client: GrpcClient, request: Record<string, unknown>) {
   return { text, nextOffset, suppressed };
 }
 
-Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet",
+  async ({ client, core }) => {
     const runId = executing(core);
     assert.equal((await logOf(client, { run: runId })).text, "");
     const text = range(1, 5000).map((n) => `line ${n}`).join("\n") + "\n";
@@ -135,11 +133,12 @@ Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no f
     assert.equal((await logOf(client, { run: runId, tailLines: 2 })).text, "line 4999\nline 5000\n");
     assert.equal((await logOf(client, { run: runId, stream: "stderr", tailLines: 1 })).text, "last");
     await assert.rejects(logOf(client, { run: runId, stream: "stdin" }), hasCode("invalid_argument", /stdin/));
-  });
-});
+  },
+);
 
-Deno.test("StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt",
+  async ({ client, core }) => {
     const runId = executing(core);
     const path = core.logFile(core.registry.require(runId), "stdout");
     let seen = "";
@@ -159,11 +158,12 @@ Deno.test("StreamLogs: following sees a file that comes later and what is append
     Deno.writeTextFileSync(core.filesOf(core.registry.require(runId)).stdout(2), "second attempt\n");
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
-  });
-});
+  },
+);
 
-Deno.test("StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning",
+  async ({ client, core }) => {
     const runId = executing(core);
     const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeFileSync(path, JOURNAL_HEADER);
@@ -181,8 +181,8 @@ Deno.test("StreamLogs: the blank line that the proxy begins root's journals with
     await until(() => seen === "one\ntwo\nnew\n", { what: "what is there since it was emptied", state: () => seen });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     await following;
-  });
-});
+  },
+);
 
 Deno.test("logs: a viewer gets so many lines a second, and the number of those left out", () => {
   const rate = new LineRate(3);

@@ -1,7 +1,7 @@
 /** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
 import assert from "node:assert/strict";
 import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/plan.ts";
+import { planFor } from "../../src/permissions/part_plan.ts";
 import { realWorld } from "../../src/permissions/world.ts";
 import { isAlive, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";

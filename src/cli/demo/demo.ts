@@ -3,7 +3,7 @@ import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { hasEnded, untilEnded } from "../following.ts";
 import { runJson } from "../json.ts";
-import { Link, pause } from "../link.ts";
+import { Link, pause } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 import { messageOf } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";

@@ -1,6 +1,6 @@
 /** The two runs that the demo trains against each other. */
 import { selfCommand } from "../../os/self.ts";
-import type { DemoWorkerOptions } from "./options.ts";
+import type { DemoWorkerOptions } from "./worker_options.ts";
 
 export interface DemoRunSpec {
   name: string;

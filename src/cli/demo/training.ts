@@ -1,7 +1,7 @@
 /** The demo's training as a sequence of things that happened; no clock, no files, no output. */
 import { Agent, type AgentState, type UpdateStats } from "./agent.ts";
 import { CartPole, type CartPoleAction, type CartPoleState } from "./cartpole.ts";
-import type { DemoWorkerOptions } from "./options.ts";
+import type { DemoWorkerOptions } from "./worker_options.ts";
 import { Random } from "./random.ts";
 
 export type TrainingRecord =

@@ -4,7 +4,7 @@
  */
 import { messageOf } from "../../base/errors.ts";
 import { writeFileAtomic } from "../../os/files.ts";
-import type { DemoWorkerOptions } from "./options.ts";
+import type { DemoWorkerOptions } from "./worker_options.ts";
 import { type Checkpoint, parseCheckpoint, Training, type TrainingRecord } from "./training.ts";
 import { sleep } from "../../base/sleep.ts";
 

@@ -5,8 +5,8 @@ import type { Context } from "../context.ts";
 import { connectionFlags, decimal } from "../flags.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { Link } from "../link.ts";
-import { controlArguments, forEachRun } from "./control.ts";
+import { Link } from "../daemon_link.ts";
+import { controlArguments, forEachRun } from "../each_run.ts";
 import { FOLLOW_PATIENCE_MS } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
 import { type RunDetailJson, runDetailJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { table } from "../table.ts";
 import { harmless, paint } from "../text.ts";
 import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";

@@ -4,7 +4,7 @@ import { manual, newCommand, oneOf } from "../command.ts";
 import { type CompletedVerb, completionScript, runCandidates, type Shell, SHELLS } from "../completion_scripts.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { VERBS } from "../verbs.ts";
 
 /** The newest. */

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { bytes } from "../format.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import type { Deletion } from "../shapes.ts";
 import { harmless } from "../text.ts";
 

@@ -1,6 +1,6 @@
 /** `mosaic demo-worker` */
 import type { Command } from "commander";
-import { DEFAULTS, demoWorkerOptions } from "../demo/options.ts";
+import { DEFAULTS, demoWorkerOptions } from "../demo/worker_options.ts";
 import { checkpointDir, runWorker } from "../demo/worker.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";

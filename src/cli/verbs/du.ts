@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { diskUsage } from "../disk.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
 import { bytes, shortIds } from "../format.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import type { Usage } from "../shapes.ts";
 import { type Column, csv, table } from "../table.ts";
 import { stateStyle } from "../text.ts";

@@ -7,7 +7,7 @@ import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, momentValue, outputOption, wholeNumber } from "../flags.ts";
 import { interruptible } from "../interrupt.ts";
 import { eventJson, timeMs } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { printTelemetry } from "../telemetry_verb.ts";
 

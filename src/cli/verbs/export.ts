@@ -9,7 +9,7 @@ import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { csvCells, FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";

@@ -18,7 +18,7 @@ import {
 import { shortIds } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { type RunJson, runJson } from "../json.ts";
-import { Link, pause } from "../link.ts";
+import { Link, pause } from "../daemon_link.ts";
 import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";

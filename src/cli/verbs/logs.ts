@@ -8,7 +8,7 @@ import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from ".
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 
 const FOLLOW_PATIENCE_MS = 120_000;
 

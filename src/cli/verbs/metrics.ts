@@ -6,7 +6,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import type { Series } from "../shapes.ts";
 import { csv, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";

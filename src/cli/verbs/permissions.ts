@@ -1,7 +1,7 @@
 /** `mosaic permissions` */
 import { Argument, type Command, Option } from "commander";
 import { flagsOf } from "../../permissions/permissions.ts";
-import { planFor, PLANNED_PARTS, type PlannedPart } from "../../permissions/plan.ts";
+import { planFor, PLANNED_PARTS, type PlannedPart } from "../../permissions/part_plan.ts";
 import { realWorld } from "../../permissions/world.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -10,7 +10,7 @@ import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { Link, pause } from "../link.ts";
+import { Link, pause } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../shapes.ts";
 import { csv } from "../table.ts";

@@ -25,7 +25,7 @@ import {
 } from "../flags.ts";
 import { ago, bytes } from "../format.ts";
 import { timeMs } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import type { Pruning } from "../shapes.ts";
 import { table } from "../table.ts";
 import { harmless, stateStyle } from "../text.ts";

@@ -5,7 +5,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { artifactJson, runDetailJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { showText } from "../show_text.ts";
 
 export function define(command: Command, context: Context): void {

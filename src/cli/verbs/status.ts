@@ -4,7 +4,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { hostJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { statusPage } from "../status_text.ts";
 
 export function define(command: Command, context: Context): void {

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { followRun } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 
 /** How long (ms) a following verb waits for a daemon that is being restarted. */

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { wholeNumber } from "../flags.ts";
-import { controlArguments, forEachRun } from "./control.ts";
+import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command

@@ -5,7 +5,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { hostJson, runDetailJson, runJson } from "../json.ts";
-import { isTransient, Link, pause } from "../link.ts";
+import { isTransient, Link, pause } from "../daemon_link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
 import { noTerminal, type TakenTerminal } from "../top/terminal.ts";
 import { draw, runRows, runsOnScreen } from "../top/screen.ts";

@@ -8,7 +8,7 @@ import { duration } from "../format.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { runJson } from "../json.ts";
-import { Link } from "../link.ts";
+import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 import { FOLLOW_PATIENCE_MS } from "./submit.ts";
 

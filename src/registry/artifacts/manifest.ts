@@ -3,7 +3,7 @@
  * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
  */
 import { isPlainObject } from "../../base/numbers_kept.ts";
-import { relativeWithin } from "./files.ts";
+import { relativeWithin } from "./run_directory.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 
 type Json = Record<string, unknown>;

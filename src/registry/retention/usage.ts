@@ -1,6 +1,6 @@
 /** What all runs take on the disk. */
 import { BASE_DIRS, type BaseDir, type Layout } from "../../base/layout.ts";
-import { eachIn } from "./files.ts";
+import { eachIn } from "./removal.ts";
 
 export interface FilesUsage {
   /** Bytes of each run's files: its directories and its configs. Runs without any are left out. */

@@ -4,7 +4,8 @@ import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
 import { Router } from "./router.ts";
-import { answerStream, STREAM_TYPE, type StreamOptions } from "./streams.ts";
+import { STREAM_TYPE } from "../../wire/connect.ts";
+import { answerStream, type StreamOptions } from "./streams.ts";
 
 const STALL_MS = 60_000;
 

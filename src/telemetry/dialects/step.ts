@@ -3,7 +3,7 @@ import type { StepRecord } from "../batch.ts";
 import { toFlag, toIndex, toLabel, toNumber } from "./coerce.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
-import { nanosecondsOf, timeOf } from "./time.ts";
+import { nanosecondsOf, timeOf } from "./timestamps.ts";
 import { withoutNonFinite } from "./tolerant.ts";
 
 /** What a proxy knows better than the worker's lines. */

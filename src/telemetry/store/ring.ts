@@ -3,7 +3,7 @@
  * committed rows: dropping it costs readers time, never data.
  */
 import type { StoredStep } from "../types.ts";
-import { type CleanSteps, stepAt, stepTextLength } from "./columns.ts";
+import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
 /** Memory of one row beside its texts, roughly. */
 const ROW_BYTES = 100;

@@ -1,7 +1,7 @@
 /** Rolls series up while a batch is stored: closed buckets and points of metrics, in the batch's transaction. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
-import type { CleanSteps } from "./columns.ts";
+import type { CleanSteps } from "./storable_steps.ts";
 import { pointsOf } from "./points.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";

@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
-import type { CleanSteps } from "./columns.ts";
+import type { CleanSteps } from "./storable_steps.ts";
 
 /** Sets of columns whose statements are kept; a worker has one or two. */
 const MAX_STATEMENTS = 24;

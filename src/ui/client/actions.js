@@ -4,7 +4,7 @@ import { post, readOnly, runPath } from "./api.js";
 import { ask, attempt, notice } from "./dialog.js";
 import { h } from "./dom.js";
 import { isEnded } from "./states.js";
-/** @typedef {import("../shapes.ts").RunLine} RunLine */
+/** @typedef {import("../page_json.ts").RunLine} RunLine */
 
 /** @typedef {{id: string, label: string, class?: string, can: (run: RunLine) => boolean, ask?: (what: string) => Parameters<typeof ask>[0], body?: (text: string) => Record<string, unknown>}} Action */
 

@@ -5,7 +5,7 @@ import { h, iconButton, saveFile } from "./dom.js";
 import { clock, duration, figure, whole } from "./format.js";
 import { ascending, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.js";
 
-/** @typedef {ReturnType<typeof import("../columns.ts").columns>} Columns */
+/** @typedef {ReturnType<typeof import("../chart_series.ts").columns>} Columns */
 /** @typedef {{label: string, color: string, columns: Columns, startedAt: number | null}} DataSet */
 /** @typedef {"index" | "relative" | "wall"} XMode */
 /** @typedef {{x: XMode, smoothing: number, log: boolean}} ChartStyle */

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { attempt } from "./dialog.js";
 import { h } from "./dom.js";
 import { moment, words } from "./format.js";
-/** @typedef {ReturnType<typeof import("../shapes.ts").eventLine>} EventLine */
+/** @typedef {ReturnType<typeof import("../page_json.ts").eventLine>} EventLine */
 
 const PAGE = 500;
 /** The newest ones stay in the document. */

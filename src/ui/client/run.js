@@ -14,7 +14,7 @@ import { drawLifecycle } from "./lifecycle.js";
 import { Logs } from "./logs.js";
 import { chip, explanation, isEnded, setChip } from "./states.js";
 import { tabs } from "./tabs.js";
-/** @typedef {ReturnType<typeof import("../shapes.ts").runPage>} RunPage */
+/** @typedef {ReturnType<typeof import("../page_json.ts").runPage>} RunPage */
 
 /** @type {[string, (r: RunPage, at: number) => string][]} */
 const FACTS = [

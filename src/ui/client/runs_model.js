@@ -2,7 +2,7 @@
 /** All runs in memory, and the ones to show in which order. Pure: drawing is elsewhere. */
 import { elapsed } from "./format.js";
 import { STATES } from "./states.js";
-/** @typedef {import("../shapes.ts").RunLine} RunLine */
+/** @typedef {import("../page_json.ts").RunLine} RunLine */
 /** @typedef {{states: Set<string>, text: string, tag: string, kind: string}} Filter */
 
 /** @type {Record<string, (r: RunLine, now: number) => number | string>} */

@@ -6,7 +6,7 @@
 import { h, setText } from "./dom.js";
 import { age, bytes, duration, elapsed, rate, score, whole } from "./format.js";
 import { chip, explanation, isEnded, setChip } from "./states.js";
-/** @typedef {import("../shapes.ts").RunLine} RunLine */
+/** @typedef {import("../page_json.ts").RunLine} RunLine */
 
 /** @typedef {{id: string, row: HTMLTableRowElement, check: HTMLInputElement, chip: HTMLElement, link: HTMLAnchorElement, tags: HTMLElement, cells: HTMLElement[]}} RowParts */
 

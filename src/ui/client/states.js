@@ -1,7 +1,7 @@
 // @ts-check
 /** States of a run: how they look and what may be done in them. */
 import { h, setText } from "./dom.js";
-/** @typedef {import("../shapes.ts").RunLine} RunLine */
+/** @typedef {import("../page_json.ts").RunLine} RunLine */
 
 export const STATES = /** @type {const} */ ([
   "INIT",

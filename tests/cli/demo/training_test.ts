@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { DEFAULTS, demoWorkerOptions } from "../../../src/cli/demo/options.ts";
+import { DEFAULTS, demoWorkerOptions } from "../../../src/cli/demo/worker_options.ts";
 import { parseCheckpoint, Training, type TrainingRecord } from "../../../src/cli/demo/training.ts";
 
 const options = (o: Record<string, unknown>) => demoWorkerOptions(o);

@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { DEFAULTS } from "../../../src/cli/demo/options.ts";
+import { DEFAULTS } from "../../../src/cli/demo/worker_options.ts";
 import { checkpointDir, controlOf, runWorker, STOPPED, type WorkerEnvironment } from "../../../src/cli/demo/worker.ts";
 import { until } from "../../harness/wait.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { flagsOf } from "../../../src/permissions/permissions.ts";
-import { planFor } from "../../../src/permissions/plan.ts";
+import { planFor } from "../../../src/permissions/part_plan.ts";
 import { realWorld } from "../../../src/permissions/world.ts";
 import { requireReach } from "../../../src/observability/webhooks/reach.ts";
 import { configOf } from "../../harness/configs.ts";

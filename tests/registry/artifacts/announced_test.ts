@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { stepInName } from "../../../src/registry/artifacts/announced.ts";
-import { relativeWithin } from "../../../src/registry/artifacts/files.ts";
+import { relativeWithin } from "../../../src/registry/artifacts/run_directory.ts";
 
 Deno.test("announced: the step in a file's name", () => {
   const cases: [string, number | null][] = [

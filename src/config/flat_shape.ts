@@ -1,0 +1,74 @@
+/** The two shapes in which a config may come, brought to one: the flat shape, whatever the sender wrote. */
+import { isUlid } from "./ulid.ts";
+import type { JsonObject, JsonValue } from "./lossless_json.ts";
+import { JsonNumber } from "./lossless_json.ts";
+
+/** A config in the flat shape, and where each of its top-level keys stood in what was sent. */
+export interface Lifted {
+  flat: JsonObject;
+  /** Path prefix by flat key, for messages; keys without one stood where they are. */
+  origin: Map<string, string[]>;
+  /** Keys of `payload` that have no place in the flat shape. */
+  misplaced: string[];
+  /** Run id that the nested shape carries, when it is a ULID. */
+  runId: string | undefined;
+}
+
+const NESTED_KEYS = ["metadata", "payload", "schema_version"];
+const NOT_IN_PAYLOAD = ["metadata", "schema_version", "payload"];
+
+/** Lifts the documentation's shape `{metadata: {run_id, run_name, worker}, payload: {resources}}`; the flat shape passes through. */
+export function lift(root: JsonObject): Lifted {
+  const payload = root.get("payload");
+  if (!(payload instanceof Map) || [...root.keys()].some((key) => !NESTED_KEYS.includes(key))) {
+    return { flat: root, origin: new Map(), misplaced: [], runId: undefined };
+  }
+  const flat: JsonObject = new Map();
+  const origin = new Map<string, string[]>();
+  if (root.has("schema_version")) flat.set("schema_version", root.get("schema_version")!);
+  for (const [key, value] of payload) {
+    if (NOT_IN_PAYLOAD.includes(key)) continue;
+    flat.set(key, value);
+    origin.set(key, ["payload", key]);
+  }
+  const metadata = root.get("metadata");
+  if (metadata !== undefined) flat.set("metadata", metadata);
+  const about = metadata instanceof Map ? metadata : new Map<string, JsonValue>();
+  const runId = about.get("run_id");
+  if (!flat.has("run_name")) {
+    origin.set("run_name", ["metadata", "run_name"]);
+    const name = about.get("run_name") ?? runId;
+    if (name !== undefined && name !== null) flat.set("run_name", name);
+  }
+  fillDefaults(flat, about);
+  return {
+    flat,
+    origin,
+    misplaced: [...payload.keys()].filter((key) => NOT_IN_PAYLOAD.includes(key)),
+    runId: isUlid(runId) ? runId : undefined,
+  };
+}
+
+/** What the nested shape leaves out and the canonical form needs. */
+function fillDefaults(flat: JsonObject, metadata: JsonObject): void {
+  const setDefault = (object: JsonObject, key: string, value: JsonValue) => {
+    if (!object.has(key)) object.set(key, value);
+  };
+  const worker = metadata.get("worker");
+  const python = worker instanceof Map ? worker.get("python") : undefined;
+  setDefault(flat, "entry_point", typeof python === "string" && python !== "" ? python : "python3");
+  setDefault(flat, "environment", new Map());
+  setDefault(flat, "artifacts", new Map());
+  const given = flat.get("resources") ?? new Map();
+  if (!(given instanceof Map)) return;
+  const resources: JsonObject = new Map(given);
+  setDefault(resources, "cpus", JsonNumber.integer(1));
+  setDefault(resources, "memory_mb", JsonNumber.integer(256));
+  const gpus: JsonValue = resources.get("gpus") ?? new Map();
+  if (gpus instanceof Map) {
+    const slots = new Map(gpus);
+    setDefault(slots, "requested", JsonNumber.integer(0));
+    resources.set("gpus", slots);
+  }
+  flat.set("resources", resources);
+}

@@ -1,0 +1,39 @@
+/** What the building of a worker's command asks of the host; tests give it a host of their own. */
+import { hostEnvironment } from "../../../os/environment.ts";
+import { firstExecutable, kindOf } from "../../../os/looking.ts";
+import { selfCommand } from "../../../os/self.ts";
+import { askShell } from "../../../os/shell.ts";
+
+export interface CommandHost {
+  /** The daemon's environment. */
+  env: Record<string, string>;
+  /** The daemon's working directory. */
+  cwd: string;
+  isFile(path: string): boolean;
+  /** Full path of a program, looked for in `path` (as in PATH). */
+  findProgram(name: string, path: string): string | undefined;
+  /** Device files of its GPUs. */
+  gpuDevices(): string[];
+  /** argv prefix that runs this mosaic. */
+  self(): string[];
+}
+
+export function localHost(): CommandHost {
+  return {
+    env: hostEnvironment(),
+    cwd: Deno.cwd(),
+    isFile: (path) => ["file", "executable"].includes(kindOf(path) ?? ""),
+    findProgram: (name, path) =>
+      firstExecutable(
+        path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`),
+      ),
+    gpuDevices,
+    self: () => selfCommand().argv,
+  };
+}
+
+/** NVIDIA's, AMD's and the shared rendering nodes. The runtime lists /dev only for who may do everything. */
+function gpuDevices(): string[] {
+  const names = (askShell("ls /dev") ?? "").split("\n");
+  return names.filter((name) => /^(nvidia.*|dri|kfd)$/.test(name)).sort().map((name) => `/dev/${name}`);
+}

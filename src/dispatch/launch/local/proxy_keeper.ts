@@ -1,0 +1,131 @@
+/**
+ * Sees to it that a run which has processes has a proxy. A proxy that is gone is replaced by one that attaches; one
+ * that lives but stays away is killed first. Replacing is harmless at any time (the attempt's lock lets only one serve,
+ * and the journal is on disk): the waits here only limit its cost.
+ */
+import type { RunFiles } from "../../../base/layout.ts";
+import { isAlive, type ProcessRef } from "../../../os/identity.ts";
+import { signalProcess } from "../../../os/signals.ts";
+import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
+import { type Recovery, recoveryOf } from "./recovery_decision.ts";
+
+/** Between one replacement that failed and the next: 0.5 s, doubled up to this. */
+const MAX_BACKOFF_MS = 30_000;
+/** Between two tries while nothing can be started. */
+const SHORTAGE_MS = 2000;
+/** After as many replacements that died without ever connecting, the daemon ends the run itself. */
+const MAX_FAILURES = 6;
+
+/** How long a living proxy may be away before it is taken for hung, in milliseconds. */
+export const ABSENCE_MS = { normal: 15_000, boot: 5000, attaching: 60_000 } as const;
+
+export type KeeperStep =
+  | { do: "nothing" }
+  /** Nothing was ever started for this attempt. */
+  | { do: "start_again" }
+  | { do: "attach" }
+  /** Proxies do not survive here. */
+  | { do: "give_up" };
+
+export class ProxyKeeper {
+  readonly #files: RunFiles;
+  readonly #attempt: number;
+  #process: ProcessRef | undefined;
+  /** Since when no proxy is connected. */
+  #absentSince: number;
+  #absenceMs: number;
+  #failures = 0;
+  #nextTry = 0;
+  #replacing = false;
+
+  constructor(files: RunFiles, attempt: number, process: ProcessRef | undefined, now: number, absenceMs: number) {
+    this.#files = files;
+    this.#attempt = attempt;
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = absenceMs;
+  }
+
+  get process(): ProcessRef | undefined {
+    return this.#process;
+  }
+
+  /** A proxy was started for the run. The first one has the handshake's own time limit. */
+  started(process: ProcessRef | undefined, now: number, attach: boolean): void {
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = attach ? ABSENCE_MS.attaching : Infinity;
+    this.#replacing = attach;
+    this.#failures++;
+    this.#nextTry = now + Math.min(MAX_BACKOFF_MS, 500 * 2 ** (this.#failures - 1));
+  }
+
+  /** None could be started, for want of space, descriptors or processes: that is no proxy's failure. */
+  couldNotStart(now: number): void {
+    this.#nextTry = now + SHORTAGE_MS;
+  }
+
+  /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
+  seen(process: ProcessRef, now: number): void {
+    this.#process = process;
+    this.#absentSince = now;
+    this.#absenceMs = ABSENCE_MS.normal;
+  }
+
+  /** A proxy has connected. */
+  connected(process: ProcessRef): void {
+    this.#process = process;
+    this.#failures = 0;
+    this.#replacing = false;
+    this.#nextTry = 0;
+  }
+
+  disconnected(now: number): void {
+    this.#absentSince = now;
+    this.#absenceMs = ABSENCE_MS.normal;
+  }
+
+  /** From now on the proxy has `ms` to connect. */
+  hurry(now: number, ms: number): void {
+    if (this.#absentSince + this.#absenceMs <= now + ms) return;
+    this.#absentSince = now;
+    this.#absenceMs = ms;
+  }
+
+  kill(): void {
+    if (this.#process !== undefined) signalProcess(this.#process, "SIGKILL");
+  }
+
+  /** The proxy was killed or found gone, and its replacement has not connected yet. */
+  get replacing(): boolean {
+    return this.#replacing;
+  }
+
+  /**
+   * What is to be done while no proxy is connected.
+   * @param registered the run is past HANDSHAKE
+   * @param mayReplace false while so many other proxies are being replaced that one more would only slow them down
+   */
+  step(now: number, registered: boolean, mayReplace: boolean): KeeperStep {
+    const lives = this.#process !== undefined && isAlive(this.#process);
+    if (lives) {
+      if (now - this.#absentSince > this.#absenceMs && (mayReplace || this.#replacing)) {
+        this.#replacing = true;
+        this.kill();
+      }
+      return { do: "nothing" };
+    }
+    if (now < this.#nextTry) return { do: "nothing" };
+    // Asked only now that no proxy of ours is known to live: one that is not in the registry may hold the lock.
+    const held = this.#absentSince + this.#absenceMs > now && proxyLockHeld(this.#files, this.#attempt);
+    const recovery: Recovery = recoveryOf({
+      proxyLives: held,
+      workerStarted: workerStarted(this.#files, this.#attempt),
+      registered,
+    });
+    if (recovery === "await") return { do: "nothing" };
+    if (recovery === "start_again") return { do: "start_again" };
+    if (this.#failures >= MAX_FAILURES) return { do: "give_up" };
+    return { do: mayReplace || this.#replacing ? "attach" : "nothing" };
+  }
+}

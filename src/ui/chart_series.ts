@@ -1,0 +1,39 @@
+/** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
+import { MosaicError } from "../base/errors.ts";
+import type { TelemetryReader } from "../telemetry/types.ts";
+import { finiteOrText } from "./page_json.ts";
+
+export function columns(
+  records: TelemetryReader,
+  runId: string,
+  name: string,
+  from: number,
+  to: number,
+  buckets: number,
+) {
+  const rows = pointsOrNone(records, runId, name, from, to, buckets);
+  return {
+    name,
+    first_x: rows.map((r) => r.firstX),
+    last_x: rows.map((r) => r.lastX),
+    min: rows.map((r) => finiteOrText(r.min)),
+    max: rows.map((r) => finiteOrText(r.max)),
+    mean: rows.map((r) => finiteOrText(r.mean)),
+    count: rows.map((r) => r.count),
+    at: rows.map((r) => r.atMs),
+    step: rows.map((r) => r.step),
+  };
+}
+
+/** Runs that are compared do not have all the same series: one that is missing is empty. */
+function pointsOrNone(
+  records: TelemetryReader,
+  ...[runId, name, from, to, buckets]: Parameters<TelemetryReader["series"]>
+) {
+  try {
+    return records.series(runId, name, from, to, buckets);
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "not_found") return [];
+    throw error;
+  }
+}

@@ -1,0 +1,138 @@
+/** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
+import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
+import type { EventRow, TransitionRow } from "../registry/types.ts";
+import { rawJson } from "../telemetry/public_json.ts";
+
+/** What the table of runs shows, and what a live run repeats every second. */
+export function runLine(detail: RunDetail) {
+  const { row, telemetry } = detail;
+  return {
+    run_id: row.runId,
+    name: row.name,
+    state: row.state,
+    attempt: row.attempt,
+    max_attempts: row.maxAttempts,
+    priority: row.priority,
+    tags: row.tags,
+    is_eval: row.baseDir === "evals",
+    gpus: row.gpuSlots,
+    gpus_requested: row.gpusRequested,
+    queue_position: detail.queuePosition,
+    waiting_for: detail.waitingFor,
+    created_at: row.createdAt,
+    updated_at: row.updatedAt,
+    started_at: row.startedAt,
+    finished_at: row.finishedAt,
+    outcome: row.outcome,
+    reason: row.reason,
+    steps: telemetry.steps,
+    episodes: telemetry.episodes,
+    steps_per_second: telemetry.stepsPerSecond,
+    mean_reward_100: telemetry.meanReward100,
+    last_record_at: telemetry.lastRecordAt,
+    backlog_bytes: Math.max(0, telemetry.journalSize - telemetry.journalPosition),
+    max_steps: detail.maxSteps,
+    cancel_requested: row.cancelRequestedAt !== null,
+    pause_requested: row.pauseRequested,
+    max_rate_hz: row.maxRateHz,
+  };
+}
+export type RunLine = ReturnType<typeof runLine>;
+
+/** Everything about one run but its config and its telemetry. */
+export function runPage(core: Core, detail: RunDetail) {
+  const { row, telemetry } = detail;
+  return {
+    ...runLine(detail),
+    digest: row.digest,
+    base_dir: row.baseDir,
+    directory: detail.directory,
+    hint: row.hint,
+    exit_code: row.exitCode,
+    exit_signal: row.exitSignal,
+    stderr_tail: row.stderrTail,
+    cancel_reason: row.cancelReason,
+    last_heartbeat_at: row.lastHeartbeatAt,
+    not_before: row.notBefore,
+    worker_pid: row.worker?.pid ?? null,
+    proxy_pid: row.proxy?.pid ?? null,
+    worker_id: row.workerId,
+    agent_id: row.agentId,
+    worker_kind: row.workerKind,
+    proto_version: row.protoVersion,
+    schema_id: row.schemaId,
+    schema_version: row.schemaVersion,
+    supports_pause: row.supportsPause,
+    supports_checkpoint: row.supportsCheckpoint,
+    resume_from: row.resumeFrom,
+    other_lines: telemetry.otherLines,
+    malformed_lines: telemetry.malformedLines,
+    violations: telemetry.violations,
+    heads: heads(core, row.runId),
+    transitions: core.runs.transitions(row.runId).map(transitionLine),
+    artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
+      path,
+      kind,
+      bytes,
+      sha256,
+      step,
+      at,
+    })),
+  };
+}
+
+export function heads(core: Core, runId: string) {
+  return {
+    steps: core.records.head(runId, "steps"),
+    episodes: core.records.head(runId, "episodes"),
+    events: core.records.head(runId, "events"),
+    metrics: core.records.head(runId, "metrics"),
+  };
+}
+
+function transitionLine({ seq, from, to, event, reason, attempt, at }: TransitionRow) {
+  return { seq, from, to, event, reason, attempt, at };
+}
+
+export function eventLine(row: EventRow) {
+  return {
+    seq: row.seq,
+    at: row.at,
+    run_id: row.runId,
+    run_name: row.runName,
+    kind: row.kind,
+    attempt: row.attempt,
+    data: parsed(row.dataJson),
+  };
+}
+
+/** JSON has no NaN and no infinities: they travel as their names. */
+export function finiteOrText(value: number): number | string {
+  return Number.isFinite(value) ? value : String(value);
+}
+
+/** The value of a JSON text of a worker; what is not JSON stays a text, bare NaN and infinities become null. */
+export function parsed(json: string): unknown {
+  return json === "" ? null : JSON.parse(rawJson(json));
+}
+
+export function hostLine(host: HostInfo) {
+  return {
+    version: host.version,
+    pid: host.pid,
+    started_at: host.startedAt,
+    state_dir: host.stateDir,
+    listen: host.listen,
+    http: host.http,
+    gpus: host.gpus.map((g) => ({ slot: g.slot, run_id: g.runId, name: g.name })),
+    cpus: host.cpus,
+    load_average: host.loadAverage,
+    memory_bytes: host.memoryBytes,
+    memory_available_bytes: host.memoryAvailableBytes,
+    disk_bytes: host.diskBytes,
+    disk_available_bytes: host.diskAvailableBytes,
+    telemetry_bytes: host.telemetryBytes,
+    rss_bytes: host.rssBytes,
+    runs_by_state: host.runsByState,
+  };
+}

@@ -1,0 +1,183 @@
+/** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
+import type { Core } from "../dispatch/core/core.ts";
+import { LineRate } from "../base/line_rate.ts";
+import type { RunRow } from "../registry/types.ts";
+import type { ServerEvent } from "./event_stream.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
+import { waitFor } from "./event_stream.ts";
+import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";
+
+export const LOG_STREAMS = ["stdout", "stderr"] as const;
+export type LogStream = typeof LOG_STREAMS[number];
+
+/** The most that one answer carries, and the most that one search reads. */
+export const CHUNK_BYTES = 256 * 1024;
+export const SEARCH_BYTES = 16 * 1024 * 1024;
+
+export interface LogChunk {
+  /** Byte offsets of the part; `to` is where to go on. */
+  from: number;
+  to: number;
+  size: number;
+  attempt: number;
+  text: string;
+}
+
+const NEWLINE = 10;
+const decoder = new TextDecoder();
+
+/** What is there and is no regular file has no size; whoever reads it is told why. */
+async function sizeOf(path: string): Promise<number> {
+  try {
+    const { isFile, size } = await Deno.lstat(path);
+    return isFile ? size : 0;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return 0;
+    throw error;
+  }
+}
+
+export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStream, number>> {
+  const [stdout, stderr] = await Promise.all(LOG_STREAMS.map((s) => sizeOf(core.logFile(row, s))));
+  return { stdout: stdout!, stderr: stderr! };
+}
+
+async function readBytes(file: RegularFile | undefined, from: number, length: number): Promise<Uint8Array> {
+  if (file === undefined || length <= 0) return new Uint8Array();
+  const bytes = new Uint8Array(length);
+  return bytes.subarray(0, await file.read(from, bytes));
+}
+
+/**
+ * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line).
+ * A last line without its end is left for the next time, unless the run has ended or the line fills the answer.
+ */
+export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
+  const { bytes, ...where } = await readLines(core, row, stream, from);
+  return { ...where, text: decoder.decode(bytes) };
+}
+
+async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
+  using file = openLog(core.logFile(row, stream));
+  const size = file?.stat().size ?? 0;
+  const begin = file === undefined ? 0 : beginOfLog(file);
+  let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
+  let bytes = await readBytes(file, start, Math.min(CHUNK_BYTES, size - start));
+  if (from < 0 && start > begin) {
+    const lineStart = bytes.indexOf(NEWLINE) + 1;
+    start += lineStart;
+    bytes = bytes.subarray(lineStart);
+  }
+  const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
+  const atEnd = start + bytes.length === size;
+  if (atEnd ? !isEnded(row.state) : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
+  return { from: start, to: start + bytes.length, size, attempt: row.attempt, bytes };
+}
+
+/** The lines before byte `before`, about `length` bytes of them: what a person scrolls back to. */
+export async function readLogBefore(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  before: number,
+): Promise<LogChunk> {
+  using file = openLog(core.logFile(row, stream));
+  const size = file?.stat().size ?? 0;
+  const begin = file === undefined ? 0 : beginOfLog(file);
+  const end = Math.max(begin, Math.min(before, size));
+  let start = Math.max(begin, end - CHUNK_BYTES);
+  let bytes = await readBytes(file, start, end - start);
+  const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
+  start += lineStart;
+  bytes = bytes.subarray(lineStart);
+  return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes) };
+}
+
+export interface LogMatches {
+  matches: { offset: number; line: string }[];
+  /** Where to go on searching. */
+  to: number;
+  size: number;
+  done: boolean;
+}
+
+/** Lines from byte `from` on that hold `text` (letters of either case), at most `limit`. */
+export async function searchLog(
+  core: Core,
+  row: RunRow,
+  stream: LogStream,
+  text: string,
+  from: number,
+  limit: number,
+): Promise<LogMatches> {
+  const wanted = text.toLowerCase();
+  const matches: LogMatches["matches"] = [];
+  let offset = from;
+  let size = 0;
+  while (matches.length < limit && offset - from < SEARCH_BYTES) {
+    const chunk = await readLog(core, row, stream, offset);
+    size = chunk.size;
+    if (chunk.to === chunk.from) return { matches, to: chunk.to, size, done: true };
+    let at = chunk.from;
+    for (const line of chunk.text.split("\n")) {
+      if (line.toLowerCase().includes(wanted)) matches.push({ offset: at, line: line.slice(0, 2000) });
+      at += new TextEncoder().encode(line).length + 1;
+      if (matches.length === limit) return { matches, to: at, size, done: false };
+    }
+    offset = chunk.to;
+  }
+  return { matches, to: offset, size, done: false };
+}
+
+/**
+ * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. What is there
+ * already comes whole; of what is appended, the lines beyond so many a second are left out and counted.
+ */
+export async function* logLive(
+  core: Core,
+  runId: string,
+  stream: LogStream,
+  since: { attempt: number; offset: number },
+  linesPerSecond: number,
+  pollMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<ServerEvent> {
+  let { attempt, offset } = since;
+  const rate = new LineRate(linesPerSecond);
+  let history: number | undefined;
+  const createdAt = core.runs.get(runId)?.createdAt;
+  while (!signal.aborted) {
+    const row = core.runs.get(runId);
+    // A deleted run's id may be used again.
+    if (row === undefined || row.createdAt !== createdAt) return;
+    if (row.attempt !== attempt) {
+      attempt = row.attempt;
+      offset = 0;
+      // What was written while nobody looked is no less there already than in the attempt that was followed.
+      if (history !== undefined) history = 0;
+      yield { event: "attempt", data: { attempt } };
+    }
+    // It has written nothing yet, and `logFile` still names its forerunner's: that would be told as its own.
+    if (row.state === "INIT" && row.attempt > 1) {
+      await waitFor(pollMs, signal);
+      continue;
+    }
+    const { bytes, ...where } = await readLines(core, row, stream, offset);
+    history ??= where.size;
+    if (where.size < offset) {
+      // Emptied by somebody: what is there now is new.
+      offset = history = 0;
+      continue;
+    }
+    if (where.to > where.from) {
+      offset = where.to;
+      const { show, suppressedLines } = where.from < history
+        ? { show: bytes.length, suppressedLines: 0 }
+        : rate.admit(bytes, performance.now() / 1000);
+      const text = decoder.decode(bytes.subarray(0, show));
+      yield { event: "log", id: `${attempt}:${offset}`, data: { ...where, text, suppressed_lines: suppressedLines } };
+      continue;
+    }
+    await waitFor(pollMs, signal);
+  }
+}
