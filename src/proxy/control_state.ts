@@ -41,13 +41,13 @@ export interface ActiveControl {
 }
 
 export type ControlState =
-  /** No worker yet. */
-  | { readonly tag: "pending"; readonly desired: DesiredControl }
+  /** No worker yet; `desired` is what a daemon has said already. */
+  | { readonly tag: "pending"; readonly desired: DesiredControl | undefined }
   | ActiveControl
   /** The worker is to end or has ended: whatever held it is lifted, and nothing will again. */
   | { readonly tag: "released"; readonly applied: AppliedControl };
 
-export const UNCONTROLLED: DesiredControl = { paused: false, maxRateHz: 0 };
+const UNCONTROLLED: DesiredControl = { paused: false, maxRateHz: 0 };
 
 export function appliedOf(control: ControlState): AppliedControl {
   switch (control.tag) {
@@ -103,9 +103,8 @@ export function activate(
     signalAgainAt: undefined,
     record: undefined,
   };
-  return inherited === undefined
-    ? desire(active, control.desired, now, effects)
-    : takeOver(active, inherited, now, effects);
+  const after = inherited === undefined ? active : takeOver(active, inherited, now, effects);
+  return control.desired === undefined ? after : desire(after, control.desired, now, effects);
 }
 
 function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, effects: Effects): ActiveControl {
@@ -120,13 +119,12 @@ function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, 
   return enforce({ ...before, pausing }, effects);
 }
 
-export function desire<C extends ControlState>(control: C, desired: DesiredControl, now: number, effects: Effects): C;
 export function desire(control: ControlState, desired: DesiredControl, now: number, effects: Effects): ControlState {
   if (control.tag === "released") return control;
   const { paused, maxRateHz } = desired;
+  if (control.tag === "pending") return { tag: "pending", desired: { paused, maxRateHz } };
   const before = control.desired;
   if (paused === before.paused && maxRateHz === before.maxRateHz) return control;
-  if (control.tag === "pending") return { ...control, desired: { paused, maxRateHz } };
   effects.push({ tag: "log", level: "info", message: "control", fields: { paused, max_rate_hz: maxRateHz } });
   if (maxRateHz !== before.maxRateHz) effects.push({ tag: "set_rate", maxRateHz });
   const after: ActiveControl = { ...control, desired: { paused, maxRateHz } };

@@ -154,9 +154,11 @@ export function acknowledged(
 ): DeliveryState {
   const { connection } = delivery;
   if (connection.tag !== "open") return delivery;
+  // A busy worker has written more by now: to read at once is faster than to wait for the notification of it.
+  const after = grew(delivery, id);
   return {
     connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
-    sources: delivery.sources.map((source) =>
+    sources: after.sources.map((source) =>
       source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
     ),
   };

@@ -1,4 +1,4 @@
-/** How long the proxy waits before it connects again, when it takes a connection for dead, and which answers are final. */
+/** How long the proxy waits before it connects again, when it considers a connection dead, and which answers are final. */
 import type { Failure } from "./events.ts";
 
 const FIRST_DELAY_MS = 100;
@@ -10,7 +10,7 @@ export const ANNOUNCEMENT_POLL_MS = 200;
 /** Between hello and welcome. */
 export const WELCOME_TIMEOUT_MS = 15_000;
 
-/** Without any message from the daemon for so long, with something unacknowledged, the connection is taken for dead. */
+/** Without any message from the daemon for so long, with something unacknowledged, the connection is considered dead. */
 export const ANSWER_TIMEOUT_MS = 15_000;
 
 /** After so many refusals of its token in a row, and the worker's end, the proxy leaves. */

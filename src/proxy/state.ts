@@ -15,7 +15,6 @@ import {
   notSignalled,
   release,
   throttle,
-  UNCONTROLLED,
 } from "./control_state.ts";
 import {
   acknowledged,
@@ -90,7 +89,7 @@ export function initialState(settings: Settings): State {
     settings,
     worker: { tag: "starting", stop: undefined },
     group: "left_alone",
-    control: { tag: "pending", desired: UNCONTROLLED },
+    control: { tag: "pending", desired: undefined },
     delivery: UNDELIVERED,
     stay: { tag: "serving" },
   };
@@ -109,7 +108,7 @@ export function next(state: State, event: Event, now: number): Step {
   if (state.stay.tag === "left") return { state, effects };
   let after = settle(handle(state, event, now, effects), now, effects);
   if (after.stay.tag === "left") return { state: after, effects };
-  // The daemon's word is answered, also where it changes nothing; that a stop lifts a pause is not reported.
+  // The daemon's messages are answered, also where they change nothing; that a stop lifts a pause is not reported.
   const asked = event.tag === "welcomed" || event.tag === "control";
   const applied = appliedOf(after.control);
   const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));

@@ -7,7 +7,7 @@ export type ProxyMessageInit = NonNullable<
   Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
 >;
 
-/** One connection at a time. What comes of a call is told to a `Receiver`, of a closed connection nothing any more. */
+/** One connection at a time. A `Receiver` hears what comes of a call; of a closed connection it hears nothing more. */
 export interface Transport {
   connect(target: string): void;
   send(message: ProxyMessageInit): void;

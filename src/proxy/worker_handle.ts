@@ -56,14 +56,14 @@ export class WorkerHandle {
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;
-      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#lastWords() } });
+      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail() } });
     } catch (error) {
       this.#queue.fail(error);
     }
   }
 
-  /** What grandchildren still write is not the worker's. */
-  async #lastWords(): Promise<string[]> {
+  /** The journal ends here, too: what grandchildren still write is not the worker's. */
+  async #stderrTail(): Promise<string[]> {
     const { files, attempt } = this.#plan;
     return await retryOnShortage(() => {
       this.#journal.endAt(this.#journal.size());

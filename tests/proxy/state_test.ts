@@ -127,8 +127,9 @@ Deno.test("state: the life of an attempt, from the start to the acknowledged exi
     [welcome(100), "seek 100", "send control", "read"],
     [batch(100_100), "count_steps", "disarm_growth", "read"],
     [caughtUp(), "arm_growth"],
-    [acknowledged(100_100)],
     [{ tag: "journal_grew", source: "stdout" }, "read"],
+    [caughtUp(), "arm_growth"],
+    [acknowledged(100_100), "read"],
     [{ tag: "worker_exited", end: END }],
     [caughtUp(), "arm_growth", "read final"],
     [batch(100_200, { bytes: 100, lines: 1 }), "count_steps", "read final"],
@@ -432,4 +433,11 @@ Deno.test("signals that cannot be sent are sent again after 1 s, and none after 
   assert.equal(subject.now, 1000);
   subject.put({ tag: "group_not_signalled" }, { tag: "worker_exited", end: END }, { tag: "group_not_signalled" });
   assert.ok(dueAt(subject.state) > 2000);
+});
+
+Deno.test("control: what a daemon desires before there is a worker is applied when there is one", () => {
+  // As of a proxy that says hello first, whose connection is open by then.
+  const subject = new Subject();
+  subject.state = { ...serving().state, worker: subject.state.worker, control: subject.state.control };
+  subject.rows([desired(true), "send control"], [WORKER_STARTED, "record paused 0 signal", "SIGSTOP", "send control"]);
 });

@@ -1,6 +1,7 @@
 /** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
 import { Buffer } from "node:buffer";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
@@ -34,11 +35,7 @@ export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
 
 function endOf({ code, rawMessage, metadata }: ConnectError): Record<string, unknown> {
   return {
-    error: { code: codeText(code), message: rawMessage },
+    error: { code: codeToString(code), message: rawMessage },
     metadata: Object.fromEntries([...metadata].map(([name, value]) => [name, [value]])),
   };
-}
-
-function codeText(code: Code): string {
-  return Code[code].replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }
