@@ -40,7 +40,10 @@ export class CreditedStream {
     this.#close = close;
   }
 
-  /** Takes one credit; waits for a grant when there is none. Both moments are events of the run. */
+  /**
+   * Takes one credit; waits for a grant when there is none. Both moments are events of the run.
+   * @throws MosaicError what the signal's reason is; `aborted` where that is none
+   */
   async take(signal: AbortSignal): Promise<void> {
     if (this.#account.left > 0) {
       this.#account.left--;
@@ -53,7 +56,9 @@ export class CreditedStream {
     } finally {
       this.#core.readerStarved(this.#runId, false);
     }
-    if (signal.aborted) throw new MosaicError("aborted", "the client has gone");
+    if (signal.aborted) {
+      throw signal.reason instanceof MosaicError ? signal.reason : new MosaicError("aborted", "the client has gone");
+    }
     this.#account.left--;
     this.#tell("RESUMED");
   }

@@ -1,8 +1,7 @@
 /** Cursors: how every stream reads a log from `since_seq` on, in pieces that leave other calls their turn. */
 import type { Core } from "../dispatch/core/core.ts";
-import { MosaicError } from "../base/errors.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { TelemetryKind } from "../telemetry/types.ts";
+import type { FollowedRun, TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
 import type { Piece, Renderings } from "./renderings.ts";
 import { turn } from "./turns.ts";
@@ -17,7 +16,7 @@ export interface CursorOptions {
   since: number;
   signal: AbortSignal;
   /**
-   * - `forever`: waits at the head whatever becomes of the run (the original's clients subscribe again at every end)
+   * - `forever`: waits at the head until the run is deleted (the original's clients subscribe again at every end)
    * - `until_ended`: waits at the head until the run has ended and all was read
    * - `to_head`: what is there now
    */
@@ -26,14 +25,18 @@ export interface CursorOptions {
   limit?: number;
 }
 
-/** A run's records after `since` in pieces, ascending and contiguous. @throws MosaicError `out_of_range` below retention. */
+/**
+ * A run's records after `since` in pieces, ascending and contiguous.
+ * @throws MosaicError `out_of_range` below retention, `not_found` when the run is deleted meanwhile
+ */
 export async function* recordPieces<K extends TelemetryKind>(
   core: Core,
-  runId: string,
+  run: FollowedRun,
   renderings: Renderings,
   form: Form<K>,
   options: CursorOptions,
 ): AsyncGenerator<Piece, void> {
+  const { runId, deleted } = run;
   const { kind } = form;
   const { signal, follow } = options;
   let cursor = options.since;
@@ -42,6 +45,7 @@ export async function* recordPieces<K extends TelemetryKind>(
   const closed = core.activity.subscribers.opened("grpc", kind, () => core.records.head(runId, kind) - cursor);
   try {
     while (!signal.aborted && left > 0) {
+      deleted.throwIfAborted();
       const piece = records.read(cursor, left);
       if (piece !== undefined) {
         yield piece;
@@ -56,8 +60,7 @@ export async function* recordPieces<K extends TelemetryKind>(
         continue;
       }
       const seen = core.runs.transitionHead();
-      const row = core.runs.get(runId);
-      if (row === undefined) throw new MosaicError("not_found", `run ${runId} was deleted`);
+      const row = core.runs.require(runId);
       // The last rows are stored before the run's end is, so a look after the end sees all of them.
       if (isEnded(row.state) && core.records.head(runId, kind) <= cursor) return;
       await firstOf(

@@ -58,7 +58,9 @@ export async function streamLogs(
   /** The attempt is over when the run has ended or has gone on to the next attempt. */
   const over = () => {
     const now = core.runs.get(row.runId);
-    return now === undefined || isEnded(now.state) || now.attempt !== row.attempt;
+    if (now === undefined || isEnded(now.state)) return true;
+    // A deleted run's id may be used again.
+    return now.attempt !== row.attempt || now.createdAt !== row.createdAt;
   };
 
   let file = openLog(path);

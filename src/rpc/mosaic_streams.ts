@@ -32,7 +32,8 @@ export async function streamTelemetry(
   const kind = kindOf(request.kind);
   const row = core.runs.resolve(request.run);
   caller.follows(row.runId);
-  const pieces = recordPieces(core, row.runId, renderings, telemetryBatch(kind), {
+  using run = core.records.follow(row.runId);
+  const pieces = recordPieces(core, run, renderings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
     follow: request.follow ? "until_ended" : "to_head",

@@ -87,15 +87,16 @@ async function streamRecords<K extends "steps" | "episodes">(
   const runId = required(request.runId);
   caller.follows(runId);
   const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
+  using run = core.records.follow(runId);
   const credited = credits.open(core, caller, runId, form.kind);
   try {
-    for await (const { framed } of recordPieces(core, runId, renderings, form, options)) {
+    for await (const { framed } of recordPieces(core, run, renderings, form, options)) {
       if (credited === undefined) {
         await out.sendFrames(framed);
         continue;
       }
       for (const message of messagesOf(framed)) {
-        await credited.take(caller.signal);
+        await credited.take(AbortSignal.any([caller.signal, run.deleted]));
         await out.sendBytes(message);
       }
     }

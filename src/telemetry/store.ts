@@ -47,6 +47,7 @@ import {
   workerEventRow,
 } from "../gen/records/record_rows.ts";
 import type {
+  FollowedRun,
   IngestResult,
   RunTelemetry,
   SeriesBucketRow,
@@ -326,6 +327,10 @@ export class TelemetryStore implements TelemetryLog {
     return this.#state(runId)?.heads[kind] ?? 0;
   }
 
+  follow(runId: string): FollowedRun {
+    return this.#waiters.follow(runId);
+  }
+
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (this.head(runId, kind) > since) return Promise.resolve();
     return this.#waiters.wait(runId, kind, since, signal);
@@ -375,10 +380,16 @@ export class TelemetryStore implements TelemetryLog {
   async delete(runId: string): Promise<number> {
     this.commitWaiting();
     const state = this.#state(runId);
-    if (state === undefined) return 0;
+    if (state === undefined) {
+      this.#waiters.deleted(runId);
+      return 0;
+    }
     const before = this.#usedBytes();
-    this.#dropState(runId);
-    await this.#onFullDisk(() => this.#deletions.begin(runId, state.runKey));
+    await this.#onFullDisk(() => {
+      this.#deletions.begin(runId, state.runKey);
+      this.#dropState(runId);
+      this.#waiters.deleted(runId);
+    });
     await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
     // Closed meanwhile: the rest goes at the next start.
     if (this.#closed) return 0;

@@ -63,13 +63,25 @@ export interface SeriesBucketRow {
   step: number | null;
 }
 
+/** A run that somebody follows. To be disposed of. */
+export interface FollowedRun extends Disposable {
+  readonly runId: string;
+  /** Aborts when the run is deleted; its reason is a MosaicError `not_found`. */
+  readonly deleted: AbortSignal;
+}
+
 /** Stored telemetry as those see it who read and follow it. Reads are synchronous: SQLite is in the process. */
 export interface TelemetryReader {
   /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
   /** The newest seq; 0 when there is none. */
   head(runId: string, kind: TelemetryKind): number;
-  /** Resolves when head(runId, kind) > since, or when the signal aborts. Costs one entry in a set while it waits. */
+  /** Follows the run that has this id now, or that gets it next: another one of the same id is not taken for it. */
+  follow(runId: string): FollowedRun;
+  /**
+   * Resolves when head(runId, kind) > since, when the run is deleted, or when the signal aborts. Costs one entry in a set
+   * while it waits.
+   */
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
   /** Counters of a run; zeros for one that said nothing yet. */
   summary(runId: string): RunTelemetry;

@@ -84,9 +84,11 @@ export async function* runLive(
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
   let nextTick = 0;
+  const createdAt = core.runs.get(runId)?.createdAt;
   while (!signal.aborted) {
     const row = core.runs.get(runId);
-    if (row === undefined) {
+    // A deleted run's id may be used again.
+    if (row === undefined || row.createdAt !== createdAt) {
       yield { event: "gone", data: { run_id: runId } };
       return;
     }
@@ -117,7 +119,10 @@ export async function* runLive(
   }
 }
 
-/** Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. */
+/**
+ * Every record of one kind after `since`, in order and without gaps; the event's id is the last record's seq. Ends with
+ * `gone` when the run is deleted.
+ */
 export async function* recordsLive(
   core: Core,
   runId: string,
@@ -126,7 +131,12 @@ export async function* recordsLive(
   signal: AbortSignal,
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
-  while (!signal.aborted && core.runs.get(runId) !== undefined) {
+  using run = core.records.follow(runId);
+  while (!signal.aborted) {
+    if (run.deleted.aborted) {
+      yield { event: "gone", data: { run_id: runId } };
+      return;
+    }
     const { json, last } = recordsAfter(core.records, runId, kind, cursor, RECORDS_PER_EVENT);
     if (last !== undefined) {
       cursor = last;

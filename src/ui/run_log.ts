@@ -145,9 +145,11 @@ export async function* logLive(
   let { attempt, offset } = since;
   const rate = new LineRate(linesPerSecond);
   let history: number | undefined;
+  const createdAt = core.runs.get(runId)?.createdAt;
   while (!signal.aborted) {
     const row = core.runs.get(runId);
-    if (row === undefined) return;
+    // A deleted run's id may be used again.
+    if (row === undefined || row.createdAt !== createdAt) return;
     if (row.attempt !== attempt) {
       attempt = row.attempt;
       offset = 0;

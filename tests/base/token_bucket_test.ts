@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { TokenBucket } from "../../src/base/token_bucket.ts";
 import { configOf } from "../harness/configs.ts";
-import { EngineFixture } from "../dispatch/core/fixture.ts";
+import { EngineFixture } from "../harness/engine.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 
 Deno.test("token bucket: a burst, then the rate; what is refused costs nothing", () => {

@@ -58,7 +58,7 @@ Deno.test("examples: what --help shows works", async (t) => {
       return run;
     };
     const soonOver = () => {
-      const command = ["/bin/sh", "-c", `${talks[2]}\nexec sleep 3`];
+      const command = ["/bin/sh", "-c", `${talks[2]}\nexec sleep 1`];
       return submit(daemon, configOf({ command, metadata: { tags: ["sweep"] } }));
     };
     const live = async () => {

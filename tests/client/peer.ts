@@ -4,12 +4,12 @@ import { apiOf, servicesOf } from "../../src/rpc/services.ts";
 import { readTls } from "../../src/wire/tls.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
-import { FakeCore } from "../rpc/fixture.ts";
+import { RecordedEngine } from "../rpc/fixture.ts";
 
 export const TRANSPORTS = ["unix", "tcp", "tls"] as const;
 
 export interface Served {
-  core: FakeCore;
+  core: RecordedEngine;
   client: MosaicClient;
   directory: string;
   target: string;
@@ -24,8 +24,8 @@ export async function withApi(
   transport: typeof TRANSPORTS[number],
   work: (served: Served) => Promise<void>,
 ): Promise<void> {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-client-" });
-  const core = new FakeCore(directory);
+  await using core = new RecordedEngine();
+  const { directory } = core;
   const services = servicesOf(core, { log: core.log });
   const api = apiOf(services);
   const files = transport === "tls" ? certificates(directory) : undefined;
@@ -50,8 +50,6 @@ export async function withApi(
     client.close();
     services.stop();
     await listener.stop();
-    core.registry.close();
-    Deno.removeSync(directory, { recursive: true });
   }
 }
 

@@ -6,15 +6,11 @@ import { signalProcess } from "../../src/os/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
-import { getRun, submit, untilState } from "../harness/runs.ts";
+import { getRun, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { SteppedWorker } from "../machine/workers.ts";
 
 const TALKS_THEN_SLEEPS = `echo '{"event_type":"step","step_index":0,"reward":1}'; exec sleep 600`;
-
-async function untilSteps(daemon: TestDaemon, run: string, count: number): Promise<void> {
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === count, { what: `${count} steps` });
-}
 
 async function proxyOf(daemon: TestDaemon, run: string): Promise<ProcessRef> {
   const pid = await until(async () => Number((await getRun(daemon, run)).proxyPid), { what: "the proxy's pid" });
@@ -64,7 +60,7 @@ Deno.test("proxy killed right at its start: the attempt begins anew, with one wo
 
 Deno.test("heartbeat timeout: a proxy that hangs silences its run, which fails, and nothing of it is left", async () => {
   await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
-  const metadata = { heartbeat_timeout_seconds: 4 };
+  const metadata = { heartbeat_timeout_seconds: 2 };
   const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKS_THEN_SLEEPS], metadata }));
   await untilSteps(daemon, run, 1);
   signalProcess(await proxyOf(daemon, run), "SIGSTOP");

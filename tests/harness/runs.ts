@@ -36,6 +36,15 @@ export async function untilState(daemon: TestDaemon, run: string, ...states: str
   });
 }
 
+/** Waits until so many steps of the run are stored, or, with `atLeast`, more. */
+export async function untilSteps(daemon: TestDaemon, run: string, count: number, atLeast = false): Promise<void> {
+  let stored = 0;
+  await until(async () => {
+    stored = Number((await getRun(daemon, run)).telemetry?.steps);
+    return stored === count || (atLeast && stored > count);
+  }, { what: `${count} stored steps`, state: () => stored });
+}
+
 export interface StepLine {
   seq: number;
   step_index: number;

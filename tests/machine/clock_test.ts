@@ -1,6 +1,6 @@
 /** Wall clocks that are set back: order, numbers and waiting times do not depend on them. */
 import assert from "node:assert/strict";
-import { EngineFixture } from "../dispatch/core/fixture.ts";
+import { EngineFixture } from "../harness/engine.ts";
 import { configOf } from "../harness/configs.ts";
 import { newRun, runId, withRegistry } from "../registry/fixture.ts";
 import { batch, readAll, steps, withStore } from "../telemetry/store/harness.ts";

@@ -8,7 +8,7 @@ import { isAlive, processRef } from "../../src/os/identity.ts";
 import { configOf } from "../harness/configs.ts";
 import { buildMosaic } from "../harness/built.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
-import { getRun, steps, submit, untilState } from "../harness/runs.ts";
+import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { SteppedWorker } from "./workers.ts";
 
@@ -72,7 +72,7 @@ Deno.test("daemon without descriptors: it lives, says so once, takes no run, and
   await using daemon = await TestDaemon.start({ program: [MOSAIC] });
   const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
   const run = await submit(daemon, worker.config());
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  await untilSteps(daemon, run, 50);
   const process = processRef(daemon.pid)!;
   const connections: Deno.Conn[] = [];
   limitDescriptors(daemon.pid, LOW);
@@ -106,7 +106,7 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
   });
   const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
   const run = await submit(daemon, worker.config());
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  await untilSteps(daemon, run, 50);
   const process = processRef(daemon.pid)!;
   const connections: Deno.Conn[] = [];
   try {
@@ -162,7 +162,7 @@ Deno.test("proxy without descriptors: it lives, waits, and goes on when there ar
   await using daemon = await TestDaemon.start({ program: [MOSAIC] });
   const worker = new SteppedWorker(daemon.stateDir, [50, 500]);
   const run = await submit(daemon, worker.config());
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  await untilSteps(daemon, run, 50);
   const proxy = processRef(Number((await getRun(daemon, run)).proxyPid))!;
   limitDescriptors(proxy.pid, LOW);
   try {

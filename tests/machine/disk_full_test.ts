@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { getRun, steps, submit, untilState } from "../harness/runs.ts";
+import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { submitBy } from "./cli.ts";
 import { diskTest } from "./small_disk.ts";
@@ -36,7 +36,7 @@ diskTest("registry's disk full: a run's end is entered all the same, and its GPU
   await using daemon = await TestDaemon.start({ stateDir: stage.stateDir, gpus: "1" });
   const worker = new SteppedWorker(stage.stateDir, [50, 50]);
   const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
-  await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+  await untilSteps(daemon, run, 50);
   disk.fill();
   worker.open();
   await worker.assertWhole(daemon, run);
@@ -51,7 +51,7 @@ diskTest(
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     const worker = new SteppedWorker(stage.stateDir, [100, 3000], 700);
     const run = await submit(daemon, worker.config());
-    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 100, { what: "the first part" });
+    await untilSteps(daemon, run, 100);
     disk.fill();
     worker.open();
     const exit = `${stage.layout.runDir("custom_scripts", run)}/.mosaic/exit-1.json`;
@@ -72,7 +72,7 @@ diskTest(
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
     const first = new SteppedWorker(stage.stateDir, [50, 2000]);
     const run = await submit(daemon, first.config());
-    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+    await untilSteps(daemon, run, 50);
     disk.fill(100_000);
     await untilState(daemon, run, "PAUSED");
     assert.deepEqual((await events(daemon, run)).findLast(({ kind }) => kind === "paused")?.data, { reason: "disk" });
@@ -116,7 +116,7 @@ diskTest(
     await ended.assertWhole(daemon, endedRun);
     const living = new SteppedWorker(stage.stateDir, [50, 50]);
     const run = await submit(daemon, living.config({ gpus: { requested: 1, mandatory: true } }));
-    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, { what: "the first part" });
+    await untilSteps(daemon, run, 50);
     await daemon.stop();
     for (const disk of disks) disk.fill();
 

@@ -4,8 +4,7 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { getRun, steps, submit, untilState } from "../harness/runs.ts";
-import { until } from "../harness/wait.ts";
+import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { diskTest } from "./small_disk.ts";
 import { SteppedWorker } from "./workers.ts";
 
@@ -54,9 +53,7 @@ diskTest(
       const runs: string[] = [];
       for (const worker of workers) runs.push(await submit(daemon, worker.config()));
       for (const run of runs) {
-        await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 50, {
-          what: "the first part",
-        });
+        await untilSteps(daemon, run, 50);
       }
       disk.fill();
       await daemon.client.unary(Mosaic.method.cancelRun, { run: runs[0]! });

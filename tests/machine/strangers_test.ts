@@ -5,7 +5,7 @@ import { isAlive, processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { getRun, submit, untilState } from "../harness/runs.ts";
+import { getRun, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { mosaic } from "./cli.ts";
 import { SteppedWorker } from "./workers.ts";
@@ -56,7 +56,7 @@ Deno.test("pid reuse: neither the worker's nor the proxy's number is enough to w
   ];
   const runs = [await submit(daemon, configOf({ command })), await submit(daemon, configOf({ command }))];
   for (const run of runs) {
-    await until(async () => Number((await getRun(daemon, run)).telemetry?.steps) === 1, { what: "the first step" });
+    await untilSteps(daemon, run, 1);
   }
   const details = await Promise.all(runs.map((run) => getRun(daemon, run)));
   await daemon.kill9();

@@ -10,20 +10,19 @@ import { DatabaseSync } from "node:sqlite";
 import { Registry } from "../../src/registry/registry.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch } from "../telemetry/store/harness.ts";
-import { FakeCore } from "../ui/fake_core.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
 
 Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too little room", async (t) => {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-ready-" });
-  const core = new FakeCore(directory);
+  await using core = new PlayedEngine();
   let accepting = true;
   const servers = await startServers(core, {
     bounds: STANDARD_BOUNDS,
     listen: "127.0.0.1:0",
     http: "127.0.0.1:0",
-    socket: `${directory}/daemon.sock`,
+    socket: `${core.directory}/daemon.sock`,
     auth: "none",
     tls: undefined,
-    tokensFile: `${directory}/tokens.json`,
+    tokensFile: `${core.directory}/tokens.json`,
     log: core.log,
     readiness: () => readinessOf(core, { accepting: () => accepting, diskFloorBytes: 1e9 }),
   });
@@ -47,14 +46,14 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
   try {
     await t.step("ready", async () => assert.deepEqual(await failing(), []));
     await t.step("telemetry cannot be written", async () => {
-      core.telemetry.isWritable = false;
+      core.telemetry.writable = () => false;
       assert.deepEqual(await failing(), ["telemetry"]);
-      core.telemetry.isWritable = true;
+      core.telemetry.writable = TelemetryStore.prototype.writable;
     });
     await t.step("the disk is nearly full", async () => {
-      core.diskAvailable = 1000;
+      core.hostFacts = { diskAvailableBytes: 1000 };
       assert.deepEqual(await failing(), ["disk"]);
-      core.diskAvailable = 200e9;
+      core.hostFacts = {};
     });
     await t.step("stopping", async () => {
       accepting = false;
@@ -63,8 +62,6 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
   } finally {
     client.close();
     await servers.stop();
-    core.close();
-    Deno.removeSync(directory, { recursive: true });
   }
 });
 

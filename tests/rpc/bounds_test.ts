@@ -149,9 +149,9 @@ Deno.test("bounds: a request that is too large names its method, its size and th
 });
 
 Deno.test("bounds: who follows a log gets its lines up to the rate, the number of the others, and no line of them twice", async () => {
-  await withServer(async ({ client, core, directory }) => {
+  await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeTextFileSync(path, "there already\n");
     const stop = new AbortController();
     let text = "";

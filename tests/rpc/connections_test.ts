@@ -17,7 +17,6 @@ import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { certificates } from "./auth/certificates.ts";
 import { executing, withApi } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
 
 const CONNECTIONS = 5000;
 const AT_ONCE = 20;
@@ -128,13 +127,8 @@ Deno.test("half-open connections: two thousand that say nothing keep nobody wait
 Deno.test("slow readers: one that takes nothing stops what it reads, keeps nobody waiting, and is ended", async () => {
   await withApi("Connect, TCP", async ({ core, url }) => {
     const run = executing(core);
-    const observationJson = JSON.stringify("x".repeat(10_000));
-    core.telemetry.append(
-      run,
-      1,
-      Array.from({ length: ROWS }, (_, step) => ({ ...A_STEP, step, observationJson })),
-      [],
-    );
+    core.observationJson = JSON.stringify("x".repeat(10_000));
+    core.addSteps(run, 0, ROWS - 1);
     const { host, port } = new URL(url);
     const body = envelope(toBinary(TelemetryRequestSchema, create(TelemetryRequestSchema, { run, kind: "steps" })));
     const stalled = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });

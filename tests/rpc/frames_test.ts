@@ -9,7 +9,7 @@ import { jsonLines } from "../../src/telemetry/public_json.ts";
 import { RECORDS } from "../../src/telemetry/record_fields.ts";
 import type { StoredEpisode, StoredStep } from "../../src/telemetry/types.ts";
 import { timestampOfNs } from "../../src/wire/time.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const TEXTS = ["", "x", "é", "😀", "a".repeat(48), "b".repeat(49), "ü".repeat(50), "c".repeat(127), "ö".repeat(64)];

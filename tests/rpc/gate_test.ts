@@ -5,7 +5,6 @@ import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
 import { executing, withServer } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
 
 /** A socket that sends when the test says so. */
 function socket() {
@@ -147,13 +146,8 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
   await withServer(async ({ client, core, server }) => {
     const runId = executing(core);
     // 300 MB of steps, which share their text.
-    const observationJson = JSON.stringify("x".repeat(10_000));
-    core.telemetry.append(
-      runId,
-      1,
-      Array.from({ length: 30_000 }, (_, step) => ({ ...A_STEP, step, observationJson })),
-      [],
-    );
+    core.observationJson = JSON.stringify("x".repeat(10_000));
+    core.addSteps(runId, 0, 29_999);
     const before = Deno.memoryUsage().rss;
     const clients = Array.from({ length: 4 }, () => new GrpcClient(server.address));
     const readers = clients.map((c) => c.stream(TrainerService.method.streamRunSteps, { runId }));
@@ -161,7 +155,7 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
       for (const reader of readers) assert.equal((await reader.next()).value!.seqId, 1n);
       // Time enough for a server without bounds to send all of it.
       for (let i = 0; i < 300; i++) await client.unary(TrainerService.method.getHealth, {});
-      assert.ok(core.telemetry.rowsRead < 4 * 5000, `${core.telemetry.rowsRead} rows were read for nobody`);
+      assert.ok(core.rowsRead < 4 * 5000, `${core.rowsRead} rows were read for nobody`);
       const grown = (Deno.memoryUsage().rss - before) / 1e6;
       assert.ok(grown < 250, `the process grew by ${grown.toFixed(0)} MB`);
       // Somebody who reads is not held up.
@@ -184,7 +178,7 @@ Deno.test("readers that stand still cost bounded memory, hold nobody up, and res
 Deno.test("a reader that keeps reading is never taken for one that stands still, however many messages it gets", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    core.telemetry.append(runId, 1, Array.from({ length: 20_000 }, () => A_STEP), []);
+    core.addSteps(runId, 1, 20_000);
     let last = 0n;
     for await (const step of client.stream(TrainerService.method.streamRunSteps, { runId })) {
       assert.equal(step.seqId, ++last);
@@ -196,8 +190,8 @@ Deno.test("a reader that keeps reading is never taken for one that stands still,
 Deno.test("a reader that stands still too long is told to resume", async () => {
   await withServer(async ({ client, core }) => {
     const runId = executing(core);
-    const observationJson = JSON.stringify("x".repeat(10_000));
-    core.telemetry.append(runId, 1, Array.from({ length: 3000 }, () => ({ ...A_STEP, observationJson })), []);
+    core.observationJson = JSON.stringify("x".repeat(10_000));
+    core.addSteps(runId, 1, 3000);
     const stalled = client.stream(TrainerService.method.streamRunSteps, { runId })[Symbol.asyncIterator]();
     let last = (await stalled.next()).value!.seqId;
     await until(() => core.logLines.some((line) => line.includes("took nothing")), { what: "the stream to be ended" });

@@ -46,6 +46,7 @@ testEachWay(
   "Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged",
   async ({ client, core }) => {
     const runId = executing(core);
+    core.registry.update(runId, { maxRateHz: 40 });
     const proxy = proxyOf(client, runId);
     const welcome = await proxy.next();
     assert.equal(welcome?.case, "welcome");
@@ -144,11 +145,7 @@ testEachWay(
   async ({ client, core }) => {
     const runId = executing(core);
     const events: WorkerEventRecord[] = [];
-    const ingest = core.telemetry.ingest.bind(core.telemetry);
-    core.telemetry.ingest = (run, attempt, batch) => {
-      events.push(...batch.events);
-      return ingest(run, attempt, batch);
-    };
+    core.beforeStored = (batch) => events.push(...batch.events);
     const proxy = proxyOf(client, runId);
     await proxy.next();
     proxy.batch(0, 5, { stepsJson: encoder.encode("{") });
@@ -191,11 +188,11 @@ testEachWay(
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
-    core.telemetry.full = true;
+    core.full = true;
     proxy.batch(0, 10, { stepsJson: json({ n: 1 }) });
     const session = core.sessions[0]!;
     await until(() => session.heartbeats > 0, { what: "the batch to be tried again" });
-    core.telemetry.full = false;
+    core.full = false;
     assert.deepEqual((await proxy.next())?.value, {
       $typeName: "mosaic.v1.Ack",
       position: 10n,
@@ -240,7 +237,7 @@ testEachWay(
     assert.equal(stop?.case === "stop" && stop.value.graceSeconds, 2.5);
     const newer = proxyOf(client, runId);
     assert.equal((await newer.next())?.case, "welcome");
-    await assert.rejects(proxy.next(), hasCode("aborted", /newer connection/));
+    await assert.rejects(proxy.next(), hasCode("aborted", /newer proxy/));
     newer.call.cancel();
   },
 );
@@ -273,11 +270,9 @@ testEachWay(
   "a unary call beside proxies that flood is answered after a few batches, however many wait",
   async ({ client, core }) => {
     let stored = 0;
-    const ingest = core.telemetry.ingest.bind(core.telemetry);
-    core.telemetry.ingest = (run, attempt, batch) => {
+    core.beforeStored = () => {
       busy(1);
       stored++;
-      return ingest(run, attempt, batch);
     };
     const batches = 200;
     const proxies = Array.from({ length: 4 }, (_, i) => proxyOf(client, executing(core, i + 1)));

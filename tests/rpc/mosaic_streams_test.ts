@@ -6,15 +6,10 @@ import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { type AnyClient, executing, type FakeCore, testEachWay } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { type AnyClient, executing, testEachWay } from "./fixture.ts";
 
 const { method } = Mosaic;
 const decoder = new TextDecoder();
-
-function addSteps(core: FakeCore, runId: string, count: number): void {
-  core.telemetry.append(runId, 1, Array.from({ length: count }, () => A_STEP), []);
-}
 
 /** Seqs of everything the stream gives until it ends. */
 async function seqsOf(client: AnyClient, request: Record<string, unknown>): Promise<number[]> {
@@ -33,7 +28,7 @@ function range(from: number, to: number): number[] {
 
 testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
   const runId = executing(core);
-  addSteps(core, runId, 700);
+  core.addSteps(runId, 1, 700);
   assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
   assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
   assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
@@ -44,32 +39,39 @@ testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", asy
 
 testEachWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
   const runId = executing(core);
-  addSteps(core, runId, 10);
+  core.addSteps(runId, 1, 10);
   const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-  await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-  addSteps(core, runId, 1000);
+  await until(() => core.waiting === 1, { what: "the follower to wait" });
+  core.addSteps(runId, 1, 1000);
   core.registry.apply(runId, { type: "exited_ok" });
   assert.deepEqual(await following, range(1, 1010));
   assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
 });
 
 testEachWay(
-  "StreamTelemetry: following goes on over a retry; a deleted run ends it with NOT_FOUND",
+  "StreamTelemetry: following goes on over a retry; a deleted run ends it, and another of its id is none of it",
   async ({ client, core }) => {
     const runId = executing(core);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-    core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
-    core.registry.apply(runId, { type: "retry", reason: "restart" });
-    addSteps(core, runId, 5);
-    core.registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
+    core.ended(runId, { code: 1 });
+    core.retry(runId);
+    core.begun(runId);
+    core.addSteps(runId, 1, 5);
+    core.cancel(runId);
     assert.deepEqual(await following, range(1, 5));
-    core.registry.apply(runId, { type: "retry", reason: "restart" });
+    core.retry(runId);
     const orphan = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-    core.registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
-    core.registry.delete(runId);
-    await orphan.catch(hasCode("not_found"));
+    await until(() => core.waiting === 1, { what: "the follower to wait" });
+    // It is over when it sees the run's end, or NOT_FOUND when it sees the deletion first.
+    const ended = orphan.catch((error) => assert.ok(hasCode("not_found", /was deleted/)(error)));
+    core.cancel(runId);
+    await core.delete(runId);
+    // Another run has the id by the time that the follower finds out.
+    executing(core);
+    core.addSteps(runId, 1, 3);
+    await ended;
+    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps" }), range(1, 3));
   },
 );
 
@@ -117,12 +119,12 @@ async function logOf(client: AnyClient, request: Record<string, unknown>) {
 
 testEachWay(
   "StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet",
-  async ({ client, core, directory }) => {
+  async ({ client, core }) => {
     const runId = executing(core);
     assert.equal((await logOf(client, { run: runId })).text, "");
     const text = range(1, 5000).map((n) => `line ${n}`).join("\n") + "\n";
-    Deno.writeTextFileSync(`${directory}/run-1.1.stdout.log`, text);
-    Deno.writeTextFileSync(`${directory}/run-1.1.stderr.log`, "oh no\nlast");
+    Deno.writeTextFileSync(core.logFile(core.registry.require(runId), "stdout"), text);
+    Deno.writeTextFileSync(core.logFile(core.registry.require(runId), "stderr"), "oh no\nlast");
     const all = await logOf(client, { run: runId });
     assert.equal(all.text, text);
     assert.equal(all.nextOffset, BigInt(text.length));
@@ -136,9 +138,9 @@ testEachWay(
 
 testEachWay(
   "StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt",
-  async ({ client, core, directory }) => {
+  async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     let seen = "";
     const following = (async () => {
       for await (const chunk of client.stream(method.streamLogs, { run: runId, follow: true })) {
@@ -153,7 +155,7 @@ testEachWay(
     Deno.writeTextFileSync(path, "\nlast words\n", { append: true });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     core.registry.apply(runId, { type: "retry", reason: "restart" });
-    Deno.writeTextFileSync(`${directory}/run-1.2.stdout.log`, "second attempt\n");
+    Deno.writeTextFileSync(core.filesOf(core.registry.require(runId)).stdout(2), "second attempt\n");
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
   },
@@ -161,9 +163,9 @@ testEachWay(
 
 testEachWay(
   "StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning",
-  async ({ client, core, directory }) => {
+  async ({ client, core }) => {
     const runId = executing(core);
-    const path = `${directory}/run-1.1.stdout.log`;
+    const path = core.logFile(core.registry.require(runId), "stdout");
     Deno.writeFileSync(path, JOURNAL_HEADER);
     Deno.writeTextFileSync(path, "one\ntwo\n", { append: true });
     assert.equal((await logOf(client, { run: runId })).text, "one\ntwo\n");

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { hasCode, newRun } from "../registry/fixture.ts";
+import { hasCode } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
-import { executing, testEachWay } from "./fixture.ts";
+import { executing, testEachWay, waiting } from "./fixture.ts";
 
 const { method } = TrainerService;
 
 testEachWay("PublishRunSteps: every message is stored in order and counted", async ({ client, core }) => {
-  const { runId } = core.registry.insert(newRun(1));
+  const runId = waiting(core);
   core.registry.apply(runId, { type: "spawned" });
   core.registerWorker({
     runId,
@@ -46,7 +46,7 @@ testEachWay(
   "Publish: an empty, unknown, unregistered or changing run is refused with its own code",
   async ({ client, core }) => {
     const runId = executing(core);
-    const silent = core.registry.insert(newRun(2)).runId;
+    const silent = waiting(core, 2);
     const publish = async (...runs: string[]) => {
       const call = client.upload(method.publishRunSteps);
       call.answer.catch(() => {});
@@ -65,12 +65,12 @@ testEachWay(
 
 testEachWay("Publish: while the disk is full the sender waits, and nothing is lost", async ({ client, core }) => {
   const runId = executing(core);
-  core.telemetry.full = true;
+  core.full = true;
   const call = client.upload(method.publishRunSteps);
   for (let i = 0; i < 10; i++) await call.send({ runId, stepIndex: BigInt(i) });
   call.end();
   await until(() => core.logLines.some((line) => line.includes("its sender waits")), { what: "the sender to wait" });
-  core.telemetry.full = false;
+  core.full = false;
   assert.equal((await call.answer).accepted, 10n);
   assert.equal(core.telemetry.head(runId, "steps"), 10);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { RUN_STEPS } from "../../src/rpc/record_forms.ts";
 import { Renderings } from "../../src/rpc/renderings.ts";
 import { executing, withServer } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 const steps = (n: number, observationJson = "[0.5]") =>
   Array.from({ length: n }, () => ({ ...A_STEP, observationJson }));

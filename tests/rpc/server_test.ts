@@ -18,7 +18,7 @@ import { isLoopback, parseListen } from "../../src/wire/address.ts";
 import { certificates } from "./auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, FakeCore, startRpc, withServer } from "./fixture.ts";
+import { executing, RecordedEngine, startRpc, withServer } from "./fixture.ts";
 
 Deno.test("listen: addresses are read, and what is none is refused", () => {
   assert.deepEqual(parseListen("127.0.0.1:0"), { type: "tcp", host: "127.0.0.1", port: 0 });
@@ -49,39 +49,34 @@ Deno.test("listen: a taken port is unavailable and named", async () => {
 });
 
 Deno.test("listen: a Unix socket is private, a stale file is replaced, a live one is not", async () => {
-  const directory = Deno.makeTempDirSync();
-  const core = new FakeCore(directory);
+  await using core = new RecordedEngine();
+  const { directory } = core;
   const path = `${directory}/m.sock`;
+  // What a killed server leaves behind.
+  const killed = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
+  }).output();
+  assert.ok(killed.success);
+  assert.ok(Deno.lstatSync(path).isSocket);
+  const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
   try {
-    // What a killed server leaves behind.
-    const killed = await new Deno.Command(Deno.execPath(), {
-      args: ["eval", `Deno.listen({transport: "unix", path: ${JSON.stringify(path)}}); Deno.exit(0);`],
-    }).output();
-    assert.ok(killed.success);
-    assert.ok(Deno.lstatSync(path).isSocket);
-    const server = await startRpc(core, { listen: `unix:${path}`, log: core.log });
-    try {
-      assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
-      const client = new GrpcClient(server.address);
-      assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
-      client.close();
-      await assert.rejects(
-        startRpc(core, { listen: `unix:${path}`, log: core.log }),
-        hasCode("unavailable", /taken/),
-      );
-    } finally {
-      await server.stop(1000);
-    }
-    Deno.writeTextFileSync(`${directory}/file`, "precious");
+    assert.equal(Deno.lstatSync(path).mode! & 0o777, 0o600);
+    const client = new GrpcClient(server.address);
+    assert.equal((await client.unary(TrainerService.method.getHealth, {})).listenAddress, `unix:${path}`);
+    client.close();
     await assert.rejects(
-      startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
-      hasCode("unavailable", /no socket/),
+      startRpc(core, { listen: `unix:${path}`, log: core.log }),
+      hasCode("unavailable", /taken/),
     );
-    assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
   } finally {
-    core.registry.close();
-    Deno.removeSync(directory, { recursive: true });
+    await server.stop(1000);
   }
+  Deno.writeTextFileSync(`${directory}/file`, "precious");
+  await assert.rejects(
+    startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
+    hasCode("unavailable", /no socket/),
+  );
+  assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
 });
 
 Deno.test("stop: streams end as UNAVAILABLE, and nothing listens any more", async () => {
@@ -113,7 +108,7 @@ Deno.test("health: SERVING, follows the store, unknown services are told", async
     const seen: Serving[] = [];
     for await (const { status } of client.stream(method.watch, { service: "" })) {
       seen.push(status);
-      if (seen.length === 1) core.telemetry.full = true;
+      if (seen.length === 1) core.full = true;
       if (seen.length === 2) break;
     }
     assert.deepEqual(seen, [Serving.SERVING, Serving.NOT_SERVING]);
@@ -229,7 +224,11 @@ Deno.test("limits: calls on connections beyond the bound are refused, and there 
 Deno.test("limits: a message of 60 MB passes, one beyond 64 MiB is refused", async () => {
   await withServer(async ({ client }) => {
     const { submitRun } = TrainerService.method;
-    await client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 });
+    // It has come whole, and is too much for a config.
+    await assert.rejects(
+      client.unary(submitRun, { configJson: "x".repeat(60_000_000) }, { deadlineMs: 60_000 }),
+      hasCode("invalid_argument", /the config has more than 8 MiB/),
+    );
     await assert.rejects(
       client.unary(submitRun, { configJson: "x".repeat(70_000_000) }, { deadlineMs: 60_000 }),
       hasCode("resource_exhausted"),

@@ -1,16 +1,12 @@
 import assert from "node:assert/strict";
 import { RunStatus, type RunStep, TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
-import { hasCode, newRun, runId as idOf } from "../registry/fixture.ts";
+import { MosaicError } from "../../src/base/errors.ts";
+import { hasCode, runId as idOf } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
-import { executing, type FakeCore, withServer } from "./fixture.ts";
-import { A_STEP } from "./memory_telemetry.ts";
+import { executing, waiting, withServer } from "./fixture.ts";
+import { A_STEP } from "../harness/played_engine.ts";
 
 const { method } = TrainerService;
-
-function addSteps(core: FakeCore, id: string, from: number, to: number): void {
-  const steps = Array.from({ length: to - from + 1 }, (_, i) => ({ ...A_STEP, step: from + i }));
-  core.telemetry.append(id, 1, steps, []);
-}
 
 /** Takes messages until the stream has given `count` of them. */
 async function take<T>(stream: AsyncIterable<T>, count: number): Promise<T[]> {
@@ -63,29 +59,29 @@ Deno.test("StreamRunSteps: replay, then live, ascending without gap or repetitio
     assert.deepEqual([first.timestamp?.seconds, first.timestamp?.nanos], [1_700_000_000n, 123_456_789]);
     assert.ok(Number.isNaN(((await stream.next()).value as RunStep).reward));
     const got = [];
-    addSteps(core, id, 3, 1000);
+    core.addSteps(id, 3, 1000);
     for (let i = 3; i <= 1000; i++) got.push((await stream.next()).value as RunStep);
     assertContiguous(got, 3);
     // It stays open when the run ends: the original's clients would subscribe again for ever.
     core.registry.apply(id, { type: "exited_ok" });
     const late = stream.next();
-    addSteps(core, id, 1001, 1001);
+    core.addSteps(id, 1001, 1001);
     assert.equal(((await late).value as RunStep).seqId, 1001n);
     await stream.return!(undefined);
-    await until(() => core.telemetry.waiting === 0, { what: "the server to let go of the cursor" });
+    await until(() => core.waiting === 0, { what: "the server to let go of the cursor" });
   });
 });
 
 Deno.test("StreamRunSteps: resumes after since_seq; beyond the head it waits for that seq", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 600);
+    core.addSteps(id, 1, 600);
     assertContiguous(await take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 250n }), 350), 251);
     const beyond = take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 602n }), 2);
-    await until(() => core.telemetry.waiting === 1, { what: "the stream to wait" });
-    addSteps(core, id, 601, 601);
-    addSteps(core, id, 602, 603);
-    addSteps(core, id, 604, 604);
+    await until(() => core.waiting === 1, { what: "the stream to wait" });
+    core.addSteps(id, 601, 601);
+    core.addSteps(id, 602, 603);
+    core.addSteps(id, 604, 604);
     assertContiguous(await beyond, 603);
   });
 });
@@ -93,12 +89,37 @@ Deno.test("StreamRunSteps: resumes after since_seq; beyond the head it waits for
 Deno.test("StreamRunSteps: below retention is OUT_OF_RANGE, naming the first seq there is", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 10);
-    core.telemetry.retainedAfter = 5;
+    core.addSteps(id, 1, 10);
+    core.telemetry.read = () => {
+      throw new MosaicError("out_of_range", "the first seq available is 6");
+    };
     await assert.rejects(
       take(client.stream(method.streamRunSteps, { runId: id, sinceSeq: 2n }), 1),
       hasCode("out_of_range", /first seq available is 6/),
     );
+  });
+});
+
+Deno.test("StreamRun*: followers of a deleted run, starved ones too, end with NOT_FOUND; the next run of its id is followed from its start", async () => {
+  await withServer(async ({ client, core }) => {
+    const id = executing(core);
+    core.addSteps(id, 1, 10);
+    const behind = take(client.stream(method.streamRunSteps, { runId: id }), 11);
+    const episodes = take(client.stream(method.streamRunEpisodes, { runId: id }), 1);
+    const starved = client.stream(method.streamRunSteps, { runId: id }, undefined, {
+      metadata: { "mosaic-credits": "2" },
+    });
+    const beyondCredits = take(starved, 3);
+    const told = () => core.registry.eventsSince(0, { runId: id, kinds: ["control"], limit: 9 }).length;
+    await until(() => core.waiting === 2 && told() === 1, { what: "two to wait at the head, one for credits" });
+    const gone = hasCode("not_found", /was deleted/);
+    const ends = [behind, episodes, beyondCredits].map((follower) => assert.rejects(follower, gone));
+    core.ended(id);
+    await core.delete(id);
+    executing(core);
+    core.addSteps(id, 1, 12);
+    await Promise.all(ends);
+    assertContiguous(await take(client.stream(method.streamRunSteps, { runId: id }), 12), 1);
   });
 });
 
@@ -108,8 +129,8 @@ Deno.test("StreamRun*: an empty run is refused, an unknown one is an open silent
     await assert.rejects(take(client.stream(method.streamRunSteps, {}), 1), refused);
     await assert.rejects(take(client.stream(method.streamRunEpisodes, {}), 1), refused);
     const unknown = take(client.stream(method.streamRunSteps, { runId: "later" }), 1);
-    await until(() => core.telemetry.waiting === 1, { what: "the stream to be open" });
-    addSteps(core, "later", 1, 1);
+    await until(() => core.waiting === 1, { what: "the stream to be open" });
+    core.telemetry.append("later", 1, [A_STEP], []);
     assert.equal((await unknown)[0]!.runId, "later");
   });
 });
@@ -143,17 +164,17 @@ Deno.test("1000 parked subscribers: each gets what comes, and none is left behin
       for await (const step of client.stream(method.streamRunSteps, { runId: id }, leave.signal)) return step.seqId;
       return 0n;
     });
-    await until(() => core.telemetry.waiting === 1000, { what: "1000 cursors to wait" });
-    addSteps(core, id, 1, 1);
+    await until(() => core.waiting === 1000, { what: "1000 cursors to wait" });
+    core.addSteps(id, 1, 1);
     assert.deepEqual([...new Set(await Promise.all(firsts))], [1n]);
     leave.abort();
-    await until(() => core.telemetry.waiting === 0, { what: "all cursors to be gone" });
+    await until(() => core.waiting === 0, { what: "all cursors to be gone" });
   });
 });
 
 Deno.test("WatchRuns: snapshot first, then each transition with a seq that only grows", async () => {
   await withServer(async ({ client, core }) => {
-    const first = core.registry.insert(newRun(1)).runId;
+    const first = waiting(core, 1);
     const watch = client.stream(method.watchRuns, {})[Symbol.asyncIterator]();
     const snapshot = (await watch.next()).value!;
     assert.deepEqual([snapshot.runId, snapshot.status, snapshot.seqId], [first, RunStatus.INIT, 0n]);
@@ -173,7 +194,7 @@ Deno.test("WatchRuns: snapshot first, then each transition with a seq that only 
     // A seq from another registry: the snapshot again, and it goes on from here.
     const foreign = client.stream(method.watchRuns, { sinceSeq: 999n })[Symbol.asyncIterator]();
     assert.equal((await foreign.next()).value!.status, RunStatus.FAULT);
-    core.registry.insert(newRun(2));
+    waiting(core, 2);
     assert.deepEqual((await foreign.next()).value!.seqId, 5n);
     await foreign.return!(undefined);
   });
@@ -182,7 +203,7 @@ Deno.test("WatchRuns: snapshot first, then each transition with a seq that only 
 Deno.test("WatchRuns: the filter holds for snapshot and transitions", async () => {
   await withServer(async ({ client, core }) => {
     executing(core, 1);
-    const second = core.registry.insert(newRun(2)).runId;
+    const second = waiting(core, 2);
     const statusFilter = [RunStatus.INIT, RunStatus.TERM];
     const watch = client.stream(method.watchRuns, { statusFilter })[Symbol.asyncIterator]();
     assert.equal((await watch.next()).value!.runId, second);
@@ -204,7 +225,7 @@ Deno.test("WatchRuns: the filter holds for snapshot and transitions", async () =
 Deno.test("credits: with none left nothing comes; a grant continues from the cursor, and both are events", async () => {
   await withServer(async ({ client, core }) => {
     const id = executing(core);
-    addSteps(core, id, 1, 10);
+    core.addSteps(id, 1, 10);
     const metadata = { "mosaic-subscriber": "tab-1" };
     const steps = client.stream(method.streamRunSteps, { runId: id }, undefined, {
       metadata: { ...metadata, "mosaic-credits": "3" },

@@ -9,7 +9,7 @@ import { signalProcess } from "../../src/os/signals.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { MAIN, TestDaemon } from "../harness/daemon.ts";
-import { getRun, steps, submit, untilState } from "../harness/runs.ts";
+import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { mosaic } from "../machine/cli.ts";
 
@@ -52,8 +52,7 @@ class Gate {
 }
 
 const scriptOf = (...lines: string[]) => ["/bin/sh", "-c", lines.join("\n")];
-const stored = (daemon: TestDaemon, run: string, count: number) =>
-  until(async () => Number((await getRun(daemon, run)).telemetry?.steps) >= count, { what: `${count} stored steps` });
+const stored = (daemon: TestDaemon, run: string, count: number) => untilSteps(daemon, run, count, true);
 const gpuOwner = async (daemon: TestDaemon) =>
   (await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId);
 

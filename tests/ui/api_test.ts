@@ -2,26 +2,24 @@ import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
-import { FakeCore } from "./fake_core.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
+import { until } from "../harness/wait.ts";
 import { events, type Received } from "./received.ts";
 
 const BASE = "http://127.0.0.1:8055";
 
 /** Runs `body` with a core of its own and the application on top; nothing listens. */
 function withApp(
-  body: (page: { core: FakeCore; app: PageApp; get: (path: string) => Promise<Response> }) => Promise<void>,
+  body: (page: { core: PlayedEngine; app: PageApp; get: (path: string) => Promise<Response> }) => Promise<void>,
   options: Partial<AppOptions> = {},
 ): () => Promise<void> {
   return async () => {
-    const directory = await Deno.makeTempDir();
-    const core = new FakeCore(directory);
+    await using core = new PlayedEngine();
     const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 20, ...options });
     try {
       await body({ core, app, get: async (path) => await app.fetch(new Request(BASE + path)) });
     } finally {
       app.stop();
-      core.close();
-      await Deno.remove(directory, { recursive: true });
     }
   };
 }
@@ -56,7 +54,7 @@ Deno.test(
     const longest = await (await get("/api/runs?sort=steps&dir=desc&limit=3&offset=1")).json();
     assert.deepEqual(longest.runs.map((r: { name: string }) => r.name), ["sweep-23", "sweep-22", "sweep-21"]);
     // An order is over all runs, however old.
-    for (let i = 0; i < 600; i++) core.add(`later-${i}`);
+    core.addMany("later-", 600);
     const shortest = await (await get("/api/runs?sort=steps&dir=asc&limit=2&offset=601")).json();
     assert.deepEqual(shortest.runs.map((r: { name: string }) => r.name), ["sweep-0", "sweep-1"]);
     assert.equal((await get("/api/runs?state=flying")).status, 400);
@@ -153,6 +151,35 @@ Deno.test(
 );
 
 Deno.test(
+  "live: streams of a deleted run end and say so, also where another run has its id by then",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("first");
+    core.addEpisode(runId, 450);
+    Deno.writeTextFileSync(core.logFile(core.registry.require(runId), "stdout"), "old\n");
+    const paths = ["/live", "/steps/live", "/episodes/live", "/metrics/live", "/logs/stdout/live"];
+    const streams = await Promise.all(
+      paths.map(async (path) => ({ path, answer: await get(`/api/runs/${runId}${path}`) })),
+    );
+    const ends = streams.map(async ({ path, answer }) => ({ path, seen: await events(answer, () => false) }));
+    await until(() => core.activity.subscribers.following().length >= paths.length - 1, {
+      what: "the streams to follow",
+    });
+    core.ended(runId);
+    await core.delete(runId);
+    core.addExecuting("second", { runId });
+    core.addEpisode(runId, 10);
+    for (const { path, seen } of await Promise.all(ends)) {
+      const last = seen.at(-1)!;
+      if (path !== "/logs/stdout/live") assert.deepEqual([last.event, last.data], ["gone", { run_id: runId }], path);
+      const seqs = seen.filter((e) => e.event === "steps").flatMap((e) => e.data.map((s: { seq: number }) => s.seq));
+      if (path === "/steps/live") assert.deepEqual(seqs, Array.from({ length: 450 }, (_, i) => i + 1));
+    }
+    const anew = await events(await get(`/api/runs/${runId}/steps/live`), (e) => e.id === "10");
+    assert.equal(anew.filter((e) => e.event === "steps")[0]!.data[0].seq, 1);
+  }),
+);
+
+Deno.test(
   "live: the list tells of changes, arrivals and deletions; a run's stream of its events",
   withApp(async ({ core, app, get }) => {
     const old = core.addExecuting("old");
@@ -212,7 +239,7 @@ Deno.test(
     const { runId } = core.addExecuting("again");
     core.cancel(runId);
     core.retry(runId);
-    for (const type of ["spawned", "registered", "active"] as const) core.registry.apply(runId, { type });
+    core.begun(runId);
     const path = core.logFile(core.registry.resolve(runId), "stdout");
     const lines = Array.from({ length: 500 }, (_, i) => `line ${i}\n`).join("");
     Deno.writeTextFileSync(path, lines);
@@ -230,9 +257,9 @@ Deno.test(
   "live: while a further attempt waits, the log of the one before is not told as its own",
   withApp(async ({ core, get }) => {
     const { runId } = core.addExecuting("waits");
-    // As the engine has it: an attempt that waits has no file yet, and the one before it is shown.
-    core.logFile = (row) => `${core.directory}/${row.state === "INIT" ? row.attempt - 1 : row.attempt}.log`;
-    Deno.writeTextFileSync(`${core.directory}/1.log`, "the first\n");
+    // An attempt that waits has no file yet, and the one before it is shown.
+    const files = core.filesOf(core.registry.require(runId));
+    Deno.writeTextFileSync(files.stdout(1), "the first\n");
     const own = "the second says something longer\n";
     const seen = await events(await get(`/api/runs/${runId}/logs/stdout/live`), (e) => {
       if (e.event === "log" && e.data.attempt === 1) {
@@ -240,8 +267,8 @@ Deno.test(
         core.retry(runId);
       }
       if (e.event === "attempt") {
-        Deno.writeTextFileSync(`${core.directory}/2.log`, own);
-        for (const type of ["spawned", "registered", "active"] as const) core.registry.apply(runId, { type });
+        core.begun(runId);
+        Deno.writeTextFileSync(files.stdout(2), own);
       }
       return e.id === `2:${own.length}`;
     });
@@ -310,7 +337,8 @@ Deno.test(
 Deno.test(
   "guard: who may only look changes nothing and sees no secrets",
   withApp(async ({ core, app, get }) => {
-    const { runId } = core.addExecuting("seen", {
+    const { runId } = core.addExecuting("seen");
+    core.registry.update(runId, {
       configJson: '{"environment":{"API_KEY":"sk-1","SEED":"1"},"x":1.0,"big":12345678901234567890}',
     });
     const token = await tokenOf(app);
@@ -357,10 +385,9 @@ Deno.test(
   withApp(async ({ core, get }) => {
     const row = core.addExecuting("files");
     const directory = core.detail(row).directory;
-    await Deno.mkdir(directory);
     await Deno.writeTextFile(`${directory}/model.bin`, "weights");
     await Deno.writeTextFile(`${core.directory}/outside`, "no");
-    await Deno.symlink("../outside", `${directory}/link`);
+    await Deno.symlink(`${core.directory}/outside`, `${directory}/link`);
     const artifact = { runId: row.runId, kind: "checkpoint", bytes: 7, sha256: "00", step: null, at: 1 };
     assert.ok((await new Deno.Command("mkfifo", { args: [`${directory}/pipe`] }).output()).success);
     for (const path of ["model.bin", "link", "gone.bin", "pipe"]) core.registry.putArtifact({ ...artifact, path });
@@ -382,12 +409,11 @@ Deno.test(
     const summary = async ({ runId }: { runId: string }) => await (await get(`/api/runs/${runId}/eval`)).json();
     assert.deepEqual(await summary(run), { summary: null });
     const { directory } = core.detail(run);
-    await Deno.mkdir(directory);
     await Deno.writeTextFile(`${directory}/eval_summary.json`, '{"episodes": 3, "avg_return": NaN}');
     assert.deepEqual(await summary(run), { summary: { episodes: 3, avg_return: null } });
     assert.equal((await (await get(`/api/runs/${run.runId}`)).json()).is_eval, true);
     await Deno.remove(`${directory}/eval_summary.json`);
-    await Deno.symlink("../registry.db", `${directory}/eval_summary.json`);
+    await Deno.symlink(core.layout.registryDb, `${directory}/eval_summary.json`);
     assert.equal((await get(`/api/runs/${run.runId}/eval`)).status, 403);
     assert.deepEqual(await summary(core.addExecuting("train")), { summary: null });
   }),
@@ -396,11 +422,11 @@ Deno.test(
 Deno.test(
   "health: ready while it accepts, stores and has room; metrics in Prometheus' format",
   withApp(async ({ core, get }) => {
-    core.addExecuting("one");
+    core.addSteps(core.addExecuting("one").runId, 1, 1234);
     assert.equal((await get("/healthz")).status, 200);
     assert.equal((await get("/readyz")).status, 200);
-    core.telemetry.isWritable = false;
-    core.diskAvailable = 1000;
+    core.telemetry.writable = () => false;
+    core.hostFacts = { diskAvailableBytes: 1000 };
     const unready = await get("/readyz");
     assert.equal(unready.status, 503);
     const { checks } = await unready.json();

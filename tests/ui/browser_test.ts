@@ -1,24 +1,16 @@
-/** The page in a real browser, over a core without processes. The steps share one browser and one daemon's page. */
+/** The page in a real browser, over an engine without processes: one browser for all tests, an engine and a page for each. */
 import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
 import type { Browser, Page } from "npm:playwright-core@1.65.1";
-import { createLogger } from "../../src/base/log.ts";
-import type { Core } from "../../src/dispatch/core/core.ts";
+import type { RunRow } from "../../src/registry/types.ts";
 import { createApp } from "../../src/ui/app.ts";
-import { type HttpListener, listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
 import { until } from "../harness/wait.ts";
 import { chromiumPath, launch, openPage } from "./chromium.ts";
-import { FakeCore } from "./fake_core.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
 
 const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
-
-function servePage(core: Core, port = 0): HttpListener {
-  const log = createLogger({ level: "fatal" });
-  const hostname = "127.0.0.1";
-  const page = createApp(core, { log, bound: hostname, tickMs: 100 });
-  return listenHttp({ address: { hostname, port }, log, handler: (request) => page.fetch(request) });
-}
 
 const WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
@@ -37,334 +29,370 @@ async function violations(page: Page, only?: string[]): Promise<string[]> {
 const points = (page: Page, series: string) =>
   page.locator(`[data-series=${series}] .plot`).evaluate((e) => Number((e as HTMLElement).dataset.points ?? 0));
 
+interface Served {
+  address: string;
+  stop(): Promise<void>;
+}
+
+function servePage(core: PlayedEngine, port = 0): Served {
+  const hostname = "127.0.0.1";
+  const page = createApp(core, { log: core.log, bound: hostname, tickMs: 100 });
+  const server = listenHttp({ address: { hostname, port }, log: core.log, handler: (request) => page.fetch(request) });
+  const stop = async () => {
+    page.stop();
+    await server.stop();
+  };
+  return { address: server.address, stop };
+}
+
+interface Scene {
+  core: PlayedEngine;
+  page: Page;
+  base: string;
+  /** Stops serving, and begins again at the same address. */
+  stop(): Promise<void>;
+  start(): void;
+}
+
+let browser: Browser;
 if (executable === undefined) {
   Deno.test("page in a browser", () => console.log("SKIPPED: no Chromium on this machine"));
 } else {
-  Deno.test("page in a browser", async (t) => {
-    const directory = await Deno.makeTempDir();
-    const core = new FakeCore(directory);
-    let server: HttpListener | undefined = servePage(core);
+  Deno.test.beforeAll(async () => {
+    browser = await launch(executable);
+  });
+  Deno.test.afterAll(() => browser.close());
+}
+
+/** A test with a page that is open in the browser; it may not log an error. */
+function inBrowser(name: string, work: (scene: Scene) => Promise<void>): void {
+  if (executable === undefined) return;
+  // The browser's connection is older than the test and outlives it.
+  Deno.test({ name: `page: ${name}`, sanitizeOps: false, sanitizeResources: false }, async () => {
+    await using core = new PlayedEngine();
+    let server: Served | undefined = servePage(core);
     const { address } = server;
-    const base = `http://${address}`;
-    let browser: Browser | undefined;
-    try {
-      browser = await launch(executable);
-      const chrome = browser;
-      const live = core.addExecuting("live-run", { tags: ["demo"], gpusRequested: 1 });
-      core.registry.claimGpus(live.runId, [0]);
-      for (let i = 0; i < 40; i++) core.addEpisode(live.runId, 10 + i);
-      const failed = core.addExecuting("failed-run");
-      core.registry.apply(failed.runId, { type: "failed", reason: "exit_code_1" }, {
-        hint: "Look at the log.",
-        stderrTail: ["Traceback", XSS],
-      });
-      const hostile = core.addExecuting(XSS, { tags: [XSS], configJson: JSON.stringify({ [XSS]: XSS }) });
-      core.addEpisode(hostile.runId, 5, () => JSON.stringify({ ansi: XSS }));
-      await Deno.writeTextFile(
-        core.logFile(hostile, "stdout"),
-        `${XSS}\n\x1b[31mred\x1b[0m\n{"type":"step","reward":1}\n`,
-      );
-
-      await t.step("the table of runs moves while a run runs", async () => {
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(base);
-        const row = page.locator("tr", { hasText: "live-run" });
-        await row.waitFor();
-        await page.locator(".slot.used").waitFor();
-        const steps = async () => (await row.locator("td").nth(7).textContent()) ?? "";
-        const before = await steps();
-        assert.match(before, /\d/);
-        core.addEpisode(live.runId, 100);
-        await until(async () => await steps() !== before, { what: "the steps to move", state: steps });
-        core.registry.apply(failed.runId, { type: "retry", reason: "asked for" });
-        await page.locator("tr", { hasText: "failed-run" }).locator(".chip[data-state=INIT]").waitFor();
-        core.registry.apply(failed.runId, { type: "failed", reason: "exit_code_1" }, {
-          stderrTail: ["Traceback", XSS],
-        });
-        await page.locator("button.chip[data-state=FAULTED]").click();
-        await until(async () => await page.locator("td.name").count() === 1, { what: "the filter to apply" });
-        assert.match(page.url(), /state=FAULTED/);
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("an unknown run's page tells how the connection stands; a run's figures are never cut", async () => {
-        const { page, close } = await openPage(chrome);
-        await page.goto(`${base}/runs/NOSUCH`);
-        await page.locator("#connection[data-state=live]").waitFor();
-        await page.goto(`${base}/runs/${live.runId}`);
-        await page.locator(".facts dd").first().waitFor();
-        for (const width of [1280, 1024]) {
-          await page.setViewportSize({ width, height: 800 });
-          const cut = await page.locator(".facts dd").evaluateAll((all) =>
-            all.filter((e) => {
-              e.textContent = "12,345,678 of 99,999,999";
-              return e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight + 1;
-            }).length
-          );
-          assert.equal(cut, 0, `at ${width}`);
-        }
-        await close();
-      });
-
-      await t.step("a chart draws, moves and zooms; pause, resume and cancel by click", async () => {
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(`${base}/runs/${live.runId}`);
-        await page.locator("[data-series=episode_reward] canvas").waitFor();
-        const before = await until(() => points(page, "episode_reward"), { what: "points in the chart" });
-        core.addEpisode(live.runId, 120);
-        await until(async () => await points(page, "episode_reward") > before, { what: "the chart to move" });
-        const all = await points(page, "episode_reward");
-        await page.getByRole("button", { name: "Zoom into the last half of Episode reward" }).click();
-        await until(async () => await points(page, "episode_reward") < all, { what: "the zoom to apply" });
-        await page.getByRole("button", { name: "Pause", exact: true }).click();
-        await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
-        await page.getByRole("button", { name: "Resume" }).click();
-        await page.locator(".run-title .chip[data-state=EXECUTING]").waitFor();
-        await page.getByRole("button", { name: "Cancel", exact: true }).click();
-        await page.getByRole("button", { name: "Cancel it" }).click();
-        await page.locator(".run-title .chip[data-state=CANCELLED]").waitFor();
-        assert.equal(core.registry.require(live.runId).state, "CANCELLED");
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("a long chart is zoomed by dragging: new buckets of that part", async () => {
-        const long = core.addExecuting("long-run");
-        for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(`${base}/runs/${long.runId}`);
-        const chart = page.locator("[data-series=reward]");
-        await chart.locator("canvas").waitFor();
-        await until(async () => await points(page, "reward") === 50_000, { what: "all of the run" });
-        const box = (await chart.locator(".u-over").boundingBox())!;
-        const y = box.y + box.height / 2;
-        await page.mouse.move(box.x + box.width * 0.5, y);
-        await page.mouse.down();
-        await page.mouse.move(box.x + box.width * 0.55, y, { steps: 5 });
-        await page.mouse.up();
-        await until(async () => await points(page, "reward") < 45_000, { what: "the zoom" });
-        await chart.getByRole("button", { name: "Show all of Step reward" }).click();
-        await until(async () => await points(page, "reward") === 50_000, { what: "all of the run again" });
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("a zoom over time shows what was recorded then, and says where nothing was", async () => {
-        const paused = core.addExecuting("paused-run");
-        const start = Date.UTC(2025, 0, 1);
-        // Ten seconds of work, eighty of nothing, ten of work.
-        for (let s = 0; s < 100; s += s === 9 ? 81 : 1) core.addEpisode(paused.runId, 3, undefined, start + s * 1000);
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(`${base}/runs/${paused.runId}`);
-        const chart = page.locator("[data-series=reward]");
-        await chart.locator("canvas").waitFor();
-        const drag = async (from: number, to: number) => {
-          const box = (await chart.locator(".u-over").boundingBox())!;
-          const y = box.y + box.height / 2;
-          await page.mouse.move(box.x + box.width * from, y);
-          await page.mouse.down();
-          await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
-          await page.mouse.up();
-        };
-        for (const mode of ["relative", "wall"]) {
-          await page.getByLabel("X axis").selectOption(mode);
-          await until(async () => await points(page, "reward") === 60, { what: "all of the run" });
-          await drag(0.3, 0.7);
-          await page.locator(".notice").filter({ hasText: "Step reward: nothing was recorded between" }).waitFor();
-          await page.getByRole("button", { name: "Dismiss" }).click();
-          assert.equal(await points(page, "reward"), 60);
-          assert.equal(await chart.getAttribute("data-zoomed"), null);
-          await drag(0.7, 0.999);
-          await until(async () => await points(page, "reward") <= 30, { what: "the zoom" });
-          assert.ok(await points(page, "reward") > 0);
-          await chart.getByRole("button", { name: "Show all of Step reward" }).click();
-          await until(async () => await points(page, "reward") === 60, { what: "all of the run again" });
-        }
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("what a worker says stays text, in every view", async () => {
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(base);
-        await page.getByRole("link", { name: XSS, exact: true }).waitFor();
-        await page.goto(`${base}/runs/${hostile.runId}`);
-        assert.equal(await page.locator("h1").textContent(), XSS);
-        await page.getByRole("tab", { name: "Logs" }).click();
-        const lines = page.locator(".log-lines > div");
-        await lines.nth(1).waitFor();
-        assert.deepEqual(await lines.allTextContents(), [XSS, "red"]);
-        await page.locator(".log-lines .fg1").waitFor();
-        await page.getByRole("tab", { name: "Config" }).click();
-        await page.locator("#panel-config pre").filter({ hasText: "globalThis.broken" }).waitFor();
-        await page.getByRole("tab", { name: "Frames" }).click();
-        await until(async () => await page.locator(".frame-text").textContent() === XSS, { what: "the frame's text" });
-        await page.getByRole("tab", { name: "Steps" }).click();
-        await page.locator("#panel-steps tbody tr").nth(4).waitFor();
-        await page.goto(`${base}/runs/${failed.runId}`);
-        await page.locator(".failure pre").filter({ hasText: "globalThis.broken" }).waitFor();
-        await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
-        await page.locator("[data-series=episode_reward] canvas").waitFor();
-        assert.equal(await page.evaluate(() => "broken" in globalThis), false);
-        assert.equal(await page.locator("main script, main img").count(), 0);
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("accessible: no violations of WCAG AA in any view, light, dark and on a phone", async () => {
-        const { page, close } = await openPage(chrome);
-        const check = async (view: string) => {
-          assert.deepEqual(await violations(page), [], view);
-          // Colours are all that differs in the dark.
-          await page.emulateMedia({ colorScheme: "dark" });
-          await page.locator("html[data-theme=dark]").waitFor();
-          assert.deepEqual(await violations(page, ["color-contrast"]), [], `${view}, dark`);
-          await page.emulateMedia({ colorScheme: "light" });
-          await page.locator("html[data-theme=light]").waitFor();
-        };
-        await page.goto(base);
-        await page.locator("td.name").nth(2).waitFor();
-        await page.locator("td.check input").first().check();
-        await check("runs");
-        await page.locator(".selection button[data-action=delete]").click();
-        await page.locator("dialog[open], .notice").first().waitFor();
-        await check("a question");
-        await page.goto(`${base}/runs/${failed.runId}`);
-        await page.locator(".failure pre").waitFor();
-        await check("a failed run");
-        await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
-        await page.locator("[data-series=episode_reward] canvas").waitFor();
-        await check("compare");
-        await page.goto(`${base}/compare`);
-        await page.getByRole("combobox", { name: "Add a run" }).waitFor();
-        await check("compare, nothing chosen");
-        await page.goto(`${base}/runs/${hostile.runId}`);
-        for (const tab of ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"]) {
-          await page.getByRole("tab", { name: tab }).click();
-          await page.locator(`#panel-${tab.toLowerCase()} > *`).first().waitFor({ state: "attached" });
-          await check(tab);
-        }
-        await page.setViewportSize({ width: 390, height: 844 });
-        for (const tab of ["Overview", "Logs"]) {
-          await page.getByRole("tab", { name: tab }).click();
-          assert.deepEqual(await violations(page), [], `${tab} on a phone`);
-        }
-        for (const path of ["/", `/compare?runs=${hostile.runId},${failed.runId}`]) {
-          await page.goto(base + path);
-          await page.locator("main table").first().waitFor();
-          assert.deepEqual(await violations(page), [], `${path} on a phone`);
-          const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          assert.ok(wider <= 0, `${path} is ${wider} px wider than a phone`);
-        }
-        await close();
-      });
-
-      await t.step("by keyboard: every control is reached, shows its focus, and works", async () => {
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(base);
-        await page.locator("td.name").nth(2).waitFor();
-        await page.keyboard.press("/");
-        await page.keyboard.type("failed");
-        await until(async () => await page.locator("td.name").count() === 1, { what: "the filter to apply" });
-        await page.keyboard.press("Escape");
-        await page.keyboard.press("j");
-        await page.keyboard.press("x");
-        await page.getByText("1 selected").waitFor();
-        await page.keyboard.press("Enter");
-        await page.locator(".run-title h1").waitFor();
-        await page.goto(`${base}/runs/${hostile.runId}`);
-        await page.locator("[data-series=episode_reward] canvas").waitFor();
-        const visible = await page.evaluate(() => {
-          const wanted = "a[href], button, input, select, [tabindex='0']";
-          return [...document.querySelectorAll<HTMLElement>(wanted)].filter((e) =>
-            e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }) && !(e as HTMLButtonElement).disabled
-          ).length;
-        });
-        const reached = new Set<string>();
-        for (let i = 0; i < visible + 2; i++) {
-          await page.keyboard.press("Tab");
-          const at = await page.evaluate(() => {
-            const e = document.activeElement as HTMLElement;
-            if (e === document.body) return undefined;
-            e.dataset.reached ??= String(document.querySelectorAll("[data-reached]").length);
-            const { outlineStyle, outlineWidth } = getComputedStyle(e);
-            const shown = outlineStyle !== "none" && parseFloat(outlineWidth) >= 1;
-            return { id: e.dataset.reached, shown, what: e.outerHTML.slice(0, 120) };
-          });
-          if (at === undefined) continue;
-          assert.ok(at.shown, `focus does not show on ${at.what}`);
-          reached.add(at.id);
-        }
-        assert.equal(reached.size, visible);
-        await page.getByRole("tab", { name: "Overview" }).focus();
-        await page.keyboard.press("ArrowRight");
-        await page.locator("#panel-steps tbody tr").nth(4).waitFor();
-        await page.keyboard.press("End");
-        await page.locator("#panel-artifacts:not([hidden])").waitFor();
-        await page.getByRole("button", { name: "Cancel", exact: true }).focus();
-        await page.keyboard.press("Enter");
-        await page.locator("dialog[open]").waitFor();
-        await page.keyboard.press("Escape");
-        await page.locator("dialog").waitFor({ state: "detached" });
-        assert.equal(core.registry.require(hostile.runId).state, "EXECUTING");
-        assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Cancel");
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("the daemon goes away and comes back: said, and nothing is missed", async () => {
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(base);
-        await page.locator("#connection[data-state=live]").waitFor();
-        await server?.stop();
-        server = undefined;
-        await page.getByText("Daemon unreachable, retrying").waitFor();
-        core.addExecuting("came-meanwhile");
-        server = servePage(core, Number(address.split(":")[1]));
-        await page.locator("#connection[data-state=live]").waitFor();
-        await page.locator("tr", { hasText: "came-meanwhile" }).waitFor();
-        // The token of the earlier process is replaced without a reload.
-        await page.getByRole("link", { name: "came-meanwhile" }).click();
-        await page.getByRole("button", { name: "Pause", exact: true }).click();
-        await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
-        assert.deepEqual(errors, []);
-        await close();
-      });
-
-      await t.step("ten thousand runs: few rows in the document, filter and sort at once", async () => {
-        for (let i = 0; i < 10_000; i++) core.add(`many-${i}`);
-        const { page, errors, close } = await openPage(chrome);
-        await page.goto(base);
-        await page.getByText(/^10,0\d\d runs$/).waitFor();
-        assert.ok(await page.locator("table.runs tbody tr").count() < 120);
-        await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-9999");
-        await page.getByRole("link", { name: "many-9999", exact: true }).waitFor();
-        await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-999");
-        await page.getByText(/^11 of 10,0\d\d runs$/).waitFor();
-        await page.getByRole("checkbox", { name: "Select all shown runs" }).check();
-        await page.getByText("11 selected").waitFor();
-        await page.locator(".selection button[data-action=cancel]").click();
-        await page.getByRole("button", { name: "Cancel it" }).click();
-        await page.getByText("Cancel: 11 runs.").waitFor();
-        assert.equal(
-          core.registry.list({ states: ["CANCELLED"], nameContains: "many-999" }, { limit: 100 }).runs.length,
-          11,
-        );
-        await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-");
-        await page.getByRole("button", { name: "Name", exact: true }).click();
-        await page.getByRole("link", { name: "many-0", exact: true }).waitFor();
-        await page.getByRole("region", { name: "Table of runs" }).focus();
-        await page.keyboard.press("End");
-        await page.getByRole("link", { name: "many-9999", exact: true }).waitFor();
-        assert.deepEqual(errors, []);
-        await close();
-      });
-    } finally {
-      await browser?.close();
+    const { page, errors, close } = await openPage(browser);
+    const stop = async () => {
       await server?.stop();
-      core.close();
-      await Deno.remove(directory, { recursive: true });
+      server = undefined;
+    };
+    try {
+      await work({
+        core,
+        page,
+        base: `http://${address}`,
+        stop,
+        start: () => void (server = servePage(core, Number(address.split(":")[1]))),
+      });
+      assert.deepEqual(errors, []);
+    } finally {
+      await close();
+      await stop();
     }
   });
 }
+
+function liveRun(core: PlayedEngine): RunRow {
+  const live = core.addExecuting("live-run", { tags: ["demo"], gpusRequested: 1 });
+  core.registry.claimGpus(live.runId, [0]);
+  for (let i = 0; i < 40; i++) core.addEpisode(live.runId, 10 + i);
+  return live;
+}
+
+const fail = (core: PlayedEngine, { runId }: RunRow) => core.ended(runId, { code: 1, stderrTail: ["Traceback", XSS] });
+
+/** A run whose worker says what would harm a page that takes it for markup. */
+async function hostileRun(core: PlayedEngine): Promise<RunRow> {
+  const hostile = core.addExecuting(XSS, { tags: [XSS] });
+  core.registry.update(hostile.runId, { configJson: JSON.stringify({ [XSS]: XSS }) });
+  core.addEpisode(hostile.runId, 5, () => JSON.stringify({ ansi: XSS }));
+  await Deno.writeTextFile(core.logFile(hostile, "stdout"), `${XSS}\n\x1b[31mred\x1b[0m\n{"type":"step","reward":1}\n`);
+  return hostile;
+}
+
+inBrowser("the table of runs moves while a run runs", async ({ core, page, base }) => {
+  const live = liveRun(core);
+  const failed = fail(core, core.addExecuting("failed-run"));
+  await page.goto(base);
+  const row = page.locator("tr", { hasText: "live-run" });
+  await row.waitFor();
+  await page.locator(".slot.used").waitFor();
+  const steps = async () => (await row.locator("td").nth(7).textContent()) ?? "";
+  const before = await steps();
+  assert.match(before, /\d/);
+  core.addEpisode(live.runId, 100);
+  await until(async () => await steps() !== before, { what: "the steps to move", state: steps });
+  core.retry(failed.runId);
+  await page.locator("tr", { hasText: "failed-run" }).locator(".chip[data-state=INIT]").waitFor();
+  fail(core, core.begun(failed.runId));
+  await page.locator("button.chip[data-state=FAULTED]").click();
+  await until(async () => await page.locator("td.name").count() === 1, { what: "the filter to apply" });
+  assert.match(page.url(), /state=FAULTED/);
+});
+
+inBrowser(
+  "an unknown run's page tells how the connection stands; a run's figures are never cut",
+  async ({ core, page, base }) => {
+    const live = liveRun(core);
+    await page.goto(`${base}/runs/NOSUCH`);
+    await page.locator("#connection[data-state=live]").waitFor();
+    await page.goto(`${base}/runs/${live.runId}`);
+    await page.locator(".facts dd").first().waitFor();
+    for (const width of [1280, 1024]) {
+      await page.setViewportSize({ width, height: 800 });
+      const cut = await page.locator(".facts dd").evaluateAll((all) =>
+        all.filter((e) => {
+          e.textContent = "12,345,678 of 99,999,999";
+          return e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight + 1;
+        }).length
+      );
+      assert.equal(cut, 0, `at ${width}`);
+    }
+  },
+);
+
+inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", async ({ core, page, base }) => {
+  const live = liveRun(core);
+  await page.goto(`${base}/runs/${live.runId}`);
+  await page.locator("[data-series=episode_reward] canvas").waitFor();
+  const before = await until(() => points(page, "episode_reward"), { what: "points in the chart" });
+  core.addEpisode(live.runId, 120);
+  await until(async () => await points(page, "episode_reward") > before, { what: "the chart to move" });
+  const all = await points(page, "episode_reward");
+  await page.getByRole("button", { name: "Zoom into the last half of Episode reward" }).click();
+  await until(async () => await points(page, "episode_reward") < all, { what: "the zoom to apply" });
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.locator(".run-title .chip[data-state=EXECUTING]").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.getByRole("button", { name: "Cancel it" }).click();
+  await page.locator(".run-title .chip[data-state=CANCELLED]").waitFor();
+  assert.equal(core.registry.require(live.runId).state, "CANCELLED");
+});
+
+inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {
+  const long = core.addExecuting("long-run");
+  for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);
+  await page.goto(`${base}/runs/${long.runId}`);
+  const chart = page.locator("[data-series=reward]");
+  await chart.locator("canvas").waitFor();
+  await until(async () => await points(page, "reward") === 50_000, { what: "all of the run" });
+  const box = (await chart.locator(".u-over").boundingBox())!;
+  const y = box.y + box.height / 2;
+  await page.mouse.move(box.x + box.width * 0.5, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.55, y, { steps: 5 });
+  await page.mouse.up();
+  await until(async () => await points(page, "reward") < 45_000, { what: "the zoom" });
+  await chart.getByRole("button", { name: "Show all of Step reward" }).click();
+  await until(async () => await points(page, "reward") === 50_000, { what: "all of the run again" });
+});
+
+inBrowser("a zoom over time shows what was recorded then, and says where nothing was", async ({ core, page, base }) => {
+  const paused = core.addExecuting("paused-run");
+  const start = Date.UTC(2025, 0, 1);
+  // Ten seconds of work, eighty of nothing, ten of work.
+  for (let s = 0; s < 100; s += s === 9 ? 81 : 1) core.addEpisode(paused.runId, 3, undefined, start + s * 1000);
+  await page.goto(`${base}/runs/${paused.runId}`);
+  const chart = page.locator("[data-series=reward]");
+  await chart.locator("canvas").waitFor();
+  const drag = async (from: number, to: number) => {
+    const box = (await chart.locator(".u-over").boundingBox())!;
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width * from, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * to, y, { steps: 5 });
+    await page.mouse.up();
+  };
+  for (const mode of ["relative", "wall"]) {
+    await page.getByLabel("X axis").selectOption(mode);
+    await until(async () => await points(page, "reward") === 60, { what: "all of the run" });
+    await drag(0.3, 0.7);
+    await page.locator(".notice").filter({ hasText: "Step reward: nothing was recorded between" }).waitFor();
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    assert.equal(await points(page, "reward"), 60);
+    assert.equal(await chart.getAttribute("data-zoomed"), null);
+    await drag(0.7, 0.999);
+    await until(async () => await points(page, "reward") <= 30, { what: "the zoom" });
+    assert.ok(await points(page, "reward") > 0);
+    await chart.getByRole("button", { name: "Show all of Step reward" }).click();
+    await until(async () => await points(page, "reward") === 60, { what: "all of the run again" });
+  }
+});
+
+inBrowser("what a worker says stays text, in every view", async ({ core, page, base }) => {
+  const failed = fail(core, core.addExecuting("failed-run"));
+  const hostile = await hostileRun(core);
+  await page.goto(base);
+  await page.getByRole("link", { name: XSS, exact: true }).waitFor();
+  await page.goto(`${base}/runs/${hostile.runId}`);
+  assert.equal(await page.locator("h1").textContent(), XSS);
+  await page.getByRole("tab", { name: "Logs" }).click();
+  const lines = page.locator(".log-lines > div");
+  await lines.nth(1).waitFor();
+  assert.deepEqual(await lines.allTextContents(), [XSS, "red"]);
+  await page.locator(".log-lines .fg1").waitFor();
+  await page.getByRole("tab", { name: "Config" }).click();
+  await page.locator("#panel-config pre").filter({ hasText: "globalThis.broken" }).waitFor();
+  await page.getByRole("tab", { name: "Frames" }).click();
+  await until(async () => await page.locator(".frame-text").textContent() === XSS, { what: "the frame's text" });
+  await page.getByRole("tab", { name: "Steps" }).click();
+  await page.locator("#panel-steps tbody tr").nth(4).waitFor();
+  await page.goto(`${base}/runs/${failed.runId}`);
+  await page.locator(".failure pre").filter({ hasText: "globalThis.broken" }).waitFor();
+  await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
+  await page.locator("[data-series=episode_reward] canvas").waitFor();
+  assert.equal(await page.evaluate(() => "broken" in globalThis), false);
+  assert.equal(await page.locator("main script, main img").count(), 0);
+});
+
+inBrowser(
+  "accessible: no violations of WCAG AA in any view, light, dark and on a phone",
+  async ({ core, page, base }) => {
+    liveRun(core);
+    const failed = fail(core, core.addExecuting("failed-run"));
+    const hostile = await hostileRun(core);
+    const check = async (view: string) => {
+      assert.deepEqual(await violations(page), [], view);
+      // Colours are all that differs in the dark.
+      await page.emulateMedia({ colorScheme: "dark" });
+      await page.locator("html[data-theme=dark]").waitFor();
+      assert.deepEqual(await violations(page, ["color-contrast"]), [], `${view}, dark`);
+      await page.emulateMedia({ colorScheme: "light" });
+      await page.locator("html[data-theme=light]").waitFor();
+    };
+    await page.goto(base);
+    await page.locator("td.name").nth(2).waitFor();
+    await page.locator("td.check input").first().check();
+    await check("runs");
+    await page.locator(".selection button[data-action=delete]").click();
+    await page.locator("dialog[open], .notice").first().waitFor();
+    await check("a question");
+    await page.goto(`${base}/runs/${failed.runId}`);
+    await page.locator(".failure pre").waitFor();
+    await check("a failed run");
+    await page.goto(`${base}/compare?runs=${hostile.runId},${failed.runId}`);
+    await page.locator("[data-series=episode_reward] canvas").waitFor();
+    await check("compare");
+    await page.goto(`${base}/compare`);
+    await page.getByRole("combobox", { name: "Add a run" }).waitFor();
+    await check("compare, nothing chosen");
+    await page.goto(`${base}/runs/${hostile.runId}`);
+    for (const tab of ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"]) {
+      await page.getByRole("tab", { name: tab }).click();
+      await page.locator(`#panel-${tab.toLowerCase()} > *`).first().waitFor({ state: "attached" });
+      await check(tab);
+    }
+    await page.setViewportSize({ width: 390, height: 844 });
+    for (const tab of ["Overview", "Logs"]) {
+      await page.getByRole("tab", { name: tab }).click();
+      assert.deepEqual(await violations(page), [], `${tab} on a phone`);
+    }
+    for (const path of ["/", `/compare?runs=${hostile.runId},${failed.runId}`]) {
+      await page.goto(base + path);
+      await page.locator("main table").first().waitFor();
+      assert.deepEqual(await violations(page), [], `${path} on a phone`);
+      const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wider <= 0, `${path} is ${wider} px wider than a phone`);
+    }
+  },
+);
+
+inBrowser("by keyboard: every control is reached, shows its focus, and works", async ({ core, page, base }) => {
+  liveRun(core);
+  fail(core, core.addExecuting("failed-run"));
+  const hostile = await hostileRun(core);
+  await page.goto(base);
+  await page.locator("td.name").nth(2).waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("failed");
+  await until(async () => await page.locator("td.name").count() === 1, { what: "the filter to apply" });
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByText("1 selected").waitFor();
+  await page.keyboard.press("Enter");
+  await page.locator(".run-title h1").waitFor();
+  await page.goto(`${base}/runs/${hostile.runId}`);
+  await page.locator("[data-series=episode_reward] canvas").waitFor();
+  const visible = await page.evaluate(() => {
+    const wanted = "a[href], button, input, select, [tabindex='0']";
+    return [...document.querySelectorAll<HTMLElement>(wanted)].filter((e) =>
+      e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }) && !(e as HTMLButtonElement).disabled
+    ).length;
+  });
+  const reached = new Set<string>();
+  for (let i = 0; i < visible + 2; i++) {
+    await page.keyboard.press("Tab");
+    const at = await page.evaluate(() => {
+      const e = document.activeElement as HTMLElement;
+      if (e === document.body) return undefined;
+      e.dataset.reached ??= String(document.querySelectorAll("[data-reached]").length);
+      const { outlineStyle, outlineWidth } = getComputedStyle(e);
+      const shown = outlineStyle !== "none" && parseFloat(outlineWidth) >= 1;
+      return { id: e.dataset.reached, shown, what: e.outerHTML.slice(0, 120) };
+    });
+    if (at === undefined) continue;
+    assert.ok(at.shown, `focus does not show on ${at.what}`);
+    reached.add(at.id);
+  }
+  assert.equal(reached.size, visible);
+  await page.getByRole("tab", { name: "Overview" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#panel-steps tbody tr").nth(4).waitFor();
+  await page.keyboard.press("End");
+  await page.locator("#panel-artifacts:not([hidden])").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("dialog[open]").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  assert.equal(core.registry.require(hostile.runId).state, "EXECUTING");
+  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Cancel");
+});
+
+inBrowser(
+  "the daemon goes away and comes back: said, and nothing is missed",
+  async ({ core, page, base, stop, start }) => {
+    await page.goto(base);
+    await page.locator("#connection[data-state=live]").waitFor();
+    await stop();
+    await page.getByText("Daemon unreachable, retrying").waitFor();
+    core.addExecuting("came-meanwhile");
+    start();
+    await page.locator("#connection[data-state=live]").waitFor();
+    await page.locator("tr", { hasText: "came-meanwhile" }).waitFor();
+    // The token of the earlier process is replaced without a reload.
+    await page.getByRole("link", { name: "came-meanwhile" }).click();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
+  },
+);
+
+inBrowser("ten thousand runs: few rows in the document, filter and sort at once", async ({ core, page, base }) => {
+  core.addMany("many-", 10_000);
+  await page.goto(base);
+  await page.getByText(/^10,0\d\d runs$/).waitFor();
+  assert.ok(await page.locator("table.runs tbody tr").count() < 120);
+  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-9999");
+  await page.getByRole("link", { name: "many-9999", exact: true }).waitFor();
+  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-999");
+  await page.getByText(/^11 of 10,0\d\d runs$/).waitFor();
+  await page.getByRole("checkbox", { name: "Select all shown runs" }).check();
+  await page.getByText("11 selected").waitFor();
+  await page.locator(".selection button[data-action=cancel]").click();
+  await page.getByRole("button", { name: "Cancel it" }).click();
+  await page.getByText("Cancel: 11 runs.").waitFor();
+  assert.equal(
+    core.registry.list({ states: ["CANCELLED"], nameContains: "many-999" }, { limit: 100 }).runs.length,
+    11,
+  );
+  await page.getByRole("searchbox", { name: "Filter by name or id" }).fill("many-");
+  await page.getByRole("button", { name: "Name", exact: true }).click();
+  await page.getByRole("link", { name: "many-0", exact: true }).waitFor();
+  await page.getByRole("region", { name: "Table of runs" }).focus();
+  await page.keyboard.press("End");
+  await page.getByRole("link", { name: "many-9999", exact: true }).waitFor();
+});

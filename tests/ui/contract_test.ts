@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import * as contract from "../../src/registry/contract.ts";
 import { createApp } from "../../src/ui/app.ts";
-import { FakeCore } from "./fake_core.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
 
 const BASE = "http://127.0.0.1:8055";
 
 Deno.test("page API: every answer about runs, records, series, events and the host has the contract's fields", async (t) => {
-  const directory = await Deno.makeTempDir();
-  const core = new FakeCore(directory);
+  await using core = new PlayedEngine();
   const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 20 });
   const { runId } = core.addExecuting("one", { tags: ["a"] });
   core.addEpisode(runId, 40, (step) => step % 10 === 0 ? '{"rgb":[[[1,2,3]]]}' : "");
@@ -49,8 +48,6 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
     await holds("host", contract.PageHost);
   } finally {
     app.stop();
-    core.close();
-    await Deno.remove(directory, { recursive: true });
   }
 });
 

@@ -4,7 +4,7 @@ import { pageLogin } from "../../src/ui/page_login.ts";
 import type { BodyLimits } from "../../src/ui/request.ts";
 import { createApp } from "../../src/ui/app.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
-import { FakeCore } from "./fake_core.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
 
 type Send = (text: string) => Promise<void>;
 /** Writes to a connection until it is answered. */
@@ -13,15 +13,14 @@ type Talk = (send: Send, answered: () => boolean) => Promise<void>;
 /** A page behind a token, and a way to speak to it in bytes. */
 async function withPage(
   work: (page: {
-    core: FakeCore;
+    core: PlayedEngine;
     port: number;
     /** Opens a connection, lets `talk` write to it, and gives the answer's head and body. */
     ask: (...talk: (string | Talk)[]) => Promise<string>;
   }) => Promise<void>,
   options: { guarded?: boolean; body?: Partial<BodyLimits> } = {},
 ): Promise<void> {
-  const directory = await Deno.makeTempDir();
-  const core = new FakeCore(directory);
+  await using core = new PlayedEngine();
   const login = pageLogin({ roleOf: (token) => token === "adm" ? "admin" : undefined }, {
     secure: false,
     ...(options.body === undefined ? {} : { form: options.body }),
@@ -64,8 +63,6 @@ async function withPage(
   } finally {
     page.stop();
     await server.stop();
-    core.close();
-    await Deno.remove(directory, { recursive: true });
   }
 }
 

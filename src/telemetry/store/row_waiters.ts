@@ -1,40 +1,77 @@
-/** Who waits for a run's next row of a kind: one entry in a set each, and nothing else while they wait. */
-import type { TelemetryKind } from "../types.ts";
+/** Who follows a run: one entry in a set for each follower and for each wait, and nothing else while they wait. */
+import { MosaicError } from "../../base/errors.ts";
 import { TELEMETRY_KINDS } from "../record_fields.ts";
+import type { FollowedRun, TelemetryKind } from "../types.ts";
 
 interface Waiter {
   since: number;
   resolve: () => void;
 }
 
-export class Waiters {
-  readonly #waiting = new Map<string, Set<Waiter>>();
+/** A set for each key that has something in it. */
+class Sets<T> {
+  readonly #sets = new Map<string, Set<T>>();
 
-  /** Resolves when `wake` tells of a head beyond `since`, or when the signal aborts. */
+  add(key: string, value: T): void {
+    const set = this.#sets.get(key);
+    if (set === undefined) this.#sets.set(key, new Set([value]));
+    else set.add(value);
+  }
+
+  remove(key: string, value: T): void {
+    const set = this.#sets.get(key);
+    if (set?.delete(value) && set.size === 0) this.#sets.delete(key);
+  }
+
+  of(key: string): T[] {
+    return [...this.#sets.get(key) ?? []];
+  }
+}
+
+export class Waiters {
+  /** By kind and run id. */
+  readonly #waiting = new Sets<Waiter>();
+  /** By run id. */
+  readonly #following = new Sets<AbortController>();
+
+  follow(runId: string): FollowedRun {
+    const follower = new AbortController();
+    this.#following.add(runId, follower);
+    return {
+      runId,
+      deleted: follower.signal,
+      [Symbol.dispose]: () => this.#following.remove(runId, follower),
+    };
+  }
+
+  /** Resolves when `wake` tells of a head beyond `since`, when the run is deleted, or when the signal aborts. */
   wait(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     const key = `${kind} ${runId}`;
     return new Promise((resolve) => {
       const done = () => {
         signal.removeEventListener("abort", done);
-        const set = this.#waiting.get(key);
-        if (set?.delete(waiter) && set.size === 0) this.#waiting.delete(key);
+        this.#waiting.remove(key, waiter);
         resolve();
       };
       const waiter: Waiter = { since, resolve: done };
-      const set = this.#waiting.get(key);
-      if (set === undefined) this.#waiting.set(key, new Set([waiter]));
-      else set.add(waiter);
+      this.#waiting.add(key, waiter);
       signal.addEventListener("abort", done, { once: true });
     });
   }
 
   wake(runId: string, heads: Record<TelemetryKind, number>): void {
-    if (this.#waiting.size === 0) return;
     for (const kind of TELEMETRY_KINDS) {
-      const set = this.#waiting.get(`${kind} ${runId}`);
-      if (set === undefined) continue;
-      for (const waiter of [...set]) if (heads[kind] > waiter.since) waiter.resolve();
+      for (const waiter of this.#waiting.of(`${kind} ${runId}`)) if (heads[kind] > waiter.since) waiter.resolve();
     }
+  }
+
+  /** Every follower of the run is told, whatever it is doing. */
+  deleted(runId: string): void {
+    for (const follower of this.#following.of(runId)) {
+      this.#following.remove(runId, follower);
+      follower.abort(new MosaicError("not_found", `run ${runId} was deleted`));
+    }
+    for (const kind of TELEMETRY_KINDS) for (const waiter of this.#waiting.of(`${kind} ${runId}`)) waiter.resolve();
   }
 }

@@ -6,7 +6,7 @@ import { RunFiles } from "../../../src/base/layout.ts";
 import { processRef } from "../../../src/os/identity.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";
-import { EngineFixture, PlayedProxy } from "./fixture.ts";
+import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";
 
 const command = ["/bin/true"];
 const gpus = { requested: 1, mandatory: true };

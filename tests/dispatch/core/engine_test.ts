@@ -4,7 +4,7 @@ import { workerToken } from "../../../src/wire/tokens.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";
-import { EngineFixture } from "./fixture.ts";
+import { EngineFixture } from "../../harness/engine.ts";
 
 const command = ["/bin/true"];
 const rejected = (code: string, text: RegExp) => (e: unknown) =>

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { configOf } from "../../harness/configs.ts";
-import { EngineFixture, PlayedProxy } from "./fixture.ts";
+import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";
 
 const external = (more: Record<string, unknown> = {}) =>
   configOf({ command: ["unused"], metadata: { worker: { external: true }, ...more } });

@@ -14,7 +14,7 @@ import type { DiskUsage } from "../../../src/registry/retention/usage.ts";
 import type { Registry } from "../../../src/registry/registry.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";
-import { EngineFixture } from "./fixture.ts";
+import { EngineFixture } from "../../harness/engine.ts";
 
 const command = ["/bin/true"];
 

@@ -8,35 +8,29 @@ import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasCode } from "../../registry/fixture.ts";
-import { executing, FakeCore, type ServerOptions, startRpc } from "../fixture.ts";
-import { A_STEP } from "../memory_telemetry.ts";
+import { executing, RecordedEngine, type ServerOptions, startRpc } from "../fixture.ts";
 import { certificates } from "./certificates.ts";
 
 const { method } = TrainerService;
 
 /** A server that asks for tokens, in a directory of its own. */
 async function withGuarded(
-  work: (f: { core: FakeCore; address: string; local: string; directory: string; path: string }) => Promise<void>,
+  work: (f: { core: RecordedEngine; address: string; local: string; directory: string; path: string }) => Promise<void>,
   optionsOf: (directory: string) => Partial<ServerOptions> = () => ({}),
 ): Promise<void> {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-auth-" });
-  const core = new FakeCore(directory);
+  await using core = new RecordedEngine();
+  const { directory } = core;
   const path = `${directory}/tokens.json`;
+  const server = await startRpc(core, {
+    listen: "127.0.0.1:0",
+    log: core.log,
+    gatekeeper: gatekeeper(core.registry, new TokenFile(path)),
+    ...optionsOf(directory),
+  });
   try {
-    const server = await startRpc(core, {
-      listen: "127.0.0.1:0",
-      log: core.log,
-      gatekeeper: gatekeeper(core.registry, new TokenFile(path)),
-      ...optionsOf(directory),
-    });
-    try {
-      await work({ core, address: server.address, local: server.localAddress, directory, path });
-    } finally {
-      await server.stop(1000);
-    }
+    await work({ core, address: server.address, local: server.localAddress, directory, path });
   } finally {
-    core.registry.close();
-    Deno.removeSync(directory, { recursive: true });
+    await server.stop(1000);
   }
 }
 
@@ -99,13 +93,13 @@ Deno.test("token: a stranger is refused by the headers, before the message is ta
 Deno.test("token: long streams keep their bound behind the check", async () => {
   await withGuarded(async ({ core, address, path }) => {
     const runId = executing(core);
-    const observationJson = JSON.stringify("x".repeat(10_000));
-    core.telemetry.append(runId, 1, Array.from({ length: 20_000 }, () => ({ ...A_STEP, observationJson })), []);
+    core.observationJson = JSON.stringify("x".repeat(10_000));
+    core.addSteps(runId, 1, 20_000);
     await using(new GrpcClient(address, { token: ensureTokens(path).read }), async (client) => {
       const stalled = client.stream(method.streamRunSteps, { runId });
       assert.equal((await stalled.next()).value!.seqId, 1n);
       for (let i = 0; i < 200; i++) await client.unary(method.getHealth, {});
-      assert.ok(core.telemetry.rowsRead < 5000, `${core.telemetry.rowsRead} rows were read for nobody`);
+      assert.ok(core.rowsRead < 5000, `${core.rowsRead} rows were read for nobody`);
       await stalled.return();
     });
   });

@@ -102,6 +102,32 @@ Deno.test("waitBeyond: resolves at once, with the next row, or with the signal",
     await later;
   }));
 
+Deno.test("follow: a deletion ends every wait and tells every follower, not those of the next run of this id", () =>
+  withStore(async ({ store }) => {
+    const { signal } = new AbortController();
+    store.ingest("R", 1, batch(0, 1, { steps: steps(0, 3) }));
+    for (const runId of ["R", "said nothing"]) {
+      using follower = store.follow(runId);
+      using other = store.follow("S");
+      const waits = (["steps", "episodes", "metrics"] as const).map((kind) =>
+        store.waitBeyond(runId, kind, 1000, signal)
+      );
+      await store.delete(runId);
+      await Promise.all(waits);
+      assert.throws(() => follower.deleted.throwIfAborted(), {
+        code: "not_found",
+        message: `run ${runId} was deleted`,
+      });
+      assert.equal(other.deleted.aborted, false);
+    }
+    using next = store.follow("R");
+    const first = store.waitBeyond("R", "steps", 0, signal);
+    store.ingest("R", 1, batch(0, 1, { steps: steps(0, 1) }));
+    await first;
+    assert.equal(next.deleted.aborted, false);
+    assert.deepEqual(store.read("R", "steps", 0, 9).map((row) => row.seq), [1]);
+  }));
+
 Deno.test("views: people with sqlite3 find rows by the run's id", () =>
   withStore((bench) => {
     bench.store.ingest("R", 1, batch(0, 1, { steps: rich(0, 4) }));

@@ -1,17 +1,18 @@
 /** An engine on a temporary state directory whose proxies are played by the test. */
-import type { ExitReport } from "../../../src/registry/failure/explain.ts";
-import { Engine, type EngineOptions } from "../../../src/dispatch/core/engine.ts";
-import type { ControlWish, ProxyLink, ProxySession } from "../../../src/dispatch/core/core.ts";
-import type { ProxyArguments, ProxyLauncher } from "../../../src/dispatch/launch/local/proxy_process.ts";
-import { Layout } from "../../../src/base/layout.ts";
-import { createLogger } from "../../../src/base/log.ts";
-import { type ProcessRef, processRef } from "../../../src/os/identity.ts";
-import { signalProcess } from "../../../src/os/signals.ts";
-import { Registry } from "../../../src/registry/registry.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
-import type { IngestBatch } from "../../../src/telemetry/batch.ts";
-import { TelemetryStore } from "../../../src/telemetry/store.ts";
-import { until } from "../../harness/wait.ts";
+import type { ExitReport } from "../../src/registry/failure/explain.ts";
+import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
+import type { ControlWish, ProxyLink, ProxySession } from "../../src/dispatch/core/core.ts";
+import type { ProxyArguments, ProxyLauncher } from "../../src/dispatch/launch/local/proxy_process.ts";
+import { Layout } from "../../src/base/layout.ts";
+import { createLogger } from "../../src/base/log.ts";
+import { type ProcessRef, processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import type { RunRow } from "../../src/registry/types.ts";
+import type { IngestBatch } from "../../src/telemetry/batch.ts";
+import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { batch } from "../telemetry/store/harness.ts";
+import { until } from "./wait.ts";
 
 /** A process that stands for a proxy: it lives, and says nothing by itself. */
 class StandIns implements ProxyLauncher {
@@ -52,21 +53,7 @@ export class PlayedProxy implements ProxyLink {
   async batch(fields: Partial<IngestBatch>): Promise<void> {
     const from = this.position;
     this.position += 100;
-    await this.session.batch(
-      {
-        from,
-        to: this.position,
-        steps: { n: 0 },
-        episodes: [],
-        events: [],
-        otherLines: 0,
-        malformedLines: 0,
-        violations: {},
-        ...fields,
-      },
-      this.position,
-      { malformed: [], violations: [] },
-    );
+    await this.session.batch(batch(from, this.position, fields), this.position, { malformed: [], violations: [] });
   }
   steps(count: number): Promise<void> {
     return this.batch({ steps: { n: count, step: Array.from({ length: count }, (_, i) => i) } });

@@ -1,0 +1,199 @@
+/**
+ * A real engine, registry and telemetry store on a temporary state directory, for tests of what is built on them (the
+ * page, the services). It starts no process: its runs are there as runs of an earlier daemon are, each with a proxy that
+ * does at once what it is asked.
+ */
+import { DatabaseSync } from "node:sqlite";
+import { createLogger } from "../../src/base/log.ts";
+import { Layout, RunFiles } from "../../src/base/layout.ts";
+import type { HostInfo } from "../../src/dispatch/core/core.ts";
+import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
+import type { ExitReport } from "../../src/registry/failure/explain.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import type { NewRun, RunRow } from "../../src/registry/types.ts";
+import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
+import { TelemetryStore } from "../../src/telemetry/store.ts";
+import { newRun } from "../registry/fixture.ts";
+import { configOf } from "./configs.ts";
+import { PlayedProxy } from "./engine.ts";
+
+/** Does what it is asked in the same moment. */
+class WillingProxy extends PlayedProxy {
+  override control(wish: { paused: boolean; maxRateHz: number }): void {
+    super.control(wish);
+    this.session.controlApplied({ ...wish, selfPaused: "" });
+  }
+  override stop(graceSeconds: number): void {
+    super.stop(graceSeconds);
+    this.exit({ code: null, signal: "SIGTERM" });
+  }
+}
+
+export const A_STEP: StepRecord = {
+  episode: 0,
+  step: 0,
+  reward: 1,
+  terminated: false,
+  truncated: false,
+  tsNs: "1700000000123456789",
+  agentId: "agent_1",
+  workerId: "",
+  policyLabel: "",
+  backend: "",
+  actionJson: "1",
+  observationJson: "[0.5]",
+  renderHintJson: "",
+  renderPayloadJson: "",
+  frameRef: "",
+  payloadVersion: 0,
+  episodeSeed: 0,
+  infoJson: "",
+};
+
+export class PlayedEngine extends Engine implements AsyncDisposable {
+  readonly registry: Registry;
+  readonly telemetry: TelemetryStore;
+  readonly directory: string;
+  readonly layout: Layout;
+  readonly logLines: string[];
+  /** What this host is taken to have instead of what it has. */
+  hostFacts: Partial<HostInfo> = {};
+  readonly #proxies = new Map<string, WillingProxy>();
+  #added = 0;
+
+  constructor(options: Partial<EngineOptions> = {}) {
+    const directory = Deno.makeTempDirSync({ prefix: "mosaic-played-" });
+    const layout = new Layout(directory);
+    for (const path of layout.directories()) Deno.mkdirSync(path, { recursive: true });
+    const logLines: string[] = [];
+    const registry = Registry.open(layout.registryDb);
+    const telemetry = TelemetryStore.open(layout.telemetryDb);
+    super({
+      registry,
+      telemetry,
+      log: createLogger({ level: "debug", sinks: [(line) => void logLines.push(line)] }),
+      layout,
+      version: "1.2.3-test",
+      gpus: [0, 1, 2, 3].map((slot) => ({ slot, name: "Test GPU" })),
+      maxRuns: 0,
+      maxStarting: 0,
+      graceSeconds: 5,
+      handshakeTimeoutSeconds: 600,
+      heartbeatTimeoutSeconds: 600,
+      maxBacklogBytes: 0,
+      onShutdown: () => {},
+      ...options,
+    });
+    this.directory = directory;
+    this.layout = layout;
+    this.registry = registry;
+    this.telemetry = telemetry;
+    this.logLines = logLines;
+    this.recover();
+    this.begin({ listen: "127.0.0.1:50055", http: "127.0.0.1:8055", socket: "" });
+  }
+
+  override host(): HostInfo {
+    return { ...super.host(), ...this.hostFacts };
+  }
+
+  /** A run that waits, as a submission leaves it. */
+  add(name: string, more: Partial<NewRun> = {}): RunRow {
+    const n = ++this.#added;
+    const runId = `01HZZZZZZZZZZZZZZZZZ${String(n).padStart(6, "0")}`;
+    const configJson = configOf({ name, command: ["/bin/true"] });
+    return this.registry.insert(newRun(n, { runId, name, configJson, ...more }));
+  }
+
+  /** Runs that wait, PREFIX0 to PREFIX(COUNT-1), all at once: submitted one after the other, thousands take long. */
+  addMany(prefix: string, count: number): void {
+    const { runId } = this.add(`${prefix}0`);
+    const other: Record<string, string> = {
+      run_id: `substr(run_id, 1, 20) || printf('%06d', ${this.#added} + i)`,
+      name: `'${prefix}' || i`,
+      digest: `digest || '-' || i`,
+    };
+    this.#added += count - 1;
+    const db = new DatabaseSync(this.layout.registryDb);
+    const columns = db.prepare("SELECT name FROM pragma_table_info('runs')").all().map(({ name }) => name as string);
+    db.prepare(`INSERT INTO runs (${columns.join(", ")})
+      WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count - 1})
+      SELECT ${columns.map((column) => other[column] ?? column).join(", ")} FROM runs, n WHERE run_id = ?`).run(runId);
+    db.close();
+  }
+
+  /** A run whose worker is at work and has not recorded anything. */
+  addExecuting(name: string, more: Partial<NewRun> = {}): RunRow {
+    return this.begun(this.add(name, more).runId);
+  }
+
+  /** Brings a run that waits to where its worker is at work. */
+  begun(runId: string): RunRow {
+    const row = this.registry.apply(runId, { type: "spawned" }, { startedAt: Date.now() });
+    const files = this.filesOf(row);
+    for (const path of [files.directory, files.logs, files.control]) Deno.mkdirSync(path, { recursive: true });
+    this.registerWorker({
+      runId,
+      workerId: "",
+      workerKind: "telemetry_proxy",
+      protoVersion: "MOSAIC/1.0",
+      schemaId: "",
+      schemaVersion: 0,
+      supportsPause: false,
+      supportsCheckpoint: false,
+    });
+    const proxy = new WillingProxy();
+    proxy.session = this.openProxy({
+      ...{ runId, attempt: row.attempt, workerId: "", agentId: "", worker: null, version: "test" },
+      // No process has this pid: none is signalled.
+      proxy: { pid: 2 ** 30, identity: "none" },
+    }, proxy);
+    this.#proxies.set(runId, proxy);
+    this.publish(runId, [], []);
+    return this.registry.require(runId);
+  }
+
+  proxyOf(runId: string): PlayedProxy {
+    const proxy = this.#proxies.get(runId);
+    if (proxy === undefined) throw new Error(`no proxy of ${runId} has connected`);
+    return proxy;
+  }
+
+  /** The run's worker ends; with 0, unless the report says otherwise. */
+  ended(runId: string, report: Partial<ExitReport> = {}): RunRow {
+    this.proxyOf(runId).exit(report);
+    return this.registry.require(runId);
+  }
+
+  filesOf(row: RunRow): RunFiles {
+    return new RunFiles(this.layout.runDir(row.baseDir, row.runId), row.workerId);
+  }
+
+  /** Steps that differ in their number. */
+  addSteps(runId: string, from: number, to: number, more: Partial<StepRecord> = {}): void {
+    this.publish(runId, Array.from({ length: to - from + 1 }, (_, i) => ({ ...A_STEP, step: from + i, ...more })), []);
+  }
+
+  /** An episode of `length` steps with a reward of 1 each, all of them at one time (Unix milliseconds). */
+  addEpisode(runId: string, length: number, payload?: (step: number) => string, at = Date.now()): void {
+    const tsNs = `${BigInt(at) * 1_000_000n}`;
+    const episode = this.telemetry.head(runId, "episodes");
+    const steps = Array.from({ length }, (_, step): StepRecord => ({
+      ...A_STEP,
+      ...{ episode, step, tsNs, terminated: step === length - 1, actionJson: String(step % 2) },
+      renderPayloadJson: payload?.(step) ?? "",
+    }));
+    const whole: EpisodeRecord = {
+      ...{ episode, totalReward: length, steps: length, terminated: true, truncated: false, metadataJson: "{}", tsNs },
+      ...{ agentId: "agent_1", workerId: "" },
+    };
+    this.publish(runId, steps, [whole]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+    this.telemetry.close();
+    this.registry.close();
+    await Deno.remove(this.directory, { recursive: true });
+  }
+}
