@@ -37,6 +37,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/recovery.ts")).reattach,
   },
   health: { what: "unary calls, idle and under load", load: async () => (await import("./parts/latency.ts")).health },
+  connections: {
+    what: "connections that come and go",
+    load: async () => (await import("./parts/connections.ts")).connections,
+  },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
   long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },

@@ -1,6 +1,8 @@
 /** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
 import { dialable } from "./wire/dialable.ts";
+import { DAEMON_EXIT } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
+import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention_sweeps.ts";
 import { startServers } from "./daemon/servers.ts";
@@ -28,9 +30,10 @@ import { serviceManager } from "./os/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
 const ANNOUNCE_AGAIN_MS = 2000;
+const TOO_MUCH_MEMORY = "the daemon has grown beyond --max-memory";
 
-/** Runs a daemon until it is asked to stop. @throws StartFailure */
-export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<void> {
+/** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
+export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
   createStateDirectory(layout);
@@ -38,15 +41,14 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const file = new LogFile(layout.daemonLog);
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
   try {
-    await serve(options, layout, log, () => giveUpStart(args));
+    return await serve(options, layout, log, args);
   } finally {
     held.release();
     file.close();
   }
 }
 
-/** @param settled called once everything is open that the daemon holds; gives what it may do no longer, as flags */
-async function serve(options: DaemonOptions, layout: Layout, log: Logger, settled: () => string[]): Promise<void> {
+async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: readonly string[]): Promise<number> {
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
@@ -90,7 +92,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
       diskUsage: () => engine.diskUsageNow(),
       deleteRun: (runId) => engine.delete(runId),
     });
-    const givenUp = settled();
+    const givenUp = giveUpStart(args);
     const endAnnouncing = announce(layout, { listen, ...(local === listen ? {} : { local }), http, socket }, log);
     log.info(
       {
@@ -102,15 +104,25 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     await manager.ready(`listening on ${listen}`);
     manager.keepAlive(() => !stop.requested());
 
+    const endMemory = options.maxMemoryBytes === undefined ? () => {} : watchMemory({
+      limitBytes: options.maxMemoryBytes,
+      log,
+      busy: () => engine.busy(),
+      // A service manager that has seen this process leave would take a successor of its own making for a stray.
+      go: () => manager.present ? stop.request(TOO_MUCH_MEMORY) : startSuccessor(args),
+    });
+
     const reason = await stop.wait;
     log.info({ reason }, "stopping; runs and their proxies live on");
     endAnnouncing();
+    endMemory();
     await manager.stopping();
     await sweeps?.close();
     await engine.close();
     await servers.stop();
     await side.close();
     manager.close();
+    return reason === TOO_MUCH_MEMORY ? DAEMON_EXIT.tooMuchMemory : DAEMON_EXIT.ok;
   } finally {
     telemetry.close();
     registry.close();

@@ -1,11 +1,11 @@
-/** `mosaic proxy`: arguments, log and exit status of a sidecar. What it does is in src/proxy. */
+/** `mosaic proxy`: arguments, log and exit status of a proxy. What it does is in src/proxy. */
 import { messageOf, MosaicError } from "./base/errors.ts";
 import { stderrSink } from "./base/log_line.ts";
 import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./proxy/arguments.ts";
 import { PROXY_EXIT } from "./proxy/exit_codes.ts";
 import { explainMissing } from "./permissions/missing.ts";
 import { boundedFileSink, proxyLog } from "./proxy/proxy_log.ts";
-import { runSidecar } from "./proxy/sidecar.ts";
+import { serveAttempt } from "./proxy/serve_attempt.ts";
 import { planStart } from "./proxy/start_plan.ts";
 
 /** @returns The exit status (src/proxy/exit_codes.ts), the worker's own where it has one. */
@@ -30,7 +30,7 @@ export async function runProxy(args: string[]): Promise<number> {
       proxy: Deno.pid,
     });
     try {
-      return await runSidecar(parsed, plan, log);
+      return await serveAttempt(parsed, plan, log);
     } catch (error) {
       // The worker and its journal do not need this process: another proxy takes over.
       log.fatal({ error: messageOf(error), stack: (error as Error).stack }, "proxy failed");

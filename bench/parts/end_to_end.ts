@@ -107,7 +107,7 @@ async function read(bench: DaemonUnderTest, load: Load, reading: number, stalled
   const gate = { file: `${bench.daemon.stateDir}/go-${crypto.randomUUID()}` };
   const id = await bench.submit(load, gate);
   const readers = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.address, id, String(reading), String(stalled)],
+    args: ["run", "-A", "--no-check", SUBSCRIBER, bench.daemon.target, id, String(reading), String(stalled)],
     stdout: "piped",
     stderr: "inherit",
   }).spawn();

@@ -14,7 +14,7 @@ async function callsBeside(
   work: () => Promise<{ from: number; to: number }>,
 ): Promise<number[][]> {
   const caller = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", CALLER, ...daemons.map(({ daemon }) => daemon.address)],
+    args: ["run", "-A", "--no-check", CALLER, ...daemons.map(({ daemon }) => daemon.target)],
     stdin: "piped",
     stdout: "piped",
     stderr: "inherit",

@@ -225,7 +225,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "proxy",
     group: "Parts",
-    summary: "run a worker under a sidecar that reports to a daemon",
+    summary: "run a worker under a proxy that reports to a daemon",
   },
 ];
 

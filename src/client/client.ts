@@ -15,8 +15,8 @@ import {
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
-import { envelope, errorOfAnswer, MAX_MESSAGE_BYTES, messagesOf, STREAM_TYPE, UNARY_TYPE } from "../wire/connect.ts";
-import { type ClientTls, dial, tlsFailure, usesTls } from "../wire/dial.ts";
+import { errorOfAnswer, MAX_MESSAGE_BYTES, UNARY_TYPE } from "../wire/connect.ts";
+import { type ClientTls, dial, type Entrance, tlsFailure, usesTls } from "../wire/dial.ts";
 import { type Http1Answer, Http1Connection } from "../wire/http1.ts";
 import { methodPath } from "../wire/method_path.ts";
 import { parseTarget } from "../wire/target.ts";
@@ -105,7 +105,7 @@ export class MosaicClient {
     call.onAbort(() => this.#drop(connection));
     try {
       const timeout = { "connect-timeout-ms": String(Math.ceil(call.deadlineMs!)), ...metadata };
-      const answer = await this.#post(connection, method, UNARY_TYPE, body, timeout, call);
+      const answer = await this.#post(connection, method, body, timeout, call);
       const bytes = await whole(answer);
       if (answer.status !== 200) throw this.#refusal(answer, bytes);
       return bytes;
@@ -126,20 +126,23 @@ export class MosaicClient {
     { metadata }: CallOptions = {},
   ): AsyncGenerator<MessageShape<O>, void> {
     if (signal?.aborted) return;
-    const body = envelope(toBinary(method.input, create(method.input, request)));
+    const message = toBinary(method.input, create(method.input, request));
+    // Verbs that follow nothing do without it.
+    const { StreamCall } = await import("../wire/socket_stream.ts");
     const call = new Call(undefined, signal, this.#closed.signal);
-    let connection: Http1Connection | undefined;
+    const stream = new StreamCall(method, this.#entrance, metadata);
+    call.onAbort(() => stream.cancel());
     try {
-      connection = await this.#connect(call);
-      call.onAbort(() => this.#drop(connection!));
-      const answer = await this.#post(connection, method, STREAM_TYPE, body, metadata, call);
-      if (answer.status !== 200) throw this.#refusal(answer, await whole(answer));
-      for await (const bytes of messagesOf(answer.body)) yield fromBinary(method.output, bytes);
+      stream.send(message);
+      stream.end();
+      for await (const bytes of stream.messages()) yield fromBinary(method.output, bytes);
     } catch (error) {
+      call.connected = stream.connected;
+      call.answered = stream.answered;
       if (!signal?.aborted) throw this.#error(error, call, method);
     } finally {
       call.end();
-      if (connection !== undefined) this.#drop(connection);
+      stream.cancel();
     }
   }
 
@@ -150,6 +153,11 @@ export class MosaicClient {
     this.#open.clear();
   }
 
+  get #entrance(): Entrance {
+    const { token, tls, serverName } = this.#options;
+    return { target: this.target, token, tls, serverName };
+  }
+
   #takeIdle(): Http1Connection | undefined {
     const connection = this.#idle;
     this.#idle = undefined;
@@ -158,10 +166,7 @@ export class MosaicClient {
   }
 
   async #connect(call: Call): Promise<Http1Connection> {
-    const { token, tls, serverName } = this.#options;
-    const connection = new Http1Connection(
-      await dial({ target: this.target, token, tls, serverName }, "http/1.1", call.signal),
-    );
+    const connection = new Http1Connection(await dial(this.#entrance, "http/1.1", call.signal));
     this.#open.add(connection);
     call.connected = true;
     return connection;
@@ -175,9 +180,8 @@ export class MosaicClient {
   async #post(
     connection: Http1Connection,
     method: DescMethod,
-    type: string,
     body: Uint8Array,
-    metadata: Record<string, string> = {},
+    metadata: Record<string, string>,
     call: Call,
   ): Promise<Http1Answer> {
     call.connected = true;
@@ -186,7 +190,7 @@ export class MosaicClient {
       path: methodPath(method),
       host: this.#host,
       headers: [
-        ["content-type", type],
+        ["content-type", UNARY_TYPE],
         ["connect-protocol-version", "1"],
         ...(token === undefined ? [] : [["authorization", `Bearer ${token}`] as const]),
         ...Object.entries(metadata),

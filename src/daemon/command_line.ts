@@ -11,8 +11,7 @@ export async function runDaemon(args: string[]): Promise<number> {
     const options = daemonOptions(args, (name) => ownEnvironment()[name]);
     if (options === undefined) return DAEMON_EXIT.ok;
     const { serveUntilStopped } = await import("../daemon.ts");
-    await serveUntilStopped(options, args);
-    return DAEMON_EXIT.ok;
+    return await serveUntilStopped(options, args);
   } catch (error) {
     const failure = startFailureOf(explainMissing(error));
     if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);

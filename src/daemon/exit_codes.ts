@@ -14,6 +14,8 @@ export const DAEMON_EXIT = {
   newerDatabase: 5,
   /** A database is damaged: `mosaic doctor --repair` saves what can be read. */
   damagedDatabase: 6,
+  /** It had grown beyond --max-memory; the service manager starts it again. */
+  tooMuchMemory: 7,
   internal: 70,
 } as const;
 

@@ -31,6 +31,8 @@ export interface DaemonOptions {
   durability: "normal" | "full";
   /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
   maxBacklogBytes: number;
+  /** A daemon beyond it is followed by a new one; undefined: it may grow. */
+  maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
   webhook: string | undefined;
@@ -172,6 +174,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
     .addOption(
       checked(
+        "--max-memory <size>",
+        "start anew, at a quiet moment, when the daemon has grown beyond it; runs go on",
+        sizeBetween(128 << 20, Infinity),
+      ),
+    )
+    .addOption(
+      checked(
         "--cgroup-parent <dir>",
         "hold workers to their cpus and memory_mb below this cgroup; auto: the own",
         cgroup,
@@ -224,6 +233,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
           4: "the state directory or a database cannot be used",
           5: "a database was written by a newer mosaic",
           6: "a database is damaged",
+          7: "stopped beyond --max-memory, for the service manager to start it again",
         },
         environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
       }),
@@ -258,6 +268,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     graceSeconds: given.grace,
     durability: given.durability,
     maxBacklogBytes: given.maxBacklog ?? 0,
+    maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,

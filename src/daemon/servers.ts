@@ -66,13 +66,16 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     log,
     bounds: { ...bounds, maxConnections },
     ready: () => readiness().ready,
-    gatekeeper: tokens && gatekeeper(core.registry, tokens),
+    gatekeeper: tokens && gatekeeper(core.runs, tokens),
   });
   stops.push(() => services.stop());
   const tls = options.tls && readTls(options.tls);
-  const grpc = options.listen === "none"
-    ? undefined
-    : await listenGrpc(services, { listen: options.listen, tls, descriptors });
+  const grpc = options.listen === "none" ? undefined : await listenGrpc(services, {
+    listen: options.listen,
+    tls,
+    descriptors,
+    onClosed: () => void core.activity.closedGrpcConnections++,
+  });
   stops.push(() => grpc?.stop(0));
   const api = apiOf(services);
   const login = tokens && pageLogin(tokens, { secure: options.tls !== undefined });

@@ -10,7 +10,7 @@ import type { Logger } from "../base/log.ts";
 import { LifecycleFigures } from "../observability/lifecycle_figures.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
-import type { Registry } from "../registry/registry.ts";
+import type { RunReader } from "../registry/reader.ts";
 
 export interface SideServices {
   close(): Promise<void>;
@@ -26,17 +26,17 @@ export async function startSideServices(
   },
 ): Promise<SideServices> {
   const { core, log, layout, webhook, webhookEvents } = options;
-  const { activity, registry } = core;
+  const { activity, runs } = core;
   activity.eventLoop.start();
-  const lifecycle = new LifecycleFigures(registry, activity, log);
+  const lifecycle = new LifecycleFigures(runs, activity, log);
   const webhooks = new Webhooks({
-    registry,
+    runs,
     log,
     stateFile: layout.webhooksFile,
     secret: secretIn(layout.webhookSecret),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
     ...(webhookEvents === undefined ? {} : { daemonKinds: webhookEvents }),
-    targetOfRun: (runId) => targetOf(registry, runId, log),
+    targetOfRun: (runId) => targetOf(runs, runId, log),
     counts: activity.webhooks,
   });
   core.beforeDelete((row) => webhooks.runWillGo(row.runId));
@@ -65,7 +65,7 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
   };
   await start("traces", "TRACES", async () => {
     const { Tracing } = await import("../observability/tracing.ts");
-    return await Tracing.start(core.registry, log, env);
+    return await Tracing.start(core.runs, log, env);
   });
   await start("metrics over OTLP", "METRICS", async () => {
     const { OtlpMetrics } = await import("../observability/otlp_metrics.ts");
@@ -83,8 +83,8 @@ function secretIn(path: string): string {
   return made;
 }
 
-function targetOf(registry: Registry, runId: string, log: Logger): RunTarget | undefined {
-  const row = registry.get(runId);
+function targetOf(runs: RunReader, runId: string, log: Logger): RunTarget | undefined {
+  const row = runs.get(runId);
   if (row === undefined || !row.configJson.includes('"webhook"')) return undefined;
   try {
     return planOf(row.configJson).webhook ?? undefined;

@@ -7,7 +7,7 @@ import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
-import type { Starter } from "./launch/local/starter.ts";
+import type { Starter } from "./launch/starter.ts";
 import type { Supervisor } from "./attempt/supervisor.ts";
 
 const SAFETY_NET_MS = 2000;
@@ -26,7 +26,7 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
-  /** Tries to take up what an earlier daemon has left; tells whether the host's GPUs and how many runs are still missing. */
+  /** Tries to recover what an earlier daemon has left; answers whether the host's GPUs and how many runs are still missing. */
   recovering: () => { gpus: boolean; runs: number };
 }
 
@@ -52,7 +52,7 @@ function waitingOf(row: RunRow): WaitingRun {
   };
 }
 
-/** A cancellation that is not entered yet keeps a run from being started all the same, and so does damage until it is set aside for that. */
+/** A cancellation that is not entered yet keeps a run from being started all the same, and so does damage until the run is quarantined for it. */
 function waits(row: RunRow): boolean {
   return row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0;
 }
@@ -81,7 +81,7 @@ export class Dispatcher {
     this.#options = options;
   }
 
-  /** Takes up the runs that wait, and begins. */
+  /** Reads the queue of waiting runs, and begins. */
   start(): void {
     this.#readQueue();
     this.#net = setInterval(() => {

@@ -1,7 +1,7 @@
 /** Follows the transitions of all runs and counts them: states entered, why attempts fail, how long things take. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { Registry } from "../registry/registry.ts";
+import type { RunReader } from "../registry/reader.ts";
 import type { TransitionRow } from "../registry/types.ts";
 import { pause } from "../wire/waiting.ts";
 import type { Activity } from "./activity.ts";
@@ -12,18 +12,18 @@ const PAGE = 200;
 const TROUBLE_WAIT_MS = 5000;
 
 export class LifecycleFigures {
-  readonly #registry: Registry;
+  readonly #runs: RunReader;
   readonly #activity: Activity;
   readonly #log: Logger;
   readonly #stop = new AbortController();
   readonly #following: Promise<void>;
 
   /** Counts from now on. */
-  constructor(registry: Registry, activity: Activity, log: Logger) {
-    this.#registry = registry;
+  constructor(runs: RunReader, activity: Activity, log: Logger) {
+    this.#runs = runs;
     this.#activity = activity;
     this.#log = log;
-    this.#following = this.#follow(registry.transitionHead());
+    this.#following = this.#follow(runs.transitionHead());
   }
 
   async close(): Promise<void> {
@@ -35,12 +35,12 @@ export class LifecycleFigures {
     const { signal } = this.#stop;
     for (let seq = from; !signal.aborted;) {
       try {
-        const page = this.#registry.transitionsSince(seq, PAGE);
+        const page = this.#runs.transitionsSince(seq, PAGE);
         for (const transition of page) {
           seq = transition.seq;
           this.#count(transition);
         }
-        if (page.length < PAGE) await this.#registry.waitTransitionsBeyond(seq, signal);
+        if (page.length < PAGE) await this.#runs.waitTransitionsBeyond(seq, signal);
       } catch (error) {
         this.#log.warn({ error: messageOf(error) }, "transitions could not be counted; tried again");
         await pause(TROUBLE_WAIT_MS, signal);
@@ -64,7 +64,7 @@ export class LifecycleFigures {
 
   /** Since the run entered the state that this transition leaves. */
   #secondsSince(state: string, transition: TransitionRow): number {
-    const entered = this.#registry.transitions(transition.runId)
+    const entered = this.#runs.transitions(transition.runId)
       .findLast((other) => other.seq < transition.seq && other.to === state);
     return entered === undefined ? 0 : (transition.at - entered.at) / 1000;
   }

@@ -1,11 +1,11 @@
 /** What this room asks of the daemon; whoever implements the core of it does. */
-import type { Registry } from "../registry/registry.ts";
-import type { TelemetryLog } from "../telemetry/types.ts";
+import type { RunReader } from "../registry/reader.ts";
+import type { TelemetryReader } from "../telemetry/types.ts";
 import type { Activity } from "./activity.ts";
 
 export interface Observed {
-  readonly registry: Pick<Registry, "countByState" | "gpuSlots" | "eventHead" | "writable">;
-  readonly telemetry: Pick<TelemetryLog, "storedSinceStart" | "rings" | "writable">;
+  readonly runs: Pick<RunReader, "countByState" | "gpuSlots" | "eventHead" | "writable">;
+  readonly records: Pick<TelemetryReader, "storedSinceStart" | "rings" | "writable">;
   readonly activity: Activity;
   readonly startedAt: number;
   readonly version: string;

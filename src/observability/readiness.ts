@@ -24,8 +24,8 @@ export function readinessOf(daemon: Observed, options: ReadinessOptions): Readin
   const short = options.shortOfDescriptors?.() ?? false;
   const checks = {
     accepting: { ok: accepting, detail: accepting ? "takes submissions" : "is stopping" },
-    registry: written(daemon.registry.writable()),
-    telemetry: written(daemon.telemetry.writable()),
+    registry: written(daemon.runs.writable()),
+    telemetry: written(daemon.records.writable()),
     disk: { ok: free >= floor, detail: `${free} bytes are free, the floor is ${floor}` },
     descriptors: { ok: !short, detail: short ? "no file descriptor is left: raise the limit (ulimit -n)" : "are left" },
   };

@@ -7,7 +7,7 @@
  */
 import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
 import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
-import type { Registry } from "../registry/registry.ts";
+import type { RunReader } from "../registry/reader.ts";
 import type { EventRow, RunRow } from "../registry/types.ts";
 import type { Logger } from "../base/log.ts";
 import { messageOf } from "../base/errors.ts";
@@ -37,15 +37,15 @@ class PresetIds implements IdGenerator {
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 
 export class Tracing {
-  readonly #registry: Registry;
+  readonly #runs: RunReader;
   readonly #log: Logger;
   readonly #ids = new PresetIds();
   readonly #provider: TracerProvider;
   readonly #stop = new AbortController();
   readonly #following: Promise<void>;
 
-  private constructor(registry: Registry, log: Logger, exporter: SpanExporter) {
-    this.#registry = registry;
+  private constructor(runs: RunReader, log: Logger, exporter: SpanExporter) {
+    this.#runs = runs;
     this.#log = log;
     this.#provider = new TracerProvider({
       resource: resourceOfDaemon(),
@@ -56,8 +56,8 @@ export class Tracing {
   }
 
   /** @throws Error for a protocol that is not supported. */
-  static async start(registry: Registry, log: Logger, env: Env): Promise<Tracing> {
-    return new Tracing(registry, log, await exporterFor<SpanExporter>(env, "TRACES", EXPORTERS));
+  static async start(runs: RunReader, log: Logger, env: Env): Promise<Tracing> {
+    return new Tracing(runs, log, await exporterFor<SpanExporter>(env, "TRACES", EXPORTERS));
   }
 
   /** Sends what is gathered; a collector that does not answer is given up after two seconds. */
@@ -72,16 +72,16 @@ export class Tracing {
   }
 
   async #follow(): Promise<void> {
-    let seq = this.#registry.eventHead();
+    let seq = this.#runs.eventHead();
     for (;;) {
-      const page = this.#registry.eventsSince(seq, { limit: 200 });
+      const page = this.#runs.eventsSince(seq, { limit: 200 });
       for (const event of page) {
         this.#tell(event);
         seq = event.seq;
       }
       if (page.length > 0) continue;
       if (this.#stop.signal.aborted) return;
-      await this.#registry.waitEventsBeyond(seq, this.#stop.signal);
+      await this.#runs.waitEventsBeyond(seq, this.#stop.signal);
     }
   }
 
@@ -94,7 +94,7 @@ export class Tracing {
       attributes: { "mosaic.run_id": event.runId, "mosaic.event.kind": event.kind, "mosaic.event.seq": event.seq },
     }, below).end(event.at);
     if (!ENDED.has(event.kind)) return;
-    const run = this.#registry.get(event.runId);
+    const run = this.#runs.get(event.runId);
     if (run !== undefined) this.#tellRun(run);
   }
 
@@ -106,7 +106,7 @@ export class Tracing {
       "mosaic.attempts": run.attempt,
       "mosaic.outcome": run.outcome ?? "",
     };
-    const transitions = this.#registry.transitions(run.runId);
+    const transitions = this.#runs.transitions(run.runId);
     for (const spawned of transitions.filter((t) => t.to === "HANDSHAKE")) {
       const after = transitions.find((t) => t.seq > spawned.seq);
       this.#ids.spanId = spawnSpanId(run.runId, spawned.attempt);

@@ -22,6 +22,8 @@ export interface SandboxPaths {
   controlDir: string;
   /** Files below the state directory that the worker reads, such as its config. */
   readable: readonly string[];
+  /** Where the daemon's socket is, if not in the state directory: who opens it may do everything. Hidden. */
+  socketDir?: string | undefined;
   cwd: string;
   /** Device files of its GPUs, those that exist. */
   devices: readonly string[];
@@ -52,6 +54,7 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
     mounts.push("--ro-bind", paths.cwd, paths.cwd);
   }
   for (const path of options.writable) mounts.push("--bind", path, path);
+  if (paths.socketDir !== undefined) mounts.push("--tmpfs", paths.socketDir, "--remount-ro", paths.socketDir);
   mounts.push("--tmpfs", paths.stateDir);
   mounts.push("--bind", paths.runDir, paths.runDir);
   mounts.push("--ro-bind", paths.logsDir, paths.logsDir, "--tmpfs", paths.controlDir);

@@ -7,6 +7,8 @@ import { removeIfThere } from "./files.ts";
 import type { Logger } from "../base/log.ts";
 
 export interface ServiceManager {
+  /** Somebody looks after the daemon, and starts it again when it leaves. */
+  readonly present: boolean;
   ready(status: string): Promise<void>;
   stopping(): Promise<void>;
   /** Sends the watchdog's sign of life at half of $WATCHDOG_USEC, as long as `alive` says so. */
@@ -47,6 +49,7 @@ export function serviceManager(
     }
   };
   return {
+    present: socket !== undefined,
     ready: (status) => send(`READY=1\nMAINPID=${Deno.pid}\nSTATUS=${status}`),
     stopping: () => send("STOPPING=1"),
     keepAlive(alive) {

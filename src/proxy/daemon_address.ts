@@ -20,7 +20,7 @@ export class DaemonAddress {
   }
 
   /** To be called when the current address did not answer. */
-  lookAgain(): void {
+  refresh(): void {
     this.#read = this.#written();
     this.#current = this.#announced() ?? this.#given;
   }
@@ -29,12 +29,12 @@ export class DaemonAddress {
    * Whether the one who answers here is the run's own daemon. Another daemon may have got the port of one that is gone;
    * that it does not know the run must not end the run. Without a daemon.json there is nobody to ask.
    */
-  isOurs(): boolean {
+  isAnnounced(): boolean {
     return this.#daemonJson === "" || this.#announced() === this.#current;
   }
 
-  /** Whether a daemon has announced itself since the last look: it does so when it can be reached. */
-  announcedAnew(): boolean {
+  /** Whether a daemon has announced itself since the last refresh: it does so when it can be reached. */
+  isAnnouncedAnew(): boolean {
     const written = this.#written();
     return written !== undefined && written !== this.#read;
   }

@@ -1,12 +1,11 @@
 /** Ends a worker's whole process group, and one that it has begun itself: SIGTERM, the grace period, SIGKILL until nothing of it lives. */
 import { WorkerGroups } from "../os/signals.ts";
-import { patiently } from "./retry_on_shortage.ts";
+import { retryOnShortage } from "./retry_on_shortage.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { sleep } from "../base/sleep.ts";
+import { KILL_WAIT_MS } from "./grace.ts";
 
-const LOOK_MS = 50;
-/** A process that the kernel does not let go (a hung disk) is not waited for longer. */
-const KILL_MS = 30_000;
+const POLL_MS = 50;
 
 export class GroupEnd {
   readonly #groups: WorkerGroups;
@@ -19,23 +18,23 @@ export class GroupEnd {
     this.done = this.#run();
   }
 
-  /** A second, more impatient request. */
+  /** A second request with a shorter grace period. */
   shorten(graceSeconds: number): void {
     this.#deadline = Math.min(this.#deadline, performance.now() + graceSeconds * 1000);
   }
 
   async #run(): Promise<void> {
-    await patiently(() => this.#groups.signal("SIGTERM"));
+    await retryOnShortage(() => this.#groups.signal("SIGTERM"));
     // What is stopped takes its SIGTERM when it is continued.
-    await patiently(() => this.#groups.signal("SIGCONT"));
+    await retryOnShortage(() => this.#groups.signal("SIGCONT"));
     while (performance.now() < this.#deadline) {
-      if (!await patiently(() => this.#groups.alive())) return;
-      await sleep(Math.min(LOOK_MS, Math.max(1, this.#deadline - performance.now())));
+      if (!await retryOnShortage(() => this.#groups.alive())) return;
+      await sleep(Math.min(POLL_MS, Math.max(1, this.#deadline - performance.now())));
     }
-    const givenUp = performance.now() + KILL_MS;
-    while (await patiently(() => this.#groups.alive()) && performance.now() < givenUp) {
-      await patiently(() => this.#groups.signal("SIGKILL"));
-      await sleep(LOOK_MS);
+    const givenUp = performance.now() + KILL_WAIT_MS;
+    while (await retryOnShortage(() => this.#groups.alive()) && performance.now() < givenUp) {
+      await retryOnShortage(() => this.#groups.signal("SIGKILL"));
+      await sleep(POLL_MS);
     }
   }
 }

@@ -1,4 +1,7 @@
-/** How a proxy leaves when it does not leave with its worker's code (docs/proxy.md). */
+/** The status with which a proxy leaves (docs/proxy.md). */
+import type { WorkerExit } from "./exit_record.ts";
+
+/** Where it is not its worker's. */
 export const PROXY_EXIT = {
   /** The arguments are wrong: no command after `--`, an unknown option, a bad value. */
   usage: 2,
@@ -13,3 +16,30 @@ export const PROXY_EXIT = {
   /** The program does not exist (as shells have it). */
   noProgram: 127,
 } as const;
+
+const SIGNAL_NUMBERS: Record<string, number> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGQUIT: 3,
+  SIGILL: 4,
+  SIGTRAP: 5,
+  SIGABRT: 6,
+  SIGBUS: 7,
+  SIGFPE: 8,
+  SIGKILL: 9,
+  SIGUSR1: 10,
+  SIGSEGV: 11,
+  SIGUSR2: 12,
+  SIGPIPE: 13,
+  SIGALRM: 14,
+  SIGTERM: 15,
+  SIGXCPU: 24,
+  SIGXFSZ: 25,
+  SIGSYS: 31,
+};
+
+/** The status a shell would give: the code, or 128 + the signal's number. */
+export function statusOf(exit: WorkerExit): number {
+  if (exit.code !== null) return exit.code;
+  return 128 + (SIGNAL_NUMBERS[exit.signal] ?? 9);
+}

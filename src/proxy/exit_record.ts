@@ -49,30 +49,3 @@ export function writeExit(files: RunFiles, attempt: number, exit: WorkerExit): v
   const record = { code, signal, ended_at: endedAt, ...(spawnError === "" ? {} : { spawn_error: spawnError }) };
   writeRecord(files.exitFile(attempt), JSON.stringify(record) + "\n");
 }
-
-const SIGNAL_NUMBERS: Record<string, number> = {
-  SIGHUP: 1,
-  SIGINT: 2,
-  SIGQUIT: 3,
-  SIGILL: 4,
-  SIGTRAP: 5,
-  SIGABRT: 6,
-  SIGBUS: 7,
-  SIGFPE: 8,
-  SIGKILL: 9,
-  SIGUSR1: 10,
-  SIGSEGV: 11,
-  SIGUSR2: 12,
-  SIGPIPE: 13,
-  SIGALRM: 14,
-  SIGTERM: 15,
-  SIGXCPU: 24,
-  SIGXFSZ: 25,
-  SIGSYS: 31,
-};
-
-/** The status a shell would give: the code, or 128 + the signal's number. */
-export function statusOf(exit: WorkerExit): number {
-  if (exit.code !== null) return exit.code;
-  return 128 + (SIGNAL_NUMBERS[exit.signal] ?? 9);
-}

@@ -6,9 +6,9 @@ const POLL_MS = { alone: 50, besides: 1000 };
 /**
  * Calls `changed` after changes below `directory`, and now and then without any.
  *
- * The next notification is only asked for when the last one was dealt with. That alone does not make those of a worker
+ * The next notification is only waited for when the last one was dealt with. That alone does not make those of a worker
  * that writes all the time free: the runtime's own thread takes every one and resolves its path, which is a tenth of what a
- * fast worker's proxy takes in all. So who sees the growth anyway says so (`rest`), and is not told until it asks again.
+ * fast worker's proxy takes in all. So a reader that sees the growth anyway disarms the watch until it has caught up.
  */
 export class GrowthWatch {
   readonly #directory: string;
@@ -16,8 +16,8 @@ export class GrowthWatch {
   readonly #pollMs: number;
   #watcher: Deno.FsWatcher | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
-  #asked = false;
-  #resting = false;
+  /** "idle": the kernel keeps notifications, and none is waited for. */
+  #mode: "armed" | "idle" | "disarmed" = "idle";
 
   /** @param pollMs how often `changed` is called besides notifications */
   constructor(directory: string, changed: () => void, pollMs = POLL_MS.besides) {
@@ -27,28 +27,28 @@ export class GrowthWatch {
     this.#watch();
   }
 
-  /** To be called before waiting. What came while it rested is told at once: nobody may have seen the last of it. */
-  ask(): void {
-    if (this.#resting) {
-      this.#resting = false;
+  /** Reports the next growth. What came while it was disarmed is reported at once: nobody may have seen the last of it. */
+  arm(): void {
+    if (this.#mode === "disarmed") {
+      this.#mode = "idle";
       this.#watch();
       this.#changed();
     }
-    if (this.#asked || this.#watcher === undefined) return;
-    this.#asked = true;
+    if (this.#mode === "armed" || this.#watcher === undefined) return;
+    this.#mode = "armed";
     const watcher = this.#watcher;
     watcher[Symbol.asyncIterator]().next().then((result) => {
       if (this.#watcher !== watcher) return;
-      this.#asked = false;
+      this.#mode = "idle";
       if (result.done) this.#fallBack(watcher);
       this.#changed();
     }, () => this.#fallBack(watcher));
   }
 
-  /** Tells nothing, but for now and then, until it is asked. */
-  rest(): void {
-    if (this.#resting) return;
-    this.#resting = true;
+  /** Reports nothing, but for now and then, until it is armed. */
+  disarm(): void {
+    if (this.#mode === "disarmed") return;
+    this.#mode = "disarmed";
     this.#unwatch();
     this.#poll(this.#pollMs);
   }
@@ -70,14 +70,13 @@ export class GrowthWatch {
   #fallBack(watcher: Deno.FsWatcher): void {
     if (this.#watcher !== watcher) return;
     this.#watcher = undefined;
-    this.#asked = false;
+    this.#mode = "idle";
     this.#poll(POLL_MS.alone);
   }
 
   #unwatch(): void {
     const watcher = this.#watcher;
     this.#watcher = undefined;
-    this.#asked = false;
     try {
       watcher?.close();
     } catch {

@@ -1,13 +1,13 @@
-/** Looks that fail for want of something that will be there again (descriptors, above all) are made again. */
+/** Repeats an operation that fails for a temporary lack (of descriptors, above all) until it does not. */
 import { isShortage } from "../os/shortage.ts";
 import { sleep } from "../base/sleep.ts";
 
 const AGAIN_MS = 200;
 
-export async function patiently<T>(look: () => T): Promise<T> {
+export async function retryOnShortage<T>(operation: () => T): Promise<T> {
   for (;;) {
     try {
-      return look();
+      return operation();
     } catch (error) {
       if (!isShortage(error)) throw error;
       await sleep(AGAIN_MS);

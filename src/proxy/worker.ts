@@ -14,7 +14,7 @@ import { askShell } from "../os/shell.ts";
 import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
-import { patiently } from "./retry_on_shortage.ts";
+import { retryOnShortage } from "./retry_on_shortage.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
 import { sleep } from "../base/sleep.ts";
@@ -92,16 +92,16 @@ export async function attachWorker(files: RunFiles, attempt: number): Promise<Wo
 }
 
 async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Promise<Ending> {
-  while (await patiently(() => isAlive(leader))) {
-    const exit = await patiently(() => readExit(files, attempt));
+  while (await retryOnShortage(() => isAlive(leader))) {
+    const exit = await retryOnShortage(() => readExit(files, attempt));
     if (exit !== undefined) return { exit };
     await sleep(POLL_MS);
   }
   // Its last act may have come between the two looks.
-  const exit = await patiently(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
+  const exit = await retryOnShortage(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
   if (exit !== undefined) return { exit };
   // The wrapper alone was killed: the worker goes on, and nobody will know how it ends.
-  while (await patiently(() => groupAlive(leader))) await sleep(POLL_MS);
+  while (await retryOnShortage(() => groupAlive(leader))) await sleep(POLL_MS);
   return { exit: undefined };
 }
 
@@ -135,7 +135,7 @@ export async function startWorker(
   // The wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
   const exit = files.exitFile(attempt);
   for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) makeWay(path);
-  const child = await patiently(() =>
+  const child = await retryOnShortage(() =>
     spawnWrapper(files, attempt, {
       program: program.path,
       args: start.argv.slice(1),
@@ -149,10 +149,10 @@ export async function startWorker(
   let left: Deno.CommandStatus | undefined;
   const status = child.status.then((s) => left = s);
   let leader: ProcessRef | undefined;
-  while ((leader = await patiently(() => workerRef(files, attempt))) === undefined && left === undefined) {
+  while ((leader = await retryOnShortage(() => workerRef(files, attempt))) === undefined && left === undefined) {
     await sleep(5);
   }
-  leader ??= await patiently(() => workerRef(files, attempt));
+  leader ??= await retryOnShortage(() => workerRef(files, attempt));
   if (left?.code === NO_ROOM && leader === undefined) {
     throw new MosaicError("unavailable", `no room to start a worker: the files in ${files.control} cannot be written`);
   }
@@ -169,10 +169,10 @@ async function endOf(
   status: Deno.CommandStatus,
   log: ProxyLog,
 ): Promise<Ending> {
-  const exit = await patiently(() => readExit(files, attempt));
+  const exit = await retryOnShortage(() => readExit(files, attempt));
   if (exit !== undefined) return { exit };
   if (leader !== undefined) {
-    const alive = () => patiently(() => groupAlive(leader));
+    const alive = () => retryOnShortage(() => groupAlive(leader));
     const deadline = performance.now() + GROUP_END_MS;
     while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
     if (await alive()) {
@@ -181,7 +181,7 @@ async function endOf(
       return { exit: undefined };
     }
   }
-  const unfinished = await patiently(() => readUnfinishedExit(files, attempt));
+  const unfinished = await retryOnShortage(() => readUnfinishedExit(files, attempt));
   const record: WorkerExit = unfinished ?? {
     code: status.signal === null ? status.code : null,
     signal: status.signal ?? "",

@@ -7,6 +7,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
+import type { RunReader } from "./reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, Told } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -44,7 +45,7 @@ export interface RegistryOptions {
   reserve?: Reserve;
 }
 
-export class Registry {
+export class Registry implements RunReader {
   readonly #sql: Sql;
   readonly #path: string;
   readonly #now: () => number;

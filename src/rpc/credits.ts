@@ -75,9 +75,7 @@ export class CreditedStream {
   }
 
   #tell(state: "STARVED" | "RESUMED"): void {
-    // The run may have been deleted under its subscriber.
-    if (this.#core.registry.get(this.#runId) === undefined) return;
-    this.#core.registry.appendEvent(this.#runId, "control", { state, kind: this.#kind });
+    this.#core.readerState(this.#runId, this.#kind, state);
   }
 }
 

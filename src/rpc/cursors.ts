@@ -39,7 +39,7 @@ export async function* recordPieces<K extends TelemetryKind>(
   let cursor = options.since;
   let left = options.limit ?? Infinity;
   const records = renderings.open(form, runId);
-  const closed = core.activity.subscribers.opened("grpc", kind, () => core.telemetry.head(runId, kind) - cursor);
+  const closed = core.activity.subscribers.opened("grpc", kind, () => core.records.head(runId, kind) - cursor);
   try {
     while (!signal.aborted && left > 0) {
       const piece = records.read(cursor, left);
@@ -52,18 +52,18 @@ export async function* recordPieces<K extends TelemetryKind>(
       }
       if (follow === "to_head") return;
       if (follow === "forever") {
-        await core.telemetry.waitBeyond(runId, kind, cursor, signal);
+        await core.records.waitBeyond(runId, kind, cursor, signal);
         continue;
       }
-      const seen = core.registry.transitionHead();
-      const row = core.registry.get(runId);
+      const seen = core.runs.transitionHead();
+      const row = core.runs.get(runId);
       if (row === undefined) throw new MosaicError("not_found", `run ${runId} was deleted`);
       // The last rows are stored before the run's end is, so a look after the end sees all of them.
-      if (isEnded(row.state) && core.telemetry.head(runId, kind) <= cursor) return;
+      if (isEnded(row.state) && core.records.head(runId, kind) <= cursor) return;
       await firstOf(
         signal,
-        (stop) => core.telemetry.waitBeyond(runId, kind, cursor, stop),
-        (stop) => core.registry.waitTransitionsBeyond(seen, stop),
+        (stop) => core.records.waitBeyond(runId, kind, cursor, stop),
+        (stop) => core.runs.waitTransitionsBeyond(seen, stop),
       );
     }
   } finally {

@@ -181,7 +181,7 @@ class Delivery {
 
   /** All batches so far are stored and acknowledged. @throws why they are not */
   async settled(): Promise<void> {
-    this.#core.telemetry.commitWaiting();
+    this.#session.commit();
     await this.#last;
     if (this.#failure !== undefined) throw this.#failure;
   }

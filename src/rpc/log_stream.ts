@@ -49,7 +49,7 @@ export async function streamLogs(
   out: Outgoing<typeof LogChunkSchema>,
   caller: Caller,
 ): Promise<void> {
-  const row = core.registry.resolve(request.run);
+  const row = core.runs.resolve(request.run);
   if (request.stream !== "" && request.stream !== "stdout" && request.stream !== "stderr") {
     throw new MosaicError("invalid_argument", `stream is "${request.stream}": give "stdout" or "stderr"`);
   }
@@ -57,7 +57,7 @@ export async function streamLogs(
   const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout");
   /** The attempt is over when the run has ended or has gone on to the next attempt. */
   const over = () => {
-    const now = core.registry.get(row.runId);
+    const now = core.runs.get(row.runId);
     return now === undefined || isEnded(now.state) || now.attempt !== row.attempt;
   };
 

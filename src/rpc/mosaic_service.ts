@@ -34,7 +34,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     if (ref === "") {
       throw new MosaicError("invalid_argument", "run is empty: give its id, a prefix of it, its name or @last");
     }
-    return core.registry.resolve(ref);
+    return core.runs.resolve(ref);
   };
   const renderings = new Renderings(core);
   const detail = (row: RunRow): RunDetail => core.detail(row);
@@ -42,7 +42,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
-      const run = { ...fullRunMessage(detail(row), core.transitions(row.runId)), heldTo: core.heldTo(row) };
+      const run = { ...fullRunMessage(detail(row), core.runs.transitions(row.runId)), heldTo: core.heldTo(row) };
       const looksOnly = principal.type === "role" && principal.role === "read";
       return looksOnly ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
@@ -88,7 +88,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.telemetry.listSeries(runId).map((series) => ({
+        series: core.records.listSeries(runId).map((series) => ({
           name: series.name,
           points: BigInt(series.points),
           last: series.last ?? undefined,
@@ -101,7 +101,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const buckets = request.buckets === 0 ? DEFAULT_BUCKETS : Math.min(request.buckets, MAX_BUCKETS);
       const all = request.fromX === 0n && request.toX === 0n;
       const toX = all ? Number.MAX_SAFE_INTEGER : Number(request.toX);
-      const rows = core.telemetry.series(runId, request.name, Number(request.fromX), toX, buckets);
+      const rows = core.records.series(runId, request.name, Number(request.fromX), toX, buckets);
       return {
         buckets: rows.map((row) => ({
           ...row,
@@ -114,7 +114,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       };
     },
     listArtifacts(request) {
-      return { artifacts: core.artifacts(resolve(request.run).runId).map(artifactMessage) };
+      return { artifacts: core.runs.artifacts(resolve(request.run).runId).map(artifactMessage) };
     },
     getHost: () => hostMessage(core.host()),
     async getDiskUsage() {
@@ -125,8 +125,8 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         runs: counts(byRun),
         telemetry: counts(telemetryByRun),
         directories: counts(Object.entries(byBase)),
-        telemetryBytes: BigInt(core.telemetry.fileBytes()),
-        registryBytes: BigInt(core.registry.fileBytes()),
+        telemetryBytes: BigInt(core.records.fileBytes()),
+        registryBytes: BigInt(core.runs.fileBytes()),
       };
     },
     shutdown() {

@@ -31,7 +31,7 @@ export async function streamTelemetry(
   caller: Caller,
 ): Promise<void> {
   const kind = kindOf(request.kind);
-  const row = core.registry.resolve(request.run);
+  const row = core.runs.resolve(request.run);
   caller.follows(row.runId);
   const pieces = recordPieces(core, row.runId, renderings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
@@ -48,21 +48,21 @@ export async function streamEvents(
   out: Outgoing<typeof EventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const { registry } = core;
-  const runId = request.run === "" ? undefined : registry.resolve(request.run).runId;
+  const { runs } = core;
+  const runId = request.run === "" ? undefined : runs.resolve(request.run).runId;
   if (runId !== undefined) caller.follows(runId);
   const filter = { runId, kinds: request.kinds };
   let cursor = request.sinceSeq === 0n && request.tail > 0
-    ? registry.seqBeforeNewest(request.tail, filter)
+    ? runs.seqBeforeNewest(request.tail, filter)
     : sinceOf(request.sinceSeq);
-  const closed = core.activity.subscribers.opened("grpc", "event_log", () => registry.eventHead() - cursor);
+  const closed = core.activity.subscribers.opened("grpc", "event_log", () => runs.eventHead() - cursor);
   try {
     while (!caller.signal.aborted) {
-      const head = registry.eventHead();
-      const seen = registry.transitionHead();
+      const head = runs.eventHead();
+      const seen = runs.transitionHead();
       // Looked at before the events are read: an end seen here has its event among them.
       const over = runId !== undefined && isOver(core, runId);
-      const events = registry.eventsSince(cursor, { ...filter, limit: EVENTS_A_READ });
+      const events = runs.eventsSince(cursor, { ...filter, limit: EVENTS_A_READ });
       if (events.length > 0) {
         for (const event of events) {
           await out.send(eventMessage(event));
@@ -76,8 +76,8 @@ export async function streamEvents(
       if (!request.follow || over) return;
       await firstOf(
         caller.signal,
-        (stop) => registry.waitEventsBeyond(head, stop),
-        (stop) => registry.waitTransitionsBeyond(seen, stop),
+        (stop) => runs.waitEventsBeyond(head, stop),
+        (stop) => runs.waitTransitionsBeyond(seen, stop),
       );
     }
   } finally {
@@ -86,6 +86,6 @@ export async function streamEvents(
 }
 
 function isOver(core: Core, runId: string): boolean {
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   return row === undefined || isEnded(row.state);
 }

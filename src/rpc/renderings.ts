@@ -42,13 +42,13 @@ export class Renderings {
     return {
       read: (since, most) => {
         // An id may be used again after its run was deleted; the time of its submission is another one then.
-        const key = `${opened} ${this.#core.registry.get(runId)?.createdAt} ${since}`;
+        const key = `${opened} ${this.#core.runs.get(runId)?.createdAt} ${since}`;
         // Ends where others' pieces end, so that readers who began apart, or were apart for a while, meet again.
         const length = ROWS_A_PIECE - since % ROWS_A_PIECE;
         const whole = most >= length;
         const known = whole ? this.#pieces.get(key) : undefined;
         if (known !== undefined) return known;
-        const rows = this.#core.telemetry.read(runId, form.kind, since, Math.min(length, most));
+        const rows = this.#core.records.read(runId, form.kind, since, Math.min(length, most));
         if (rows.length === 0) return undefined;
         const framed = form.render(runId, rows);
         const piece = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };

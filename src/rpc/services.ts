@@ -39,7 +39,7 @@ export interface Services {
 export function servicesOf(core: Core, options: ServicesOptions): Services {
   const bounds = { ...STANDARD_BOUNDS, ...options.bounds };
   const stopping = new AbortController();
-  const ready = options.ready ?? (() => core.telemetry.writable());
+  const ready = options.ready ?? (() => core.records.writable());
   const healthy = () => !stopping.signal.aborted && ready();
   const services: Services = {
     context: {

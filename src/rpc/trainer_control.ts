@@ -12,7 +12,7 @@ const POLL_MS = 250;
 type ControlInit = MessageInitShape<typeof ControlEventSchema>;
 
 function wishOf(core: Core, runId: string): ControlWish | undefined {
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
 }
 
@@ -30,7 +30,7 @@ export function controlChanges(runId: string, before: ControlWish, now: ControlW
 
 function apply(core: Core, credits: Credits, message: ControlEvent, caller: Caller): void {
   const { runId, event } = message;
-  core.registry.require(runId);
+  core.runs.require(runId);
   switch (event.case) {
     case "pause":
       if (event.value) core.pause(runId);
@@ -96,7 +96,7 @@ export async function controlStream(
 
   const open = AbortSignal.any([caller.signal, ended.signal]);
   while (!caller.signal.aborted) {
-    const seen = core.registry.eventHead();
+    const seen = core.runs.eventHead();
     unread = false;
     for (const [runId, before] of told) {
       const now = wishOf(core, runId);
@@ -111,7 +111,7 @@ export async function controlStream(
     await firstOf(
       open,
       named,
-      (stop) => core.registry.waitEventsBeyond(seen, stop),
+      (stop) => core.runs.waitEventsBeyond(seen, stop),
       // A wish that is not in force yet is no event.
       (stop) => told.size === 0 ? named(stop) : pause(POLL_MS, stop),
     );

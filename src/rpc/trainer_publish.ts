@@ -40,7 +40,7 @@ async function publish<T extends { runId: string }>(
     // What came before a wrong message counts.
     const good = wrong === -1 ? messages : messages.slice(0, wrong);
     if (good.length > 0) {
-      if (core.registry.get(runId!) === undefined) {
+      if (core.runs.get(runId!) === undefined) {
         throw new MosaicError("not_found", `run not registered: "${runId}"`);
       }
       await stored(core, caller, () => store(runId!, good));

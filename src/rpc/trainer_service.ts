@@ -13,7 +13,7 @@ import { everyRun, streamRunEpisodes, streamRunSteps, watchRuns } from "./traine
 
 /** The run, by its exact id as the original's clients give it. */
 function known(core: Core, runId: string) {
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   if (row === undefined) {
     throw new MosaicError("not_found", `run not found: "${runId}"`, { hint: "ListRuns shows the runs there are." });
   }

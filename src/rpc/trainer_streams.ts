@@ -23,7 +23,7 @@ export async function* everyRun(core: Core, states: RunState[] | undefined): Asy
   let token: string | undefined;
   do {
     const page = { limit: RUNS_A_PAGE, token, oldestFirst: true };
-    const { runs, nextToken } = core.registry.list(states === undefined ? {} : { states }, page);
+    const { runs, nextToken } = core.runs.list(states === undefined ? {} : { states }, page);
     yield runs;
     token = nextToken;
     if (token !== undefined) await turn();
@@ -40,7 +40,7 @@ export async function watchRuns(
   const states = statesOf(request.statusFilter);
   const wanted = states && new Set(states);
   let cursor = sinceOf(request.sinceSeq);
-  const head = core.registry.transitionHead();
+  const head = core.runs.transitionHead();
   if (cursor === 0 || cursor > head) {
     // The head was read first: a transition in between is seen twice, never not at all.
     cursor = head;
@@ -48,18 +48,18 @@ export async function watchRuns(
       for (const row of runs) await out.send(runRecord(row));
     }
   }
-  const closed = core.activity.subscribers.opened("grpc", "transitions", () => core.registry.transitionHead() - cursor);
+  const closed = core.activity.subscribers.opened("grpc", "transitions", () => core.runs.transitionHead() - cursor);
   try {
     while (!caller.signal.aborted) {
-      const transitions = core.registry.transitionsSince(cursor, TRANSITIONS_A_READ);
+      const transitions = core.runs.transitionsSince(cursor, TRANSITIONS_A_READ);
       if (transitions.length === 0) {
-        await core.registry.waitTransitionsBeyond(cursor, caller.signal);
+        await core.runs.waitTransitionsBeyond(cursor, caller.signal);
         continue;
       }
       for (const transition of transitions) {
         cursor = transition.seq;
         if (wanted !== undefined && !wanted.has(transition.to)) continue;
-        const row = core.registry.get(transition.runId);
+        const row = core.runs.get(transition.runId);
         if (row !== undefined) await out.send(runRecordAt(row, transition));
       }
       await turn();

@@ -76,8 +76,29 @@ export interface SeriesBucketRow {
   step: number | null;
 }
 
-/** The one way to telemetry. Reads are synchronous: SQLite is in the process. */
-export interface TelemetryLog {
+/** Stored telemetry as those see it who read and follow it. Reads are synchronous: SQLite is in the process. */
+export interface TelemetryReader {
+  /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
+  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
+  /** The newest seq; 0 when there is none. */
+  head(runId: string, kind: TelemetryKind): number;
+  /** Resolves when head(runId, kind) > since, or when the signal aborts. Costs one entry in a set while it waits. */
+  waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
+  /** Counters of a run; zeros for one that said nothing yet. */
+  summary(runId: string): RunTelemetry;
+  listSeries(runId: string): { name: string; points: number; last: number | null }[];
+  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
+  fileBytes(): number;
+  /** Records committed since the process started, for metrics. */
+  storedSinceStart(): { steps: number; episodes: number; events: number };
+  /** Runs whose newest records are in memory, and about how much of it they take. */
+  rings(): { runs: number; bytes: number };
+  /** Whether the last write succeeded (false while the disk is full). */
+  writable(): boolean;
+}
+
+/** The one way to telemetry. */
+export interface TelemetryLog extends TelemetryReader {
   /** Stores a proxy's batch with its journal position, in one transaction. @throws MosaicError `unavailable` (disk full, locked) with nothing stored. */
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult;
   /**
@@ -89,29 +110,12 @@ export interface TelemetryLog {
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs). */
   append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
-  /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
-  read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
-  /** The newest seq; 0 when there is none. */
-  head(runId: string, kind: TelemetryKind): number;
-  /** Resolves when head(runId, kind) > since, or when the signal aborts. Costs one entry in a set while it waits. */
-  waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
-  /** Counters of a run; zeros for one that said nothing yet. */
-  summary(runId: string): RunTelemetry;
-  listSeries(runId: string): { name: string; points: number; last: number | null }[];
-  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
   /**
    * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
    * Gives the bytes that the run took in the database, to within what others wrote meanwhile.
    */
   delete(runId: string): Promise<number>;
-  fileBytes(): number;
   /** Each run's share of the database's pages in use, about, by run id. A few milliseconds for a hundred runs, in turns. */
   bytesOfRuns(): Promise<Map<string, number>>;
-  /** Records committed since the process started, for metrics. */
-  storedSinceStart(): { steps: number; episodes: number; events: number };
-  /** Runs whose newest records are in memory, and about how much of it they take. */
-  rings(): { runs: number; bytes: number };
-  /** Whether the last write succeeded (false while the disk is full). */
-  writable(): boolean;
   close(): void;
 }

@@ -50,7 +50,7 @@ async function apply(core: Core, runId: string, action: string, body: Body, log:
 /** The run's line after the action; null when it is deleted. */
 export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, log: Logger) {
   await apply(core, runId, action, parseBody(bodyText), log);
-  const row = core.registry.get(runId);
+  const row = core.runs.get(runId);
   return { run: row === undefined ? null : runLine(core.detail(row)) };
 }
 

@@ -73,7 +73,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   type Ctx = Context<PageEnv>;
 
   /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
-  const runOf = (c: Ctx): RunRow => core.registry.resolve(c.req.param("id") ?? "");
+  const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
     if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
@@ -88,7 +88,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const sinceOf = (c: Ctx, fallback: number): number =>
     wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
 
-  const eventHead = () => core.registry.eventHead();
+  const eventHead = () => core.runs.eventHead();
 
   app.use(safeHeaders);
   app.use(guard({
@@ -132,20 +132,20 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     }));
   app.get("/api/host", (c) => c.json(hostLine(core.host())));
   app.get("/api/live", (c) => {
-    const since = sinceOf(c, core.registry.eventHead());
+    const since = sinceOf(c, core.runs.eventHead());
     return streams.respond((signal) =>
       counted(core, { stream: "event_log", since, head: eventHead }, allRunsLive(core, ticker, since, tickMs, signal))
     );
   });
   app.get("/api/events", (c) => {
-    const rows = core.registry.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
+    const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
       limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
       ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
     });
-    return c.json({ events: rows.map(eventLine), head: core.registry.eventHead() });
+    return c.json({ events: rows.map(eventLine), head: core.runs.eventHead() });
   });
   app.get("/api/events/live", (c) => {
-    const since = sinceOf(c, core.registry.eventHead());
+    const since = sinceOf(c, core.runs.eventHead());
     return streams.respond((signal) =>
       counted(core, { stream: "event_log", since, head: eventHead }, eventsLive(core, since, signal))
     );
@@ -154,20 +154,20 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/runs", async (c) => {
     if (c.req.query("ids") === undefined) {
       // The head is read first: a change during the listing is then sent again rather than missed.
-      const head = core.registry.eventHead();
+      const head = core.runs.eventHead();
       return c.json({ ...await listRuns(core, c.req.query()), head });
     }
-    const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.registry.get(id));
+    const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.runs.get(id));
     return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
   });
   app.post(
     "/api/runs/actions",
     async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), options.log)),
   );
-  app.get("/api/runs/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.registry.eventHead() }));
+  app.get("/api/runs/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.runs.eventHead() }));
   app.get("/api/runs/:id/live", (c) => {
     const { runId } = runOf(c);
-    const since = sinceOf(c, core.registry.eventHead());
+    const since = sinceOf(c, core.runs.eventHead());
     return streams.respond((signal) =>
       counted(core, { stream: "run", since }, runLive(core, runId, since, tickMs, signal))
     );
@@ -182,12 +182,12 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/runs/:id/series", (c) => {
     const { runId } = runOf(c);
     const names = c.req.queries("name");
-    if (names === undefined) return c.json({ series: core.telemetry.listSeries(runId) });
+    if (names === undefined) return c.json({ series: core.records.listSeries(runId) });
     const from = wholeNumber("from", c.req.query("from"), 0);
     const to = wholeNumber("to", c.req.query("to"), Number.MAX_SAFE_INTEGER);
     const buckets = wholeNumber("buckets", c.req.query("buckets"), 500, 1, BUCKETS_LIMIT);
     return c.json({
-      series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.telemetry, runId, n, from, to, buckets)),
+      series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.records, runId, n, from, to, buckets)),
     });
   });
   app.get("/api/runs/:id/eval", async (c) => c.json({ summary: await evalSummary(core.detail(runOf(c))) }));
@@ -204,7 +204,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const { runId } = runOf(c);
     const kind = kindOf(c);
     const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
-    const json = recordAt(core.telemetry, runId, kind, seq);
+    const json = recordAt(core.records, runId, kind, seq);
     if (json === undefined) throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
     return c.body(json, 200, JSON_TYPE);
   });
@@ -241,7 +241,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
   );
   app.post("/api/runs/:id/:action", async (c) => {
-    const row = core.registry.require(c.req.param("id"));
+    const row = core.runs.require(c.req.param("id"));
     return c.json(await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), options.log));
   });
   app.get("/api/runs/:id/:kind", (c) => {
@@ -249,14 +249,14 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const kind = kindOf(c);
     const since = wholeNumber("since", c.req.query("since"), 0);
     const limit = wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT);
-    const { json } = recordsAfter(core.telemetry, runId, kind, since, limit);
+    const { json } = recordsAfter(core.records, runId, kind, since, limit);
     return c.body(`{"${kind}":${json},"heads":${JSON.stringify(heads(core, runId))}}`, 200, JSON_TYPE);
   });
   app.get("/api/runs/:id/:kind/live", (c) => {
     const { runId } = runOf(c);
     const kind = kindOf(c);
     const since = sinceOf(c, 0);
-    const head = () => core.telemetry.head(runId, kind);
+    const head = () => core.records.head(runId, kind);
     return streams.respond((signal) =>
       counted(core, { stream: kind, since, head }, recordsLive(core, runId, kind, since, signal))
     );

@@ -23,7 +23,7 @@ export function openWithin(directory: string, path: string): RegularFile | undef
 
 /** A download of a recorded artifact. @throws `not_found` */
 export function artifactResponse(core: Core, detail: RunDetail, path: string): Response {
-  const artifact = core.artifacts(detail.row.runId).find((a) => a.path === path);
+  const artifact = core.runs.artifacts(detail.row.runId).find((a) => a.path === path);
   if (artifact === undefined) throw new MosaicError("not_found", `the run has no artifact "${path}"`);
   const file = openWithin(detail.directory, path);
   if (file === undefined) {

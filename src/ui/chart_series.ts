@@ -1,17 +1,17 @@
 /** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
 import { MosaicError } from "../base/errors.ts";
-import type { TelemetryLog } from "../telemetry/types.ts";
+import type { TelemetryReader } from "../telemetry/types.ts";
 import { finiteOrText } from "./page_json.ts";
 
 export function columns(
-  telemetry: TelemetryLog,
+  records: TelemetryReader,
   runId: string,
   name: string,
   from: number,
   to: number,
   buckets: number,
 ) {
-  const rows = pointsOrNone(telemetry, runId, name, from, to, buckets);
+  const rows = pointsOrNone(records, runId, name, from, to, buckets);
   return {
     name,
     first_x: rows.map((r) => r.firstX),
@@ -27,11 +27,11 @@ export function columns(
 
 /** Runs that are compared do not have all the same series: one that is missing is empty. */
 function pointsOrNone(
-  telemetry: TelemetryLog,
-  ...[runId, name, from, to, buckets]: Parameters<TelemetryLog["series"]>
+  records: TelemetryReader,
+  ...[runId, name, from, to, buckets]: Parameters<TelemetryReader["series"]>
 ) {
   try {
-    return telemetry.series(runId, name, from, to, buckets);
+    return records.series(runId, name, from, to, buckets);
   } catch (error) {
     if (error instanceof MosaicError && error.code === "not_found") return [];
     throw error;

@@ -32,7 +32,7 @@ export class Ticker {
       this.#data = {
         at: Date.now(),
         host: hostLine(this.#core.host()),
-        total: this.#core.registry.count({}),
+        total: this.#core.runs.count({}),
         runs: moving.runs.map(runLine),
       };
     }
@@ -54,11 +54,11 @@ export async function* allRunsLive(
   let cursor = since;
   let nextTick = 0;
   while (!signal.aborted) {
-    const events = core.registry.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { limit: CHANGES_PER_EVENT });
     if (events.length > 0) {
       cursor = events.at(-1)!.seq;
       const ids = [...new Set(events.filter((e) => LINE_EVENTS.includes(e.kind)).map((e) => e.runId))];
-      const rows = ids.map((id) => core.registry.get(id));
+      const rows = ids.map((id) => core.runs.get(id));
       const runs = rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r)));
       const deleted = ids.filter((_, i) => rows[i] === undefined);
       if (ids.length > 0) yield { event: "runs", id: cursor, data: { runs, deleted } };
@@ -70,7 +70,7 @@ export async function* allRunsLive(
       yield { event: "tick", data: ticker.data() };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
+    await waitFor(nextTick - now, signal, (s) => core.runs.waitEventsBeyond(cursor, s));
   }
 }
 
@@ -85,18 +85,18 @@ export async function* runLive(
   let cursor = since;
   let nextTick = 0;
   while (!signal.aborted) {
-    const row = core.registry.get(runId);
+    const row = core.runs.get(runId);
     if (row === undefined) {
       yield { event: "gone", data: { run_id: runId } };
       return;
     }
-    const events = core.registry.eventsSince(cursor, { runId, limit: RECORDS_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { runId, limit: RECORDS_PER_EVENT });
     if (events.length > 0) {
       for (const event of events) {
         cursor = event.seq;
         yield { event: "event", id: cursor, data: eventLine(event) };
       }
-      yield { event: "run", data: runPage(core, core.detail(core.registry.get(runId) ?? row)) };
+      yield { event: "run", data: runPage(core, core.detail(core.runs.get(runId) ?? row)) };
       continue;
     }
     const now = performance.now();
@@ -113,7 +113,7 @@ export async function* runLive(
       };
       continue;
     }
-    await waitFor(nextTick - now, signal, (s) => core.registry.waitEventsBeyond(core.registry.eventHead(), s));
+    await waitFor(nextTick - now, signal, (s) => core.runs.waitEventsBeyond(core.runs.eventHead(), s));
   }
 }
 
@@ -126,15 +126,15 @@ export async function* recordsLive(
   signal: AbortSignal,
 ): AsyncGenerator<ServerEvent> {
   let cursor = since;
-  while (!signal.aborted && core.registry.get(runId) !== undefined) {
-    const { json, last } = recordsAfter(core.telemetry, runId, kind, cursor, RECORDS_PER_EVENT);
+  while (!signal.aborted && core.runs.get(runId) !== undefined) {
+    const { json, last } = recordsAfter(core.records, runId, kind, cursor, RECORDS_PER_EVENT);
     if (last !== undefined) {
       cursor = last;
       yield { event: kind, id: cursor, json };
       continue;
     }
     yield { event: "idle", data: { at: Date.now() } };
-    await waitFor(15_000, signal, (s) => core.telemetry.waitBeyond(runId, kind, cursor, s));
+    await waitFor(15_000, signal, (s) => core.records.waitBeyond(runId, kind, cursor, s));
   }
 }
 
@@ -142,14 +142,14 @@ export async function* recordsLive(
 export async function* eventsLive(core: Core, since: number, signal: AbortSignal): AsyncGenerator<ServerEvent> {
   let cursor = since;
   while (!signal.aborted) {
-    const events = core.registry.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
+    const events = core.runs.eventsSince(cursor, { limit: RECORDS_PER_EVENT });
     for (const event of events) {
       cursor = event.seq;
       yield { event: "event", id: cursor, data: eventLine(event) };
     }
     if (events.length > 0) continue;
     yield { event: "idle", data: { at: Date.now() } };
-    await waitFor(15_000, signal, (s) => core.registry.waitEventsBeyond(cursor, s));
+    await waitFor(15_000, signal, (s) => core.runs.waitEventsBeyond(cursor, s));
   }
 }
 

@@ -69,8 +69,8 @@ export function runPage(core: Core, detail: RunDetail) {
     malformed_lines: telemetry.malformedLines,
     violations: telemetry.violations,
     heads: heads(core, row.runId),
-    transitions: core.transitions(row.runId).map(transitionLine),
-    artifacts: core.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
+    transitions: core.runs.transitions(row.runId).map(transitionLine),
+    artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
       path,
       kind,
       bytes,
@@ -83,10 +83,10 @@ export function runPage(core: Core, detail: RunDetail) {
 
 export function heads(core: Core, runId: string) {
   return {
-    steps: core.telemetry.head(runId, "steps"),
-    episodes: core.telemetry.head(runId, "episodes"),
-    events: core.telemetry.head(runId, "events"),
-    metrics: core.telemetry.head(runId, "metrics"),
+    steps: core.records.head(runId, "steps"),
+    episodes: core.records.head(runId, "episodes"),
+    events: core.records.head(runId, "events"),
+    metrics: core.records.head(runId, "metrics"),
   };
 }
 

@@ -13,7 +13,7 @@ export function framesOf(core: Core, runId: string, since: number, limit: number
   const frames: Record<string, unknown>[] = [];
   let next = since;
   while (frames.length < limit && next - since < SCAN_STEPS) {
-    const steps = core.telemetry.read(runId, "steps", next, Math.min(256, limit * 4));
+    const steps = core.records.read(runId, "steps", next, Math.min(256, limit * 4));
     if (steps.length === 0) break;
     for (const step of steps) {
       next = step.seq;
@@ -29,5 +29,5 @@ export function framesOf(core: Core, runId: string, since: number, limit: number
       if (frames.length === limit) break;
     }
   }
-  return { frames, next, head: core.telemetry.head(runId, "steps") };
+  return { frames, next, head: core.records.head(runId, "steps") };
 }

@@ -1,6 +1,6 @@
 /** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is not touched. */
 import { jsonLines } from "../telemetry/public_json.ts";
-import type { StoredOf, StoredStep, TelemetryKind, TelemetryLog } from "../telemetry/types.ts";
+import type { StoredOf, StoredStep, TelemetryKind, TelemetryReader } from "../telemetry/types.ts";
 
 export interface Records {
   /** A JSON array. */
@@ -20,22 +20,27 @@ function asArray<K extends TelemetryKind>(runId: string, kind: K, rows: readonly
 
 /** Records with seq > since, ascending. @throws `out_of_range` below retention. */
 export function recordsAfter(
-  telemetry: TelemetryLog,
+  records: TelemetryReader,
   runId: string,
   kind: TelemetryKind,
   since: number,
   limit: number,
 ): Records {
   if (kind === "steps") {
-    const rows = telemetry.read(runId, kind, since, limit).map(withoutPicture);
+    const rows = records.read(runId, kind, since, limit).map(withoutPicture);
     return { json: asArray(runId, kind, rows), last: rows.at(-1)?.seq };
   }
-  const rows = telemetry.read(runId, kind, since, limit);
+  const rows = records.read(runId, kind, since, limit);
   return { json: asArray(runId, kind, rows), last: rows.at(-1)?.seq };
 }
 
 /** One record with all it has; undefined when the run has none of that seq. */
-export function recordAt(telemetry: TelemetryLog, runId: string, kind: TelemetryKind, seq: number): string | undefined {
-  const row = telemetry.read(runId, kind, seq - 1, 1)[0];
+export function recordAt(
+  records: TelemetryReader,
+  runId: string,
+  kind: TelemetryKind,
+  seq: number,
+): string | undefined {
+  const row = records.read(runId, kind, seq - 1, 1)[0];
   return row?.seq === seq ? jsonLines(runId, kind, [row]).trimEnd() : undefined;
 }

@@ -146,7 +146,7 @@ export async function* logLive(
   const rate = new LineRate(linesPerSecond);
   let history: number | undefined;
   while (!signal.aborted) {
-    const row = core.registry.get(runId);
+    const row = core.runs.get(runId);
     if (row === undefined) return;
     if (row.attempt !== attempt) {
       attempt = row.attempt;

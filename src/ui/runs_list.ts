@@ -60,10 +60,10 @@ export async function listRuns(core: Core, query: Record<string, string | undefi
   const keyed = await keyedRuns(core, filter, SORT_KEYS[sort]!);
   keyed.sort((a, b) => a.key < b.key ? -sign : a.key > b.key ? sign : a.runId < b.runId ? -sign : sign);
   // One that was deleted since is left out.
-  const rows = keyed.slice(offset, offset + limit).map(({ runId }) => core.registry.get(runId));
+  const rows = keyed.slice(offset, offset + limit).map(({ runId }) => core.runs.get(runId));
   return {
     runs: rows.filter((row) => row !== undefined).map((row) => runLine(core.detail(row))),
-    total: core.registry.count(filter),
+    total: core.runs.count(filter),
     next_token: null,
   };
 }
@@ -72,9 +72,9 @@ async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ run
   const keyed: { runId: string; key: number | string }[] = [];
   let token: string | undefined;
   do {
-    const page = core.registry.list(filter, { limit: RUNS_AT_ONCE, ...(token === undefined ? {} : { token }) });
+    const page = core.runs.list(filter, { limit: RUNS_AT_ONCE, ...(token === undefined ? {} : { token }) });
     for (const row of page.runs) {
-      keyed.push({ runId: row.runId, key: key(row, () => core.telemetry.summary(row.runId)) });
+      keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId)) });
     }
     token = page.nextToken;
     if (token !== undefined) await othersTurn();

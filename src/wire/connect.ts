@@ -1,5 +1,5 @@
 /**
- * The Connect protocol as its client has it, in binary: https://connectrpc.com/docs/protocol. Unary calls are a message each
+ * The Connect protocol, in binary, and how its client reads it: https://connectrpc.com/docs/protocol. Unary calls are a message each
  * way; a stream's messages are in envelopes (a byte of flags, the length in four), the last of which says how it ended.
  */
 import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
@@ -12,7 +12,7 @@ export const MAX_MESSAGE_BYTES = 64 << 20;
 
 const PREFIX_BYTES = 5;
 /** The flag of the envelope that ends a stream. */
-const END_STREAM = 2;
+export const END_STREAM = 2;
 
 /** How a header or an ending's metadata is read. */
 type Metadata = (name: string) => string | undefined;
@@ -24,8 +24,9 @@ interface WireError {
   hint?: unknown;
 }
 
-export function envelope(message: Uint8Array): Uint8Array<ArrayBuffer> {
+export function envelope(message: Uint8Array, flags = 0): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(PREFIX_BYTES + message.length);
+  bytes[0] = flags;
   new DataView(bytes.buffer).setUint32(1, message.length);
   bytes.set(message, PREFIX_BYTES);
   return bytes;

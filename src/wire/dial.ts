@@ -1,6 +1,7 @@
 /** A connection to a daemon's API: a Unix socket, TCP, or TLS over it. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { missingNet } from "../permissions/missing.ts";
+import { pem } from "./pem.ts";
 import { parseTarget } from "./target.ts";
 
 /** Paths of PEM files. */
@@ -106,21 +107,6 @@ function certificateOf(
     );
   }
   return { cert: pem(tls.cert, "$MOSAIC_TLS_CERT"), key: pem(tls.key, "$MOSAIC_TLS_KEY") };
-}
-
-function pem(path: string, option: string): string {
-  let text: string;
-  try {
-    text = Deno.readTextFileSync(path);
-  } catch (error) {
-    throw new MosaicError("failed_precondition", `${option} ${path} cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
-    throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);
-  }
-  return text;
 }
 
 const OF_TLS = /certificate|fatal alert|handshake|corrupt message|\bTLS\b/i;

@@ -53,6 +53,9 @@ export class Http2Call {
   #data: Uint8Array[] = [];
   /** How much of the first of `#data` is sent. */
   #sent = 0;
+  /** Nothing more comes to be sent; then, that the other end is told. */
+  #ended = false;
+  #endTold = false;
   #writing = false;
   #writeError: unknown;
   /** Made when there is a connection: while a daemon is away, many calls are tried that have none. */
@@ -79,6 +82,11 @@ export class Http2Call {
     this.#connection.catch(() => {});
   }
 
+  /** There was a connection, whatever has become of it. */
+  get connected(): boolean {
+    return this.#outgoing.length > 0;
+  }
+
   /** HTTP's, of the answer; 0 before it has come. */
   get status(): number {
     return this.#status;
@@ -91,6 +99,12 @@ export class Http2Call {
   send(bytes: Uint8Array): void {
     if (bytes.length === 0 || this.cancelled) return;
     this.#data.push(bytes);
+    this.#write();
+  }
+
+  /** Nothing more will be sent. */
+  end(): void {
+    this.#ended = true;
     this.#write();
   }
 
@@ -267,6 +281,11 @@ export class Http2Call {
       this.#connectionWindow -= length;
       this.#streamWindow -= length;
       at += HEADER_BYTES + length;
+    }
+    if (this.#ended && !this.#endTold && this.#data.length === 0 && at + HEADER_BYTES <= out.length) {
+      this.#endTold = true;
+      writeFrameHeader(out, at, { length: 0, type: FRAME.data, flags: FLAG.endStream, stream: STREAM });
+      at += HEADER_BYTES;
     }
     return out.subarray(0, at);
   }

@@ -2,6 +2,7 @@
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
+import { pause } from "./waiting.ts";
 import { type FileDescriptors, PLENTY } from "../os/descriptors.ts";
 import { missingNet } from "../permissions/missing.ts";
 
@@ -31,7 +32,12 @@ const AGAIN_MS = 1000;
 
 /** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
-  const { handler, log, tls, descriptors = PLENTY } = options;
+  const { log, tls, descriptors = PLENTY } = options;
+  const underWay = new UnderWay();
+  const handler: HttpHandler = (request, info) => {
+    underWay.add(info.completed);
+    return options.handler(request, info);
+  };
   let abort = new AbortController();
   const listen = (address: HttpAddress): Deno.HttpServer => {
     const common = {
@@ -84,12 +90,33 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
     address: textOf(bound),
     async stop() {
       stopping = true;
-      const timer = setTimeout(() => abort.abort(), STOP_GRACE_MS);
-      await Promise.race([server.shutdown(), server.finished.catch(() => {})]);
-      clearTimeout(timer);
+      // The runtime's own orderly shutdown waits for clients that keep a connection, and cannot be cut short any more.
+      const done = new AbortController();
+      await Promise.race([underWay.none(), pause(STOP_GRACE_MS, done.signal)]);
+      done.abort();
+      abort.abort();
+      await server.finished.catch(() => {});
       if ("path" in bound) removeSocket(bound.path);
     },
   };
+}
+
+/** Answers that are not sent to their end. */
+class UnderWay {
+  #count = 0;
+  #waiting: (() => void)[] = [];
+
+  add(completed: Promise<void>): void {
+    this.#count++;
+    const over = () => {
+      if (--this.#count === 0) this.#waiting.splice(0).forEach((resolve) => resolve());
+    };
+    completed.then(over, over);
+  }
+
+  none(): Promise<void> {
+    return this.#count === 0 ? Promise.resolve() : new Promise((resolve) => this.#waiting.push(resolve));
+  }
 }
 
 type Common = { signal: AbortSignal; onListen: () => void; onError: (error: unknown) => Response };

@@ -1,14 +1,16 @@
 /**
- * A bidirectional call of the API over a connection of its own, by HTTP/2 of our own.
+ * A stream of the API over a connection of its own, by HTTP/2 of our own: the proxy's in both directions, and what a command
+ * follows.
  *
- * It is there for the proxy, of which there is one for every run. HTTP/1.1 will not do: the runtime's server takes no more of
- * a request once it has begun to answer. The runtime's own client costs each proxy 10 ms and 6 MiB to load, and over TCP and
- * TLS it gathers what it sends until what was sent before is acknowledged (no TCP_NODELAY), which takes 40 ms for each message
- * of more than a kilobyte.
+ * HTTP/1.1 will not do: the runtime's server takes no more of a request once it has begun to answer, and nothing tells a
+ * stream that is silent from a connection that has died. The runtime's own client costs each process 10 ms and 6 MiB to load,
+ * and over TCP and TLS it gathers what it sends until what was sent before is acknowledged (no TCP_NODELAY), which takes 40 ms
+ * for each message of more than a kilobyte.
  */
 import {
   create,
   type DescMessage,
+  type DescMethod,
   type DescMethodBiDiStreaming,
   fromBinary,
   type MessageInitShape,
@@ -33,49 +35,91 @@ export interface SocketStream<I extends DescMessage, O extends DescMessage> exte
   cancel(): void;
 }
 
+/**
+ * A call whose answer is a stream, in messages as they are coded.
+ * @throws MosaicError `invalid_argument` for a target that is no address or a token that is none.
+ */
+export class StreamCall {
+  readonly #call: Http2Call;
+  readonly #target: string;
+
+  constructor(method: DescMethod, entrance: Entrance, metadata: Record<string, string> = {}) {
+    const { target, token, serverName } = entrance;
+    const { address } = parseTarget(target);
+    this.#target = target;
+    this.#call = new Http2Call({
+      dial: (signal) => dial(entrance, "h2", signal),
+      headers: [
+        [":method", "POST"],
+        [":scheme", usesTls(entrance) ? "https" : "http"],
+        [":path", methodPath(method)],
+        [":authority", address.type === "tcp" ? `${serverName ?? address.host}:${address.port}` : "localhost"],
+        ["content-type", STREAM_TYPE],
+        ["connect-protocol-version", "1"],
+        ...(token === undefined ? [] : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
+        ...Object.entries(metadata),
+      ],
+    });
+  }
+
+  get cancelled(): boolean {
+    return this.#call.cancelled;
+  }
+  get connected(): boolean {
+    return this.#call.connected;
+  }
+  get answered(): boolean {
+    return this.#call.status !== 0;
+  }
+
+  send(message: Uint8Array): void {
+    this.#call.send(envelope(message));
+  }
+  /** Nothing more will be sent. */
+  end(): void {
+    this.#call.end();
+  }
+  cancel(): void {
+    this.#call.cancel();
+  }
+
+  /** @throws MosaicError what the stream ended with; else what the connection broke of */
+  messages(): AsyncGenerator<Uint8Array, void> {
+    return messagesOf(this.#unlessRefused());
+  }
+
+  /** The answer's bytes. @throws MosaicError what it says where it is no stream */
+  async *#unlessRefused(): AsyncGenerator<Uint8Array, void> {
+    const call = this.#call;
+    const text: number[] = [];
+    for await (const piece of call.answer()) {
+      if (call.status === 200) yield piece;
+      else if (text.length < MAX_ERROR_BYTES) text.push(...piece);
+    }
+    if (call.status !== 200) throw errorOfAnswer(call.status, Uint8Array.from(text), () => undefined, this.#target);
+  }
+}
+
 /** @throws MosaicError `invalid_argument` for a target that is no address or a token that is none. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
   entrance: Entrance,
 ): SocketStream<I, O> {
-  const { target, token, serverName } = entrance;
-  const { address } = parseTarget(target);
-  const secured = usesTls(entrance);
-  const call = new Http2Call({
-    dial: (signal) => dial(entrance, "h2", signal),
-    headers: [
-      [":method", "POST"],
-      [":scheme", secured ? "https" : "http"],
-      [":path", methodPath(method)],
-      [":authority", address.type === "tcp" ? `${serverName ?? address.host}:${address.port}` : "localhost"],
-      ["content-type", STREAM_TYPE],
-      ["connect-protocol-version", "1"],
-      ...(token === undefined ? [] : [["authorization", `Bearer ${token}`, "secret"] satisfies Header]),
-    ],
-  });
+  const { target } = entrance;
+  const call = new StreamCall(method, entrance);
   return {
-    send: (message) => call.send(envelope(toBinary(method.input, create(method.input, message)))),
+    send: (message) => call.send(toBinary(method.input, create(method.input, message))),
     cancel: () => call.cancel(),
     async *[Symbol.asyncIterator](): AsyncGenerator<MessageShape<O>, void> {
       try {
-        for await (const bytes of messagesOf(unlessRefused(call, target))) yield fromBinary(method.output, bytes);
+        for await (const bytes of call.messages()) yield fromBinary(method.output, bytes);
       } catch (error) {
         if (call.cancelled || error instanceof MosaicError) throw error;
         const known = explainMissing(error);
         if (known instanceof MosaicError) throw known;
-        throw (secured ? tlsFailure(target, error) : undefined) ??
+        throw (usesTls(entrance) ? tlsFailure(target, error) : undefined) ??
           new MosaicError("unavailable", `no daemon answers at ${target}: ${messageOf(error)}`, { cause: error });
       }
     },
   };
-}
-
-/** The answer's bytes. @throws MosaicError what it says where it is no stream */
-async function* unlessRefused(call: Http2Call, target: string): AsyncGenerator<Uint8Array, void> {
-  const text: number[] = [];
-  for await (const piece of call.answer()) {
-    if (call.status === 200) yield piece;
-    else if (text.length < MAX_ERROR_BYTES) text.push(...piece);
-  }
-  if (call.status !== 200) throw errorOfAnswer(call.status, Uint8Array.from(text), () => undefined, target);
 }

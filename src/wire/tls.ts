@@ -2,8 +2,9 @@
  * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
  * 0600); everything else needs TLS and a credential, or the daemon does not start.
  */
-import { messageOf, MosaicError } from "../base/errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "./address.ts";
+import { pem } from "./pem.ts";
 
 export interface TlsFiles {
   /** The server's (or client's) certificate chain and private key, PEM. */
@@ -37,21 +38,6 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
     `${what} ${options.listen} can be reached from other machines and lacks ${missing.join(" and ")}`,
     { hint: "Protect it as said, or listen on 127.0.0.1 or a Unix socket." },
   );
-}
-
-export function pem(path: string, option: string): string {
-  let text: string;
-  try {
-    text = Deno.readTextFileSync(path);
-  } catch (error) {
-    throw new MosaicError("failed_precondition", `${option} ${path} cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  if (!/-----BEGIN [A-Z0-9 ]+-----/.test(text)) {
-    throw new MosaicError("failed_precondition", `${option} ${path} is no PEM file`);
-  }
-  return text;
 }
 
 /** A server's certificate and key, and who must have signed its clients', as texts: the files are read once, at the start. */

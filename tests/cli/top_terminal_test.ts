@@ -47,7 +47,7 @@ Deno.test("top: screen, cursor and keyboard are given back on SIGTERM and SIGINT
   await using daemon = await TestDaemon.start();
   for (const [signal, exit] of [["SIGTERM", 143], ["SIGINT", 130]] as [Signal, number][]) {
     let sent = false;
-    const said = await onTerminal([...PROGRAM, "top", "--target", daemon.address], (said, pid) => {
+    const said = await onTerminal([...PROGRAM, "top", "--target", daemon.target], (said, pid) => {
       if (sent || !said.includes("No runs.")) return;
       sent = true;
       signalProcess(processRef(pid)!, signal);

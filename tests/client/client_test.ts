@@ -160,23 +160,24 @@ Deno.test("client: what breaks off in mid-answer, and what is no daemon, are tol
   }
 });
 
-Deno.test("client: a reader that stands still stops the sender", async () => {
-  let sent = 0;
-  const counted = (bytes: number) => {
-    sent += bytes;
-    return bytes;
-  };
+Deno.test("client: a reader that stands still stops the sender; a daemon that goes in mid-stream is told", async () => {
   // An envelope, and in it a field of bytes that no message here has.
   const message = new Uint8Array(65_536);
   new DataView(message.buffer).setUint32(1, message.length - 5);
   const length = message.length - 5 - 5;
   message.set([0xfa, 0x3f, length & 0x7f | 0x80, length >> 7 & 0x7f | 0x80, length >> 14], 5);
-  const peer = listening(async (connection) => {
-    await connection.read(new Uint8Array(65_536));
-    await connection.write(new TextEncoder().encode("HTTP/1.1 200 OK\r\n\r\n"));
-    for (;;) for (let at = 0; at < message.length;) at += await connection.write(message.subarray(at)).then(counted);
+  let sent = 0;
+  const abort = new AbortController();
+  const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {}, signal: abort.signal }, () => {
+    const body = new ReadableStream({
+      pull(controller) {
+        sent += message.length;
+        controller.enqueue(message.slice());
+      },
+    });
+    return new Response(body, { headers: { "content-type": "application/connect+proto" } });
   });
-  const client = new MosaicClient(peer.target);
+  const client = new MosaicClient(`127.0.0.1:${(server.addr as Deno.NetAddr).port}`);
   const stream = client.stream(streamTelemetry, {});
   try {
     // One is asked for, of which the fields say nothing.
@@ -186,12 +187,17 @@ Deno.test("client: a reader that stands still stops the sender", async () => {
     const stands = () => (looks = before === (before = sent) ? looks + 1 : 0) > 10;
     await until(stands, { what: "the sender to stand still" });
     assert(sent < 16 << 20, `${sent} bytes were taken without being asked for`);
-    for (let i = 0; i < 1000; i++) await stream.next();
-    assert(sent > 64_000_000);
-    await stream.return(undefined);
+    for (let i = 0; i < 500; i++) await stream.next();
+    assert(sent > 30_000_000);
+    abort.abort();
+    await assert.rejects(async () => {
+      while (!(await stream.next()).done);
+    }, hasCode("unavailable"));
+    const gone = client.stream(streamTelemetry, {});
+    await assert.rejects(gone.next(), hasCode("unavailable", /^no daemon answers at /));
   } finally {
     client.close();
-    await peer.close();
+    await server.finished;
   }
 });
 

@@ -3,7 +3,7 @@ import { readConfig } from "../../src/config/config.ts";
 import { planOf, type RunPlan } from "../../src/config/plan.ts";
 import { prepareRun } from "../../src/config/prepare.ts";
 import type { CommandContext } from "../../src/dispatch/launch/local/command.ts";
-import type { CommandHost } from "../../src/dispatch/host.ts";
+import type { CommandHost } from "../../src/dispatch/launch/local/command_host.ts";
 import { Layout } from "../../src/base/layout.ts";
 
 export const RUN_ID = "01BX5ZZKBKACTAV9WEVGEMMVRZ";

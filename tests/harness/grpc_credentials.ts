@@ -1,7 +1,8 @@
 /** grpc-js's credentials of a channel. */
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
-import { pem, type TlsFiles } from "../../src/wire/tls.ts";
+import type { TlsFiles } from "../../src/wire/tls.ts";
+import { pem } from "../../src/wire/pem.ts";
 
 /** `ca` is who must have signed the daemon's certificate (else the system's authorities). */
 export function channelCredentials(tls: Partial<TlsFiles> | undefined): ChannelCredentials {

@@ -27,5 +27,5 @@ export async function mosaic(args: string[], input?: string): Promise<Said> {
 }
 
 export function submitBy(daemon: TestDaemon, configJson: string): Promise<Said> {
-  return mosaic(["submit", "--target", daemon.address, "-"], configJson);
+  return mosaic(["submit", "--target", daemon.target, "-"], configJson);
 }

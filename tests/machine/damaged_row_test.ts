@@ -26,7 +26,7 @@ function damageEvents(daemon: TestDaemon, runId: string): void {
   db.close();
 }
 
-Deno.test("a daemon starts over runs whose rows are damaged: these are set aside and named, the others go on", async () => {
+Deno.test("a daemon starts over runs whose rows are damaged: these are quarantined and named, the others go on", async () => {
   await using daemon = await TestDaemon.start({ gpus: "2" });
   const worker = new SteppedWorker(daemon.stateDir, [5, 5]);
   const sleeper = (more: object = {}) => configOf({ command: ["/bin/sh", "-c", "exec sleep 3600"], ...more });
@@ -49,13 +49,13 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   damageEvents(daemon, whole);
   await daemon.restart();
 
-  const aside = await untilState(daemon, torn, "FAULTED");
+  const quarantined = await untilState(daemon, torn, "FAULTED");
   assert.match(
-    aside.reason,
+    quarantined.reason,
     /^recovery_failed: the row of run \S+ in the registry is damaged \(proxy, worker cannot be read\)$/,
   );
-  assert.match(aside.hint, /mosaic doctor --repair/);
-  assert.deepEqual(aside.gpuSlots, []);
+  assert.match(quarantined.hint, /mosaic doctor --repair/);
+  assert.deepEqual(quarantined.gpuSlots, []);
   assert.match(
     (await untilState(daemon, noConfig, "FAULTED")).reason,
     /^recovery_failed: the stored config is damaged/,
@@ -66,15 +66,15 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   assert.ok(unknown.finishedAt !== undefined);
   assert.deepEqual((await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId), ["", ""]);
   await until(() => processesOf(`custom_scripts/${torn}`).length === 0, {
-    what: "the processes of the run set aside to be gone",
+    what: "the processes of the quarantined run to be gone",
   });
   worker.open();
   await worker.assertWhole(daemon, whole);
   await untilState(daemon, await submit(daemon, configOf({ command: ["/bin/true"] })), "TERMINATED");
-  assert.match(daemon.output(), new RegExp(`${torn}.*is damaged.*set aside`));
+  assert.match(daemon.output(), new RegExp(`${torn}.*is damaged.*quarantined`));
 
   // Who looks sees all of them, whatever is asked.
-  const at = ["--target", daemon.address];
+  const at = ["--target", daemon.target];
   for (
     const args of [["list", "-o", "json"], ["events", whole], ["list", "--tag", "none"], [
       "show",
@@ -104,7 +104,7 @@ Deno.test("a daemon starts over runs whose rows are damaged: these are set aside
   assert.doesNotMatch(mended.out, /^(?!mended).*\n.*cannot be read$/m);
   await daemon.restart();
   assert.deepEqual((await daemon.client.unary(Mosaic.method.getHost, {})).gpus.map(({ runId }) => runId), ["", ""]);
-  assert.equal((await mosaic(["retry", waiting, "--target", daemon.address])).code, 0);
+  assert.equal((await mosaic(["retry", waiting, "--target", daemon.target])).code, 0);
   await untilState(daemon, waiting, "READY", "EXECUTING");
   assert.equal((await getRun(daemon, waiting)).attempt, 2);
 });

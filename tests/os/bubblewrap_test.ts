@@ -10,6 +10,9 @@ const writable = `${directory}/data`;
 for (const path of [`${runDir}/logs`, `${runDir}/.mosaic`, otherRun, writable, `${stateDir}/trainer/configs`]) {
   Deno.mkdirSync(path, { recursive: true });
 }
+const socketDir = `${directory}/mosaic-0123456789abcdef`;
+Deno.mkdirSync(socketDir, { mode: 0o700 });
+Deno.writeTextFileSync(`${socketDir}/daemon.sock`, "stands for a socket");
 Deno.writeTextFileSync(`${otherRun}/secret`, "of another run");
 Deno.writeTextFileSync(`${stateDir}/trainer/configs/worker-R1.json`, "{}");
 Deno.writeTextFileSync(`${runDir}/.mosaic/proxy-1.json`, "a token");
@@ -33,6 +36,7 @@ async function inside(script: string, options: { network?: boolean } = {}): Prom
     logsDir: `${runDir}/logs`,
     controlDir: `${runDir}/.mosaic`,
     readable: [`${stateDir}/trainer/configs/worker-R1.json`],
+    socketDir,
     cwd: runDir,
     devices: [],
   });
@@ -51,6 +55,7 @@ const cases: { name: string; script: string; ok: boolean }[] = [
   { name: "read mosaic's own notes", script: `cat ${runDir}/.mosaic/proxy-1.json`, ok: false },
   { name: "change its journal by name", script: `echo x >${runDir}/logs/worker.stdout.log`, ok: false },
   { name: "make files in the state directory", script: `echo x >${stateDir}/x`, ok: false },
+  { name: "reach the daemon's socket", script: `test -e ${socketDir}/daemon.sock`, ok: false },
   { name: "see the host's processes", script: `kill -0 ${Deno.pid}`, ok: false },
   { name: "mount something away", script: "mount -o remount,rw / || umount /tmp", ok: false },
 ];

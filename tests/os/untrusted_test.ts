@@ -1,7 +1,7 @@
 /** Opening what a worker can touch. */
 import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
-import { exitOf } from "../../src/dispatch/attempt/attempt_files.ts";
+import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
 import { makeDirectory, makeWay, openLog, openRegular, readRecord, writeRecord } from "../../src/os/untrusted.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";

@@ -75,16 +75,16 @@ Deno.test("under their plans: signals reach workers, a dead proxy is replaced, i
     const proxy = () => processesOf(daemon.stateDir).find(({ command }) => command.includes(" proxy --target"));
     const first = await until(proxy, { what: "the proxy" });
     const { directory } = await getRun(daemon, id);
-    assert.ok(first.command.includes(`--allow-write=${directory} `), first.command);
+    assert.ok(first.command.includes(`${directory} --allow-net`), first.command);
     assert.ok(!/ (-A|--allow-all|--allow-ffi)/.test(first.command), first.command);
 
     Deno.kill(first.pid, "SIGKILL");
     await until(() => proxy()?.pid !== first.pid && proxy(), { what: "another proxy" });
-    const paused = await mosaic("pause", id, "--target", daemon.address);
+    const paused = await mosaic("pause", id, "--target", daemon.target);
     assert.equal(paused.code, 0, paused.err);
     await untilState(daemon, id, "PAUSED");
-    assert.equal((await mosaic("resume", id, "--target", daemon.address)).code, 0);
-    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.address);
+    assert.equal((await mosaic("resume", id, "--target", daemon.target)).code, 0);
+    const canceled = await mosaic("cancel", id, "--wait", "--target", daemon.target);
     assert.equal(canceled.code, 0, canceled.err);
     await untilState(daemon, id, "CANCELLED");
     await until(() => !processesOf(directory).length, { what: "nothing of the run to live" });

@@ -20,13 +20,14 @@ import { clientFlags } from "./client_flags.ts";
 import config from "../../deno.json" with { type: "json" };
 
 const STATE = "/var/lib/mosaic";
+const SOCKET = `${STATE}/trainer/daemon.sock`;
 const RUN_DIR = `${STATE}/trainer/runs/R`;
 
 const world: World = {
   cwd: "/",
   env: () => undefined,
   envNames: () => ["MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"],
-  readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ listen: "127.0.0.1:50055" }) : undefined,
+  readText: (path) => path.endsWith("daemon.json") ? JSON.stringify({ socket: SOCKET }) : undefined,
   resolve: () => Promise.resolve([]),
 };
 
@@ -64,8 +65,9 @@ Deno.test("sets: they grant what a host's service needs, and next to nothing bey
       "proxy",
       await planFor("proxy", ["--run-id", "R", "--run-dir", RUN_DIR], world),
       permissions({
-        read: [`${STATE}/trainer/daemon.json`, `${STATE}/trainer/runs`],
-        write: [`${STATE}/trainer/runs`],
+        read: [`${STATE}/trainer/daemon.json`, SOCKET, `${STATE}/trainer/runs`],
+        write: [SOCKET, `${STATE}/trainer/runs`],
+        net: [`unix:${SOCKET}`],
       }),
     ],
     ["client", clientPermissions(), permissions()],
@@ -136,7 +138,7 @@ Deno.test("sets: daemon, proxy and client at work under them, and everything els
       const external = configOf({ command: ["unused"], metadata: { worker: { external: true } } });
       const id = await mosaic("client", ["submit", "-", ...at], external);
       const { directory } = await untilState(daemon, id, "HANDSHAKE");
-      const target = ["--target", `127.0.0.1:${grpc}`];
+      const target = ["--target", `127.0.0.1:${page}`];
       await mosaic("proxy", ["proxy", ...target, "--run-id", id, "--run-dir", directory, "--", "true"]);
       await untilState(daemon, id, "TERMINATED");
       assert.equal((await getRun(daemon, id)).outcome, "succeeded");

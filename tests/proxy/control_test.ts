@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
 import { nextShare, slices } from "../../src/proxy/duty_cycle.ts";
 import { isOverBacklog } from "../../src/proxy/backlog.ts";
-import { type Kept, WorkerControl } from "../../src/proxy/control.ts";
+import type { ControlRecord, Event } from "../../src/proxy/events.ts";
+import { RunFiles } from "../../src/base/layout.ts";
+import { Journal } from "../../src/proxy/journal.ts";
+import { JournalFile } from "../../src/proxy/journal_file.ts";
 import type { ProxyLog } from "../../src/proxy/proxy_log.ts";
+import { EventQueue } from "../../src/proxy/queue.ts";
+import { ProxyLoop } from "../../src/proxy/run_proxy.ts";
+import { WorkerHandle } from "../../src/proxy/worker_handle.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalGroup } from "../../src/os/signals.ts";
 import { until } from "../harness/wait.ts";
+import { inertEdges, SETTINGS } from "./inert_edges.ts";
 import { inScene, type Scene } from "./scene.ts";
 
 /** The state letters of the worker's group: T is stopped, D (here) a shell whose child was stopped right after vfork. */
@@ -28,7 +35,7 @@ function stopped(scene: Scene): boolean {
 }
 
 /** As if an earlier proxy had left it. */
-function keep(scene: Scene, kept: Kept): void {
+function keep(scene: Scene, kept: ControlRecord): void {
   Deno.writeTextFileSync(`${scene.files.control}/wish-1.json`, JSON.stringify(kept));
 }
 
@@ -75,8 +82,21 @@ Deno.test("control: what could not be signalled for want of a descriptor is sign
   const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", detached: true }).spawn();
   const warned: unknown[] = [];
   const log = { warn: (...what: unknown[]) => void warned.push(what) } as unknown as ProxyLog;
-  const leader = processRef(child.pid)!;
-  const control = new WorkerControl({ leader, fifo: undefined, log, changed() {}, keep() {}, written: () => 0 });
+  const directory = Deno.makeTempDirSync();
+  const files = new RunFiles(directory, "w1");
+  for (const needed of [files.logs, files.control]) Deno.mkdirSync(needed, { recursive: true });
+  Deno.writeTextFileSync(files.workerFile(1), JSON.stringify({ ...processRef(child.pid)!, exit: "control" }));
+  const journal = new Journal(new JournalFile(files.stdout(1)));
+  const queue = new EventQueue<Event>();
+  const worker = new WorkerHandle({ files, attempt: 1, start: undefined }, journal, queue, log);
+  const edges = inertEdges();
+  edges.worker.signal = (signal, outside) => worker.signal(signal, outside);
+  let started: Promise<void> | undefined;
+  edges.worker.start = () => started = worker.start();
+  let connects = 0;
+  edges.delivery.connect = () => Promise.resolve(void connects++);
+  const loop = new ProxyLoop(SETTINGS, queue, edges);
+  const run = loop.run();
   const read = Deno.readTextFileSync;
   const without = (what: () => void) => {
     const before = warned.length;
@@ -90,17 +110,24 @@ Deno.test("control: what could not be signalled for want of a descriptor is sign
     }
     assert.equal(warned.length, before + 1);
   };
+  const holdForDisk = (on: boolean) => queue.put({ tag: "free_space_measured", enough: !on, text: "free space" });
   try {
-    without(() => control.hold("disk", true));
+    await until(() => connects > 0, { what: "the worker to be taken over" });
+    without(() => holdForDisk(true));
     await until(() => stateOf(child.pid) === "T", { what: "the worker to be stopped" });
-    without(() => control.hold("disk", false));
+    without(() => holdForDisk(false));
     await until(() => stateOf(child.pid) !== "T", { what: "the worker to go on" });
     // Nothing is tried any more once the worker is to end.
-    without(() => control.hold("disk", true));
-    control.end();
+    without(() => holdForDisk(true));
+    queue.put({ tag: "worker_exited", end: { exit: undefined, stderrTail: [] } });
   } finally {
     child.kill("SIGKILL");
     await child.status;
+    await started;
+    queue.close();
+    await run;
+    journal.close();
+    Deno.removeSync(directory, { recursive: true });
   }
 });
 
@@ -114,7 +141,7 @@ Deno.test("control: a pause outlives the proxy, and a stop reaches a paused work
     await first.kill();
     await daemon.stop();
     const second = scene.proxy([], { args: ["--attach"] });
-    await until(() => Deno.readTextFileSync(scene.files.proxyLog).includes("no delivery just now"), {
+    await until(() => Deno.readTextFileSync(scene.files.proxyLog).includes("delivery interrupted"), {
       what: "the second proxy",
     });
     assert(stopped(scene), "the daemon is away, and the worker stays paused");

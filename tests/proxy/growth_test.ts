@@ -24,17 +24,17 @@ Deno.test("growth: told of when asked; a watch that rests costs the kernel nothi
   // Nothing is told but by notifications.
   const watch = new GrowthWatch(directory, () => told++, 3_600_000);
   try {
-    watch.ask();
+    watch.arm();
     Deno.writeTextFileSync(path, "1\n");
     await toldMore(0, "the first growth to be told");
     assert.equal(kernelWatches(), 1);
 
-    watch.rest();
-    watch.rest();
+    watch.disarm();
+    watch.disarm();
     assert.equal(kernelWatches(), 0);
     Deno.writeTextFileSync(path, "2\n", { append: true });
     const before = told;
-    watch.ask();
+    watch.arm();
     assert.equal(told, before + 1, "what came while it rested is told by the time it has been asked");
     assert.equal(kernelWatches(), 1);
     Deno.writeTextFileSync(path, "3\n", { append: true });

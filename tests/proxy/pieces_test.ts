@@ -2,15 +2,19 @@ import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { buildBatch } from "../../src/proxy/batches.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
-import { Delivery, type DeliveryOptions } from "../../src/proxy/delivery.ts";
-import { Journal } from "../../src/proxy/journal.ts";
+import { Delivery } from "../../src/proxy/delivery.ts";
+import type { Event, Result } from "../../src/proxy/events.ts";
+import { Journal, type JournalPiece } from "../../src/proxy/journal.ts";
 import { openIngest } from "../../src/proxy/ingest_stream.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
 import { proxyLog } from "../../src/proxy/proxy_log.ts";
-import { Wake } from "../../src/proxy/wake.ts";
+import { EventQueue } from "../../src/proxy/queue.ts";
+import { type Edges, ProxyLoop } from "../../src/proxy/run_proxy.ts";
+import type { Settings } from "../../src/proxy/state.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
 import { until } from "../harness/wait.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
+import { inertEdges, SETTINGS } from "./inert_edges.ts";
 import { RUN } from "./scene.ts";
 
 const CONTEXT = { agentId: "a", workerId: "" };
@@ -43,14 +47,21 @@ Deno.test("batch: an overlong line and a record too large for a message are coun
   assert.equal(large.message.stepsJson!.length, 0);
 });
 
-Deno.test("wake: a notification between two waits is not missed", async () => {
-  const wake = new Wake();
-  wake.notify();
-  await wake.wait(1e9);
-  const waiting = wake.wait(1e9);
-  wake.notify();
-  await waiting;
-  await wake.wait(1);
+Deno.test("event queue: what a handler puts comes after what was there, and a failure ends it", async () => {
+  const queue = new EventQueue<number>();
+  const handled: number[] = [];
+  queue.put(1);
+  queue.put(2);
+  const run = queue.run((event) => {
+    if (event === 1) queue.put(3);
+    handled.push(event);
+    if (event === 4) throw new Error("defect");
+  });
+  assert.deepEqual(handled, [1, 2, 3]);
+  queue.put(4);
+  queue.put(5);
+  await assert.rejects(run, /defect/);
+  assert.deepEqual(handled, [1, 2, 3, 4]);
 });
 
 Deno.test("daemon address: a restarted daemon announces itself; only the announced one may refuse", () => {
@@ -59,22 +70,22 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
     const announced = { listen: "0.0.0.0:6", http: "0.0.0.0:7", socket: "/run/d.sock" };
     Deno.writeTextFileSync(path, JSON.stringify(announced));
     const address = new DaemonAddress("127.0.0.1:5", path);
-    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:5", false]);
-    address.lookAgain();
-    assert.deepEqual([address.current, address.isOurs()], ["127.0.0.1:7", true]);
+    assert.deepEqual([address.current, address.isAnnounced()], ["127.0.0.1:5", false]);
+    address.refresh();
+    assert.deepEqual([address.current, address.isAnnounced()], ["127.0.0.1:7", true]);
     const given = { "unix:/old.sock": "unix:/run/d.sock", "https://far:5": "https://127.0.0.1:7" };
     for (const [target, found] of Object.entries(given)) {
       const other = new DaemonAddress(target, path);
-      other.lookAgain();
+      other.refresh();
       assert.equal(other.current, found, "it is sought as it was given: by its socket, or with TLS");
     }
     Deno.writeTextFileSync(path, JSON.stringify({ ...announced, http: "" }));
-    assert.equal(address.isOurs(), false, "a daemon that listens on no port");
+    assert.equal(address.isAnnounced(), false, "a daemon that listens on no port");
     Deno.writeTextFileSync(path, "torn");
-    assert.equal(address.isOurs(), false);
-    address.lookAgain();
+    assert.equal(address.isAnnounced(), false);
+    address.refresh();
     assert.equal(address.current, "127.0.0.1:5");
-    assert.equal(new DaemonAddress("x:1", "").isOurs(), true);
+    assert.equal(new DaemonAddress("x:1", "").isAnnounced(), true);
   } finally {
     Deno.removeSync(path);
   }
@@ -82,41 +93,44 @@ Deno.test("daemon address: a restarted daemon announces itself; only the announc
 
 const open = (target: string) => openIngest({ target, token: undefined, tls: undefined, serverName: undefined });
 
-/** A delivery of a journal of two steps, whose worker has ended with 0. */
+/** A proxy of a journal of two steps, whose worker has ended with 0. */
 async function withDelivery(
-  options: Partial<DeliveryOptions>,
-  test: (daemon: FakeDaemon, run: () => ReturnType<Delivery["run"]>) => Promise<void>,
+  { openStream = open, ...settings }: Partial<Settings> & { openStream?: typeof open },
+  test: (daemon: FakeDaemon, run: () => Promise<Result>) => Promise<void>,
 ): Promise<void> {
   const daemon = new FakeDaemon();
   daemon.start();
   const path = Deno.makeTempFileSync();
   Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
   const journal = new Journal(new JournalFile(path));
-  const delivery = new Delivery({
+  const queue = new EventQueue<Event>();
+  const log = proxyLog([]);
+  const exit = { code: 0, signal: "", endedAt: null, spawnError: "" };
+  const delivery = new Delivery(
+    {
+      address: new DaemonAddress(daemon.target, ""),
+      hello: { runId: RUN, attempt: 1 },
+      load: () =>
+        Promise.resolve({
+          open: openStream,
+          buildBatch: (piece: JournalPiece) => buildBatch(piece, CONTEXT, undefined),
+        }),
+    },
     journal,
-    address: new DaemonAddress(daemon.target, ""),
-    open,
-    hello: () => ({ runId: RUN, attempt: 1 }),
-    context: CONTEXT,
-    check: undefined,
-    log: proxyLog([]),
-    wake: new Wake(),
-    growth: { ask() {}, rest() {} },
-    applied: () => ({ paused: false, maxRateHz: 0, selfPaused: "" }),
-    onWish: () => {},
-    onStop: () => {},
-    onSteps: () => {},
-    onEvent: () => {},
-    onAcknowledged: () => {},
-    exit: () => ({ code: 0 }),
-    heartbeatMs: 60_000,
-    deadmanMs: 15_000,
-    ...options,
-  });
+    queue,
+    log,
+  );
+  const edges: Edges = { ...inertEdges(), delivery, written: () => journal.size() };
+  edges.worker.start = () => {
+    queue.put({ tag: "worker_started", leader: undefined, inherited: undefined });
+    queue.put({ tag: "worker_exited", end: { exit, stderrTail: [] } });
+    return Promise.resolve();
+  };
+  const loop = new ProxyLoop({ ...SETTINGS, ...settings }, queue, edges);
   try {
-    await test(daemon, () => delivery.run());
+    await test(daemon, async () => (await loop.run()).result);
   } finally {
-    delivery.giveUp();
+    queue.close();
     journal.close();
     await daemon.stop();
     Deno.removeSync(path);
@@ -124,7 +138,7 @@ async function withDelivery(
 }
 
 Deno.test("delivery: a connection that answers nothing is given up for a new one", () =>
-  withDelivery({ deadmanMs: 1000 }, async (daemon, run) => {
+  withDelivery({ answerTimeoutMs: 1000 }, async (daemon, run) => {
     daemon.silent = true;
     const delivered = run();
     await until(() => daemon.hellos.length > 1, { what: "a second connection" });
@@ -135,7 +149,7 @@ Deno.test("delivery: a connection that answers nothing is given up for a new one
   }));
 
 Deno.test("delivery: a token that is refused again and again after the worker's end ends it", () =>
-  withDelivery({ turnedAwayTries: 3 }, async (daemon, run) => {
+  withDelivery({ refusedTokenTries: 3 }, async (daemon, run) => {
     daemon.refusal = new MosaicError("unauthenticated", "no such session");
     assert.deepEqual(await run(), { type: "refused", reason: "no such session" });
     assert.equal(daemon.hellos.length, 3);
@@ -147,7 +161,7 @@ Deno.test("delivery: what is wrong before the daemon was asked is not its answer
     if (tries++ < 2) throw new MosaicError("failed_precondition", "no certificate");
     return open(target);
   };
-  await withDelivery({ open: broken }, async (daemon, run) => {
+  await withDelivery({ openStream: broken }, async (daemon, run) => {
     assert.deepEqual(await run(), { type: "done" });
     assert.equal(daemon.steps.length, 2);
   });

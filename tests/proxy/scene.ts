@@ -61,7 +61,7 @@ export class Proxy {
 
 export class Scene {
   readonly daemon = new FakeDaemon();
-  readonly directory = Deno.makeTempDirSync({ prefix: "mosaic-sidecar-" });
+  readonly directory = Deno.makeTempDirSync({ prefix: "mosaic-proxy-" });
   readonly files = new RunFiles(`${this.directory}/run`, "w1");
   readonly #proxies: Proxy[] = [];
 

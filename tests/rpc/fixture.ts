@@ -16,10 +16,16 @@ import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { RunFilter, RunRow } from "../../src/registry/types.ts";
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../src/telemetry/batch.ts";
+import { front } from "../../src/daemon/front.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
+import { ConnectClient } from "../harness/connect_client.ts";
 import { GrpcClient } from "../harness/grpc_client.ts";
+import { certificates } from "./auth/certificates.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
-import { servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
+import { apiOf, servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
+import type { TelemetryKind } from "../../src/telemetry/types.ts";
 import { newRun } from "../registry/fixture.ts";
 import { MemoryTelemetry } from "./memory_telemetry.ts";
 
@@ -39,6 +45,13 @@ export class FakeCore implements Core {
   /** Thrown by the next `detail`. */
   failure: Error | undefined;
   #submitted = 0;
+
+  get runs(): Registry {
+    return this.registry;
+  }
+  get records(): MemoryTelemetry {
+    return this.telemetry;
+  }
 
   constructor(directory: string) {
     this.directory = directory;
@@ -154,6 +167,9 @@ export class FakeCore implements Core {
   }
 
   readerStarved(): void {}
+  readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void {
+    if (this.registry.get(runId) !== undefined) this.registry.appendEvent(runId, "control", { state, kind });
+  }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.registry.require(hello.runId);
     for (const older of this.sessions) {
@@ -225,6 +241,9 @@ export class FakeSession implements ProxySession {
     return result.position;
   }
 
+  commit(): void {
+    this.core.telemetry.commitWaiting();
+  }
   heartbeat(): void {
     this.heartbeats++;
   }
@@ -255,14 +274,15 @@ export function startRpc(core: FakeCore, options: ServerOptions): Promise<GrpcLi
   return listenGrpc(servicesOf(core, options), { ...options, tls: options.tls && readTls(options.tls) });
 }
 
-/** Runs `work` against a fresh server, and takes everything down afterwards. */
+/** What tests call the services with. */
+export type AnyClient = Pick<GrpcClient, "unary" | "stream" | "duplex" | "upload" | "close">;
+
+/** Runs `work` against a fresh gRPC server, and takes everything down afterwards. */
 export async function withServer(
   work: (fixture: Fixture) => Promise<void>,
   options: Partial<ServerOptions> = {},
 ): Promise<void> {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-rpc-" });
-  const core = new FakeCore(directory);
-  try {
+  await withCore(async (core, directory) => {
     const server = await startRpc(core, { listen: "127.0.0.1:0", log: core.log, ...options });
     const client = new GrpcClient(server.address, { deadlineMs: 30_000 });
     try {
@@ -271,6 +291,81 @@ export async function withServer(
       client.close();
       await server.stop(1000);
     }
+  });
+}
+
+/** Ways to the same services. */
+export const WAYS = ["gRPC", "Connect, Unix socket", "Connect, TCP", "Connect, TLS", "gRPC-Web, TCP"] as const;
+export type Way = typeof WAYS[number];
+
+export interface Scene {
+  core: FakeCore;
+  client: AnyClient;
+  directory: string;
+}
+
+/** Makes a test of each way to the services. */
+export function testEachWay(
+  name: string,
+  work: (scene: Scene) => Promise<void>,
+  options: Partial<ServicesOptions & StreamLimits> = {},
+): void {
+  for (const way of WAYS) {
+    Deno.test(
+      `${name} (${way})`,
+      () => way === "gRPC" ? withServer(work, options) : withApi(way, work, options),
+    );
+  }
+}
+
+/** The same by the API's own listener. */
+export async function withApi(
+  way: Exclude<Way, "gRPC">,
+  work: (scene: Scene & { url: string; client: ConnectClient }) => Promise<void>,
+  { stallMs, ...options }: Partial<ServicesOptions & StreamLimits> = {},
+): Promise<void> {
+  await withCore(async (core, directory) => {
+    const services = servicesOf(core, { log: core.log, ...options });
+    const files = way === "Connect, TLS" ? certificates(directory) : undefined;
+    const handler = front({
+      api: apiOf(services, stallMs === undefined ? {} : { stallMs }),
+      page: createApp(core, { log: core.log, bound: "127.0.0.1" }),
+      bound: "127.0.0.1",
+      tokens: options.gatekeeper !== undefined,
+    });
+    const path = `${directory}/daemon.sock`;
+    const listener = listenHttp({
+      address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
+      handler,
+      log: core.log,
+      tls: files && readTls(files.server),
+    });
+    const port = listener.address.split(":")[1] ?? "80";
+    const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;
+    const client = new ConnectClient(url, {
+      ...(way === "Connect, Unix socket" ? { socket: path } : {}),
+      ...(files === undefined ? {} : { ca: Deno.readTextFileSync(files.ca) }),
+      protocol: way === "gRPC-Web, TCP" ? "grpc-web" : "connect",
+    });
+    try {
+      await work({ core, client, directory, url });
+    } finally {
+      client.close();
+      services.stop();
+      await listener.stop();
+    }
+  });
+}
+
+interface StreamLimits {
+  stallMs: number;
+}
+
+async function withCore(work: (core: FakeCore, directory: string) => Promise<void>): Promise<void> {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-rpc-" });
+  const core = new FakeCore(directory);
+  try {
+    await work(core, directory);
   } finally {
     core.registry.close();
     Deno.removeSync(directory, { recursive: true });

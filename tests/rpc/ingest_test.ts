@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { WorkerEventRecord } from "../../src/telemetry/batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { GrpcClient } from "../harness/grpc_client.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
@@ -11,7 +10,7 @@ import { turn } from "../../src/rpc/turns.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, withServer } from "./fixture.ts";
+import { type AnyClient, executing, testEachWay, withServer } from "./fixture.ts";
 
 const encoder = new TextEncoder();
 const json = (value: unknown) => encoder.encode(JSON.stringify(value));
@@ -19,7 +18,7 @@ const json = (value: unknown) => encoder.encode(JSON.stringify(value));
 type ProxyInit = NonNullable<Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]>;
 
 /** A proxy that has said hello. */
-function proxyOf(client: GrpcClient, runId: string, protocol = INGEST_PROTOCOL) {
+function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
   const call = client.duplex(Ingest.method.deliver);
   const answers = call[Symbol.asyncIterator]();
   const send = (message: ProxyInit) => call.send({ message });
@@ -43,8 +42,9 @@ function proxyOf(client: GrpcClient, runId: string, protocol = INGEST_PROTOCOL) 
   };
 }
 
-Deno.test("Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: hello is welcomed with position, window and what is wanted; batches are stored, then acknowledged",
+  async ({ client, core }) => {
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     const welcome = await proxy.next();
@@ -100,18 +100,16 @@ Deno.test("Deliver: hello is welcomed with position, window and what is wanted; 
     proxy.call.end();
     assert.equal(await proxy.next(), undefined);
     await until(() => session.isClosed, { what: "the session to be closed" });
-  });
-});
+  },
+);
 
-Deno.test("Deliver: a proxy killed by a signal has no code", async () => {
-  await withServer(async ({ client, core }) => {
-    const proxy = proxyOf(client, executing(core));
-    await proxy.next();
-    proxy.send({ case: "exit", value: { signal: "SIGKILL", lost: true } });
-    assert.equal((await proxy.next())?.case, "exitAck");
-    assert.deepEqual([core.sessions[0]!.exited?.code, core.sessions[0]!.exited?.signal], [null, "SIGKILL"]);
-    proxy.call.end();
-  });
+testEachWay("Deliver: a proxy killed by a signal has no code", async ({ client, core }) => {
+  const proxy = proxyOf(client, executing(core));
+  await proxy.next();
+  proxy.send({ case: "exit", value: { signal: "SIGKILL", lost: true } });
+  assert.equal((await proxy.next())?.case, "exitAck");
+  assert.deepEqual([core.sessions[0]!.exited?.code, core.sessions[0]!.exited?.signal], [null, "SIGKILL"]);
+  proxy.call.end();
 });
 
 Deno.test("Deliver: another major version is refused with both named; another minor is not", async () => {
@@ -127,24 +125,23 @@ Deno.test("Deliver: another major version is refused with both named; another mi
   assert.throws(() => checkIngestProtocol("mosaic-ingest/1.0", "mosaic-ingest/2.0"), hasCode("failed_precondition"));
 });
 
-Deno.test("Deliver: batch before hello, second hello and an unknown run are refused", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    const early = client.duplex(Ingest.method.deliver);
-    early.send({ message: { case: "batch", value: {} } });
-    await assert.rejects(early[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /hello first/));
-    await assert.rejects(proxyOf(client, "nope").next(), hasCode("not_found"));
-    await assert.rejects(proxyOf(client, "").next(), hasCode("invalid_argument", /run_id/));
+testEachWay("Deliver: batch before hello, second hello and an unknown run are refused", async ({ client, core }) => {
+  const runId = executing(core);
+  const early = client.duplex(Ingest.method.deliver);
+  early.send({ message: { case: "batch", value: {} } });
+  await assert.rejects(early[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /hello first/));
+  await assert.rejects(proxyOf(client, "nope").next(), hasCode("not_found"));
+  await assert.rejects(proxyOf(client, "").next(), hasCode("invalid_argument", /run_id/));
 
-    const twice = proxyOf(client, runId);
-    await twice.next();
-    twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
-    await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
-  });
+  const twice = proxyOf(client, runId);
+  await twice.next();
+  twice.send({ case: "hello", value: { protocol: INGEST_PROTOCOL, runId } });
+  await assert.rejects(twice.next(), hasCode("failed_precondition", /second hello/));
 });
 
-Deno.test("Deliver: batches that cannot be read are passed over, with an event that says where and why", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: batches that cannot be read are passed over, with an event that says where and why",
+  async ({ client, core }) => {
     const runId = executing(core);
     const events: WorkerEventRecord[] = [];
     const ingest = core.telemetry.ingest.bind(core.telemetry);
@@ -168,11 +165,12 @@ Deno.test("Deliver: batches that cannot be read are passed over, with an event t
     ]);
     assert.match(told[0]![1].reason, /steps_json is no JSON/);
     assert.match(told[1]![1].reason, /column step has 1 of 2/);
-  });
-});
+  },
+);
 
-Deno.test("Deliver: a gap ends the stream with ABORTED; the next welcome says where to go on", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: a gap ends the stream with ABORTED; the next welcome says where to go on",
+  async ({ client, core }) => {
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
@@ -184,11 +182,12 @@ Deno.test("Deliver: a gap ends the stream with ABORTED; the next welcome says wh
     const welcome = await again.next();
     assert.equal(welcome?.case === "welcome" && welcome.value.journalPosition, 10n);
     again.call.cancel();
-  });
-});
+  },
+);
 
-Deno.test("Deliver: while the disk is full the batch is kept and the run counts as alive; then it is acknowledged", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: while the disk is full the batch is kept and the run counts as alive; then it is acknowledged",
+  async ({ client, core }) => {
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
@@ -204,11 +203,12 @@ Deno.test("Deliver: while the disk is full the batch is kept and the run counts 
     });
     assert.equal(session.batches.length, 1);
     proxy.call.cancel();
-  });
-});
+  },
+);
 
-Deno.test("Deliver: what is in force at the worker waits for the registry, too, and the proxy stays connected", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: what is in force at the worker waits for the registry, too, and the proxy stays connected",
+  async ({ client, core }) => {
     const proxy = proxyOf(client, executing(core));
     await proxy.next();
     const session = core.sessions[0]!;
@@ -223,11 +223,12 @@ Deno.test("Deliver: what is in force at the worker waits for the registry, too, 
     assert.equal((await proxy.next())?.case, "ack");
     assert.deepEqual(session.applied, { paused: true, maxRateHz: 0, selfPaused: "disk" });
     proxy.call.cancel();
-  });
-});
+  },
+);
 
-Deno.test("Deliver: the daemon's control and stop reach the proxy; a newer connection takes the older's place", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Deliver: the daemon's control and stop reach the proxy; a newer connection takes the older's place",
+  async ({ client, core }) => {
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
@@ -241,8 +242,8 @@ Deno.test("Deliver: the daemon's control and stop reach the proxy; a newer conne
     assert.equal((await newer.next())?.case, "welcome");
     await assert.rejects(proxy.next(), hasCode("aborted", /newer connection/));
     newer.call.cancel();
-  });
-});
+  },
+);
 
 /** Work that takes the thread for some milliseconds, as a batch does. */
 function busy(ms: number): void {
@@ -268,8 +269,9 @@ Deno.test("turns of several runs alternate, and others have theirs in between", 
   assert.ok(looks > 0, "nothing else had a turn");
 });
 
-Deno.test("a unary call beside proxies that flood is answered after a few batches, however many wait", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "a unary call beside proxies that flood is answered after a few batches, however many wait",
+  async ({ client, core }) => {
     let stored = 0;
     const ingest = core.telemetry.ingest.bind(core.telemetry);
     core.telemetry.ingest = (run, attempt, batch) => {
@@ -295,32 +297,30 @@ Deno.test("a unary call beside proxies that flood is answered after a few batche
     const most = Math.max(...waited);
     assert.ok(most <= 40, `a call was answered after ${most} batches`);
     proxies.forEach((proxy) => proxy.call.cancel());
-  });
-});
+  },
+);
 
-Deno.test("Deliver: a flood of batches does not keep unary calls from being answered", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    const proxy = proxyOf(client, runId);
-    await proxy.next();
-    const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
-    const batches = 200;
-    for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
-    let answered = 0;
-    const acks = (async () => {
-      for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
-    })();
-    let done = false;
-    void acks.finally(() => done = true);
-    while (!done) {
-      await client.unary(TrainerService.method.getHealth, {});
-      answered++;
-    }
-    await acks;
-    assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
-    assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
-    proxy.call.cancel();
-  });
+testEachWay("Deliver: a flood of batches does not keep unary calls from being answered", async ({ client, core }) => {
+  const runId = executing(core);
+  const proxy = proxyOf(client, runId);
+  await proxy.next();
+  const columns = json({ n: 500, observationJson: Array.from({ length: 500 }, () => "[0.1,0.2,0.3]") });
+  const batches = 200;
+  for (let i = 0; i < batches; i++) proxy.batch(i * 10, i * 10 + 10, { stepsJson: columns });
+  let answered = 0;
+  const acks = (async () => {
+    for (let i = 0; i < batches; i++) assert.equal((await proxy.next())?.case, "ack");
+  })();
+  let done = false;
+  void acks.finally(() => done = true);
+  while (!done) {
+    await client.unary(TrainerService.method.getHealth, {});
+    answered++;
+  }
+  await acks;
+  assert.ok(answered > 1, `${answered} calls were answered meanwhile`);
+  assert.equal(core.telemetry.head(runId, "steps"), 500 * batches);
+  proxy.call.cancel();
 });
 
 Deno.test("ingest: proxies that are behind share what may be under way, those that are not take no part", () => {

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
-import type { GrpcClient } from "../harness/grpc_client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { LineRate } from "../../src/base/line_rate.ts";
 import { openRegular } from "../../src/os/untrusted.ts";
 import { tailOffset } from "../../src/rpc/log_stream.ts";
 import { until } from "../harness/wait.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, type FakeCore, withServer } from "./fixture.ts";
+import { type AnyClient, executing, type FakeCore, testEachWay } from "./fixture.ts";
 import { A_STEP } from "./memory_telemetry.ts";
 
 const { method } = Mosaic;
@@ -18,7 +17,7 @@ function addSteps(core: FakeCore, runId: string, count: number): void {
 }
 
 /** Seqs of everything the stream gives until it ends. */
-async function seqsOf(client: GrpcClient, request: Record<string, unknown>): Promise<number[]> {
+async function seqsOf(client: AnyClient, request: Record<string, unknown>): Promise<number[]> {
   const seqs: number[] = [];
   for await (const batch of client.stream(method.streamTelemetry, request)) {
     const lines = decoder.decode(batch.jsonl).trimEnd().split("\n").map((line) => JSON.parse(line).seq);
@@ -32,34 +31,31 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }
 
-Deno.test("StreamTelemetry: what there is, from since_seq, at most limit", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    addSteps(core, runId, 700);
-    assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
-    await assert.rejects(seqsOf(client, { run: runId, kind: "frames" }), hasCode("invalid_argument", /frames.*steps/));
-    await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
-  });
+testEachWay("StreamTelemetry: what there is, from since_seq, at most limit", async ({ client, core }) => {
+  const runId = executing(core);
+  addSteps(core, runId, 700);
+  assert.deepEqual(await seqsOf(client, { run: "@last", kind: "steps" }), range(1, 700));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 690n }), range(691, 700));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "steps", sinceSeq: 9n, limit: 300n }), range(10, 309));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes" }), []);
+  await assert.rejects(seqsOf(client, { run: runId, kind: "frames" }), hasCode("invalid_argument", /frames.*steps/));
+  await assert.rejects(seqsOf(client, { run: "nope", kind: "steps" }), hasCode("not_found"));
 });
 
-Deno.test("StreamTelemetry: following ends when the run has ended and all was sent", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    addSteps(core, runId, 10);
-    const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
-    await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
-    addSteps(core, runId, 1000);
-    core.registry.apply(runId, { type: "exited_ok" });
-    assert.deepEqual(await following, range(1, 1010));
-    assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
-  });
+testEachWay("StreamTelemetry: following ends when the run has ended and all was sent", async ({ client, core }) => {
+  const runId = executing(core);
+  addSteps(core, runId, 10);
+  const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
+  await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
+  addSteps(core, runId, 1000);
+  core.registry.apply(runId, { type: "exited_ok" });
+  assert.deepEqual(await following, range(1, 1010));
+  assert.deepEqual(await seqsOf(client, { run: runId, kind: "episodes", follow: true }), []);
 });
 
-Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends it with NOT_FOUND", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamTelemetry: following goes on over a retry; a deleted run ends it with NOT_FOUND",
+  async ({ client, core }) => {
     const runId = executing(core);
     const following = seqsOf(client, { run: runId, kind: "steps", follow: true });
     await until(() => core.telemetry.waiting === 1, { what: "the follower to wait" });
@@ -74,11 +70,12 @@ Deno.test("StreamTelemetry: following goes on over a retry; a deleted run ends i
     core.registry.apply(runId, { type: "cancelled", reason: "user_cancel" });
     core.registry.delete(runId);
     await orphan.catch(hasCode("not_found"));
-  });
-});
+  },
+);
 
-Deno.test("StreamEvents: of one run or all, from since_seq; following one run ends with it", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "StreamEvents: of one run or all, from since_seq; following one run ends with it",
+  async ({ client, core }) => {
     const first = executing(core, 1);
     const second = executing(core, 2);
     const eventsOf = async (request: Record<string, unknown>) => {
@@ -103,10 +100,10 @@ Deno.test("StreamEvents: of one run or all, from since_seq; following one run en
     assert.deepEqual(JSON.parse(followed[0]!.dataJson), { path: "c.pt" });
     assert.equal(followed.at(-1)!.kind, "state");
     assert.ok(followed.every((event) => event.runId === second));
-  });
-});
+  },
+);
 
-async function logOf(client: GrpcClient, request: Record<string, unknown>) {
+async function logOf(client: AnyClient, request: Record<string, unknown>) {
   let text = "";
   let nextOffset = 0n;
   let suppressed = 0n;
@@ -118,8 +115,9 @@ async function logOf(client: GrpcClient, request: Record<string, unknown>) {
   return { text, nextOffset, suppressed };
 }
 
-Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet", async () => {
-  await withServer(async ({ client, core, directory }) => {
+testEachWay(
+  "StreamLogs: whole, from an offset, the last lines, stderr apart, no file yet",
+  async ({ client, core, directory }) => {
     const runId = executing(core);
     assert.equal((await logOf(client, { run: runId })).text, "");
     const text = range(1, 5000).map((n) => `line ${n}`).join("\n") + "\n";
@@ -133,11 +131,12 @@ Deno.test("StreamLogs: whole, from an offset, the last lines, stderr apart, no f
     assert.equal((await logOf(client, { run: runId, tailLines: 2 })).text, "line 4999\nline 5000\n");
     assert.equal((await logOf(client, { run: runId, stream: "stderr", tailLines: 1 })).text, "last");
     await assert.rejects(logOf(client, { run: runId, stream: "stdin" }), hasCode("invalid_argument", /stdin/));
-  });
-});
+  },
+);
 
-Deno.test("StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt", async () => {
-  await withServer(async ({ client, core, directory }) => {
+testEachWay(
+  "StreamLogs: following sees a file that comes later and what is appended, and ends with the attempt",
+  async ({ client, core, directory }) => {
     const runId = executing(core);
     const path = `${directory}/run-1.1.stdout.log`;
     let seen = "";
@@ -157,11 +156,12 @@ Deno.test("StreamLogs: following sees a file that comes later and what is append
     Deno.writeTextFileSync(`${directory}/run-1.2.stdout.log`, "second attempt\n");
     await following;
     assert.equal(seen, "one\ntwo, unfinished\nlast words\n");
-  });
-});
+  },
+);
 
-Deno.test("StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning", async () => {
-  await withServer(async ({ client, core, directory }) => {
+testEachWay(
+  "StreamLogs: the blank line that the proxy begins root's journals with is left out; emptied, it is followed from its beginning",
+  async ({ client, core, directory }) => {
     const runId = executing(core);
     const path = `${directory}/run-1.1.stdout.log`;
     Deno.writeFileSync(path, JOURNAL_HEADER);
@@ -179,8 +179,8 @@ Deno.test("StreamLogs: the blank line that the proxy begins root's journals with
     await until(() => seen === "one\ntwo\nnew\n", { what: "what is there since it was emptied", state: () => seen });
     core.registry.apply(runId, { type: "failed", reason: "exit_code_1" });
     await following;
-  });
-});
+  },
+);
 
 Deno.test("logs: a viewer gets so many lines a second, and the number of those left out", () => {
   const rate = new LineRate(3);

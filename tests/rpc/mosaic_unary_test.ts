@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { hasCode, newRun } from "../registry/fixture.ts";
-import { executing, withServer } from "./fixture.ts";
+import { executing, testEachWay } from "./fixture.ts";
 
 const { method } = Mosaic;
 
-Deno.test("GetRun: by id, prefix, name and @last, with transitions, config and telemetry's figures", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "GetRun: by id, prefix, name and @last, with transitions, config and telemetry's figures",
+  async ({ client, core }) => {
     const id = executing(core);
     for (const run of [id, "run-1", "@last", id.slice(0, 25)]) {
       assert.equal((await client.unary(method.getRun, { run })).runId, id);
@@ -22,44 +23,41 @@ Deno.test("GetRun: by id, prefix, name and @last, with transitions, config and t
     assert.equal(run.telemetry?.meanReward100, undefined);
     assert.equal(run.telemetry?.stepsPerSecond, 2.5);
     assert.equal(run.exitCode, undefined);
-  });
+  },
+);
+
+testEachWay("GetRun: unknown, ambiguous and empty references are told apart", async ({ client, core }) => {
+  core.registry.insert(newRun(1));
+  core.registry.insert(newRun(2));
+  await assert.rejects(client.unary(method.getRun, { run: "nope" }), hasCode("not_found"));
+  await assert.rejects(client.unary(method.getRun, { run: "01HZ" }), hasCode("invalid_argument"));
+  await assert.rejects(client.unary(method.getRun, {}), hasCode("invalid_argument", /run is empty/));
 });
 
-Deno.test("GetRun: unknown, ambiguous and empty references are told apart", async () => {
-  await withServer(async ({ client, core }) => {
-    core.registry.insert(newRun(1));
-    core.registry.insert(newRun(2));
-    await assert.rejects(client.unary(method.getRun, { run: "nope" }), hasCode("not_found"));
-    await assert.rejects(client.unary(method.getRun, { run: "01HZ" }), hasCode("invalid_argument"));
-    await assert.rejects(client.unary(method.getRun, {}), hasCode("invalid_argument", /run is empty/));
-  });
+testEachWay("ListRuns: pages, filters and total; a state that is none is refused", async ({ client, core }) => {
+  for (let n = 1; n <= 5; n++) core.registry.insert(newRun(n, { tags: n === 2 ? ["sweep"] : [] }));
+  executing(core, 6);
+  const first = await client.unary(method.listRuns, { states: ["init"], limit: 3 });
+  assert.equal(first.runs.length, 3);
+  assert.equal(first.total, 5n);
+  const second = await client.unary(method.listRuns, { states: ["INIT"], limit: 3, pageToken: first.nextPageToken });
+  assert.equal(second.runs.length, 2);
+  assert.equal(second.nextPageToken, "");
+  assert.equal(new Set([...first.runs, ...second.runs].map((run) => run.runId)).size, 5);
+  const tagged = await client.unary(method.listRuns, { tags: ["sweep"] });
+  assert.deepEqual(tagged.runs.map((run) => run.name), ["run-2"]);
+  assert.deepEqual(tagged.runs[0]!.transitions, []);
+  const named = await client.unary(method.listRuns, { nameContains: "n-4" });
+  assert.deepEqual(named.runs.map((run) => run.name), ["run-4"]);
+  await assert.rejects(
+    client.unary(method.listRuns, { states: ["DONE"] }),
+    hasCode("invalid_argument", /DONE.*INIT/),
+  );
 });
 
-Deno.test("ListRuns: pages, filters and total; a state that is none is refused", async () => {
-  await withServer(async ({ client, core }) => {
-    for (let n = 1; n <= 5; n++) core.registry.insert(newRun(n, { tags: n === 2 ? ["sweep"] : [] }));
-    executing(core, 6);
-    const first = await client.unary(method.listRuns, { states: ["init"], limit: 3 });
-    assert.equal(first.runs.length, 3);
-    assert.equal(first.total, 5n);
-    const second = await client.unary(method.listRuns, { states: ["INIT"], limit: 3, pageToken: first.nextPageToken });
-    assert.equal(second.runs.length, 2);
-    assert.equal(second.nextPageToken, "");
-    assert.equal(new Set([...first.runs, ...second.runs].map((run) => run.runId)).size, 5);
-    const tagged = await client.unary(method.listRuns, { tags: ["sweep"] });
-    assert.deepEqual(tagged.runs.map((run) => run.name), ["run-2"]);
-    assert.deepEqual(tagged.runs[0]!.transitions, []);
-    const named = await client.unary(method.listRuns, { nameContains: "n-4" });
-    assert.deepEqual(named.runs.map((run) => run.name), ["run-4"]);
-    await assert.rejects(
-      client.unary(method.listRuns, { states: ["DONE"] }),
-      hasCode("invalid_argument", /DONE.*INIT/),
-    );
-  });
-});
-
-Deno.test("verbs: each reaches the core for the run that was named, and answers the run", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "verbs: each reaches the core for the run that was named, and answers the run",
+  async ({ client, core }) => {
     const id = executing(core);
     assert.equal((await client.unary(method.pauseRun, { run: "run-1" })).state, "PAUSED");
     assert.equal((await client.unary(method.resumeRun, { run: "run-1" })).state, "EXECUTING");
@@ -84,44 +82,41 @@ Deno.test("verbs: each reaches the core for the run that was named, and answers 
       `cancel ${id} 1.5`,
       `cancel ${id} default`,
     ]);
-  });
+  },
+);
+
+testEachWay("CancelRun: a grace period that is none is refused before anything happens", async ({ client, core }) => {
+  executing(core);
+  for (const graceSeconds of [-1, NaN, 1e9]) {
+    await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
+  }
+  assert.deepEqual(core.calls, []);
 });
 
-Deno.test("CancelRun: a grace period that is none is refused before anything happens", async () => {
-  await withServer(async ({ client, core }) => {
-    executing(core);
-    for (const graceSeconds of [-1, NaN, 1e9]) {
-      await assert.rejects(client.unary(method.cancelRun, { run: "@last", graceSeconds }), hasCode("invalid_argument"));
-    }
-    assert.deepEqual(core.calls, []);
-  });
+testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async ({ client, core }) => {
+  const id = executing(core);
+  const validated = await client.unary(method.validateConfig, { configJson: "[]" });
+  assert.deepEqual(validated.violations.map((v) => [v.path, v.message]), [["run_name", "is missing"]]);
+  const { series } = await client.unary(method.listSeries, { run: id });
+  assert.deepEqual(series.map((s) => [s.name, s.last]), [["reward", 1], ["loss", undefined]]);
+  const chart = await client.unary(method.getSeries, { run: id, name: "reward", fromX: 0n, toX: 0n });
+  assert.equal(chart.buckets[0]!.count, 500n);
+  assert.equal(chart.buckets[0]!.mean, 0.5);
+  await assert.rejects(client.unary(method.getSeries, { run: id }), hasCode("invalid_argument", /name is empty/));
+  core.registry.putArtifact({ runId: id, path: "a.pt", kind: "checkpoint", bytes: 5, sha256: "ff", step: 0, at: 1 });
+  const { artifacts } = await client.unary(method.listArtifacts, { run: id });
+  assert.deepEqual([artifacts[0]!.path, artifacts[0]!.bytes, artifacts[0]!.step], ["a.pt", 5n, 0n]);
+  const host = await client.unary(method.getHost, {});
+  assert.equal(host.version, "1.2.3-test");
+  assert.deepEqual(host.gpus.map((gpu) => [gpu.slot, gpu.runId, gpu.name]), [[0, "", "H100"]]);
+  assert.equal(host.runsByState["EXECUTING"], 1n);
+  await client.unary(method.shutdown, {});
+  assert.match(core.calls.at(-1)!, /^shutdown /);
 });
 
-Deno.test("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shutdown", async () => {
-  await withServer(async ({ client, core }) => {
-    const id = executing(core);
-    const validated = await client.unary(method.validateConfig, { configJson: "[]" });
-    assert.deepEqual(validated.violations.map((v) => [v.path, v.message]), [["run_name", "is missing"]]);
-    const { series } = await client.unary(method.listSeries, { run: id });
-    assert.deepEqual(series.map((s) => [s.name, s.last]), [["reward", 1], ["loss", undefined]]);
-    const chart = await client.unary(method.getSeries, { run: id, name: "reward", fromX: 0n, toX: 0n });
-    assert.equal(chart.buckets[0]!.count, 500n);
-    assert.equal(chart.buckets[0]!.mean, 0.5);
-    await assert.rejects(client.unary(method.getSeries, { run: id }), hasCode("invalid_argument", /name is empty/));
-    core.registry.putArtifact({ runId: id, path: "a.pt", kind: "checkpoint", bytes: 5, sha256: "ff", step: 0, at: 1 });
-    const { artifacts } = await client.unary(method.listArtifacts, { run: id });
-    assert.deepEqual([artifacts[0]!.path, artifacts[0]!.bytes, artifacts[0]!.step], ["a.pt", 5n, 0n]);
-    const host = await client.unary(method.getHost, {});
-    assert.equal(host.version, "1.2.3-test");
-    assert.deepEqual(host.gpus.map((gpu) => [gpu.slot, gpu.runId, gpu.name]), [[0, "", "H100"]]);
-    assert.equal(host.runsByState["EXECUTING"], 1n);
-    await client.unary(method.shutdown, {});
-    assert.match(core.calls.at(-1)!, /^shutdown /);
-  });
-});
-
-Deno.test("errors: a defect says nothing of its inside to the client, and everything to the log", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "errors: a defect says nothing of its inside to the client, and everything to the log",
+  async ({ client, core }) => {
     executing(core);
     core.failure = new TypeError("secret path /etc/x");
     await assert.rejects(client.unary(method.getRun, { run: "@last" }), (error) => {
@@ -129,15 +124,13 @@ Deno.test("errors: a defect says nothing of its inside to the client, and everyt
       return hasCode("internal")(error);
     });
     assert.ok(core.logLines.some((line) => line.includes("secret path")));
-  });
-});
+  },
+);
 
-Deno.test("errors: a very long message is cut, not lost", async () => {
-  await withServer(async ({ client }) => {
-    const run = "ä".repeat(50_000);
-    await assert.rejects(client.unary(method.getRun, { run }), hasCode("not_found", /more characters/));
-    assert.equal((await client.unary(method.listRuns, {})).runs.length, 0);
-  });
+testEachWay("errors: a very long message is cut, not lost", async ({ client }) => {
+  const run = "ä".repeat(50_000);
+  await assert.rejects(client.unary(method.getRun, { run }), hasCode("not_found", /more characters/));
+  assert.equal((await client.unary(method.listRuns, {})).runs.length, 0);
 });
 
 Deno.test("errors: every code of MosaicError crosses the wire unchanged", async () => {

@@ -2,52 +2,49 @@ import assert from "node:assert/strict";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { hasCode, newRun } from "../registry/fixture.ts";
 import { until } from "../harness/wait.ts";
-import { executing, withServer } from "./fixture.ts";
+import { executing, testEachWay } from "./fixture.ts";
 
 const { method } = TrainerService;
 
-Deno.test("PublishRunSteps: every message is stored in order and counted", async () => {
-  await withServer(async ({ client, core }) => {
-    const { runId } = core.registry.insert(newRun(1));
-    core.registry.apply(runId, { type: "spawned" });
-    core.registerWorker({
-      runId,
-      workerId: "",
-      workerKind: "telemetry_proxy",
-      protoVersion: "MOSAIC/1.0",
-      schemaId: "",
-      schemaVersion: 1,
-      supportsPause: false,
-      supportsCheckpoint: false,
-    });
-    const call = client.upload(method.publishRunSteps);
-    for (let i = 0; i < 3000; i++) await call.send({ runId, stepIndex: BigInt(i), reward: i === 7 ? NaN : 0.5 });
-    call.end();
-    const { accepted, dropped } = await call.answer;
-    assert.deepEqual([accepted, dropped], [3000n, 0n]);
-    const rows = core.telemetry.read(runId, "steps", 0, 5000);
-    assert.deepEqual(rows.map((row) => row.step), Array.from({ length: 3000 }, (_, i) => i));
-    assert.ok(Number.isNaN(rows[7]!.reward));
-    assert.equal(core.registry.require(runId).state, "EXECUTING");
+testEachWay("PublishRunSteps: every message is stored in order and counted", async ({ client, core }) => {
+  const { runId } = core.registry.insert(newRun(1));
+  core.registry.apply(runId, { type: "spawned" });
+  core.registerWorker({
+    runId,
+    workerId: "",
+    workerKind: "telemetry_proxy",
+    protoVersion: "MOSAIC/1.0",
+    schemaId: "",
+    schemaVersion: 1,
+    supportsPause: false,
+    supportsCheckpoint: false,
   });
+  const call = client.upload(method.publishRunSteps);
+  for (let i = 0; i < 3000; i++) await call.send({ runId, stepIndex: BigInt(i), reward: i === 7 ? NaN : 0.5 });
+  call.end();
+  const { accepted, dropped } = await call.answer;
+  assert.deepEqual([accepted, dropped], [3000n, 0n]);
+  const rows = core.telemetry.read(runId, "steps", 0, 5000);
+  assert.deepEqual(rows.map((row) => row.step), Array.from({ length: 3000 }, (_, i) => i));
+  assert.ok(Number.isNaN(rows[7]!.reward));
+  assert.equal(core.registry.require(runId).state, "EXECUTING");
 });
 
-Deno.test("PublishRunEpisodes: episodes with metadata; an empty stream is fine", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    const call = client.upload(method.publishRunEpisodes);
-    await call.send({ runId, totalReward: 3, steps: 4n, metadataJson: "{}" });
-    call.end();
-    assert.equal((await call.answer).accepted, 1n);
-    assert.equal(core.telemetry.read(runId, "episodes", 0, 9)[0]!.totalReward, 3);
-    const empty = client.upload(method.publishRunEpisodes);
-    empty.end();
-    assert.equal((await empty.answer).accepted, 0n);
-  });
+testEachWay("PublishRunEpisodes: episodes with metadata; an empty stream is fine", async ({ client, core }) => {
+  const runId = executing(core);
+  const call = client.upload(method.publishRunEpisodes);
+  await call.send({ runId, totalReward: 3, steps: 4n, metadataJson: "{}" });
+  call.end();
+  assert.equal((await call.answer).accepted, 1n);
+  assert.equal(core.telemetry.read(runId, "episodes", 0, 9)[0]!.totalReward, 3);
+  const empty = client.upload(method.publishRunEpisodes);
+  empty.end();
+  assert.equal((await empty.answer).accepted, 0n);
 });
 
-Deno.test("Publish: an empty, unknown, unregistered or changing run is refused with its own code", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "Publish: an empty, unknown, unregistered or changing run is refused with its own code",
+  async ({ client, core }) => {
     const runId = executing(core);
     const silent = core.registry.insert(newRun(2)).runId;
     const publish = async (...runs: string[]) => {
@@ -63,19 +60,17 @@ Deno.test("Publish: an empty, unknown, unregistered or changing run is refused w
     await assert.rejects(publish(runId, runId, silent), hasCode("invalid_argument", /changed/));
     // What came before the wrong message counts.
     assert.equal(core.telemetry.head(runId, "steps"), 2);
-  });
-});
+  },
+);
 
-Deno.test("Publish: while the disk is full the sender waits, and nothing is lost", async () => {
-  await withServer(async ({ client, core }) => {
-    const runId = executing(core);
-    core.telemetry.full = true;
-    const call = client.upload(method.publishRunSteps);
-    for (let i = 0; i < 10; i++) await call.send({ runId, stepIndex: BigInt(i) });
-    call.end();
-    await until(() => core.logLines.some((line) => line.includes("its sender waits")), { what: "the sender to wait" });
-    core.telemetry.full = false;
-    assert.equal((await call.answer).accepted, 10n);
-    assert.equal(core.telemetry.head(runId, "steps"), 10);
-  });
+testEachWay("Publish: while the disk is full the sender waits, and nothing is lost", async ({ client, core }) => {
+  const runId = executing(core);
+  core.telemetry.full = true;
+  const call = client.upload(method.publishRunSteps);
+  for (let i = 0; i < 10; i++) await call.send({ runId, stepIndex: BigInt(i) });
+  call.end();
+  await until(() => core.logLines.some((line) => line.includes("its sender waits")), { what: "the sender to wait" });
+  core.telemetry.full = false;
+  assert.equal((await call.answer).accepted, 10n);
+  assert.equal(core.telemetry.head(runId, "steps"), 10);
 });

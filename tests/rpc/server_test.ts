@@ -278,10 +278,12 @@ Deno.test("connect: a target is found by option, environment or daemon.json, els
       return hasCode("unavailable", /no daemon runs in/)(error);
     });
     Deno.mkdirSync(`${stateDir}/trainer`);
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:50055"}');
-    assert.equal(connect({ stateDir, env }).target, "127.0.0.1:50055");
-    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, "{torn");
-    assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not say/));
+    Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"socket":"/run/d.sock"}');
+    assert.equal(connect({ stateDir, env }).target, "unix:/run/d.sock");
+    for (const text of ['{"listen":"0.0.0.0:50055"}', "{torn"]) {
+      Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, text);
+      assert.throws(() => connect({ stateDir, env }), hasCode("unavailable", /does not name the daemon's socket/));
+    }
   } finally {
     Deno.removeSync(stateDir, { recursive: true });
   }

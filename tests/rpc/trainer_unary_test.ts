@@ -1,42 +1,40 @@
 import assert from "node:assert/strict";
 import { RunStatus, TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { hasCode, newRun, runId } from "../registry/fixture.ts";
-import { executing, withServer } from "./fixture.ts";
+import { executing, testEachWay, withServer } from "./fixture.ts";
 
 const { method } = TrainerService;
 
-Deno.test("SubmitRun: answers the run's id and digest; a given id is used", async () => {
-  await withServer(async ({ client, core }) => {
-    const first = await client.unary(method.submitRun, { configJson: '{"a":1}' });
-    assert.equal(first.runId, runId(1));
-    assert.equal(first.digest, "digest-1");
-    const second = await client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(77) });
-    assert.equal(second.runId, runId(77));
-    assert.equal(core.registry.require(runId(77)).configJson, '{"a":2}');
-  });
+testEachWay("SubmitRun: answers the run's id and digest; a given id is used", async ({ client, core }) => {
+  const first = await client.unary(method.submitRun, { configJson: '{"a":1}' });
+  assert.equal(first.runId, runId(1));
+  assert.equal(first.digest, "digest-1");
+  const second = await client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(77) });
+  assert.equal(second.runId, runId(77));
+  assert.equal(core.registry.require(runId(77)).configJson, '{"a":2}');
 });
 
-Deno.test("SubmitRun: violations arrive as INVALID_ARGUMENT with their text and the hint apart", async () => {
-  await withServer(async ({ client }) => {
+testEachWay(
+  "SubmitRun: violations arrive as INVALID_ARGUMENT with their text and the hint apart",
+  async ({ client }) => {
     await assert.rejects(client.unary(method.submitRun, { configJson: "{}" }), (error) => {
       assert.equal((error as { hint?: string }).hint, "See the schema.");
       return hasCode("invalid_argument", /^run_name: is missing; entry_point: is missing$/)(error);
     });
-  });
+  },
+);
+
+testEachWay("SubmitRun: the same id with another digest is ALREADY_EXISTS", async ({ client }) => {
+  await client.unary(method.submitRun, { configJson: '{"a":1}', runId: runId(5) });
+  await assert.rejects(
+    client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(5) }),
+    hasCode("already_exists"),
+  );
 });
 
-Deno.test("SubmitRun: the same id with another digest is ALREADY_EXISTS", async () => {
-  await withServer(async ({ client }) => {
-    await client.unary(method.submitRun, { configJson: '{"a":1}', runId: runId(5) });
-    await assert.rejects(
-      client.unary(method.submitRun, { configJson: '{"a":2}', runId: runId(5) }),
-      hasCode("already_exists"),
-    );
-  });
-});
-
-Deno.test("CancelRun: a cancelled run is TERM with user_cancel; again changes nothing; unknown is NOT_FOUND", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "CancelRun: a cancelled run is TERM with user_cancel; again changes nothing; unknown is NOT_FOUND",
+  async ({ client, core }) => {
     const id = executing(core);
     await client.unary(method.cancelRun, { runId: id });
     await client.unary(method.cancelRun, { runId: id });
@@ -44,11 +42,12 @@ Deno.test("CancelRun: a cancelled run is TERM with user_cancel; again changes no
     assert.equal(runs[0]!.status, RunStatus.TERM);
     assert.equal(runs[0]!.failureReason, "user_cancel");
     await assert.rejects(client.unary(method.cancelRun, { runId: "nope" }), hasCode("not_found", /run not found/));
-  });
-});
+  },
+);
 
-Deno.test("ListRuns: all states by default, oldest first; unknown status numbers are ignored", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "ListRuns: all states by default, oldest first; unknown status numbers are ignored",
+  async ({ client, core }) => {
     const live = executing(core, 1);
     core.registry.insert(newRun(2));
     const failed = executing(core, 3);
@@ -63,31 +62,28 @@ Deno.test("ListRuns: all states by default, oldest first; unknown status numbers
     assert.equal(all.runs[2]!.failureReason, "exit_code_3");
     const faulted = await client.unary(method.listRuns, { statusFilter: [RunStatus.FAULT, RunStatus.TERM] });
     assert.deepEqual(faulted.runs.map((run) => run.runId), [failed]);
-  });
+  },
+);
+
+testEachWay("ListRuns: GPU slots of a run, the first of them apart", async ({ client, core }) => {
+  core.registry.setGpuSlots([0, 1, 2]);
+  const id = core.registry.insert(newRun(1)).runId;
+  core.registry.claimGpus(id, [1, 2]);
+  const { runs } = await client.unary(method.listRuns, {});
+  assert.equal(runs[0]!.gpuSlot, 1);
+  assert.deepEqual(runs[0]!.gpuSlots, [1, 2]);
 });
 
-Deno.test("ListRuns: GPU slots of a run, the first of them apart", async () => {
-  await withServer(async ({ client, core }) => {
-    core.registry.setGpuSlots([0, 1, 2]);
-    const id = core.registry.insert(newRun(1)).runId;
-    core.registry.claimGpus(id, [1, 2]);
-    const { runs } = await client.unary(method.listRuns, {});
-    assert.equal(runs[0]!.gpuSlot, 1);
-    assert.deepEqual(runs[0]!.gpuSlots, [1, 2]);
-  });
+testEachWay("Heartbeat: reaches the core; unknown or empty run is NOT_FOUND", async ({ client, core }) => {
+  const id = executing(core);
+  await client.unary(method.heartbeat, { runId: id });
+  assert.deepEqual(core.calls, [`heartbeat ${id}`]);
+  await assert.rejects(client.unary(method.heartbeat, { runId: "" }), hasCode("not_found"));
 });
 
-Deno.test("Heartbeat: reaches the core; unknown or empty run is NOT_FOUND", async () => {
-  await withServer(async ({ client, core }) => {
-    const id = executing(core);
-    await client.unary(method.heartbeat, { runId: id });
-    assert.deepEqual(core.calls, [`heartbeat ${id}`]);
-    await assert.rejects(client.unary(method.heartbeat, { runId: "" }), hasCode("not_found"));
-  });
-});
-
-Deno.test("RegisterWorker: answers version and token; empty, unknown and ended runs are told apart", async () => {
-  await withServer(async ({ client, core }) => {
+testEachWay(
+  "RegisterWorker: answers version and token; empty, unknown and ended runs are told apart",
+  async ({ client, core }) => {
     const id = executing(core);
     const answer = await client.unary(method.registerWorker, { runId: id, workerKind: "cleanrl" });
     assert.deepEqual([answer.acceptedVersion, answer.sessionToken], ["MOSAIC/1.0", "a1b2"]);
@@ -99,8 +95,8 @@ Deno.test("RegisterWorker: answers version and token; empty, unknown and ended r
       client.unary(method.registerWorker, { runId: id }),
       hasCode("failed_precondition", /already terminated/),
     );
-  });
-});
+  },
+);
 
 Deno.test("GetHealth: pid, start, address; not healthy while nothing can be stored", async () => {
   await withServer(async ({ client, core, server }) => {

@@ -157,6 +157,13 @@ export class FakeCore implements Core {
   readonly version = "0.0.0-test";
   diskAvailable = 200e9;
 
+  get runs(): Registry {
+    return this.registry;
+  }
+  get records(): MemoryTelemetry {
+    return this.telemetry;
+  }
+
   constructor(directory: string) {
     this.directory = directory;
     this.registry = Registry.open(`${directory}/registry.db`);
@@ -296,6 +303,7 @@ export class FakeCore implements Core {
   publish = unimplemented;
   openProxy = unimplemented;
   readerStarved = unimplemented;
+  readerState = unimplemented;
   requestShutdown = unimplemented;
 
   logFile(row: RunRow, stream: "stdout" | "stderr"): string {

@@ -15,8 +15,8 @@ export interface NoteContext {
   readonly registry: Registry;
   readonly telemetry: TelemetryLog;
   readonly log: Logger;
-  /** A record tells of a file. */
-  tellsOfFile: (event: { kind: string; dataJson: string }) => void;
+  /** A record names a file. */
+  namesFile: (event: { kind: string; dataJson: string }) => void;
 }
 
 export class EventNotes {
@@ -81,7 +81,7 @@ export class EventNotes {
   #note(kind: string, dataJson: string, seq: number): void {
     const { registry, log } = this.#context;
     if (kind === "run_failed") this.#failed = failureText(dataJson);
-    if (kind === "artifact" || kind === "checkpoint_saved") this.#context.tellsOfFile({ kind, dataJson });
+    if (kind === "artifact" || kind === "checkpoint_saved") this.#context.namesFile({ kind, dataJson });
     // None passes one that waits: the newest that was entered tells a later daemon where to go on.
     if (!isNoted(kind) || this.#waitAfter !== undefined) return;
     try {

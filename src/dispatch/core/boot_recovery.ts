@@ -1,9 +1,9 @@
 /**
  * What a daemon begins with (its host's GPU slots, the runs an earlier daemon has left), piece by piece: none keeps it
- * from starting. What fails for want of room is tried again until it succeeds; what fails for good is set aside.
+ * from starting. What fails for want of free space is tried again until it succeeds; what fails for good is quarantined.
  *
  * What waits keeps back only what needs it: no GPU is given away before the host's slots are entered, and a run with
- * processes has its place among those that may run. (The slots that it holds are in the registry, taken up or not.)
+ * processes has its place among those that may run. (The slots that it holds are in the registry, recovered or not.)
  */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
@@ -16,8 +16,8 @@ export interface RecoveryTask {
   keepsBack?: "gpus" | "a place";
   /** May be called again when it has thrown. */
   work(): void;
-  /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of room. */
-  setAside?(why: unknown): void;
+  /** What is done instead when `work` cannot succeed; may be called again when it has thrown for want of free space. */
+  quarantine?(why: unknown): void;
 }
 
 export class Recovery {
@@ -33,7 +33,7 @@ export class Recovery {
   }
 
   /** Tries what is left, up to the first that still fails: each may wait for a locked database, and the thread with it. */
-  look(): void {
+  retry(): void {
     if (this.#left.length === 0) return;
     while (this.#left.length > 0) {
       const task = this.#left.shift()!;
@@ -42,7 +42,7 @@ export class Recovery {
       this.#left.push(task);
       return;
     }
-    this.#log.info("all that an earlier daemon has left is taken up now");
+    this.#log.info("recovery complete");
   }
 
   /** How many of what is left keep this back. */
@@ -64,25 +64,25 @@ export class Recovery {
       // Without the host's slots no GPU may be given away, whatever keeps them from being entered.
       if (isShortage(error) || task.keepsBack === "gpus") {
         if (first) {
-          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not taken up for now; tried again");
+          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not recovered yet; tried again");
         }
         return false;
       }
       this.#log.error(
         { what, run_id: runId, error: messageOf(error) },
-        "a defect: this can neither be taken up nor set aside",
+        "a defect: this can neither be recovered nor quarantined",
       );
       return true;
     }
   }
 
-  #try({ what, runId, work, setAside }: RecoveryTask): void {
+  #try({ what, runId, work, quarantine }: RecoveryTask): void {
     try {
       work();
     } catch (error) {
-      if (isShortage(error) || setAside === undefined) throw error;
-      this.#log.error({ what, run_id: runId, error: messageOf(error) }, "cannot be taken up, and is set aside");
-      setAside(error);
+      if (isShortage(error) || quarantine === undefined) throw error;
+      this.#log.error({ what, run_id: runId, error: messageOf(error) }, "cannot be recovered and is quarantined");
+      quarantine(error);
     }
   }
 }

@@ -3,11 +3,11 @@
  * Implemented by src/dispatch/core/engine.ts.
  */
 import type { EpisodeRecord, IngestBatch, StepRecord } from "../../telemetry/batch.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
-import type { ArtifactRow, RunFilter, RunRow, TransitionRow } from "../../registry/types.ts";
+import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
-import type { Registry } from "../../registry/registry.ts";
+import type { RunReader } from "../../registry/reader.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
 
@@ -105,6 +105,8 @@ export interface ProxySession {
     journalSize: number,
     samples: { malformed: string[]; violations: string[] },
   ): Promise<number>;
+  /** Commits at once the batches that are under way. */
+  commit(): void;
   heartbeat(journalSize: number): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
@@ -114,8 +116,10 @@ export interface ProxySession {
 }
 
 export interface Core {
-  readonly registry: Registry;
-  readonly telemetry: TelemetryLog;
+  /** Runs, transitions and events: to read and to follow. */
+  readonly runs: RunReader;
+  /** Stored telemetry: to read and to follow. */
+  readonly records: TelemetryReader;
   readonly log: Logger;
   /** What adapters count, for metrics. */
   readonly activity: Activity;
@@ -135,8 +139,6 @@ export interface Core {
     filter: RunFilter,
     page: { limit: number; token?: string },
   ): { runs: RunDetail[]; nextToken: string | undefined; total: number };
-  transitions(runId: string): TransitionRow[];
-  artifacts(runId: string): ArtifactRow[];
 
   /** Answers at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;
@@ -160,6 +162,8 @@ export interface Core {
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
   /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
   readerStarved(runId: string, starved: boolean): void;
+  /** Enters into the event log that a reader waits for credits, or goes on. Of a run that is deleted, nothing. */
+  readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 
   /** Absolute path of a run's log file (the newest attempt's). */
   logFile(row: RunRow, stream: "stdout" | "stderr"): string;

@@ -5,7 +5,7 @@
  * in order and at least once; an event that a target has refused for good (4xx) or for `giveUpAfter` attempts is
  * skipped with a warning. A target that is down holds up nobody else.
  */
-import type { Registry } from "../../registry/registry.ts";
+import type { RunReader } from "../../registry/reader.ts";
 import type { EventRow } from "../../registry/types.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Counts } from "../activity.ts";
@@ -15,7 +15,7 @@ import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
 import { signedHeaders } from "./signature.ts";
 
 export interface WebhookOptions {
-  registry: Registry;
+  runs: RunReader;
   log: Logger;
   /** Where the cursors are kept. */
   stateFile: string;
@@ -72,7 +72,7 @@ export class Webhooks {
     const saved = JSON.parse(readTextIfThere(options.stateFile) ?? "null") as
       | { seen: number; targets: Target[] }
       | null;
-    this.#seen = saved?.seen ?? options.registry.eventHead();
+    this.#seen = saved?.seen ?? options.runs.eventHead();
     for (const target of saved?.targets ?? []) {
       if (target.runId !== undefined || target.url === options.daemonUrl) this.#add(target);
     }
@@ -102,7 +102,7 @@ export class Webhooks {
   runWillGo(runId: string): void {
     const last = this.#options.targetOfRun(runId);
     if (last === undefined) return;
-    const target: Target = { url: last.url, runId, seq: this.#options.registry.eventHead() };
+    const target: Target = { url: last.url, runId, seq: this.#options.runs.eventHead() };
     const known = this.#targets.get(this.#key(target));
     (known ?? target).last = last;
     if (known === undefined) this.#add(target);
@@ -120,9 +120,9 @@ export class Webhooks {
 
   /** Follows the log for runs that name a URL of their own. */
   async #discover(): Promise<void> {
-    const { registry, targetOfRun } = this.#options;
+    const { runs, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
-      for (const event of registry.eventsSince(this.#seen, { limit: PAGE })) {
+      for (const event of runs.eventsSince(this.#seen, { limit: PAGE })) {
         // A run is submitted, or gets another attempt after its target may have been let go of.
         if (event.kind === "queued") {
           const url = targetOfRun(event.runId)?.url;
@@ -131,16 +131,16 @@ export class Webhooks {
         }
         this.#seen = event.seq;
       }
-      if (this.#seen < registry.eventHead()) continue;
-      await registry.waitEventsBeyond(this.#seen, this.#stop.signal);
+      if (this.#seen < runs.eventHead()) continue;
+      await runs.waitEventsBeyond(this.#seen, this.#stop.signal);
     }
   }
 
   async #deliverAll(target: Target): Promise<void> {
-    const { registry } = this.#options;
+    const { runs } = this.#options;
     const stop = this.#stop.signal;
     while (!stop.aborted) {
-      const page = registry.eventsSince(target.seq, { runId: target.runId, limit: PAGE });
+      const page = runs.eventsSince(target.seq, { runId: target.runId, limit: PAGE });
       for (const event of page) {
         if (!await this.#deliver(target, event)) return;
         target.seq = event.seq;
@@ -154,12 +154,12 @@ export class Webhooks {
         this.#save();
         return;
       }
-      await registry.waitEventsBeyond(Math.max(target.seq, registry.eventHead()), stop);
+      await runs.waitEventsBeyond(Math.max(target.seq, runs.eventHead()), stop);
     }
   }
 
   #isOver(runId: string, beingDeleted: boolean): boolean {
-    const row = this.#options.registry.get(runId);
+    const row = this.#options.runs.get(runId);
     if (row === undefined) return true;
     return !beingDeleted && row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS;
   }

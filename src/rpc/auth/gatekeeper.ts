@@ -1,6 +1,6 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
 import { MosaicError } from "../../base/errors.ts";
-import type { Registry } from "../../registry/registry.ts";
+import type { RunReader } from "../../registry/reader.ts";
 import { type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
 import { ruleOf } from "./access.ts";
 
@@ -21,7 +21,7 @@ export interface Gatekeeper {
   admit(principal: Principal, path: string, message: unknown): void;
 }
 
-export function gatekeeper(registry: Pick<Registry, "get">, tokens: Pick<TokenFile, "roleOf">): Gatekeeper {
+export function gatekeeper(runs: Pick<RunReader, "get">, tokens: Pick<TokenFile, "roleOf">): Gatekeeper {
   return {
     enter(path, token) {
       const rule = ruleOf(path);
@@ -49,7 +49,7 @@ export function gatekeeper(registry: Pick<Registry, "get">, tokens: Pick<TokenFi
         if (principal.runId === runId) return;
         throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
       }
-      const expected = registry.get(runId)?.sessionToken ?? "";
+      const expected = runs.get(runId)?.sessionToken ?? "";
       // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
       const known = sameToken(principal.token, expected) ||
         (rule.worker === true && expected !== "" && sameToken(principal.token, workerToken(expected)));

@@ -4,7 +4,9 @@ import { methodPath } from "../../wire/method_path.ts";
 import type { CallContext, Peer } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers } from "../handlers.ts";
 import { Router } from "./router.ts";
-import { answerStream, STREAM_TYPE, type StreamOptions } from "./streams.ts";
+import { answerUnary, isPlain } from "./unary.ts";
+import { STREAM_TYPE } from "../../wire/connect.ts";
+import { answerStream, type StreamOptions } from "./streams.ts";
 
 const STALL_MS = 60_000;
 
@@ -43,6 +45,9 @@ export class Api {
     const type = request.headers.get("content-type");
     if (method.methodKind !== "unary" && type === STREAM_TYPE && request.method === "POST") {
       return answerStream(this.#context, method, handler, request, peer, this.#options);
+    }
+    if (method.methodKind === "unary" && isPlain(request)) {
+      return answerUnary(this.#context, method, handler, request, peer);
     }
     return this.#router.answer(method, request, peer);
   }

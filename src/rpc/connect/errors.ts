@@ -1,8 +1,10 @@
 /** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
 import { Buffer } from "node:buffer";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
+import { END_STREAM, envelope } from "../../wire/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
 
 /** What a client may know of an error: of a defect nothing but that it is one. */
@@ -25,27 +27,15 @@ export function connectError(error: unknown): ConnectError {
 }
 
 const encoder = new TextEncoder();
-/** The flag of the envelope that ends a stream. */
-const END_STREAM = 2;
-
 /** The envelope that ends a stream, with its error where it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
   const end = error === undefined ? {} : endOf(connectError(error));
-  const json = encoder.encode(JSON.stringify(end));
-  const envelope = new Uint8Array(5 + json.length);
-  envelope[0] = END_STREAM;
-  new DataView(envelope.buffer).setUint32(1, json.length);
-  envelope.set(json, 5);
-  return envelope;
+  return envelope(encoder.encode(JSON.stringify(end)), END_STREAM);
 }
 
 function endOf({ code, rawMessage, metadata }: ConnectError): Record<string, unknown> {
   return {
-    error: { code: codeText(code), message: rawMessage },
+    error: { code: codeToString(code), message: rawMessage },
     metadata: Object.fromEntries([...metadata].map(([name, value]) => [name, [value]])),
   };
-}
-
-function codeText(code: Code): string {
-  return Code[code].replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

@@ -61,7 +61,8 @@ export class Router {
     const answer = { status, headers: header };
     if (body === undefined) return new Response(null, answer);
     const pieces = body[Symbol.asyncIterator]();
-    if (method.methodKind === "unary") return new Response((await pieces.next()).value, answer);
+    // Connect's are in one piece, gRPC-Web's end with their trailers.
+    if (header?.get("content-length")) return new Response((await pieces.next()).value, answer);
     return new Response(streamOf(pieces, () => gone.abort()), answer);
   }
 }

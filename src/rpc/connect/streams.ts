@@ -4,7 +4,7 @@
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
-import { FRAME_BYTES } from "../../wire/frames.ts";
+import { envelope, STREAM_TYPE } from "../../wire/connect.ts";
 import {
   arrivalOf,
   type CallContext,
@@ -21,7 +21,6 @@ import { AnswerBody, StalledError } from "./body.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { endOfStream } from "./errors.ts";
 
-export const STREAM_TYPE = "application/connect+proto";
 /** Between two such pieces other streams have their turn. */
 const WRITE_BYTES = 1 << 16;
 
@@ -132,10 +131,7 @@ class StreamOutgoing implements Outgoing<DescMessage> {
   }
 
   sendBytes(bytes: Uint8Array): Promise<void> | undefined {
-    const envelope = new Uint8Array(FRAME_BYTES + bytes.length);
-    new DataView(envelope.buffer).setUint32(1, bytes.length);
-    envelope.set(bytes, FRAME_BYTES);
-    return this.#body.write(envelope);
+    return this.#body.write(envelope(bytes));
   }
 
   async sendFrames(framed: Uint8Array): Promise<void> {

@@ -26,6 +26,8 @@ export interface GrpcOptions {
   gate?: Partial<GateLimits>;
   /** Milliseconds that a connection may stay without a call. */
   firstCallMs?: number;
+  /** Called for each connection that has gone: the runtime keeps some memory of it. */
+  onClosed?: () => void;
   /** New connections wait while there is a shortage of them. */
   descriptors?: FileDescriptors;
 }
@@ -35,8 +37,6 @@ export interface GrpcListener {
   address: string;
   /** The same without TLS, for this machine only; `address` where that has none. */
   localAddress: string;
-  /** Connections that have come and gone since the start: the runtime keeps some memory of each. */
-  closedConnections(): number;
   /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
@@ -53,14 +53,13 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
     connections: services.bounds.maxConnections,
     firstCallMs: options.firstCallMs ?? FIRST_CALL_MS,
   }, new SendGates(options.gate));
-  let closed = 0;
   let loading: Promise<GrpcServer> | undefined;
   const load = (): Promise<GrpcServer> =>
     loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
   const ends: (() => void)[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     const take = (socket: Socket) => {
-      if (!connections.add(socket, () => closed++)) return;
+      if (!connections.add(socket, () => options.onClosed?.())) return;
       load().then(
         (server) => socket.destroyed || server.take(socket, plain),
         (error) => {
@@ -99,7 +98,6 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   return {
     address,
     localAddress,
-    closedConnections: () => closed,
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {
         services.stop();

@@ -41,7 +41,7 @@ Deno.test("crash after the transition and before the proxy: the attempt begins a
   await using next = f.successor(2);
   await next.connect(runId);
   assert.equal(next.row(runId).attempt, 1);
-  assert.deepEqual(next.engine.transitions(runId).map((t) => t.event), [
+  assert.deepEqual(next.registry.transitions(runId).map((t) => t.event), [
     "submit",
     "spawned",
     "requeued",
@@ -120,7 +120,7 @@ Deno.test("proxies that end before they start anything are tried again a few tim
   await until(() => f.eventKinds(runId).includes("failed"), { what: "the failed event" });
 });
 
-Deno.test("a run that cannot be taken up is set aside with the reason, and the others are taken up", async () => {
+Deno.test("a run that cannot be recovered is quarantined with the reason, and the others are recovered", async () => {
   await using f = idle();
   const [damaged, refused, whole] = [1, 2, 3].map(() => f.engine.submit(configOf({ command })).runId) as [
     string,
@@ -143,7 +143,7 @@ Deno.test("a run that cannot be taken up is set aside with the reason, and the o
   db.close();
 });
 
-Deno.test("a run that is set aside half taken up has no place for a proxy, and nobody looks after it", async () => {
+Deno.test("a run that is quarantined half recovered is served by no proxy, and nothing supervises it", async () => {
   await using f = idle();
   const { runId } = f.engine.submit(configOf({ command }));
   f.registry.apply(runId, { type: "spawned" });
@@ -164,7 +164,7 @@ Deno.test("a run that is set aside half taken up has no place for a proxy, and n
     worker: null,
     version: "1",
   };
-  assert.throws(() => next.engine.openProxy(hello, new PlayedProxy()), /has no place for a proxy/);
+  assert.throws(() => next.engine.openProxy(hello, new PlayedProxy()), /no proxy can serve it/);
 });
 
 Deno.test("GPU slots that cannot be entered keep back runs that want some, and no others", async () => {
@@ -195,7 +195,7 @@ function unreadable(f: EngineFixture, runId: string): Disposable {
   return { [Symbol.dispose]: () => void (f.telemetry.summary = summary) };
 }
 
-Deno.test("a run that cannot be taken up yet keeps its place and its GPUs, and no other run back", async () => {
+Deno.test("a run that cannot be recovered yet keeps its place and its GPUs, and no other run back", async () => {
   await using f = EngineFixture.start({ gpuCount: 2 });
   const { runId } = f.engine.submit(configOf({ command, gpus }));
   const { runId: other } = f.engine.submit(configOf({ command }));
@@ -225,7 +225,7 @@ function admitted(f: EngineFixture, runId: string): Promise<PlayedProxy | undefi
   });
 }
 
-Deno.test("a run that somebody cancels while it waits to be taken up is taken up once, and ends as cancelled", async () => {
+Deno.test("a run that somebody cancels while it waits to be recovered is recovered once, and ends as cancelled", async () => {
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
   await f.connect(runId);
@@ -236,14 +236,14 @@ Deno.test("a run that somebody cancels while it waits to be taken up is taken up
   trouble[Symbol.dispose]();
   next.engine.cancel(runId);
   const proxy = await next.connect(runId);
-  // The look that takes up what is left finds it taken up: the session stays the one that counts.
+  // The recovery that is tried again finds it recovered: the session stays the one that counts.
   const { runId: woken } = next.engine.submit(configOf({ command }));
   await next.connect(woken);
   proxy.exit({ code: null, signal: "SIGTERM" });
   await next.state(runId, "CANCELLED");
 });
 
-Deno.test("no room at the start: nothing is started, runs can be looked at, and all is taken up when there is room", async () => {
+Deno.test("no room at the start: nothing is started, runs can be looked at, and all is recovered when there is free space", async () => {
   await using f = idle();
   const { runId: waiting } = f.engine.submit(configOf({ command, gpus }));
   const { runId: cancelled } = f.engine.submit(configOf({ command }));

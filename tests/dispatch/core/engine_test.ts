@@ -61,7 +61,7 @@ Deno.test("a run: started, registered, executing, terminated, each with its even
   assert.equal(row.exitCode, 0);
   assert.deepEqual(f.registry.gpuSlots().map((slot) => slot.runId), [null, null]);
   assert.deepEqual(f.eventKinds(runId), ["queued", "started", "completed"]);
-  assert.deepEqual(f.engine.transitions(runId).map((t) => t.to), [
+  assert.deepEqual(f.registry.transitions(runId).map((t) => t.to), [
     "INIT",
     "HANDSHAKE",
     "READY",
@@ -172,7 +172,7 @@ Deno.test("retry and reset: an ended run begins anew from its checkpoint, or fro
   second.exit({ code: null, signal: "SIGTERM" });
   assert.equal((await reset).attempt, 3);
   assert.equal(f.row(runId).resumeFrom, null);
-  assert.ok(f.engine.transitions(runId).some((t) => t.to === "FAULTED" && t.reason === "reset"));
+  assert.ok(f.registry.transitions(runId).some((t) => t.to === "FAULTED" && t.reason === "reset"));
 });
 
 Deno.test("reset: a checkpoint that is an artifact is found in the run's directory; any other path is the worker's business", async () => {
@@ -181,7 +181,7 @@ Deno.test("reset: a checkpoint that is an artifact is found in the run's directo
   (await f.connect(runId)).exit({ code: 0 });
   await f.state(runId, "TERMINATED");
   const file = { kind: "checkpoint", bytes: 1, sha256: "", step: null, at: 1 };
-  f.engine.registry.putArtifact({ runId, path: "checkpoints/5/weights.pt", ...file });
+  f.registry.putArtifact({ runId, path: "checkpoints/5/weights.pt", ...file });
   const from = async (path: string) => {
     const { resumeFrom, attempt } = await f.engine.reset(runId, path);
     f.engine.cancel(runId);
@@ -294,7 +294,7 @@ Deno.test("delete: a run whose state cannot be read, or whose processes live, st
   for (
     const [state, why] of [["FLYING", /state in the registry cannot be read/], [
       "FAULTED",
-      /still looked after/,
+      /still supervised/,
     ]] as const
   ) {
     setState(f, runId, state);
@@ -309,7 +309,7 @@ Deno.test("delete: a run whose state cannot be read, or whose processes live, st
   assert.equal(f.registry.get(runId), undefined);
 });
 
-Deno.test("recovery: a run whose state cannot be read is set aside, and its GPU is free", async () => {
+Deno.test("recovery: a run whose state cannot be read is quarantined, and its GPU is free", async () => {
   await using f = EngineFixture.start({ gpuCount: 1 });
   const { runId } = f.engine.submit(configOf({ command, gpus: { requested: 1 } }));
   await f.connect(runId);
@@ -328,7 +328,7 @@ Deno.test("recovery: a run whose state cannot be read is set aside, and its GPU 
   assert.equal(row.outcome, "failed");
   assert.deepEqual(next.registry.gpuSlots(), [{ slot: 0, runId: null }]);
   assert.equal(next.eventKinds(runId).at(-1), "failed");
-  assert.deepEqual(next.engine.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [null, "FAULTED"]);
+  assert.deepEqual(next.registry.transitions(runId).map(({ from, to }) => [from, to]).at(-1), [null, "FAULTED"]);
 });
 
 Deno.test("limits: a proxy that never registers ends the run with its reason", async () => {

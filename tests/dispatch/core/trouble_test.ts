@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { planOf } from "../../../src/config/plan.ts";
-import { SupervisedRun } from "../../../src/dispatch/attempt/supervised_run.ts";
+import { Supervisor } from "../../../src/dispatch/attempt/supervisor.ts";
+import { hosts } from "../../../src/dispatch/launch/hosts.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
@@ -152,6 +153,29 @@ Deno.test("cancel: a waiting run is cancelled whole or not at all", async () => 
   assert.equal(f.engine.cancel(runId).state, "CANCELLED");
 });
 
+Deno.test("a full disk: a run that ends meanwhile can be cancelled until its end is entered", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  {
+    using _ = withoutSpace(f.registry, "apply");
+    assert.throws(() => proxy.exit({ code: 1 }), /disk is full/);
+    assert.equal(f.engine.cancel(runId).state, "READY");
+  }
+  assert.equal((await f.state(runId, "CANCELLED")).exitCode, 1);
+});
+
+Deno.test("a full disk: a run that ends meanwhile can be reset until its end is entered", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  {
+    using _ = withoutSpace(f.registry, "apply");
+    assert.throws(() => proxy.exit(), /disk is full/);
+  }
+  assert.equal((await f.engine.reset(runId, "")).attempt, 2);
+});
+
 Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
   await using f = EngineFixture.start({ maxRuns: 0 });
   const { runId } = f.engine.submit(configOf({ command }));
@@ -160,38 +184,39 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
   try {
     f.registry.apply(runId, { type: "spawned" });
     f.registry.apply(runId, { type: "registered" }, { proxy });
-    const { configJson, baseDir, workerId } = f.row(runId);
-    const run = new SupervisedRun(
-      {
-        registry: f.registry,
-        telemetry: f.telemetry,
+    let now = 0;
+    const { local, hostOf } = hosts({
+      ...{
         log: f.engine.log,
-        graceMs: 5000,
-        apply: () => {},
-        attach: () => undefined,
-        controlApplied: () => {},
-        settle: () => {},
-        noted: () => {},
-        wake: () => {},
+        layout: f.layout,
+        launcher: f.proxies,
+        gpus: [],
+        proxyTarget: () => "",
+        workerTarget: () => "",
+        maxBacklogBytes: 0,
       },
-      f.row(runId),
-      {
-        plan: planOf(configJson),
-        files: new RunFiles(f.layout.runDir(baseDir, runId), workerId),
-        limits: { handshakeMs: 1e9, heartbeatMs: 1000, stallMs: null, maxDurationMs: null, maxSteps: null },
-        now: 0,
-        usedMs: 0,
-        stepsBefore: 0,
-        absenceMs: Infinity,
-      },
-    );
+      ...{ graceSeconds: 5, handshakeTimeoutSeconds: 1e6, heartbeatTimeoutSeconds: 1 },
+    });
+    const said: string[] = [];
+    const supervisor = new Supervisor({
+      ...{ registry: f.registry, telemetry: f.telemetry, layout: f.layout, hostOf },
+      ...{ log: createLogger({ sinks: [(line) => said.push(line)] }), clock: () => now },
+      ...{ graceSeconds: 5, heartbeatTimeoutSeconds: 1, maxStarting: 1, placeFor: () => 1 },
+      ...{ onFileNamed: () => {}, onFilesDue: () => {}, onEnded: () => {}, onChanged: () => {} },
+    });
+    assert.equal(hostOf(planOf(f.row(runId).configJson)), local);
+    supervisor.adopt(f.row(runId));
     {
       using _ = withoutSpace(f.registry, "update");
-      assert.throws(() => run.tick(1001, true), /disk is full/);
+      now = 1001;
+      supervisor.tick();
+      assert.match(said.join(), /disk is full/);
     }
-    run.tick(1500, true);
+    now = 1500;
+    supervisor.tick();
     assert.equal(f.row(runId).faultRequested, null);
-    run.tick(2002, true);
+    now = 2002;
+    supervisor.tick();
     assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
   } finally {
     signalProcess(proxy, "SIGKILL");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { reapStrays } from "../../../src/dispatch/launch/local/orphans.ts";
+import { reapOrphans } from "../../../src/dispatch/launch/local/orphans.ts";
 import { Layout, RunFiles } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import { isAlive, type ProcessRef, processRef } from "../../../src/os/identity.ts";
@@ -39,7 +39,7 @@ Deno.test("strays: the group that an ended run's worker file names is killed; a 
     const stranger = worker("helper", false);
     // The runtime's child may not have its environment yet when it is first looked at.
     await until(() => {
-      reapStrays(layout, (runId) => runId === "living" ? 1 : undefined, log);
+      reapOrphans(layout, (runId) => runId === "living" ? 1 : undefined, log);
       return !isAlive(ended);
     }, { what: "the ended run's worker to be gone" });
     assert.ok(isAlive(living));

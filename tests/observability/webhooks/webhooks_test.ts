@@ -52,7 +52,7 @@ Deno.test("webhooks: every event in order, signed, through failures and a restar
   const server = receiver(() => refusals-- > 0 ? 503 : 200);
   const secret = newSecret();
   const options = {
-    registry,
+    runs: registry,
     log: createLogger({ level: "error" }),
     stateFile: `${directory}/webhooks.json`,
     secret,
@@ -95,7 +95,7 @@ Deno.test("webhooks: a run's own URL gets that run's events; a refused event hol
   const server = receiver((delivery) => delivery.path === "/gone" ? 410 : 200);
   const warnings: string[] = [];
   const webhooks = new Webhooks({
-    registry,
+    runs: registry,
     log: createLogger({ level: "warn", sinks: [(line) => warnings.push(line)] }),
     stateFile: `${directory}/webhooks.json`,
     secret: newSecret(),
@@ -136,7 +136,7 @@ Deno.test("webhooks: a run's own URL is let go of when the run is over, and gets
   const stateFile = `${directory}/webhooks.json`;
   let configured = true;
   const webhooks = new Webhooks({
-    registry,
+    runs: registry,
     log: createLogger({ level: "error" }),
     stateFile,
     secret: newSecret(),

@@ -1,10 +1,11 @@
 /** The command that starts a run's worker: program, arguments, environment and working directory. Decides only. */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
-import { RunFiles } from "../../../base/layout.ts";
+import { socketPlace } from "../../../os/socket_path.ts";
+import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { BUILT_IN_WORKERS } from "../../../config/schema.ts";
-import type { CommandHost } from "../../host.ts";
+import type { CommandHost } from "./command_host.ts";
 import { workerEnvironment } from "./worker_environment.ts";
 
 export interface CommandContext {
@@ -114,6 +115,7 @@ function inSandbox(
     logsDir: files.logs,
     controlDir: files.control,
     readable: [workerConfigPath, tokenFile].filter((path) => path !== undefined),
+    socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,
     cwd: at.cwd,
     devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
   });

@@ -82,7 +82,7 @@ function workerOfDirectory(runDir: string, attempt: number): ProcessRef | undefi
 }
 
 /** @param livingAttempt the attempt of a run that has processes by right; undefined for every other run */
-export function reapStrays(layout: Layout, livingAttempt: (runId: string) => number | undefined, log: Logger): void {
+export function reapOrphans(layout: Layout, livingAttempt: (runId: string) => number | undefined, log: Logger): void {
   const seen = new Set<number>();
   for (const { runDir, attempt } of claims(layout)) {
     const runId = runDir.slice(runDir.lastIndexOf("/") + 1);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ProxyKeeper } from "../../../src/dispatch/attempt/proxy_keeper.ts";
+import { ProxyKeeper } from "../../../src/dispatch/launch/local/proxy_keeper.ts";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { isAlive, processRef } from "../../../src/os/identity.ts";
 import { signalProcess } from "../../../src/os/signals.ts";
@@ -45,7 +45,7 @@ Deno.test("proxy keeper: one that keeps asking is left alone, though a full disk
     const process = processRef(child.pid)!;
     const keeper = new ProxyKeeper(files, 1, process, 0, 5000);
     for (let now = 4000; now < 100_000; now += 4000) {
-      keeper.knocked(process, now);
+      keeper.seen(process, now);
       assert.deepEqual(keeper.step(now + 3999, true, true), { do: "nothing" });
       assert.equal(keeper.replacing, false);
     }

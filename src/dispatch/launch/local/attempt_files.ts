@@ -1,9 +1,9 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
-import type { RunFiles } from "../../base/layout.ts";
-import { tryLock } from "../../os/files.ts";
-import { makeWay, readRecord } from "../../os/untrusted.ts";
-import type { ProcessRef } from "../../os/identity.ts";
-import { exitFileOf } from "../../proxy/exit_place.ts";
+import type { RunFiles } from "../../../base/layout.ts";
+import { tryLock } from "../../../os/files.ts";
+import { makeWay, readRecord } from "../../../os/untrusted.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
+import { exitFileOf } from "../../../proxy/exit_place.ts";
 
 /** A JSON object, or undefined where there is no regular file or (torn by a crash) no object in it. */
 function readObject(path: string): Record<string, unknown> | undefined {

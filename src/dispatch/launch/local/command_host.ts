@@ -1,8 +1,8 @@
 /** What the building of a worker's command asks of the host; tests give it a host of their own. */
-import { hostEnvironment } from "../os/environment.ts";
-import { firstExecutable, kindOf } from "../os/looking.ts";
-import { selfCommand } from "../os/self.ts";
-import { askShell } from "../os/shell.ts";
+import { hostEnvironment } from "../../../os/environment.ts";
+import { firstExecutable, kindOf } from "../../../os/looking.ts";
+import { selfCommand } from "../../../os/self.ts";
+import { askShell } from "../../../os/shell.ts";
 
 export interface CommandHost {
   /** The daemon's environment. */

@@ -1,17 +1,17 @@
 /**
  * Sees to it that a run which has processes has a proxy. A proxy that is gone is replaced by one that attaches; one
  * that lives but stays away is killed first. Replacing is harmless at any time (the attempt's lock lets only one serve,
- * and the journal is on disk), so patience here is only a matter of cost.
+ * and the journal is on disk): the waits here only limit its cost.
  */
-import type { RunFiles } from "../../base/layout.ts";
-import { isAlive, type ProcessRef } from "../../os/identity.ts";
-import { signalProcess } from "../../os/signals.ts";
+import type { RunFiles } from "../../../base/layout.ts";
+import { isAlive, type ProcessRef } from "../../../os/identity.ts";
+import { signalProcess } from "../../../os/signals.ts";
 import { proxyLockHeld, workerStarted } from "./attempt_files.ts";
 import { type Recovery, recoveryOf } from "./recovery_decision.ts";
 
 /** Between one replacement that failed and the next: 0.5 s, doubled up to this. */
 const MAX_BACKOFF_MS = 30_000;
-/** Between one look and the next while nothing can be started. */
+/** Between two tries while nothing can be started. */
 const SHORTAGE_MS = 2000;
 /** After as many replacements that died without ever connecting, the daemon ends the run itself. */
 const MAX_FAILURES = 6;
@@ -65,8 +65,8 @@ export class ProxyKeeper {
     this.#nextTry = now + SHORTAGE_MS;
   }
 
-  /** A proxy asks for a session: it is neither gone nor hung, even if it cannot be given one just now. */
-  knocked(process: ProcessRef, now: number): void {
+  /** A proxy has said hello: it is neither gone nor hung, even if it cannot be given one just now. */
+  seen(process: ProcessRef, now: number): void {
     this.#process = process;
     this.#absentSince = now;
     this.#absenceMs = ABSENCE_MS.normal;

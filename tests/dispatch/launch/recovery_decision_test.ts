@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { recoveryOf } from "../../../src/dispatch/attempt/recovery_decision.ts";
+import { recoveryOf } from "../../../src/dispatch/launch/local/recovery_decision.ts";
 
 Deno.test("recovery: the table of what is done with a run whose processes are uncertain", () => {
   const table: [boolean, boolean, boolean, string][] = [

@@ -1,0 +1,39 @@
+/** What connections cost a daemon that come, ask once and go, as `watch mosaic list` and probes make them. */
+import { PROGRAM } from "../../tests/harness/daemon.ts";
+import { DaemonUnderTest } from "../daemon_under_test.ts";
+import { processFigures, timed } from "../measure.ts";
+import type { Figure } from "../report.ts";
+import type { BenchOptions } from "../run.ts";
+
+const CALLS = new URL("../short_connections.ts", import.meta.url).pathname;
+
+export async function connections(options: BenchOptions): Promise<Figure[]> {
+  const count = options.quick ? 5000 : 100_000;
+  const figures: Figure[] = [];
+  await using bench = await DaemonUnderTest.start(["--listen", "none"]);
+  const { daemon } = bench;
+  for (const [way, target] of [["Unix socket", `unix:${daemon.layout.trainer}/daemon.sock`], ["TCP", daemon.http]]) {
+    // What is made once, by the first of them.
+    await callsOf(target!, 2000);
+    const before = processFigures(daemon.pid)!.rssBytes;
+    const ms = await timed(() => callsOf(target!, count));
+    figures.push({
+      part: "connections",
+      name: `memory after ${count} connections, ${way}`,
+      value: (processFigures(daemon.pid)!.rssBytes - before) / 2 ** 20,
+      unit: "MiB",
+      detail: { before: before / 2 ** 20, connectionsPerSecond: count / ms * 1000 },
+    });
+  }
+  return figures;
+}
+
+async function callsOf(target: string, count: number): Promise<void> {
+  const { success } = await new Deno.Command(PROGRAM[0]!, {
+    args: ["run", "-A", "--no-check", CALLS, target, String(count)],
+    stdin: "null",
+    stdout: "null",
+    stderr: "inherit",
+  }).output();
+  if (!success) throw new Error("the caller failed");
+}

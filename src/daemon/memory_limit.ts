@@ -1,0 +1,74 @@
+/**
+ * `--max-memory`: the runtime keeps some memory of each gRPC connection that has gone, for ever. A daemon that has grown
+ * beyond its limit is followed by a new one at a quiet moment; runs go on, and nothing is lost.
+ */
+import { flagsOf } from "../permissions/permissions.ts";
+import { daemonPlan } from "../permissions/daemon_plan.ts";
+import { realWorld } from "../permissions/world.ts";
+import type { Logger } from "../base/log.ts";
+import { messageOf } from "../base/errors.ts";
+import { ownEnvironment } from "../os/environment.ts";
+import { selfCommand } from "../os/self.ts";
+import { underShell } from "../os/shell.ts";
+
+const LOOK_MS = 5000;
+/** A limit that is too low for what the daemon has to do must not make it start all the time. */
+const LEAST_UPTIME_MS = 60_000;
+/** There may be no quiet moment. */
+const PATIENCE_MS = 10 * 60_000;
+
+export interface MemoryState {
+  bytes: number;
+  limitBytes: number;
+  uptimeMs: number;
+  /** How long it has been beyond the limit. */
+  overMs: number;
+  /** A run is being started, or output waits to be stored. */
+  busy: boolean;
+}
+
+export function mustGo({ bytes, limitBytes, uptimeMs, overMs, busy }: MemoryState): boolean {
+  return bytes > limitBytes && uptimeMs >= LEAST_UPTIME_MS && (!busy || overMs >= PATIENCE_MS);
+}
+
+export interface MemoryLimit {
+  limitBytes: number;
+  log: Logger;
+  busy: () => boolean;
+  /** Called once. */
+  go: () => void;
+}
+
+/** @returns ends the watch */
+export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => void {
+  const started = performance.now();
+  let overSince: number | undefined;
+  const timer = setInterval(() => {
+    const bytes = Deno.memoryUsage().rss;
+    const now = performance.now();
+    if (bytes <= limitBytes) return void (overSince = undefined);
+    if (overSince === undefined) log.warn({ bytes, limit: limitBytes }, "the daemon has grown beyond --max-memory");
+    overSince ??= now;
+    if (!mustGo({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
+    clearInterval(timer);
+    try {
+      go();
+    } catch (error) {
+      log.error({ error: messageOf(error) }, "no daemon could be started to take this one's place");
+    }
+  }, LOOK_MS);
+  return () => clearInterval(timer);
+}
+
+/** Starts a daemon with the same arguments, which stops this one and takes its place. */
+export function startSuccessor(args: readonly string[]): void {
+  const words = ["daemon", ...args.filter((arg) => arg !== "--replace"), "--replace"];
+  const { argv, env } = selfCommand(flagsOf(daemonPlan(words.slice(1), realWorld())));
+  new Deno.Command("/bin/sh", {
+    ...underShell([...argv, ...words], { ...ownEnvironment(), ...env }),
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+    detached: true,
+  }).spawn().unref();
+}

@@ -1,0 +1,132 @@
+/**
+ * One attempt of one run that has, or may have, processes: its state (attempt_state.ts), its progress, its host. It calls
+ * nobody but its host's questions: what is to be done comes back to the supervisor as effects.
+ *
+ * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
+ */
+import type { RunPlan } from "../../config/plan.ts";
+import type { RunFiles } from "../../base/layout.ts";
+import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { ControlWish, ProxyLink } from "../core/core.ts";
+import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
+import { Backpressure, type Hold } from "./backpressure.ts";
+import type { AbsenceStep, AttemptHost, WorkerGroup } from "./host.ts";
+import type { Progress } from "./progress.ts";
+import type { Session } from "./session.ts";
+
+export interface AttemptParts {
+  plan: RunPlan;
+  files: RunFiles;
+  host: AttemptHost;
+  progress: Progress;
+  /** The daemon's, in milliseconds. */
+  graceMs: number;
+}
+
+export class Attempt {
+  readonly runId: string;
+  readonly attempt: number;
+  readonly plan: RunPlan;
+  readonly files: RunFiles;
+  readonly host: AttemptHost;
+  readonly progress: Progress;
+  readonly backpressure: Backpressure;
+  readonly #graceMs: number;
+  #state: AttemptState<Session> = { phase: { t: "running" }, connection: { t: "absent" } };
+
+  constructor(row: RunRow, { plan, files, host, progress, graceMs }: AttemptParts) {
+    this.runId = row.runId;
+    this.attempt = row.attempt;
+    this.plan = plan;
+    this.files = files;
+    this.host = host;
+    this.progress = progress;
+    this.backpressure = new Backpressure(plan.backpressure);
+    this.#graceMs = graceMs;
+  }
+
+  get state(): AttemptState<Session> {
+    return this.#state;
+  }
+  /** The session of the connected proxy. */
+  get session(): Session | undefined {
+    const { connection } = this.#state;
+    return connection.t === "connected" ? connection.session : undefined;
+  }
+  get link(): ProxyLink | undefined {
+    const { connection } = this.#state;
+    return connection.t === "connected" ? connection.link : undefined;
+  }
+  /** Its proxy was started here and has not registered yet. */
+  get registering(): boolean {
+    return this.progress.state === "HANDSHAKE" && this.host.startsProxy;
+  }
+  /** It changes within a fraction of a second, unlike one that runs under its proxy. */
+  get busy(): boolean {
+    return this.#state.phase.t !== "running" || this.session === undefined;
+  }
+
+  /** The stricter of what people and what the backpressure policy want. */
+  desired(row: RunRow): ControlWish {
+    const { paused, maxRateHz } = this.backpressure.hold;
+    const rates = [row.maxRateHz, maxRateHz].filter((rate) => rate > 0);
+    return { paused: row.pauseRequested || paused, maxRateHz: rates.length === 0 ? 0 : Math.min(...rates) };
+  }
+
+  /** The backpressure policy's hold, when it has changed. */
+  holdChange(now: number): Hold | undefined {
+    if (this.#state.phase.t !== "running") return undefined;
+    const { progress, session } = this;
+    const backlog = session === undefined ? 0 : progress.journalSize - session.position;
+    return this.backpressure.look(now, progress.rate.perSecond(now), backlog);
+  }
+
+  connected(session: Session, link: ProxyLink): readonly Effect[] {
+    return this.#on({ t: "connected", session, link });
+  }
+
+  disconnected(): readonly Effect[] {
+    return this.#on({ t: "disconnected" });
+  }
+
+  tick(now: number): readonly Effect[] {
+    const limit = this.#state.phase.t === "running" ? this.progress.exceeded(now) : undefined;
+    return this.#on({ t: "tick", now, group: this.#group(), limit, graceMs: this.#graceMs });
+  }
+
+  /** @param silent neither the worker nor its proxy gave a sign of life */
+  stop(graceMs: number, now: number, silent = false): readonly Effect[] {
+    return this.#on({ t: "stop", now, group: this.host.group(true), graceMs, silent });
+  }
+
+  exit(report: ExitReport, now: number): readonly Effect[] {
+    return this.#on({ t: "exit", now, group: this.#exitGroup(), report, graceMs: this.#graceMs });
+  }
+
+  absence(step: AbsenceStep, now: number): readonly Effect[] {
+    const group = step.do === "exited" ? this.#exitGroup() : "unknown";
+    return this.#on({ t: "absence", now, group, step, graceMs: this.#graceMs });
+  }
+
+  rest(known: { ended: boolean; oom: OutOfMemory | undefined }): readonly Effect[] {
+    return this.#on({ t: "rest", ...known });
+  }
+
+  #on(event: AttemptEvent<Session>): readonly Effect[] {
+    const { state, effects } = next(this.#state, event);
+    this.#state = state;
+    return effects;
+  }
+
+  /** Asked only where it decides something: it takes a reading of the process table. */
+  #group(): WorkerGroup {
+    const { phase } = this.#state;
+    return phase.t === "running" || phase.t === "ended" ? "unknown" : this.#exitGroup();
+  }
+
+  #exitGroup(): WorkerGroup {
+    const { phase } = this.#state;
+    return this.host.group("stop" in phase && phase.stop !== undefined);
+  }
+}

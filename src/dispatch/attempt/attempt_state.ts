@@ -1,0 +1,267 @@
+/**
+ * The states of an attempt that has, or may have, processes. Pure: `next` maps a state and an event to the next state and
+ * to effects, which the supervisor performs; what the effects find comes back as further events.
+ *
+ * The end comes in one way. A proxy delivers the journal and reports the exit; then the worker's process group is made
+ * sure to be gone; then the run's last transition is committed. A fault or cancellation only stops the group: the report
+ * that follows ends the run. Where no proxy survives to report, the attempt ends by what its host knows.
+ *
+ * - `running`: the worker is to run on (it may not have been started yet)
+ * - `stopping`: the group is being stopped; left by an exit, or when the host says that nothing more will be reported
+ * - `exited`: the exit is known; the rest of the group and of its cgroup is being ended
+ * - `ended`: nothing of it lives; the run's last transition is to be committed (again and again, until it is)
+ *
+ * The connection is apart from the phase: a proxy may connect and leave in each of the first two.
+ */
+import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
+import type { ProxyLink } from "../core/core.ts";
+import type { AbsenceStep, WorkerGroup } from "./host.ts";
+import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from "./worker_stop.ts";
+
+/** How long a connected proxy may take to report the exit of a group that is gone. */
+const REPORT_MS = 30_000;
+/** The same of a proxy that has been silent for the whole heartbeat timeout. */
+const SILENT_REPORT_MS = 5000;
+
+export type Connection<S> =
+  | { readonly t: "absent" }
+  | { readonly t: "connected"; readonly session: S; readonly link: ProxyLink };
+
+export type Ended =
+  /** `report` is undefined where nothing is known of the worker's exit, or no worker was started. */
+  | { readonly t: "over"; readonly report: ExitReport | undefined; readonly oom: OutOfMemory | undefined }
+  /** Nothing was started: the attempt begins anew. */
+  | { readonly t: "not_started" };
+
+export type Phase =
+  | { readonly t: "running" }
+  /** `silent`: neither the worker nor its proxy gave a sign of life. */
+  | { readonly t: "stopping"; readonly stop: WorkerStop; readonly silent: boolean }
+  | {
+    readonly t: "exited";
+    readonly report: ExitReport | undefined;
+    readonly oom: OutOfMemory | undefined;
+    /** Of what is left of the group; undefined while none was needed. */
+    readonly stop: WorkerStop | undefined;
+  }
+  | { readonly t: "ended"; readonly ended: Ended };
+
+export interface AttemptState<S> {
+  readonly phase: Phase;
+  readonly connection: Connection<S>;
+}
+
+/** Times are milliseconds of a monotonic clock; `group` is asked of the host when the event comes. */
+export type AttemptEvent<S> =
+  | { readonly t: "connected"; readonly session: S; readonly link: ProxyLink }
+  | { readonly t: "disconnected" }
+  /** Some time has passed. `limit` is the limit that the run has reached. */
+  | {
+    readonly t: "tick";
+    readonly now: number;
+    readonly group: WorkerGroup;
+    readonly limit: string | undefined;
+    readonly graceMs: number;
+  }
+  | {
+    readonly t: "stop";
+    readonly now: number;
+    readonly group: WorkerGroup;
+    readonly graceMs: number;
+    readonly silent: boolean;
+  }
+  /** The proxy reports the exit, everything before it delivered. */
+  | {
+    readonly t: "exit";
+    readonly now: number;
+    readonly group: WorkerGroup;
+    readonly report: ExitReport;
+    readonly graceMs: number;
+  }
+  /** The host's answer to the effect `keep_proxy`. */
+  | {
+    readonly t: "absence";
+    readonly now: number;
+    readonly group: WorkerGroup;
+    readonly step: AbsenceStep;
+    readonly graceMs: number;
+  }
+  /** The host's answer to the effect `end_rest`. */
+  | { readonly t: "rest"; readonly ended: boolean; readonly oom: OutOfMemory | undefined };
+
+export type Effect =
+  | StopEffect
+  /** The run has failed by the daemon's decision: to be recorded first, then a `stop` event follows. */
+  | { do: "fault"; reason: string }
+  | { do: "disconnect"; link: ProxyLink; reason: string }
+  /** The proxy does not report: kill it, so that another takes over. */
+  | { do: "replace_proxy" }
+  /** No proxy is connected: ask the host what to do about it. */
+  | { do: "keep_proxy"; stoppingSince: number | undefined }
+  | { do: "attach" }
+  | { do: "end_rest" }
+  /** Commit the end. */
+  | { do: "settle" }
+  /** Tick within a fraction of a second, or as soon as what is under way is done. */
+  | { do: "wake" }
+  | { do: "tick_soon" };
+
+export interface Step<S> {
+  readonly state: AttemptState<S>;
+  readonly effects: readonly Effect[];
+}
+
+const ABSENT = { t: "absent" } as const;
+
+export function next<S>(state: AttemptState<S>, event: AttemptEvent<S>): Step<S> {
+  switch (event.t) {
+    case "connected":
+      return connected(state, event);
+    case "disconnected":
+      return { state: { ...state, connection: ABSENT }, effects: [{ do: "wake" }] };
+    case "tick":
+      return tick(state, event);
+    case "stop":
+      return stopped(state, event);
+    case "exit":
+      return exited(state, event, event.report);
+    case "absence":
+      return afterAbsence(state, event);
+    case "rest":
+      return rest(state, event);
+  }
+}
+
+/** A newer connection replaces the older one. */
+function connected<S>(
+  { phase, connection }: AttemptState<S>,
+  { session, link }: { session: S; link: ProxyLink },
+): Step<S> {
+  const effects: Effect[] = [];
+  if (connection.t === "connected") {
+    effects.push({ do: "disconnect", link: connection.link, reason: "a newer proxy of this run has connected" });
+  }
+  const now = { t: "connected", session, link } as const;
+  if (phase.t !== "stopping") return { state: { phase, connection: now }, effects };
+  // Its time to report begins now, and the stop goes out after the welcome.
+  effects.push({ do: "tick_soon" });
+  const stop = { ...phase.stop, goneSince: undefined };
+  return { state: { phase: { ...phase, stop }, connection: now }, effects };
+}
+
+function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" }): Step<S> {
+  const { phase, connection } = state;
+  switch (phase.t) {
+    case "running":
+      if (event.limit !== undefined) return { state, effects: [{ do: "fault", reason: event.limit }] };
+      return { state, effects: connection.t === "absent" ? [{ do: "keep_proxy", stoppingSince: undefined }] : [] };
+    case "stopping": {
+      const step = stopFurther({ phase, connection }, event);
+      if (step.state.connection.t === "connected") return step;
+      return {
+        state: step.state,
+        effects: [...step.effects, { do: "keep_proxy", stoppingSince: phase.stop.startedAt }],
+      };
+    }
+    case "exited":
+      return finish({ phase, connection }, event);
+    case "ended":
+      return { state, effects: [{ do: "settle" }] };
+  }
+}
+
+function stopped<S>({ phase, connection }: AttemptState<S>, event: AttemptEvent<S> & { t: "stop" }): Step<S> {
+  const { now, graceMs, silent } = event;
+  switch (phase.t) {
+    case "running":
+    case "stopping": {
+      const stopping = phase.t === "running"
+        ? { t: "stopping", stop: beginStop(graceMs, now), silent } as const
+        : { ...phase, stop: shorten(phase.stop, graceMs) };
+      const { state, effects } = stopFurther({ phase: stopping, connection }, event);
+      return { state, effects: [...effects, { do: "wake" }] };
+    }
+    case "exited": {
+      const stop = phase.stop === undefined ? beginStop(graceMs, now) : shorten(phase.stop, graceMs);
+      return finish({ phase: { ...phase, stop }, connection }, event);
+    }
+    case "ended":
+      return { state: { phase, connection }, effects: [{ do: "wake" }] };
+  }
+}
+
+function stopFurther<S>(
+  { phase, connection }: { phase: Phase & { t: "stopping" }; connection: Connection<S> },
+  { now, group }: { now: number; group: WorkerGroup },
+): Step<S> {
+  const link = connection.t === "connected" ? connection.link : undefined;
+  const { stop, effects } = advance(phase.stop, { now, group, link });
+  const reportMs = phase.silent ? SILENT_REPORT_MS : REPORT_MS;
+  const late = link !== undefined && stop.goneSince !== undefined && now - stop.goneSince > reportMs;
+  if (!late) return { state: { phase: { ...phase, stop }, connection }, effects };
+  return {
+    state: { phase: { ...phase, stop }, connection: ABSENT },
+    effects: [
+      ...effects,
+      { do: "disconnect", link, reason: "the exit was not reported in time" },
+      { do: "replace_proxy" },
+    ],
+  };
+}
+
+function exited<S>(
+  state: AttemptState<S>,
+  event: { now: number; group: WorkerGroup; graceMs: number },
+  report: ExitReport | undefined,
+): Step<S> {
+  const { phase, connection } = state;
+  // Reported before, and the end could not be committed then.
+  if (phase.t === "ended") return { state, effects: [{ do: "settle" }] };
+  const stop = phase.t === "running" ? undefined : phase.stop;
+  const oom = phase.t === "exited" ? phase.oom : undefined;
+  return finish({ phase: { t: "exited", report, oom, stop }, connection }, event);
+}
+
+/** Ended only when nothing of the group is left: until then the run can be cancelled. */
+function finish<S>(
+  { phase, connection }: { phase: Phase & { t: "exited" }; connection: Connection<S> },
+  { now, group, graceMs }: { now: number; group: WorkerGroup; graceMs: number },
+): Step<S> {
+  if (group !== "alive") return { state: { phase, connection }, effects: [{ do: "end_rest" }] };
+  // Its proxy has reported and stops nothing any more.
+  const { stop, effects } = advance(phase.stop ?? beginStop(graceMs, now), { now, group, link: undefined });
+  return { state: { phase: { ...phase, stop }, connection }, effects: [...effects, { do: "wake" }] };
+}
+
+function rest<S>(state: AttemptState<S>, { ended, oom }: { ended: boolean; oom: OutOfMemory | undefined }): Step<S> {
+  const { phase, connection } = state;
+  if (phase.t !== "exited") return { state, effects: [] };
+  const known = { ...phase, oom: oom ?? phase.oom };
+  if (!ended) return { state: { phase: known, connection }, effects: [{ do: "wake" }] };
+  return over(connection, { t: "over", report: known.report, oom: known.oom });
+}
+
+function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "absence" }): Step<S> {
+  const { step } = event;
+  const { phase, connection } = state;
+  if (connection.t === "connected" || phase.t === "exited" || phase.t === "ended") return { state, effects: [] };
+  const unreported: Ended = { t: "over", report: undefined, oom: undefined };
+  switch (step.do) {
+    case "wait":
+      return { state, effects: [] };
+    case "attach":
+      return { state, effects: [{ do: "attach" }] };
+    case "fault":
+      return { state, effects: [{ do: "fault", reason: step.reason }] };
+    case "not_started":
+      return over(connection, phase.t === "running" ? { t: "not_started" } : unreported);
+    case "over":
+      return over(connection, unreported);
+    case "exited":
+      return exited(state, event, step.report);
+  }
+}
+
+function over<S>(connection: Connection<S>, ended: Ended): Step<S> {
+  return { state: { phase: { t: "ended", ended }, connection }, effects: [{ do: "settle" }] };
+}

@@ -1,0 +1,143 @@
+/** Commits how attempts end, and which of them are followed by another attempt. */
+import { planOf, type RunPlan } from "../../config/plan.ts";
+import { roomOf, roomText } from "../../os/free_space.ts";
+import type { Layout } from "../../base/layout.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import type { Logger } from "../../base/log.ts";
+import { queuedEvent } from "../../registry/effects.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import { isUnkept } from "../../registry/retention/removal.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Ended } from "./attempt_state.ts";
+import { endedEvent } from "./ending.ts";
+import { restartDelay } from "./restart.ts";
+import { type Verdict, verdictOf } from "./verdict.ts";
+import { newestCheckpoint } from "./worker_events.ts";
+
+/** An attempt whose proxy dies before it has started a worker begins anew this often. */
+const MAX_START_FAILURES = 3;
+
+export interface EndsOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  /** An attempt has ended. */
+  onEnded: (row: RunRow, plan: RunPlan) => void;
+  /** The position in the queue that a run of this priority gets; 1 is next. */
+  placeFor: (priority: number) => number;
+}
+
+interface NextAttempt {
+  reason: string;
+  delayMs: number;
+  resumeFrom: string | null;
+}
+
+export class Ends {
+  readonly #options: EndsOptions;
+  /** By run id and attempt. */
+  readonly #startFailures = new Map<string, number>();
+
+  constructor(options: EndsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * May be called again when it has thrown.
+   * @param runFailed what the attempt itself said of its failure
+   * @returns the run's row as it is now: ended, or waiting for its next attempt
+   */
+  commit(attempt: Attempt, ended: Ended, now: number, runFailed: () => string | undefined): RunRow {
+    if (ended.t === "not_started") return this.#startAgain(attempt, now);
+    const row = this.#options.registry.require(attempt.runId);
+    return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom), now);
+  }
+
+  /** Another attempt of a failed run that an earlier daemon did not live to begin; undefined when none is due. */
+  restart(row: RunRow): RunRow | undefined {
+    const next = this.#nextAttempt(row, planOf(row.configJson));
+    return next === undefined ? undefined : this.#again(row, next);
+  }
+
+  /** The newest checkpoint that the run has saved since it was last reset, unless it was not to be kept. */
+  checkpointOf(row: RunRow, plan: RunPlan): string | undefined {
+    const { registry, telemetry, layout } = this.#options;
+    const transitions = registry.transitions(row.runId);
+    const reset = transitions.findLast((t) => t.event === "retry" && t.reason === "reset");
+    // Up to this attempt they went with its end.
+    const dropped = !plan.artifacts.dropCheckpoints
+      ? 0
+      : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
+    const directory = layout.runDir(row.baseDir, row.runId);
+    const isThere = (path: string, attempt: number) => attempt > dropped || !isUnkept(directory, path);
+    return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, isThere);
+  }
+
+  #startAgain(attempt: Attempt, now: number): RunRow {
+    const { registry, log } = this.#options;
+    const { runId, files } = attempt;
+    const room = roomOf(files.directory);
+    if (!room.enough) {
+      log.warn({ run_id: runId, attempt: attempt.attempt }, "nothing was started: the disk is full");
+      return registry.apply(runId, { type: "requeued", reason: roomText(files.directory, room) });
+    }
+    const key = `${runId}/${attempt.attempt}`;
+    const failures = (this.#startFailures.get(key) ?? 0) + 1;
+    this.#startFailures.set(key, failures);
+    if (failures >= MAX_START_FAILURES) {
+      this.#startFailures.delete(key);
+      const reason = "spawn_failed: the proxy ends before it starts the worker";
+      const patch = { hint: `See ${files.proxyLog}.` };
+      return this.#end(attempt, registry.require(runId), () => ({ event: { type: "failed", reason }, patch }), now);
+    }
+    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt begins anew");
+    const notBefore = Date.now() + 500 * 2 ** failures;
+    return registry.apply(runId, { type: "requeued", reason: "not started" }, { notBefore });
+  }
+
+  #end(attempt: Attempt, before: RunRow, verdict: () => Verdict, now: number): RunRow {
+    if (before.attempt !== attempt.attempt) return before;
+    // Ended already: the next attempt could not be entered when that was last tried.
+    const entered = isEnded(before.state) && !before.damaged.includes("state");
+    const row = entered ? before : this.#enter(attempt, verdict(), now);
+    const next = this.#nextAttempt(row, attempt.plan);
+    return next === undefined ? row : this.#again(row, next);
+  }
+
+  /** The end and its event are one transaction: whoever follows events misses none. */
+  #enter(attempt: Attempt, { event, patch }: Verdict, now: number): RunRow {
+    const { registry, telemetry, log, onEnded } = this.#options;
+    const { runId, plan, progress } = attempt;
+    const row = registry.apply(runId, event, patch, (ended) => {
+      const told = endedEvent(ended, telemetry.summary(runId), progress.clock.used(now));
+      return this.#nextAttempt(ended, plan) === undefined ? told : { ...told, kind: "faulted" };
+    });
+    this.#startFailures.delete(`${runId}/${attempt.attempt}`);
+    log.info({ run_id: runId, attempt: attempt.attempt, state: row.state, reason: row.reason }, "run has ended");
+    onEnded(row, plan);
+    return row;
+  }
+
+  /** Why and when a failed run gets another attempt: by a reset, or by its restart policy. */
+  #nextAttempt(row: RunRow, plan: RunPlan): NextAttempt | undefined {
+    if (row.state !== "FAULTED") return undefined;
+    if (row.faultRequested === "reset") return { reason: "reset", delayMs: 0, resumeFrom: row.resumeFrom };
+    const reason = row.reason ?? "";
+    const delayMs = restartDelay(plan, { attempt: row.attempt, maxAttempts: row.maxAttempts, reason });
+    if (delayMs === undefined) return undefined;
+    return { reason, delayMs, resumeFrom: this.checkpointOf(row, plan) ?? row.resumeFrom };
+  }
+
+  #again(row: RunRow, { reason, delayMs, resumeFrom }: NextAttempt): RunRow {
+    const { registry, log, placeFor } = this.#options;
+    log.info({ run_id: row.runId, attempt: row.attempt + 1, delay_ms: delayMs, reason }, "another attempt follows");
+    return registry.apply(row.runId, { type: "retry", reason }, {
+      notBefore: delayMs === 0 ? null : Date.now() + delayMs,
+      resumeFrom,
+      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+    }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
+  }
+}

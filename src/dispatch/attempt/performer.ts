@@ -1,0 +1,193 @@
+/** Performs what attempts decide: writes to the registry, messages to proxies, processes by their host. */
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ProcessRef } from "../../os/identity.ts";
+import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
+import type { Told } from "../../registry/event_kinds.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { ControlWish } from "../core/core.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Effect } from "./attempt_state.ts";
+import type { Ends } from "./ends.ts";
+import type { Intake } from "./intake.ts";
+import type { Ticker } from "./ticker.ts";
+
+/** Between two ticks while something is being stopped. */
+export const BUSY_TICK_MS = 100;
+
+export interface Supervised {
+  readonly attempt: Attempt;
+  readonly intake: Intake;
+}
+
+export interface PerformerOptions {
+  registry: Registry;
+  log: Logger;
+  /** All that are supervised, by run id; one that has ended is removed. */
+  runs: Map<string, Supervised>;
+  ends: Ends;
+  ticker: Ticker;
+  graceMs: number;
+  /** A run has ended, waits again, or has registered. */
+  onChanged: (row: RunRow) => void;
+  /** Milliseconds of a monotonic clock. */
+  clock: () => number;
+}
+
+export class Performer {
+  readonly #options: PerformerOptions;
+  /** What kept runs from being supervised when that was last tried. */
+  readonly #troubles = new Map<string, string>();
+
+  constructor(options: PerformerOptions) {
+    this.#options = options;
+  }
+
+  /** @param mayReplace see Absence */
+  perform(supervised: Supervised, effects: readonly Effect[], mayReplace = false): void {
+    for (const effect of effects) this.#performOne(supervised, effect, mayReplace);
+  }
+
+  #performOne(supervised: Supervised, effect: Effect, mayReplace: boolean): void {
+    const { ticker, log, clock } = this.#options;
+    const { attempt } = supervised;
+    const { host } = attempt;
+    switch (effect.do) {
+      case "fault":
+        return this.fault(supervised, effect.reason);
+      case "tell_proxy":
+        return effect.link.stop(effect.graceSeconds);
+      case "signal":
+        for (const signal of effect.signals) host.signal(signal);
+        return;
+      case "disconnect":
+        return effect.link.close(effect.reason);
+      case "replace_proxy":
+        log.warn({ run_id: attempt.runId }, "the proxy does not report an exit and is replaced");
+        return host.killProxy();
+      case "keep_proxy":
+        return this.#keepProxy(supervised, effect.stoppingSince, mayReplace);
+      case "attach":
+        return this.#attach(attempt);
+      case "end_rest":
+        return this.perform(supervised, attempt.rest(host.endRest()));
+      case "settle":
+        return this.#settle(supervised);
+      case "wake":
+        return ticker.within(BUSY_TICK_MS);
+      case "tick_soon":
+        return queueMicrotask(() => this.guarded(attempt, () => this.perform(supervised, attempt.tick(clock()))));
+    }
+  }
+
+  #keepProxy(supervised: Supervised, stoppingSince: number | undefined, mayReplace: boolean): void {
+    const { attempt } = supervised;
+    const now = this.#options.clock();
+    const registered = attempt.progress.state !== "HANDSHAKE";
+    const step = attempt.host.whileAbsent({ now, registered, stoppingSince, mayReplace });
+    if (step.do === "exited") {
+      this.#options.log.error(
+        { run_id: attempt.runId, exit: step.report },
+        "no proxy survives: the run ends with what is stored of its telemetry",
+      );
+    }
+    this.perform(supervised, attempt.absence(step, now));
+  }
+
+  #attach(attempt: Attempt): void {
+    const { registry, log, clock } = this.#options;
+    const about = { run_id: attempt.runId, attempt: attempt.attempt };
+    let process: ProcessRef | undefined;
+    try {
+      process = attempt.host.attach(this.row(attempt), clock());
+    } catch (error) {
+      log.error({ ...about, error: messageOf(error) }, "no proxy could be started; tried again");
+      return;
+    }
+    log.warn(about, "the proxy is gone; another takes over");
+    try {
+      registry.update(attempt.runId, { proxy: process ?? null });
+    } catch (error) {
+      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      log.warn({ ...about, error: messageOf(error) }, "the proxy is not entered");
+    }
+  }
+
+  #settle(supervised: Supervised): void {
+    const { runs, ends, onChanged, clock } = this.#options;
+    const { attempt, intake } = supervised;
+    const { runId, host } = attempt;
+    const { phase } = attempt.state;
+    if (phase.t !== "ended" || runs.get(runId) !== supervised) return;
+    host.release();
+    const row = ends.commit(attempt, phase.ended, clock(), () => intake.notes.failed());
+    runs.delete(runId);
+    this.#troubles.delete(runId);
+    onChanged(row);
+  }
+
+  /** The run has failed by the daemon's decision: recorded first, then stopped. */
+  fault(supervised: Supervised, reason: string): void {
+    const { registry, log, graceMs, clock } = this.#options;
+    const { attempt } = supervised;
+    const { runId } = attempt;
+    const row = this.row(attempt);
+    if (row.faultRequested === null && row.cancelRequestedAt === null) {
+      registry.update(runId, { faultRequested: reason });
+      log.warn({ run_id: runId, attempt: attempt.attempt, reason }, "run is stopped");
+    } else if (attempt.state.phase.t !== "running") {
+      return;
+    }
+    this.perform(supervised, attempt.stop(graceMs, clock(), reason === "heartbeat_timeout"));
+  }
+
+  apply(attempt: Attempt, event: LifecycleEvent, tell?: () => Told): void {
+    const { registry, onChanged, clock } = this.#options;
+    const row = registry.apply(attempt.runId, event, {}, tell);
+    attempt.progress.stateIs(row.state, clock());
+    if (event.type === "registered") onChanged(row);
+  }
+
+  /** A sign of life; new output when the journal has grown. */
+  alive(attempt: Attempt, journalSize = attempt.progress.journalSize): void {
+    attempt.progress.alive(journalSize, this.#options.clock());
+    this.#options.registry.touchHeartbeat(attempt.runId, Date.now());
+  }
+
+  /** The worker has produced a record. */
+  active(attempt: Attempt): void {
+    const worker = attempt.host.newWorker();
+    if (worker !== undefined) this.#options.registry.update(attempt.runId, { worker });
+    const { state } = attempt.progress;
+    if (state === "HANDSHAKE" || state === "READY") this.apply(attempt, { type: "active" });
+  }
+
+  desired(attempt: Attempt): ControlWish {
+    return attempt.desired(this.row(attempt));
+  }
+
+  /** Sends the desired control to the proxy, if one is connected. */
+  sendControl(attempt: Attempt): void {
+    attempt.link?.control(this.desired(attempt));
+  }
+
+  row({ runId }: Attempt): RunRow {
+    return this.#options.registry.require(runId);
+  }
+
+  /** Logs what keeps a run from being supervised, once, and leaves it to the next tick. */
+  guarded({ runId }: Attempt, work: () => void): void {
+    try {
+      work();
+      this.#troubles.delete(runId);
+    } catch (error) {
+      // A full disk, say: nothing was committed.
+      const trouble = messageOf(error);
+      if (this.#troubles.get(runId) !== trouble) {
+        this.#options.log.error({ run_id: runId, error: trouble }, "run could not be supervised; tried again");
+      }
+      this.#troubles.set(runId, trouble);
+    }
+  }
+}

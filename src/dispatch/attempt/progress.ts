@@ -1,0 +1,68 @@
+/** How far an attempt's worker has come, and how fast: what its limits and its rate are measured by. */
+import { RateMeter } from "../../base/rate.ts";
+import type { RunState } from "../../registry/lifecycle/lifecycle.ts";
+import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
+
+export class Progress {
+  readonly clock: RunClock;
+  readonly rate = new RateMeter();
+  readonly #limits: RunLimits;
+  #state: RunState;
+  /** Steps of this attempt. */
+  #steps: number;
+  #journalSize = 0;
+
+  /** Times are milliseconds of a monotonic clock. @param usedMs what earlier daemons have counted of the attempt */
+  constructor(known: { limits: RunLimits; state: RunState; steps: number; now: number; usedMs: number }) {
+    this.#limits = known.limits;
+    this.#state = known.state;
+    this.#steps = known.steps;
+    this.clock = new RunClock(known.now, known.usedMs);
+    this.clock.pausedIs(known.state === "PAUSED", known.now);
+  }
+
+  /** The run's state in the registry. */
+  get state(): RunState {
+    return this.#state;
+  }
+
+  /** Bytes of the journal that the worker has written, as far as the proxy has reported. */
+  get journalSize(): number {
+    return this.#journalSize;
+  }
+
+  stateIs(state: RunState, now: number): void {
+    // Nothing that was before a pause, nor the pause itself, is part of the rate afterwards.
+    if (state === "EXECUTING" && this.#state === "PAUSED") this.rate.restart(now);
+    this.#state = state;
+    this.clock.pausedIs(state === "PAUSED", now);
+  }
+
+  /** A sign of life; new output when the journal has grown. */
+  alive(journalSize: number, now: number): void {
+    if (journalSize > this.#journalSize) {
+      this.#journalSize = journalSize;
+      this.clock.output(now);
+    } else {
+      this.clock.signOfLife(now);
+    }
+  }
+
+  /** @param late the batch was written before this connection: its steps are no rate of now */
+  delivered(steps: number, late: boolean, now: number): void {
+    this.#steps += steps;
+    if (late) this.rate.restart(now);
+    else if (steps > 0) this.rate.add(steps, now);
+  }
+
+  /** Telemetry that came beside the journal (the original's Publish RPCs). */
+  published(steps: number, now: number): void {
+    this.delivered(steps, false, now);
+    this.clock.output(now);
+  }
+
+  /** The limit that is passed, if one is. */
+  exceeded(now: number): LimitReason | undefined {
+    return this.clock.exceeded(this.#state, this.#limits, this.#steps, now);
+  }
+}

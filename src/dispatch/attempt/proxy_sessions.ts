@@ -1,0 +1,159 @@
+/** What connected proxies say: hello, batches, heartbeats, applied control, the exit. */
+import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
+import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { IngestBatch } from "../../telemetry/batch.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Performer, Supervised } from "./performer.ts";
+import { type AppliedControl, type BatchSamples, Session, type SessionOwner } from "./session.ts";
+
+export interface ProxySessionsOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  runs: ReadonlyMap<string, Supervised>;
+  performer: Performer;
+  clock: () => number;
+}
+
+export class ProxySessions implements SessionOwner {
+  readonly #options: ProxySessionsOptions;
+
+  constructor(options: ProxySessionsOptions) {
+    this.#options = options;
+  }
+
+  open(hello: ProxyHello, link: ProxyLink): ProxySession {
+    const { registry, log, performer, clock } = this.#options;
+    const { supervised, row } = this.#called(hello);
+    const { attempt } = supervised;
+    const { host, progress } = attempt;
+    host.admit(row, hello);
+    // Who says hello is alive, even if a full disk keeps its session from being entered.
+    const now = clock();
+    progress.clock.signOfLife(now);
+    host.proxySeen(hello.proxy, now);
+    const worker = hello.worker ?? host.worker() ?? null;
+    registry.update(row.runId, { proxy: hello.proxy, worker });
+    performer.apply(attempt, { type: "registered" });
+    const session = new Session(this, row.runId, {
+      position: this.#positionOf(attempt),
+      control: performer.desired(attempt),
+    });
+    host.proxyConnected(hello.proxy, worker ?? undefined);
+    performer.perform(supervised, attempt.connected(session, link));
+    log.info(
+      { run_id: row.runId, attempt: row.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
+      "proxy connected",
+    );
+    return session;
+  }
+
+  /** The attempt that a hello names. @throws MosaicError `unavailable`, `failed_precondition` when it needs no proxy */
+  #called(hello: ProxyHello) {
+    const supervised = this.#options.runs.get(hello.runId);
+    const row = this.#options.registry.require(hello.runId);
+    if (supervised === undefined) {
+      // By its recovery, which waits for free space.
+      if (RUNNING_STATES.includes(row.state)) {
+        throw new MosaicError("unavailable", `run ${row.runId} is not recovered yet by this daemon`);
+      }
+      throw new MosaicError("failed_precondition", `run ${row.runId} is ${row.state}: no proxy can serve it`);
+    }
+    const { phase } = supervised.attempt.state;
+    if (isEnded(row.state) || row.attempt !== hello.attempt || phase.t === "exited" || phase.t === "ended") {
+      throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${row.runId} is over`);
+    }
+    return { supervised, row };
+  }
+
+  /** Up to where the attempt's journal is stored. */
+  #positionOf({ runId, attempt }: Attempt): number {
+    // Batches of an earlier connection may wait for their commit.
+    this.commitBatches();
+    const stored = this.#options.telemetry.summary(runId);
+    return stored.attempt === attempt ? stored.journalPosition : 0;
+  }
+
+  async deliver(
+    session: Session,
+    delivered: IngestBatch,
+    journalSize: number,
+    samples: BatchSamples,
+  ): Promise<number> {
+    const { runs, performer, clock } = this.#options;
+    const supervised = this.#current(session);
+    const { attempt, intake } = supervised;
+    const { result, batch } = await intake.store(delivered);
+    if (result.type === "gap") return result.position;
+    const now = clock();
+    if (result.type === "stored") {
+      session.writtenBefore ??= journalSize;
+      attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
+      intake.noteEvents(result);
+      intake.sample(batch, samples, now);
+    }
+    // It may have ended during the commit.
+    if (runs.get(attempt.runId) !== supervised) return result.position;
+    const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
+    if (result.type === "stored" && rule !== undefined) performer.fault(supervised, `telemetry_schema: ${rule}`);
+    if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) {
+      performer.active(attempt);
+    }
+    performer.alive(attempt, journalSize);
+    return result.position;
+  }
+
+  commitBatches(): void {
+    this.#options.telemetry.commitWaiting();
+  }
+
+  proxyHeartbeat(session: Session, journalSize: number): void {
+    this.#options.performer.alive(this.#current(session).attempt, journalSize);
+  }
+
+  /** Enters into the registry what is in force at the proxy. */
+  controlApplied(session: Session, applied: AppliedControl): void {
+    const { performer } = this.#options;
+    const { attempt } = this.#current(session);
+    performer.alive(attempt);
+    const byPolicy = attempt.backpressure.hold.paused ? "backpressure" : "by request";
+    const reason = applied.selfPaused === "" ? byPolicy : applied.selfPaused;
+    const paused = applied.paused || applied.selfPaused !== "";
+    const { state } = performer.row(attempt);
+    if (paused && (state === "READY" || state === "EXECUTING")) {
+      performer.apply(attempt, { type: "pause", reason }, () => ({ kind: "paused", data: { reason } }));
+    } else if (!paused && state === "PAUSED") {
+      performer.apply(attempt, { type: "resume" }, () => ({ kind: "resumed", data: {} }));
+    }
+  }
+
+  exitReported(session: Session, report: ExitReport): void {
+    const { log, performer, clock } = this.#options;
+    const supervised = this.#current(session);
+    const { attempt, intake } = supervised;
+    intake.notes.enterWaiting();
+    const { code, signal, lost } = report;
+    if (signal !== "" || code !== 0) {
+      log.info({ run_id: attempt.runId, attempt: attempt.attempt, code, signal, lost }, "worker has ended");
+    }
+    performer.perform(supervised, attempt.exit(report, clock()));
+  }
+
+  sessionClosed(session: Session): void {
+    const supervised = this.#options.runs.get(session.runId);
+    if (supervised === undefined || supervised.attempt.session !== session) return;
+    supervised.attempt.host.proxyAbsent(this.#options.clock());
+    this.#options.performer.perform(supervised, supervised.attempt.disconnected());
+  }
+
+  #current(session: Session): Supervised {
+    const supervised = this.#options.runs.get(session.runId);
+    if (supervised?.attempt.session === session) return supervised;
+    throw new MosaicError("aborted", `another proxy of run ${session.runId} has taken over, or the attempt is over`);
+  }
+}

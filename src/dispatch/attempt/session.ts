@@ -1,0 +1,79 @@
+/** A connected proxy as the adapters see it: the supervisor checks with each call that it is still the run's current one. */
+import type { ControlWish, ProxySession } from "../core/core.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
+import { MosaicError } from "../../base/errors.ts";
+import type { IngestBatch } from "../../telemetry/batch.ts";
+
+/** Samples of lines that cannot be read or break their schema. */
+export interface BatchSamples {
+  malformed: string[];
+  violations: string[];
+}
+
+export interface AppliedControl {
+  paused: boolean;
+  maxRateHz: number;
+  selfPaused: string;
+}
+
+/** The supervisor; each method throws `aborted` for a session that another has replaced. */
+export interface SessionOwner {
+  deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
+  commitBatches(): void;
+  proxyHeartbeat(session: Session, journalSize: number): void;
+  controlApplied(session: Session, state: AppliedControl): void;
+  exitReported(session: Session, report: ExitReport): void;
+  sessionClosed(session: Session): void;
+}
+
+export class Session implements ProxySession {
+  readonly runId: string;
+  readonly journalPosition: number;
+  readonly control: ControlWish;
+  /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
+  writtenBefore: number | undefined;
+  readonly #owner: SessionOwner;
+  #position: number;
+
+  constructor(owner: SessionOwner, runId: string, welcome: { position: number; control: ControlWish }) {
+    this.#owner = owner;
+    this.runId = runId;
+    this.journalPosition = this.#position = welcome.position;
+    this.control = welcome.control;
+  }
+
+  /** Up to where the journal is stored. */
+  get position(): number {
+    return this.#position;
+  }
+
+  async batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
+    return this.#position = await this.#owner.deliver(this, batch, journalSize, samples);
+  }
+
+  commit(): void {
+    this.#owner.commitBatches();
+  }
+
+  heartbeat(journalSize: number): void {
+    this.#owner.proxyHeartbeat(this, journalSize);
+  }
+
+  controlApplied(state: AppliedControl): void {
+    this.#owner.controlApplied(this, state);
+  }
+
+  exit(report: ExitReport): void {
+    if (!report.lost && report.finalPosition > this.#position) {
+      throw new MosaicError(
+        "aborted",
+        `the exit at journal position ${report.finalPosition} came before the journal, stored up to ${this.#position}`,
+      );
+    }
+    this.#owner.exitReported(this, report);
+  }
+
+  closed(): void {
+    this.#owner.sessionClosed(this);
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The stop of a worker's process group: SIGTERM, the grace period, SIGKILL until nothing of it lives. A connected proxy is
+ * told to do it (it knows how to reach its worker); the daemon does it itself where none is connected, or where the proxy
+ * has not done it in time. Pure: the steps are performed by the supervisor.
+ */
+import type { Signal } from "../../os/signals.ts";
+import type { ProxyLink } from "../core/core.ts";
+import type { WorkerGroup } from "./host.ts";
+
+/** How much longer than the grace period a proxy may take before the daemon kills the group itself. */
+const PROXY_MARGIN_MS = 2000;
+
+export interface WorkerStop {
+  readonly startedAt: number;
+  readonly graceMs: number;
+  /** The proxy that was told to stop the worker. */
+  readonly toldProxy: ProxyLink | undefined;
+  /** The daemon has sent SIGTERM. */
+  readonly terminated: boolean;
+  /** When the group was first found gone, under the proxy that is connected now. */
+  readonly goneSince: number | undefined;
+}
+
+export type StopEffect =
+  | { do: "tell_proxy"; link: ProxyLink; graceSeconds: number }
+  | { do: "signal"; signals: readonly Signal[] };
+
+export function beginStop(graceMs: number, now: number): WorkerStop {
+  return { startedAt: now, graceMs, toldProxy: undefined, terminated: false, goneSince: undefined };
+}
+
+/** A further request, which can only shorten the grace period; the proxy is told again. */
+export function shorten(stop: WorkerStop, graceMs: number): WorkerStop {
+  return graceMs >= stop.graceMs ? stop : { ...stop, graceMs, toldProxy: undefined };
+}
+
+/** The next step; to be asked every fraction of a second. */
+export function advance(
+  stop: WorkerStop,
+  { now, group, link }: { now: number; group: WorkerGroup; link: ProxyLink | undefined },
+): { stop: WorkerStop; effects: StopEffect[] } {
+  const waited = now - stop.startedAt;
+  const effects: StopEffect[] = [];
+  let next = stop;
+  if (link !== undefined && link !== stop.toldProxy) {
+    effects.push({ do: "tell_proxy", link, graceSeconds: Math.max(0, stop.graceMs - waited) / 1000 });
+    next = { ...next, toldProxy: link };
+  }
+  if (group === "unknown") return { stop: next, effects };
+  if (group === "gone") return { stop: { ...next, goneSince: stop.goneSince ?? now }, effects };
+  next = { ...next, goneSince: undefined };
+  if (waited > stop.graceMs + (link === undefined ? 0 : PROXY_MARGIN_MS)) {
+    effects.push({ do: "signal", signals: ["SIGKILL"] });
+  } else if (link === undefined && !stop.terminated) {
+    // A group that is stopped takes its SIGTERM when it is continued.
+    effects.push({ do: "signal", signals: ["SIGTERM", "SIGCONT"] });
+    next = { ...next, terminated: true };
+  }
+  return { stop: next, effects };
+}

@@ -1,0 +1,111 @@
+/** What a daemon does before it starts runs: it recovers what an earlier daemon has left, and ends orphans. */
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
+import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+import type { Dispatcher } from "../dispatcher.ts";
+import type { LocalHost } from "../launch/local/local_host.ts";
+import type { Recovery } from "./boot_recovery.ts";
+import type { Cleanup } from "./cleanup.ts";
+import { type Control, requireWhole } from "./control.ts";
+
+export interface BootOptions {
+  registry: Registry;
+  log: Logger;
+  host: LocalHost;
+  recovery: Recovery;
+  supervisor: Supervisor;
+  dispatcher: Dispatcher;
+  control: Control;
+  cleanup: Cleanup;
+}
+
+export class Boot {
+  readonly #options: BootOptions;
+  /** Clients and proxies can connect. */
+  #begun = false;
+
+  constructor(options: BootOptions) {
+    this.#options = options;
+  }
+
+  /** Recovers runs and GPU slots; what cannot be recovered yet is tried again. To be called before proxies can connect. */
+  recover(): void {
+    const { registry, log, host, recovery, supervisor } = this.#options;
+    recovery.do({
+      what: "the host's GPU slots",
+      keepsBack: "gpus",
+      work: () => registry.setGpuSlots(host.gpus.map((gpu) => gpu.slot)),
+    });
+    for (const { runId, state } of [...registry.live(), ...registry.ofUnknownState()]) {
+      recovery.do({
+        what: "run",
+        runId,
+        ...(RUNNING_STATES.includes(state) ? { keepsBack: "a place" } : {}),
+        work: () => this.#recoverRun(runId),
+        quarantine: (why) => this.#quarantine(runId, why),
+      });
+    }
+    if (supervisor.size > 0) log.info({ runs: supervisor.size }, "runs of an earlier daemon recovered");
+  }
+
+  /** To be called when clients and proxies can connect, before runs are dispatched. */
+  begin(): void {
+    this.#begun = true;
+    this.#endOrphans();
+    for (const runId of this.#restartable()) {
+      this.#options.recovery.do({ what: "the next attempt", runId, work: () => this.#restart(runId) });
+    }
+  }
+
+  /** Failed runs that may have attempts left. */
+  *#restartable(): Generator<string> {
+    let token: string | undefined;
+    do {
+      const page = this.#options.registry.list({ states: ["FAULTED"] }, { limit: 1000, token });
+      for (const { runId, attempt, maxAttempts, faultRequested, damaged } of page.runs) {
+        if ((attempt < maxAttempts || faultRequested === "reset") && damaged.length === 0) yield runId;
+      }
+      token = page.nextToken;
+    } while (token !== undefined);
+  }
+
+  /** By the time that it can be entered, the run may have been deleted. */
+  #restart(runId: string): void {
+    const { registry, supervisor, cleanup } = this.#options;
+    const row = registry.get(runId);
+    if (row !== undefined && !cleanup.isDeleting(runId)) supervisor.restartIfDue(row);
+  }
+
+  /** As the run is by now: while that waited, somebody may have cancelled it, and so recovered it. */
+  #recoverRun(runId: string): void {
+    const { registry, control } = this.#options;
+    const row = registry.get(runId);
+    if (row === undefined || (isEnded(row.state) && !row.damaged.includes("state"))) return;
+    requireWhole(row);
+    if (RUNNING_STATES.includes(row.state)) control.supervised(row);
+    else if (row.cancelRequestedAt !== null) control.cancelWaiting(row);
+  }
+
+  /** A run that cannot be supervised has failed; its proxy is refused when it says hello, and its group is ended. */
+  #quarantine(runId: string, why: unknown): void {
+    const { registry, dispatcher } = this.#options;
+    const reason = `recovery_failed: ${messageOf(why)}`;
+    const hint = why instanceof MosaicError ? why.hint ?? null : null;
+    const row = registry.apply(runId, { type: "failed", reason }, { hint }, () => ({
+      kind: "failed",
+      data: { reason, hint },
+    }));
+    dispatcher.changed(row);
+    if (this.#begun) this.#endOrphans();
+  }
+
+  #endOrphans(): void {
+    const { registry, host, recovery, supervisor } = this.#options;
+    host.endOrphans({
+      supervised: (runId) => recovery.waits(runId) ? registry.get(runId)?.attempt : supervisor.get(runId)?.attempt,
+      isKnown: (runId) => registry.get(runId) !== undefined,
+    });
+  }
+}

@@ -1,0 +1,147 @@
+/** What becomes of an ended run's files: artifacts listed, what is not to be kept removed, and the whole run deleted. */
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import type { Layout } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import type { RunPlan } from "../../config/plan.ts";
+import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import type { Registry } from "../../registry/registry.ts";
+import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/removal.ts";
+import { SharedLook } from "../../registry/retention/shared_scan.ts";
+import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+
+export interface CleanupOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  artifacts: Artifacts;
+  isSupervised: (runId: string) => boolean;
+}
+
+export class Cleanup {
+  readonly #options: CleanupOptions;
+  readonly #diskUsage: SharedLook<DiskUsage>;
+  readonly #deleting = new Set<string>();
+  /** Runs of which an attempt has ended, while something is still made of its files. */
+  readonly #finishing = new Map<string, Promise<void>>();
+  #beforeDelete: (row: RunRow) => void = () => {};
+
+  constructor(options: CleanupOptions) {
+    this.#options = options;
+    this.#diskUsage = new SharedLook(async () => ({
+      ...await filesUsage(options.layout),
+      telemetryByRun: await options.telemetry.bytesOfRuns(),
+    }));
+  }
+
+  diskUsage(): Promise<DiskUsage> {
+    return this.#diskUsage.get();
+  }
+
+  /** What is there now, for whoever deletes by it: not what was found a while ago. */
+  diskUsageNow(): Promise<DiskUsage> {
+    this.#diskUsage.forget();
+    return this.#diskUsage.get();
+  }
+
+  /** `listener` is called with each run that is about to be deleted, while everything of it is there. There is one. */
+  beforeDelete(listener: (row: RunRow) => void): void {
+    this.#beforeDelete = listener;
+  }
+
+  isDeleting(runId: string): boolean {
+    return this.#deleting.has(runId);
+  }
+
+  /** While its files and telemetry go, a run cannot begin anew. @throws MosaicError `failed_precondition` */
+  refuseDeleted(runId: string): void {
+    if (!this.#deleting.has(runId)) return;
+    throw new MosaicError("failed_precondition", `run ${runId} is being deleted`);
+  }
+
+  /** An attempt has ended: its files are gone through, beside everything else. */
+  attemptEnded(row: RunRow, plan: RunPlan): void {
+    const before = this.#finishing.get(row.runId);
+    const finishing = Promise.all([before, this.#afterEnd(row, plan)]).then(() => {}, (error) => {
+      // A deletion waits for this, and is not to fail for it.
+      this.#options.log.error(
+        { run_id: row.runId, error: messageOf(error) },
+        "the files of an ended run are not gone through",
+      );
+    }).then(() => {
+      if (this.#finishing.get(row.runId) === finishing) this.#finishing.delete(row.runId);
+    });
+    this.#finishing.set(row.runId, finishing);
+  }
+
+  async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
+    const { registry, log, layout, artifacts } = this.#options;
+    await artifacts.finish(row);
+    const unkept = unkeptOf(plan.artifacts);
+    if (row.state === "FAULTED" || unkept.length === 0) return;
+    // It may have been given another attempt meanwhile, which needs them.
+    const now = registry.get(row.runId);
+    if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
+    try {
+      try {
+        await dropUnkept(layout.runDir(row.baseDir, row.runId), unkept);
+      } finally {
+        this.#diskUsage.forget();
+      }
+      // What is gone is no artifact any more, and no summary names it.
+      await artifacts.finish(row, unkept);
+    } catch (error) {
+      log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
+    }
+  }
+
+  async delete(runId: string): Promise<{ freedBytes: number }> {
+    const { registry, telemetry, log, layout } = this.#options;
+    const row = registry.require(runId);
+    this.#requireDeletable(row);
+    this.#deleting.add(runId);
+    this.#beforeDelete(row);
+    let freedBytes: number;
+    try {
+      // What is still being written there would keep its directory from going.
+      await this.#finishing.get(runId);
+      freedBytes = (await removeRunFiles(layout, runId)).freedBytes;
+      freedBytes += await telemetry.delete(runId);
+      // Last: while the row is there, a deletion that was cut off can be repeated.
+      registry.delete(runId);
+    } finally {
+      this.#deleting.delete(runId);
+      // Some of it may be gone also where the rest could not be deleted.
+      this.#diskUsage.forget();
+    }
+    log.info({ run_id: runId, name: row.name }, "run deleted");
+    return { freedBytes };
+  }
+
+  #requireDeletable({ runId, state, damaged }: RunRow): void {
+    if (!isEnded(state)) {
+      throw new MosaicError("failed_precondition", `run ${runId} is ${state} and cannot be deleted`, {
+        hint: `Cancel it first: mosaic cancel ${runId}`,
+      });
+    }
+    if (damaged.includes("state")) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} cannot be deleted: its state in the registry cannot be read, so that it may still be running`,
+        { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and delete the run." },
+      );
+    }
+    // Its row was changed by another hand, or its next attempt could not be entered yet: its files are still needed.
+    if (this.#options.isSupervised(runId)) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${state} in the registry, but is still supervised, and cannot be deleted yet`,
+        { hint: "Try again when it has settled; if it does not, restart the daemon, and delete the run then." },
+      );
+    }
+    this.refuseDeleted(runId);
+  }
+}

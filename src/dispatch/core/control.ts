@@ -1,0 +1,182 @@
+/** What people ask of a run: cancel, pause, resume, throttle, retry, reset. */
+import { MosaicError } from "../../base/errors.ts";
+import type { Layout } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import { queuedEvent } from "../../registry/effects.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+
+/** Longer than any stop takes. */
+const RESET_WAIT_MS = 60_000;
+
+export interface ControlOptions {
+  registry: Registry;
+  log: Logger;
+  layout: Layout;
+  supervisor: Supervisor;
+  graceSeconds: number;
+  /** The position in the queue that a run of this priority gets; 1 is next. */
+  placeFor: (priority: number) => number;
+  /** A run waits now, or waits no longer. */
+  onChanged: (row: RunRow) => void;
+  /** @throws MosaicError `failed_precondition` while the run is being deleted */
+  refuseDeleted: (runId: string) => void;
+}
+
+export class Control {
+  readonly #options: ControlOptions;
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+  }
+
+  cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {
+    const { registry, log, graceSeconds } = this.#options;
+    const row = registry.require(runId);
+    if (isEnded(row.state)) return row;
+    const request = { cancelRequestedAt: Date.now(), cancelReason: options.reason ?? "user_cancel" };
+    if (row.state === "INIT") {
+      log.info({ run_id: runId, reason: request.cancelReason }, "run is cancelled");
+      return this.cancelWaiting(row, request);
+    }
+    // Durable before the first signal, so that a daemon that dies now leaves a cancellation behind and not a lost worker.
+    const requested = row.cancelRequestedAt !== null ? row : registry.update(runId, request);
+    log.info({ run_id: runId, reason: requested.cancelReason }, "run is cancelled");
+    this.supervised(requested).stop(runId, (options.graceSeconds ?? graceSeconds) * 1000);
+    return registry.require(runId);
+  }
+
+  /** Ends a run that has no processes. */
+  cancelWaiting(row: RunRow, request: Pick<RunRow, "cancelRequestedAt" | "cancelReason"> = row): RunRow {
+    const { cancelRequestedAt, cancelReason } = request;
+    const reason = cancelReason ?? "user_cancel";
+    const patch = { cancelRequestedAt, cancelReason };
+    const ended = this.#options.registry.apply(row.runId, { type: "cancelled", reason }, patch, () => ({
+      kind: "cancelled",
+      data: { reason },
+    }));
+    this.#options.onChanged(ended);
+    return ended;
+  }
+
+  pause(runId: string): RunRow {
+    return this.#desirePause(this.requireRunning(runId, "paused"), true);
+  }
+
+  resume(runId: string): RunRow {
+    return this.#desirePause(this.requireRunning(runId, "resumed"), false);
+  }
+
+  #desirePause(row: RunRow, pauseRequested: boolean): RunRow {
+    const { registry } = this.#options;
+    registry.update(row.runId, { pauseRequested });
+    this.supervised(row).sendControl(row.runId);
+    return registry.require(row.runId);
+  }
+
+  throttle(runId: string, maxRateHz: number): RunRow {
+    const { registry, supervisor } = this.#options;
+    if (!Number.isSafeInteger(maxRateHz) || maxRateHz < 0) {
+      throw new MosaicError(
+        "invalid_argument",
+        `max_rate_hz is ${maxRateHz}; it must be a whole number, 0 for no limit`,
+      );
+    }
+    const row = registry.require(runId);
+    if (isEnded(row.state)) throw ended(row, "throttled");
+    const updated = registry.update(runId, { maxRateHz });
+    supervisor.throttled(runId);
+    return updated;
+  }
+
+  retry(runId: string): RunRow {
+    const row = this.#options.registry.require(runId);
+    if (!isEnded(row.state)) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is ${row.state}; only a run that has ended is retried`,
+        {
+          hint: `To start it anew: mosaic reset ${runId}`,
+        },
+      );
+    }
+    return this.#again(row, "by hand", this.#options.supervisor.checkpointOf(row) ?? null);
+  }
+
+  async reset(runId: string, fromCheckpoint: string): Promise<RunRow> {
+    const { registry } = this.#options;
+    const row = registry.require(runId);
+    const resumeFrom = fromCheckpoint === "" ? null : this.#checkpointAt(row, fromCheckpoint);
+    if (isEnded(row.state)) return this.#again(row, "reset", resumeFrom);
+    if (row.state === "INIT") return registry.update(runId, { resumeFrom });
+    if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
+      throw new MosaicError(
+        "failed_precondition",
+        `run ${runId} is being stopped (${row.faultRequested ?? "cancelled"})`,
+        { hint: "Reset it when it has ended." },
+      );
+    }
+    registry.update(runId, { resumeFrom });
+    this.supervised(row).fault(runId, "reset");
+    const enough = AbortSignal.timeout(RESET_WAIT_MS);
+    for (let seq = registry.transitionHead(); !enough.aborted; seq = registry.transitionHead()) {
+      const now = registry.require(runId);
+      if (now.attempt > row.attempt || isEnded(now.state)) break;
+      await registry.waitTransitionsBeyond(seq, enough);
+    }
+    return registry.require(runId);
+  }
+
+  /** @throws MosaicError `failed_precondition` for a run that has no processes; `done` says what cannot be done to it */
+  requireRunning(runId: string, done: string): RunRow {
+    const row = this.#options.registry.require(runId);
+    if (isEnded(row.state)) throw ended(row, done);
+    if (row.state === "INIT") {
+      throw new MosaicError("failed_precondition", `run ${runId} waits to be started and cannot be ${done}`);
+    }
+    return row;
+  }
+
+  /** The supervisor, which supervises this run now if it did not. */
+  supervised(row: RunRow): Supervisor {
+    this.#options.supervisor.adopt(row);
+    return this.#options.supervisor;
+  }
+
+  /** An artifact's path, as it is listed, begins in the run's directory; any other is for the worker to find. */
+  #checkpointAt(row: RunRow, path: string): string {
+    const { registry, layout } = this.#options;
+    const listed = registry.artifacts(row.runId).some((a) => a.path === path || a.path.startsWith(`${path}/`));
+    return listed ? `${layout.runDir(row.baseDir, row.runId)}/${path}` : path;
+  }
+
+  #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {
+    const { registry, log, placeFor, refuseDeleted, onChanged } = this.#options;
+    refuseDeleted(row.runId);
+    requireWhole(row);
+    const waiting = registry.apply(row.runId, { type: "retry", reason }, {
+      resumeFrom,
+      notBefore: null,
+      maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
+    }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
+    log.info({ run_id: row.runId, attempt: waiting.attempt, resume_from: resumeFrom }, "run gets another attempt");
+    onChanged(waiting);
+    return waiting;
+  }
+}
+
+/** A row that is damaged in one place is trusted in none. @throws MosaicError `failed_precondition` */
+export function requireWhole({ runId, damaged }: RunRow): void {
+  if (damaged.length === 0) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `the row of run ${runId} in the registry is damaged (${damaged.join(", ")} cannot be read)`,
+    { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and retry the run." },
+  );
+}
+
+function ended(row: RunRow, done: string): MosaicError {
+  return new MosaicError("failed_precondition", `run ${row.runId} has ended (${row.state}) and cannot be ${done}`);
+}

@@ -1,0 +1,101 @@
+/** What is shown of runs and of the host, computed when it is asked for. */
+import { expectedStepsOf } from "../../config/plan.ts";
+import { type Layout, RunFiles } from "../../base/layout.ts";
+import { heldTo } from "../../os/cgroups.ts";
+import type { Gpu } from "../../os/gpus.ts";
+import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
+import { cgroupOf } from "../../proxy/start_file.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunFilter, RunRow } from "../../registry/types.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+import type { Dispatcher } from "../dispatcher.ts";
+import type { HostInfo, RunDetail } from "./core.ts";
+
+export interface ViewsOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  layout: Layout;
+  gpus: readonly Gpu[];
+  supervisor: Supervisor;
+  dispatcher: Dispatcher;
+  /** What is known of the daemon itself. */
+  daemon: () => { version: string; startedAt: number; listen: string; http: string };
+}
+
+export class Views {
+  readonly #options: ViewsOptions;
+
+  constructor(options: ViewsOptions) {
+    this.#options = options;
+  }
+
+  detail(row: RunRow): RunDetail {
+    const { supervisor, dispatcher, telemetry } = this.#options;
+    const progress = supervisor.get(row.runId)?.progress;
+    const place = row.state === "INIT" ? dispatcher.placeOf(row.runId) : undefined;
+    const stored = telemetry.summary(row.runId);
+    return {
+      row,
+      queuePosition: place?.position ?? 0,
+      waitingFor: place?.waitingFor ?? "",
+      directory: this.#directory(row),
+      maxSteps: expectedStepsOf(row.configJson),
+      telemetry: {
+        ...stored,
+        journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
+        stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
+      },
+    };
+  }
+
+  heldTo(row: RunRow): string[] {
+    return heldTo(cgroupOf(this.#files(row).proxyFile(row.attempt)));
+  }
+
+  list(
+    filter: RunFilter,
+    page: { limit: number; token?: string },
+  ): { runs: RunDetail[]; nextToken: string | undefined; total: number } {
+    const { registry } = this.#options;
+    const { runs, nextToken } = registry.list(filter, page);
+    return { runs: runs.map((row) => this.detail(row)), nextToken, total: registry.count(filter) };
+  }
+
+  logFile(row: RunRow, stream: "stdout" | "stderr"): string {
+    const files = this.#files(row);
+    // An attempt that waits has written nothing yet.
+    const attempt = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
+    return stream === "stdout" ? files.stdout(attempt) : files.stderr(attempt);
+  }
+
+  host(): HostInfo {
+    const { registry, telemetry, layout, gpus, daemon } = this.#options;
+    const names = new Map(gpus.map((gpu) => [gpu.slot, gpu.name]));
+    const { total, available } = memory();
+    const space = disk(layout.stateDir);
+    return {
+      ...daemon(),
+      pid: Deno.pid,
+      stateDir: layout.stateDir,
+      gpus: registry.gpuSlots().map(({ slot, runId }) => ({ slot, runId, name: names.get(slot) ?? "" })),
+      cpus: cpuCount(),
+      loadAverage: loadAverage(),
+      memoryBytes: total,
+      memoryAvailableBytes: available,
+      diskBytes: space.total,
+      diskAvailableBytes: space.available,
+      telemetryBytes: telemetry.fileBytes(),
+      rssBytes: Deno.memoryUsage().rss,
+      runsByState: registry.countByState(),
+    };
+  }
+
+  #directory(row: RunRow): string {
+    return this.#options.layout.runDir(row.baseDir, row.runId);
+  }
+
+  #files(row: RunRow): RunFiles {
+    return new RunFiles(this.#directory(row), row.workerId);
+  }
+}

@@ -1,0 +1,68 @@
+/** What workers and proxies call by the original's contract: RegisterWorker, Heartbeat, Publish. */
+import { MosaicError } from "../../base/errors.ts";
+import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { EpisodeRecord, StepRecord } from "../../telemetry/batch.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import { workerToken } from "../../wire/tokens.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+import { newSessionToken } from "../launch/session_token.ts";
+import type { Control } from "./control.ts";
+import type { RegisterRequest } from "./core.ts";
+import { acceptedProtocol } from "./protocol.ts";
+
+export interface WorkerCallsOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  supervisor: Supervisor;
+  control: Control;
+}
+
+export class WorkerCalls {
+  readonly #options: WorkerCallsOptions;
+
+  constructor(options: WorkerCallsOptions) {
+    this.#options = options;
+  }
+
+  register(request: RegisterRequest): { acceptedVersion: string; sessionToken: string } {
+    const { registry, control } = this.#options;
+    if (request.runId === "") throw new MosaicError("invalid_argument", "run_id is empty");
+    const row = registry.require(request.runId);
+    if (isEnded(row.state)) throw new MosaicError("failed_precondition", `run ${row.runId} is already terminated`);
+    const acceptedVersion = acceptedProtocol(request.protoVersion);
+    const supervisor = control.supervised(control.requireRunning(request.runId, "registered"));
+    // The proxy registers, and a worker that was given --grpc registers too: neither may undo the other.
+    const sessionToken = row.sessionToken ?? newSessionToken();
+    const byProxy = request.workerKind === "telemetry_proxy" && row.workerKind !== null;
+    registry.update(row.runId, {
+      sessionToken,
+      ...(byProxy ? {} : {
+        workerKind: request.workerKind,
+        protoVersion: acceptedVersion,
+        schemaId: request.schemaId,
+        schemaVersion: request.schemaVersion,
+      }),
+      supportsPause: row.supportsPause || request.supportsPause,
+      supportsCheckpoint: row.supportsCheckpoint || request.supportsCheckpoint,
+    });
+    supervisor.registered(row.runId);
+    // A worker that registers is not given its proxy's.
+    return { acceptedVersion, sessionToken: workerToken(sessionToken) };
+  }
+
+  heartbeat(runId: string): void {
+    this.#options.registry.require(runId);
+    this.#options.supervisor.heartbeat(runId);
+  }
+
+  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
+    const { registry, telemetry, supervisor } = this.#options;
+    const row = registry.require(runId);
+    if (supervisor.get(runId) === undefined || row.state === "HANDSHAKE") {
+      throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
+    }
+    telemetry.append(runId, row.attempt, steps, episodes);
+    supervisor.published(runId, steps.length);
+  }
+}

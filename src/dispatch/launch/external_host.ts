@@ -1,0 +1,86 @@
+/**
+ * Runs whose proxy somebody else starts, on another host or in a container (`worker.external`): this daemon places
+ * nothing, knows no process of theirs, and only waits for the proxy to connect.
+ */
+import { MosaicError } from "../../base/errors.ts";
+import type { RunPlan } from "../../config/plan.ts";
+import type { RunFiles } from "../../base/layout.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/host.ts";
+import type { ProxyHello } from "../core/core.ts";
+import { writeSessionToken } from "./session_token.ts";
+
+/** How long beyond the grace period the proxy of a stopped attempt may stay away until the attempt ends without it. */
+const STOPPED_ABSENCE_MS = 15_000;
+
+export class ExternalHost implements Host {
+  /** Nobody here knows when the proxy will be started. */
+  readonly handshakeMs = Infinity;
+  readonly #graceMs: number;
+
+  constructor({ graceSeconds }: { graceSeconds: number }) {
+    this.#graceMs = graceSeconds * 1000;
+  }
+
+  launch(_row: RunRow, _plan: RunPlan, files: RunFiles): Launch {
+    return {
+      started: "run waits for its external proxy",
+      check: () => Promise.resolve([]),
+      // For whoever starts the proxy.
+      prepare: (sessionToken) => writeSessionToken(files, sessionToken),
+      start: () => undefined,
+    };
+  }
+
+  attempt(): AttemptHost {
+    return new ExternalAttempt(this.#graceMs);
+  }
+}
+
+class ExternalAttempt implements AttemptHost {
+  readonly startsProxy = false;
+  readonly replacing = false;
+  readonly #graceMs: number;
+
+  constructor(graceMs: number) {
+    this.#graceMs = graceMs;
+  }
+
+  /** A container that is started again has lost its journal: what it would deliver cannot follow what is stored. */
+  admit(row: RunRow, hello: ProxyHello): void {
+    if (row.worker === null || hello.worker === null || row.worker.identity === hello.worker.identity) return;
+    throw new MosaicError(
+      "failed_precondition",
+      `attempt ${row.attempt} of run ${row.runId} has a worker already, and this proxy comes with another`,
+      { hint: "Start it as the run's next attempt (--attempt), or submit another run." },
+    );
+  }
+
+  /** A proxy that comes after the end finds the attempt over and ends its worker. */
+  whileAbsent({ now, registered, stoppingSince }: Absence): AbsenceStep {
+    if (stoppingSince === undefined) return { do: "wait" };
+    const absenceMs = registered ? this.#graceMs + STOPPED_ABSENCE_MS : 0;
+    return now - stoppingSince < absenceMs ? { do: "wait" } : { do: "over" };
+  }
+
+  attach(row: RunRow): never {
+    throw new MosaicError("failed_precondition", `the proxy of run ${row.runId} is not this daemon's to start`);
+  }
+
+  worker(): undefined {}
+  newWorker(): undefined {}
+  group(): "unknown" {
+    return "unknown";
+  }
+  endRest(): { ended: true; oom: undefined } {
+    return { ended: true, oom: undefined };
+  }
+  // Its processes are out of reach.
+  proxyStarted(): void {}
+  proxySeen(): void {}
+  proxyConnected(): void {}
+  proxyAbsent(): void {}
+  killProxy(): void {}
+  signal(): void {}
+  release(): void {}
+}

@@ -1,0 +1,140 @@
+/** An attempt whose processes are on the daemon's own host: found by its files, kept by its proxy keeper, ended by signals. */
+import type { RunFiles } from "../../../base/layout.ts";
+import { endCgroup, oomKilled } from "../../../os/cgroups.ts";
+import { roomOf } from "../../../os/free_space.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
+import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
+import { cgroupOf } from "../../../proxy/start_file.ts";
+import type { OutOfMemory } from "../../../registry/failure/explain.ts";
+import type { RunRow } from "../../../registry/types.ts";
+import type { Absence, AbsenceStep, AttemptHost, WorkerGroup } from "../../attempt/host.ts";
+import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
+import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
+
+export interface LocalAttemptOptions {
+  files: RunFiles;
+  now: number;
+  absenceMs: number;
+  /** Starts a proxy that attaches. @throws when none could be started */
+  attach: (row: RunRow) => ProcessRef | undefined;
+}
+
+export class LocalAttempt implements AttemptHost {
+  readonly startsProxy = true;
+  readonly #attempt: number;
+  readonly #files: RunFiles;
+  readonly #keeper: ProxyKeeper;
+  readonly #attach: LocalAttemptOptions["attach"];
+  #worker: ProcessRef | undefined;
+  /**
+   * Found when the stop begins, whoever does it: a proxy that waits for the last of them is not late with its report.
+   */
+  #groups: WorkerGroups | undefined;
+
+  constructor(row: RunRow, { files, now, absenceMs, attach }: LocalAttemptOptions) {
+    this.#attempt = row.attempt;
+    this.#files = files;
+    this.#keeper = new ProxyKeeper(files, row.attempt, row.proxy ?? undefined, now, absenceMs);
+    this.#attach = attach;
+    this.#worker = row.worker ?? undefined;
+  }
+
+  get replacing(): boolean {
+    return this.#keeper.replacing;
+  }
+
+  admit(): void {}
+
+  proxyStarted(process: ProcessRef | undefined, now: number): void {
+    this.#keeper.started(process, now, false);
+  }
+  proxySeen(process: ProcessRef, now: number): void {
+    this.#keeper.seen(process, now);
+  }
+  proxyConnected(process: ProcessRef, worker: ProcessRef | undefined): void {
+    this.#worker = worker;
+    this.#keeper.connected(process);
+  }
+  proxyAbsent(now: number): void {
+    this.#keeper.disconnected(now);
+  }
+  killProxy(): void {
+    this.#keeper.kill();
+  }
+
+  attach(row: RunRow, now: number): ProcessRef | undefined {
+    let process: ProcessRef | undefined;
+    try {
+      process = this.#attach(row);
+    } catch (error) {
+      this.#keeper.couldNotStart(now);
+      throw error;
+    }
+    this.#keeper.started(process, now, true);
+    return process;
+  }
+
+  whileAbsent({ now, registered, stoppingSince, mayReplace }: Absence): AbsenceStep {
+    const stopping = stoppingSince !== undefined;
+    if (stopping) {
+      // It may be about to start the worker. Dead, it cannot; and what it did start is in a file.
+      if (this.worker() === undefined) this.#keeper.kill();
+      else this.#keeper.hurry(now, ABSENCE_MS.normal);
+    }
+    switch (this.#keeper.step(now, registered, mayReplace).do) {
+      case "nothing":
+        return { do: "wait" };
+      case "attach":
+        return { do: "attach" };
+      case "start_again":
+        return stopping && !forbidWorker(this.#files, this.#attempt) ? { do: "wait" } : { do: "not_started" };
+      case "give_up":
+        return this.#withoutProxy();
+    }
+  }
+
+  /** What to do with an attempt whose proxies die. */
+  #withoutProxy(): AbsenceStep {
+    // Those that die on a full disk will live when there is free space again.
+    if (!roomOf(this.#files.directory).enough) return { do: "attach" };
+    const exit = exitOf(this.#files, this.#attempt);
+    if (exit === undefined && this.group(false) === "alive") return { do: "fault", reason: "proxy_lost" };
+    const unknown = { lost: false, finalPosition: 0, stderrTail: [], spawnError: "" };
+    return { do: "exited", report: exit === undefined ? undefined : { ...exit, ...unknown } };
+  }
+
+  /** A proxy that died before it connected has left it in a file. */
+  worker(): ProcessRef | undefined {
+    return this.#worker ??= workerOf(this.#files, this.#attempt);
+  }
+
+  newWorker(): ProcessRef | undefined {
+    return this.#worker === undefined ? this.worker() : undefined;
+  }
+
+  group(stopping: boolean): WorkerGroup {
+    const worker = this.worker();
+    if (worker === undefined) return "unknown";
+    if (stopping) this.#groups ??= new WorkerGroups(worker);
+    return this.#groups?.alive() ?? groupAlive(worker) ? "alive" : "gone";
+  }
+
+  signal(signal: Signal): void {
+    const worker = this.worker();
+    if (worker === undefined) return;
+    (this.#groups ??= new WorkerGroups(worker)).signal(signal);
+  }
+
+  /** Whoever has left the worker's group is still in its cgroup. */
+  endRest(): { ended: boolean; oom: OutOfMemory | undefined } {
+    const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
+    if (cgroup === undefined) return { ended: true, oom: undefined };
+    const oom = oomKilled(cgroup) ? { limitMb: cgroup.memoryMb } : undefined;
+    return { ended: endCgroup(cgroup.path), oom };
+  }
+
+  release(): void {
+    const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
+    if (cgroup !== undefined) endCgroup(cgroup.path);
+  }
+}

@@ -1,0 +1,161 @@
+/** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and processes that nobody supervises. */
+import { workerToken } from "../../../wire/tokens.ts";
+import type { RunPlan } from "../../../config/plan.ts";
+import type { Layout, RunFiles } from "../../../base/layout.ts";
+import type { Logger } from "../../../base/log.ts";
+import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
+import type { Gpu } from "../../../os/gpus.ts";
+import type { ProcessRef } from "../../../os/identity.ts";
+import { isShortage } from "../../../os/shortage.ts";
+import { readRecord } from "../../../os/untrusted.ts";
+import { cgroupOf, writeStartFile } from "../../../proxy/start_file.ts";
+import type { RunRow } from "../../../registry/types.ts";
+import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
+import { writeSessionToken } from "../session_token.ts";
+import { type WorkerCommand, workerCommand } from "./command.ts";
+import { localHost } from "./command_host.ts";
+import { LocalAttempt } from "./local_attempt.ts";
+import { reapOrphans } from "./orphans.ts";
+import { preflight } from "./preflight.ts";
+import type { ProxyLauncher } from "./proxy_process.ts";
+
+const HEARTBEAT_INTERVAL_S = 60;
+
+export interface LocalHostOptions {
+  log: Logger;
+  layout: Layout;
+  launcher: ProxyLauncher;
+  gpus: readonly Gpu[];
+  /** Where proxies reach the daemon. */
+  proxyTarget: () => string;
+  /** Where workers that speak the original's gRPC reach the daemon. */
+  workerTarget: () => string;
+  /** See ProxyStartFile. */
+  maxBacklogBytes: number;
+  /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
+  cgroups?: RunCgroups | undefined;
+  /** For runs whose config does not say. */
+  handshakeTimeoutSeconds: number;
+  heartbeatTimeoutSeconds: number;
+  /** Calls need a token: workers that make some get one. */
+  auth?: "none" | "token";
+}
+
+/** What the registry knows of a run's attempts, for processes that are found. */
+export interface KnownAttempts {
+  /** The attempt that has processes by right; undefined when the run has none. */
+  supervised(runId: string): number | undefined;
+  isKnown(runId: string): boolean;
+}
+
+export class LocalHost implements Host {
+  readonly handshakeMs: number;
+  readonly gpus: readonly Gpu[];
+  readonly #options: LocalHostOptions;
+
+  constructor(options: LocalHostOptions) {
+    this.#options = options;
+    this.handshakeMs = options.handshakeTimeoutSeconds * 1000;
+    this.gpus = options.gpus;
+  }
+
+  launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
+    const { cgroups, auth } = this.#options;
+    const command = this.#command(row, plan, files);
+    return {
+      started: "run started",
+      check: () => preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots }),
+      prepare: (sessionToken) => {
+        const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
+        this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
+        if (auth === "token") writeSessionToken(files, workerToken(sessionToken));
+      },
+      start: (spawned) => this.#start(spawned, files, command.argv, false),
+    };
+  }
+
+  attempt(
+    row: RunRow,
+    { plan, files, now, absenceMs }: { plan: RunPlan; files: RunFiles; now: number; absenceMs: number },
+  ): AttemptHost {
+    return new LocalAttempt(row, { files, now, absenceMs, attach: (latest) => this.#attach(latest, plan, files) });
+  }
+
+  /** Ends worker groups and cgroups of attempts that are over. */
+  endOrphans(known: KnownAttempts): void {
+    const { layout, log, cgroups } = this.#options;
+    reapOrphans(layout, (runId) => known.supervised(runId), log);
+    // Others may have theirs below the same parent.
+    cgroups?.sweep((runId, attempt) => known.isKnown(runId) && known.supervised(runId) !== attempt);
+  }
+
+  /** Starts a proxy that takes over where the one before stopped. */
+  #attach(row: RunRow, plan: RunPlan, files: RunFiles): ProcessRef | undefined {
+    try {
+      // Rewritten, because a token or a limit may be the new daemon's.
+      const cgroup = cgroupOf(files.proxyFile(row.attempt));
+      this.#writeStartFile(row, plan, files, this.#command(row, plan, files), cgroup);
+    } catch (error) {
+      // On a full disk the one from before serves as well.
+      if (!isShortage(error) || readRecord(files.proxyFile(row.attempt)) === undefined) throw error;
+    }
+    return this.#start(row, files, [], true);
+  }
+
+  #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
+    const { layout, workerTarget, auth } = this.#options;
+    return workerCommand(plan, {
+      runId: row.runId,
+      attempt: row.attempt,
+      stateDir: layout.stateDir,
+      directory: files.directory,
+      listenTarget: workerTarget(),
+      workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
+      tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
+      gpuSlots: row.gpuSlots,
+      resumeFrom: row.resumeFrom,
+      host: localHost(),
+    });
+  }
+
+  #start(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
+    const { launcher, log, proxyTarget } = this.#options;
+    const started = launcher.start({
+      target: proxyTarget(),
+      runId: row.runId,
+      agentId: row.agentId,
+      workerId: row.workerId,
+      attempt: row.attempt,
+      runDir: files.directory,
+      attach,
+      command,
+    }, files.proxyLog);
+    started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
+    return started.process;
+  }
+
+  #writeStartFile(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    command: WorkerCommand,
+    cgroup: RunCgroup | undefined,
+  ): void {
+    const { layout, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
+    const { schemaId, schema } = plan.telemetry;
+    const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
+    writeStartFile(files.proxyFile(row.attempt), {
+      env: command.env,
+      cwd: command.cwd,
+      sessionToken: row.sessionToken ?? "",
+      daemonJson: layout.daemonJson,
+      stateDir: layout.stateDir,
+      schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
+      supportsPause: plan.worker.supportsPause,
+      maxBacklogBytes,
+      cgroup: cgroup ?? null,
+      umask: plan.umask,
+      heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
+    });
+  }
+}

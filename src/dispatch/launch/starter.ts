@@ -1,0 +1,137 @@
+/**
+ * Starts an attempt on its host: preflight, files, transition, proxy, in that order.
+ *
+ * Where it may be cut off, and what the next daemon does: before the transition the run is INIT (holding its GPUs) and is
+ * simply started again; after it, nothing tells of a proxy or worker, so the attempt begins anew; once the proxy runs, its
+ * lock and files tell (launch/local/recovery_decision.ts). So there are never two workers of one attempt.
+ */
+import type { RunPlan } from "../../config/plan.ts";
+import { planOf } from "../../config/plan.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { type Layout, RunFiles } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ProcessRef } from "../../os/identity.ts";
+import { roomOf, roomText } from "../../os/free_space.ts";
+import { makeDirectory } from "../../os/untrusted.ts";
+import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
+import { isShortage } from "../../os/shortage.ts";
+import { explain } from "../../registry/failure/explain.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import type { Host, Launch } from "../attempt/host.ts";
+import type { Supervisor } from "../attempt/supervisor.ts";
+import { newSessionToken } from "./session_token.ts";
+
+/** After a shortage (descriptors, processes, memory) the attempt waits this long. */
+const SHORTAGE_WAIT_MS = 5000;
+
+export interface StarterOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+  /** The host that a run is started on. */
+  hostOf: (plan: RunPlan) => Host;
+  /** What is left of them is for the runs there are. */
+  descriptors: FileDescriptors;
+}
+
+export class Starter {
+  readonly #options: StarterOptions;
+
+  constructor(options: StarterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Brings an INIT run to HANDSHAKE, or to FAULTED with the reason. A run that is no longer INIT is left alone.
+   *
+   * @throws on a temporary shortage (free space, descriptors, …): the run waits.
+   */
+  async start(row: RunRow, supervisor: Supervisor): Promise<void> {
+    const { registry, log, layout, hostOf } = this.#options;
+    let reason: string;
+    try {
+      const plan = planOf(row.configJson);
+      const files = new RunFiles(layout.runDir(row.baseDir, row.runId), row.workerId);
+      requireDescriptors(this.#options.descriptors, "start a run");
+      requireFreeSpace(layout.baseDir(row.baseDir));
+      for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
+      const launch = hostOf(plan).launch(row, plan, files);
+      const failures = await launch.check();
+      if (!this.#stillWaits(row)) return;
+      if (failures.length === 0) return this.#spawn(row, plan, launch, supervisor);
+      reason = `preflight: ${failures.join("; ")}`;
+    } catch (error) {
+      if (!this.#stillWaits(row)) return;
+      if (isShortage(error)) throw error;
+      reason = `dispatch_error: ${messageOf(error)}`;
+    }
+    const hint = explain({ exit: undefined, faultRequested: reason, runFailed: undefined })?.hint ?? null;
+    log.warn({ run_id: row.runId, attempt: row.attempt, reason }, "run could not be started");
+    registry.apply(row.runId, { type: "failed", reason }, { hint }, () => ({
+      kind: "failed",
+      data: { reason, hint },
+    }));
+  }
+
+  #stillWaits(row: RunRow): boolean {
+    const now = this.#options.registry.get(row.runId);
+    const same = now?.attempt === row.attempt && now.resumeFrom === row.resumeFrom;
+    return same && now.state === "INIT" && now.cancelRequestedAt === null;
+  }
+
+  /** From here on without a pause: nobody can cancel the run in between. */
+  #spawn(row: RunRow, plan: RunPlan, launch: Launch, supervisor: Supervisor): void {
+    const { registry, log } = this.#options;
+    const sessionToken = row.sessionToken ?? newSessionToken();
+    launch.prepare(sessionToken);
+    const { spawned, stepsBefore } = this.#enterSpawned(row, sessionToken);
+    let process: ProcessRef | undefined;
+    try {
+      process = launch.start(spawned);
+    } catch (error) {
+      log.error({ run_id: row.runId, error: messageOf(error) }, "no process could be created; the run waits");
+      const notBefore = Date.now() + SHORTAGE_WAIT_MS;
+      try {
+        registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
+      } catch (again) {
+        // Not even that: the supervisor finds nothing started and begins the attempt anew.
+        log.error({ run_id: row.runId, error: messageOf(again) }, "nor can that be entered for now");
+        supervisor.started(spawned, plan, undefined, stepsBefore);
+      }
+      return;
+    }
+    supervisor.started(spawned, plan, process, stepsBefore);
+    try {
+      if (process !== undefined) registry.update(row.runId, { proxy: process });
+    } catch (error) {
+      // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
+      log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy is not entered");
+    }
+    log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, launch.started);
+  }
+
+  #enterSpawned(row: RunRow, sessionToken: string): { spawned: RunRow; stepsBefore: number } {
+    const { registry, telemetry } = this.#options;
+    const stepsBefore = telemetry.summary(row.runId).steps;
+    const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
+      kind: "started",
+      data: {
+        digest: row.digest,
+        gpus: row.gpuSlots,
+        attempt: row.attempt,
+        resume_from: row.resumeFrom,
+        steps_before: stepsBefore,
+      },
+    }));
+    return { spawned, stepsBefore };
+  }
+}
+
+/** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */
+function requireFreeSpace(directory: string): void {
+  const room = roomOf(directory);
+  if (!room.enough) throw new MosaicError("unavailable", roomText(directory, room));
+}

@@ -1,0 +1,244 @@
+/**
+ * Desired and applied control of a worker, as a pure state machine: paused, no faster than so many steps a second, held while
+ * the backlog or the disk says so.
+ *
+ * Its group is stopped (SIGSTOP) while any of its reasons says so: a pause by signal, a hold, the off part of the rate limit's
+ * duty cycle. A worker that takes messages is asked to pause first; one that does not answer in time is stopped all the same.
+ */
+import type { AppliedControl, ControlRecord, DesiredControl, Effects, Hold, PausedBy } from "./events.ts";
+
+/** How long a worker may take to answer a control message before it is stopped. */
+export const ANSWER_MS = 10_000;
+/** After a signal that could not be sent. */
+const SIGNAL_AGAIN_MS = 1000;
+
+export type Pausing =
+  | { readonly tag: "running" }
+  | { readonly tag: "asked_to_pause"; readonly until: number }
+  | { readonly tag: "paused_by_message" }
+  | { readonly tag: "paused_by_signal" }
+  /** It had paused when asked, and says that it continues: nobody wants that. */
+  | { readonly tag: "resumed_unasked" }
+  /** It may continue, and has not said yet that it does. */
+  | { readonly tag: "asked_to_resume" };
+
+/** What of the worker is stopped: nothing, its group, also what has left the group; or an earlier proxy or signal left it either way. */
+export type Stopped = "nothing" | "group" | "all" | "unknown";
+
+export interface ActiveControl {
+  readonly tag: "active";
+  /** Whether the worker reads control messages. */
+  readonly takesMessages: boolean;
+  readonly desired: DesiredControl;
+  readonly pausing: Pausing;
+  readonly holds: readonly Hold[];
+  readonly throttled: boolean;
+  readonly stopped: Stopped;
+  /** When a signal that could not be sent is sent again. */
+  readonly signalAgainAt: number | undefined;
+  /** The record written last. */
+  readonly record: ControlRecord | undefined;
+}
+
+export type ControlState =
+  /** No worker yet. */
+  | { readonly tag: "pending"; readonly desired: DesiredControl }
+  | ActiveControl
+  /** The worker is to end or has ended: whatever held it is lifted, and nothing will again. */
+  | { readonly tag: "released"; readonly applied: AppliedControl };
+
+export const UNCONTROLLED: DesiredControl = { paused: false, maxRateHz: 0 };
+
+export function appliedOf(control: ControlState): AppliedControl {
+  switch (control.tag) {
+    case "pending":
+      return { ...UNCONTROLLED, selfPaused: "" };
+    case "active":
+      return {
+        paused: isPaused(control),
+        maxRateHz: control.desired.maxRateHz,
+        selfPaused: control.holds[0] ?? "",
+      };
+    case "released":
+      return control.applied;
+  }
+}
+
+/** Whether the worker stands still for another reason than its rate, which cannot be measured meanwhile. */
+export function isHeld(control: ControlState): boolean {
+  return control.tag === "active" && (isPaused(control) || control.holds.length > 0);
+}
+
+function isPaused({ pausing }: ActiveControl): boolean {
+  return pausing.tag === "paused_by_message" || pausing.tag === "paused_by_signal";
+}
+
+/** When a tick is due. */
+export function controlDueAt(control: ControlState): number {
+  if (control.tag !== "active") return Infinity;
+  const answer = control.pausing.tag === "asked_to_pause" ? control.pausing.until : Infinity;
+  return Math.min(answer, control.signalAgainAt ?? Infinity);
+}
+
+/**
+ * The worker is there. One that an earlier proxy may have left stopped continues, unless it is to be paused: one that is
+ * paused already stays as it is.
+ */
+export function activate(
+  control: ControlState,
+  takesMessages: boolean,
+  inherited: ControlRecord | undefined,
+  now: number,
+  effects: Effects,
+): ControlState {
+  if (control.tag !== "pending") return control;
+  const active: ActiveControl = {
+    tag: "active",
+    takesMessages,
+    desired: UNCONTROLLED,
+    pausing: { tag: "running" },
+    holds: [],
+    throttled: false,
+    stopped: "nothing",
+    signalAgainAt: undefined,
+    record: undefined,
+  };
+  return inherited === undefined
+    ? desire(active, control.desired, now, effects)
+    : takeOver(active, inherited, now, effects);
+}
+
+function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, effects: Effects): ActiveControl {
+  const { paused, maxRateHz, pausedBy } = inherited;
+  const before: ActiveControl = { ...active, desired: { paused, maxRateHz }, stopped: "unknown" };
+  if (maxRateHz > 0) effects.push({ tag: "set_rate", maxRateHz });
+  if (paused && pausedBy === "") return pause(before, now, effects);
+  if (!paused && pausedBy === "message") return resume(before, effects);
+  const pausing: Pausing = !paused
+    ? { tag: "running" }
+    : { tag: pausedBy === "signal" ? "paused_by_signal" : "paused_by_message" };
+  return enforce({ ...before, pausing }, effects);
+}
+
+export function desire<C extends ControlState>(control: C, desired: DesiredControl, now: number, effects: Effects): C;
+export function desire(control: ControlState, desired: DesiredControl, now: number, effects: Effects): ControlState {
+  if (control.tag === "released") return control;
+  const { paused, maxRateHz } = desired;
+  const before = control.desired;
+  if (paused === before.paused && maxRateHz === before.maxRateHz) return control;
+  if (control.tag === "pending") return { ...control, desired: { paused, maxRateHz } };
+  effects.push({ tag: "log", level: "info", message: "control", fields: { paused, max_rate_hz: maxRateHz } });
+  if (maxRateHz !== before.maxRateHz) effects.push({ tag: "set_rate", maxRateHz });
+  const after: ActiveControl = { ...control, desired: { paused, maxRateHz } };
+  if (paused === before.paused) return keep(after, effects);
+  return paused ? pause(after, now, effects) : resume(after, effects);
+}
+
+export function hold(control: ControlState, why: Hold, on: boolean, effects: Effects): ControlState {
+  if (control.tag !== "active" || control.holds.includes(why) === on) return control;
+  const holds = on ? [...control.holds, why] : control.holds.filter((one) => one !== why);
+  return enforce({ ...control, holds }, effects);
+}
+
+export function throttle(control: ControlState, off: boolean, effects: Effects): ControlState {
+  return control.tag === "active" ? enforce({ ...control, throttled: off }, effects) : control;
+}
+
+/** A lifecycle record of the worker: `paused` and `resumed` answer control messages. */
+export function hear(control: ControlState, kind: string, effects: Effects): ControlState {
+  if (control.tag !== "active") return control;
+  const pausing = answered(control, kind);
+  return pausing === control.pausing ? control : keep({ ...control, pausing }, effects);
+}
+
+/** An answer to the message before leaves the last one unanswered. */
+function answered({ desired, pausing }: ActiveControl, kind: string): Pausing {
+  switch (pausing.tag) {
+    case "asked_to_pause":
+    case "resumed_unasked":
+      return desired.paused && kind === "paused" ? { tag: "paused_by_message" } : pausing;
+    case "paused_by_message":
+      return kind === "resumed" ? { tag: "resumed_unasked" } : pausing;
+    case "asked_to_resume":
+      return kind === "resumed" ? { tag: "running" } : pausing;
+    case "paused_by_signal":
+    case "running":
+      return pausing;
+  }
+}
+
+/** Some of the group may have been reached. A worker that is to continue must not stay stopped for want of a descriptor. */
+export function notSignalled(control: ControlState, now: number): ControlState {
+  return control.tag === "active" ? { ...control, stopped: "unknown", signalAgainAt: now + SIGNAL_AGAIN_MS } : control;
+}
+
+export function controlTick(control: ControlState, now: number, effects: Effects): ControlState {
+  if (control.tag !== "active") return control;
+  let after = control;
+  if (after.pausing.tag === "asked_to_pause" && after.pausing.until <= now) {
+    effects.push({ tag: "log", level: "warn", message: "the worker does not answer the pause and is stopped" });
+    after = enforce(keep({ ...after, pausing: { tag: "paused_by_signal" } }, effects), effects);
+  }
+  if (after.signalAgainAt !== undefined && after.signalAgainAt <= now) {
+    after = enforce({ ...after, signalAgainAt: undefined }, effects);
+  }
+  return after;
+}
+
+export function release(control: ControlState, effects: Effects): ControlState {
+  if (control.tag === "released") return control;
+  const applied = appliedOf(control);
+  if (control.tag === "active") {
+    if (control.desired.maxRateHz > 0) effects.push({ tag: "set_rate", maxRateHz: 0 });
+    enforce({ ...control, pausing: { tag: "running" }, holds: [], throttled: false }, effects);
+  }
+  const paused = control.tag === "active" && control.pausing.tag === "paused_by_message";
+  return { tag: "released", applied: { ...applied, paused, selfPaused: "" } };
+}
+
+function pause(control: ActiveControl, now: number, effects: Effects): ActiveControl {
+  const pausing: Pausing = control.takesMessages
+    ? { tag: "asked_to_pause", until: now + ANSWER_MS }
+    : { tag: "paused_by_signal" };
+  const after = enforce(keep({ ...control, pausing }, effects), effects);
+  if (control.takesMessages) effects.push({ tag: "ask_worker", control: "pause" });
+  return after;
+}
+
+function resume(control: ActiveControl, effects: Effects): ActiveControl {
+  const pausing: Pausing = { tag: control.takesMessages ? "asked_to_resume" : "running" };
+  const after = enforce(keep({ ...control, pausing }, effects), effects);
+  if (control.takesMessages) effects.push({ tag: "ask_worker", control: "resume" });
+  return after;
+}
+
+function enforce(control: ActiveControl, effects: Effects): ActiveControl {
+  const { stopped } = control;
+  const lasting = control.pausing.tag === "paused_by_signal" || control.holds.length > 0;
+  const stop = lasting || control.throttled;
+  const inForce = lasting ? stopped === "all" : stop ? stopped === "all" || stopped === "group" : stopped === "nothing";
+  if (inForce) return control;
+  // The duty cycle has no time to look for what has left the group; what a lasting stop has reached must continue with it.
+  const outside = lasting || (!stop && stopped !== "group");
+  effects.push({ tag: "signal_group", signal: stop ? "SIGSTOP" : "SIGCONT", outside });
+  if (!stop) return { ...control, stopped: "nothing" };
+  // Of what is outside nothing is known afterwards if nothing was before.
+  return { ...control, stopped: lasting ? "all" : stopped === "unknown" ? "unknown" : "group" };
+}
+
+/** Before the record is in force, so that the next proxy never undoes it. */
+function keep(control: ActiveControl, effects: Effects): ActiveControl {
+  const record: ControlRecord = { ...control.desired, pausedBy: pausedBy(control.pausing) };
+  if (isSame(record, control.record)) return control;
+  effects.push({ tag: "write_record", record });
+  return { ...control, record };
+}
+
+function pausedBy({ tag }: Pausing): PausedBy {
+  if (tag === "paused_by_signal") return "signal";
+  return tag === "paused_by_message" || tag === "asked_to_resume" ? "message" : "";
+}
+
+function isSame(a: ControlRecord, b: ControlRecord | undefined): boolean {
+  return a.paused === b?.paused && a.maxRateHz === b.maxRateHz && a.pausedBy === b.pausedBy;
+}

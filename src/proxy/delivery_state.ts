@@ -1,0 +1,332 @@
+/**
+ * The connection to the daemon and the sources that are delivered over it, as a pure state machine.
+ *
+ * Delivery is a cursor: each connection begins where the daemon says that its store ends. While there is no connection nothing is
+ * read and nothing is kept: the sources on disk are the queue.
+ */
+import type { Effects, Event, Failure, SourceId, WorkerEnd } from "./events.ts";
+import { batchBytes, BUSY_BYTES, DEFAULT_WINDOW_BYTES, FLUSH_MS, isSmall } from "./flush.ts";
+import { delayAfter, meaningOf, WELCOME_TIMEOUT_MS } from "./reconnect.ts";
+
+type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
+
+export interface DeliverySettings {
+  readonly heartbeatMs: number;
+  readonly answerTimeoutMs: number;
+  readonly refusedTokenTries: number;
+}
+
+/** Connections that failed in a row, and of them those whose token was refused. */
+export interface Tries {
+  readonly failed: number;
+  readonly tokenRefused: number;
+}
+
+export type Connection =
+  /** Nothing was tried yet. */
+  | { readonly tag: "none" }
+  /** No hello was sent: what goes wrong is no answer of the daemon's. */
+  | { readonly tag: "connecting"; readonly tries: Tries }
+  | { readonly tag: "greeting"; readonly tries: Tries; readonly until: number }
+  | {
+    readonly tag: "open";
+    readonly windowBytes: number;
+    readonly heartbeatAt: number;
+    /** Until when the daemon must say something; undefined while nothing is unacknowledged. */
+    readonly answerUntil: number | undefined;
+    readonly exitReported: boolean;
+  }
+  | { readonly tag: "waiting"; readonly tries: Tries; readonly until: number }
+  /** The daemon accepts nothing more of the attempt. */
+  | { readonly tag: "refused"; readonly reason: string };
+
+export type Reading =
+  /** There may be something to read, once the window allows it. */
+  | { readonly tag: "ready" }
+  /** A read is under way. */
+  | { readonly tag: "reading"; readonly most: number }
+  /** The last batch was small. */
+  | { readonly tag: "gathering"; readonly until: number }
+  /** All is sent; the next growth is reported. With `final` nothing more will come. */
+  | { readonly tag: "caught_up"; readonly final: boolean };
+
+export interface Source {
+  readonly id: SourceId;
+  /** Bytes that the daemon has stored. */
+  readonly acknowledged: number;
+  readonly sent: number;
+  /** How far records were counted: what is read again after a reconnection is not counted again. */
+  readonly counted: number;
+  readonly reading: Reading;
+}
+
+export interface DeliveryState {
+  readonly connection: Connection;
+  readonly sources: readonly Source[];
+}
+
+const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
+
+export const UNDELIVERED: DeliveryState = {
+  connection: { tag: "none" },
+  sources: [{ id: "stdout", acknowledged: 0, sent: 0, counted: 0, reading: { tag: "ready" } }],
+};
+
+export function deliveryDueAt({ connection, sources }: DeliveryState): number {
+  switch (connection.tag) {
+    case "none":
+    case "connecting":
+    case "refused":
+      return Infinity;
+    case "greeting":
+    case "waiting":
+      return connection.until;
+    case "open":
+      return Math.min(
+        connection.heartbeatAt,
+        connection.answerUntil ?? Infinity,
+        ...sources.map(({ reading }) => reading.tag === "gathering" ? reading.until : Infinity),
+      );
+  }
+}
+
+export function isOpen({ connection }: DeliveryState): boolean {
+  return connection.tag === "open";
+}
+
+export function connect(delivery: DeliveryState, effects: Effects): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "none" && connection.tag !== "waiting") return delivery;
+  effects.push({ tag: "connect" });
+  const tries = connection.tag === "waiting" ? connection.tries : NO_TRIES;
+  return { ...delivery, connection: { tag: "connecting", tries } };
+}
+
+/** The daemon is told who connects. */
+export function greet(delivery: DeliveryState, now: number): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "connecting") return delivery;
+  return {
+    ...delivery,
+    connection: { tag: "greeting", tries: connection.tries, until: now + WELCOME_TIMEOUT_MS },
+  };
+}
+
+export function welcomed(
+  delivery: DeliveryState,
+  { target, positions, windowBytes }: EventOf<"welcomed">,
+  { heartbeatMs }: DeliverySettings,
+  now: number,
+  effects: Effects,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "greeting") return delivery;
+  const { failed } = connection.tries;
+  if (failed > 0) {
+    effects.push({ tag: "log", level: "info", message: "connected again", fields: { target, tries: failed } });
+  }
+  const sources = delivery.sources.map((source): Source => {
+    const position = positions[source.id];
+    effects.push({ tag: "seek", source: source.id, position });
+    return {
+      ...source,
+      acknowledged: position,
+      sent: position,
+      counted: Math.max(source.counted, position),
+      reading: { tag: "ready" },
+    };
+  });
+  return {
+    sources,
+    connection: {
+      tag: "open",
+      windowBytes: windowBytes || DEFAULT_WINDOW_BYTES,
+      heartbeatAt: now + heartbeatMs,
+      answerUntil: undefined,
+      exitReported: false,
+    },
+  };
+}
+
+export function acknowledged(
+  delivery: DeliveryState,
+  { source: id, position, windowBytes }: EventOf<"acknowledged">,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "open") return delivery;
+  return {
+    connection: { ...connection, windowBytes: windowBytes || connection.windowBytes },
+    sources: delivery.sources.map((source) =>
+      source.id === id ? { ...source, acknowledged: Math.max(source.acknowledged, position) } : source
+    ),
+  };
+}
+
+/** The daemon has said something. */
+export function heard(delivery: DeliveryState, { answerTimeoutMs }: DeliverySettings, now: number): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "open") return delivery;
+  const waits = connection.exitReported || unacknowledged(delivery) > 0;
+  return { ...delivery, connection: { ...connection, answerUntil: waits ? now + answerTimeoutMs : undefined } };
+}
+
+export function batchSent(
+  delivery: DeliveryState,
+  batch: EventOf<"batch_sent">,
+  { answerTimeoutMs }: DeliverySettings,
+  now: number,
+  effects: Effects,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "open") return delivery;
+  const sources = delivery.sources.map((source): Source => {
+    const { reading } = source;
+    if (source.id !== batch.source || reading.tag !== "reading") return source;
+    if (isNew(source, batch)) effects.push({ tag: "count_steps", steps: batch.steps, bytes: batch.bytes });
+    if (batch.bytes >= BUSY_BYTES) effects.push({ tag: "disarm_growth", source: source.id });
+    return {
+      ...source,
+      sent: batch.to,
+      counted: Math.max(source.counted, batch.to),
+      reading: isSmall(batch, reading.most) ? { tag: "gathering", until: now + FLUSH_MS } : { tag: "ready" },
+    };
+  });
+  return { connection: { ...connection, answerUntil: connection.answerUntil ?? now + answerTimeoutMs }, sources };
+}
+
+/** Whether a batch was not sent over an earlier connection already. */
+export function isNew(source: Source | undefined, batch: { to: number }): boolean {
+  return source !== undefined && batch.to > source.counted;
+}
+
+export function caughtUp(
+  delivery: DeliveryState,
+  { source: id, final }: EventOf<"caught_up">,
+  effects: Effects,
+): DeliveryState {
+  return withReading(delivery, id, (reading) => {
+    if (reading.tag !== "reading") return reading;
+    if (!final) effects.push({ tag: "arm_growth", source: id });
+    return { tag: "caught_up", final };
+  });
+}
+
+export function grew(delivery: DeliveryState, id: SourceId): DeliveryState {
+  return withReading(
+    delivery,
+    id,
+    (reading) => reading.tag === "caught_up" && !reading.final ? { tag: "ready" } : reading,
+  );
+}
+
+function withReading(delivery: DeliveryState, id: SourceId, change: (reading: Reading) => Reading): DeliveryState {
+  const sources = delivery.sources.map((source) => {
+    const reading = source.id === id ? change(source.reading) : source.reading;
+    return reading === source.reading ? source : { ...source, reading };
+  });
+  return { ...delivery, sources };
+}
+
+/**
+ * Reads what the window allows and, when all is acknowledged after the worker's end, reports the exit.
+ * @param end undefined while more may come
+ */
+export function pump(
+  delivery: DeliveryState,
+  end: WorkerEnd | undefined,
+  { answerTimeoutMs }: DeliverySettings,
+  now: number,
+  effects: Effects,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "open") return delivery;
+  const { windowBytes } = connection;
+  const final = end !== undefined;
+  const windowIsFree = unacknowledged(delivery) < windowBytes;
+  const sources = delivery.sources.map((source): Source => {
+    const reading = due(source.reading, final, now);
+    if (reading.tag !== "ready" || !windowIsFree) return reading === source.reading ? source : { ...source, reading };
+    const most = batchBytes(windowBytes);
+    effects.push({ tag: "read", source: source.id, most, final });
+    return { ...source, reading: { tag: "reading", most } };
+  });
+  const isDelivered = sources.every(({ reading, sent, acknowledged }) =>
+    reading.tag === "caught_up" && reading.final && acknowledged >= sent
+  );
+  if (end === undefined || !isDelivered || connection.exitReported) return { ...delivery, sources };
+  const finalPosition = sources.find(({ id }) => id === "stdout")?.sent ?? 0;
+  effects.push({ tag: "send", message: { case: "exit", end, finalPosition } });
+  return {
+    sources,
+    connection: { ...connection, exitReported: true, answerUntil: connection.answerUntil ?? now + answerTimeoutMs },
+  };
+}
+
+/** What waited for its time, or is to be read to its very end now. */
+function due(reading: Reading, final: boolean, now: number): Reading {
+  const over = reading.tag === "gathering" && (final || reading.until <= now);
+  const unfinished = reading.tag === "caught_up" && final && !reading.final;
+  return over || unfinished ? { tag: "ready" } : reading;
+}
+
+/** Bytes that are under way. */
+export function unacknowledged({ sources }: DeliveryState): number {
+  return sources.reduce((sum, { sent, acknowledged }) => sum + Math.max(0, sent - acknowledged), 0);
+}
+
+/**
+ * The connection is gone, or given up.
+ * @param ended Whether nothing but the report is left to do: then a refused token may be final.
+ */
+export function lost(
+  delivery: DeliveryState,
+  failure: Failure,
+  ended: boolean,
+  { refusedTokenTries }: DeliverySettings,
+  now: number,
+  effects: Effects,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag !== "connecting" && connection.tag !== "greeting" && connection.tag !== "open") return delivery;
+  effects.push({ tag: "close" });
+  const before = connection.tag === "open" ? NO_TRIES : connection.tries;
+  const meaning = connection.tag === "connecting" ? "nothing" : meaningOf(failure);
+  const failed = before.failed + 1;
+  // A token may be put right while the worker lives.
+  const tokenRefused = before.tokenRefused + (meaning === "token_refused" ? 1 : 0);
+  if (meaning === "over" || (meaning === "token_refused" && ended && tokenRefused >= refusedTokenTries)) {
+    return { ...delivery, connection: { tag: "refused", reason: failure.message } };
+  }
+  effects.push({ tag: "await_daemon", error: failure.message, tries: failed });
+  const until = now + delayAfter(failed);
+  return { ...delivery, connection: { tag: "waiting", tries: { failed, tokenRefused }, until } };
+}
+
+/** Why the connection is to be given up at this time; undefined while it is good. */
+export function timeout(
+  { connection }: DeliveryState,
+  { answerTimeoutMs }: DeliverySettings,
+  now: number,
+): string | undefined {
+  if (connection.tag === "greeting" && connection.until <= now) {
+    return `no welcome within ${WELCOME_TIMEOUT_MS / 1000} s`;
+  }
+  if (connection.tag !== "open" || connection.answerUntil === undefined || connection.answerUntil > now) {
+    return undefined;
+  }
+  return `no answer for ${answerTimeoutMs / 1000} s`;
+}
+
+/** Connects again, or sends a heartbeat, when it is time. */
+export function deliveryTick(
+  delivery: DeliveryState,
+  { heartbeatMs }: DeliverySettings,
+  now: number,
+  effects: Effects,
+): DeliveryState {
+  const { connection } = delivery;
+  if (connection.tag === "waiting" && connection.until <= now) return connect(delivery, effects);
+  if (connection.tag !== "open" || connection.heartbeatAt > now) return delivery;
+  effects.push({ tag: "send", message: { case: "heartbeat" } });
+  return { ...delivery, connection: { ...connection, heartbeatAt: now + heartbeatMs } };
+}

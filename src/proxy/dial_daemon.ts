@@ -1,0 +1,17 @@
+/** How the proxy connects: address, token and TLS files. */
+import { credentialsOf, type Entrance, environmentVariable, safeEntrance } from "../client/dial_options.ts";
+import type { ProxyArguments } from "./arguments.ts";
+import type { StartPlan } from "./start_plan.ts";
+
+/** @throws when a token or certificate cannot be read, or the token would travel unencrypted. */
+export function dialOptions(args: ProxyArguments, { start, standAlone }: StartPlan, target: string): Entrance {
+  const { tokenFile, tlsCaFile, tlsServerName } = args;
+  const given = {
+    // Read each time: tokens are rotated.
+    token: tokenFile === undefined ? start.sessionToken : Deno.readTextFileSync(tokenFile).trim(),
+    tls: tlsCaFile === undefined ? undefined : { ca: tlsCaFile },
+    serverName: tlsServerName,
+  };
+  // What a daemon was given for its own clients is not for its proxies.
+  return safeEntrance({ target, ...credentialsOf(given, standAlone ? environmentVariable : () => undefined) });
+}

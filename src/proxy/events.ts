@@ -1,0 +1,141 @@
+/**
+ * What happens to a proxy (events) and what it does about it (effects). `next` in state.ts maps one to the other; the loop in
+ * run_proxy.ts performs effects and puts what comes of them back as events.
+ */
+import type { ErrorCode } from "../base/errors.ts";
+import type { ProcessRef } from "../os/identity.ts";
+import type { WorkerExit } from "./exit_record.ts";
+
+/** A file that records are read from. */
+export type SourceId = "stdout";
+
+/** What people and policy want of the worker. */
+export interface DesiredControl {
+  paused: boolean;
+  /** Steps a second; 0 is unlimited. */
+  maxRateHz: number;
+}
+
+/** Why the proxy holds a worker that nobody wants to be paused. */
+export type Hold = "backlog" | "disk";
+
+/** What is in force. */
+export interface AppliedControl extends DesiredControl {
+  /** "backlog" or "disk" while the proxy holds the worker of its own accord. */
+  selfPaused: string;
+}
+
+/** How a worker is paused: it was asked and has answered, or its group is stopped; "": neither. */
+export type PausedBy = "message" | "signal" | "";
+
+/** What the next proxy of this worker has to know, whenever this one ends. */
+export interface ControlRecord extends DesiredControl {
+  /** Of a worker that is to continue, "message" means that it has not confirmed that it does. */
+  pausedBy: PausedBy;
+}
+
+/** How the worker ended; `exit` is undefined when it is lost (gone without a record). */
+export interface WorkerEnd {
+  exit: WorkerExit | undefined;
+  stderrTail: string[];
+}
+
+/** Why a connection ended. */
+export interface Failure {
+  /** undefined where it is no answer of a daemon: a broken socket, a timeout, a file that cannot be read. */
+  code: ErrorCode | undefined;
+  message: string;
+  /** The address is the one that daemon.json announces, or there is no daemon.json. */
+  announced: boolean;
+}
+
+/** Why a proxy leaves. */
+export type Result =
+  /** Everything and the exit is acknowledged. */
+  | { type: "done" }
+  /** The daemon accepts nothing more of this attempt. */
+  | { type: "refused"; reason: string }
+  /** After a signal to the proxy: what is not delivered is left to another one. */
+  | { type: "given_up" };
+
+export type Event =
+  | { tag: "started" }
+  /** `inherited` where an earlier proxy has started it: what that one left in force. */
+  | { tag: "worker_started"; leader: ProcessRef | undefined; inherited: ControlRecord | undefined }
+  | { tag: "worker_exited"; end: WorkerEnd }
+  /** After `end_group`: nothing of the worker's group lives, or it cannot be ended. */
+  | { tag: "group_ended" }
+  | { tag: "group_not_signalled" }
+  /** The off or on part of the rate limit's duty cycle begins. */
+  | { tag: "throttled"; off: boolean }
+  | { tag: "journal_grew"; source: SourceId }
+  | {
+    tag: "batch_sent";
+    source: SourceId;
+    to: number;
+    lines: number;
+    bytes: number;
+    steps: number;
+    /** Kinds of the lifecycle records in it. */
+    eventKinds: string[];
+  }
+  /** A read found nothing; with `final` there will be nothing more. */
+  | { tag: "caught_up"; source: SourceId; final: boolean }
+  | { tag: "connected" }
+  | {
+    tag: "welcomed";
+    target: string;
+    positions: Readonly<Record<SourceId, number>>;
+    /** 0: the default. */
+    windowBytes: number;
+    control: DesiredControl | undefined;
+  }
+  /** `windowBytes` 0: as it was. */
+  | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number }
+  | { tag: "control"; desired: DesiredControl }
+  | { tag: "stop_requested"; graceS: number }
+  | { tag: "exit_acknowledged" }
+  | { tag: "disconnected"; failure: Failure }
+  /** A daemon has written its daemon.json anew: it can be reached. */
+  | { tag: "daemon_announced" }
+  | { tag: "backlog_measured"; bytes: number; limit: number }
+  | { tag: "free_space_measured"; enough: boolean; text: string }
+  /** SIGTERM, SIGINT or SIGQUIT to the proxy. */
+  | { tag: "signal" }
+  /** A time that `dueAt` names has come, or nearly. */
+  | { tag: "tick" };
+
+/** What a proxy says to the daemon, batches aside. */
+export type Message =
+  | { case: "hello"; leader: ProcessRef | undefined }
+  | { case: "heartbeat" }
+  | { case: "control"; applied: AppliedControl }
+  | { case: "exit"; end: WorkerEnd; finalPosition: number };
+
+export type Effect =
+  | { tag: "start_worker" }
+  /** `outside`: also to what has left the group; finding it takes time. */
+  | { tag: "signal_group"; signal: "SIGSTOP" | "SIGCONT"; outside: boolean }
+  /** SIGTERM, then SIGKILL after the grace period; a second one may only shorten that. */
+  | { tag: "end_group"; graceS: number }
+  | { tag: "ask_worker"; control: "pause" | "resume" }
+  | { tag: "set_rate"; maxRateHz: number }
+  /** For the rate: so many steps stood in so many bytes. */
+  | { tag: "count_steps"; steps: number; bytes: number }
+  | { tag: "write_record"; record: ControlRecord }
+  | { tag: "connect" }
+  | { tag: "close" }
+  /** The connection failed: another daemon may be announced before it is time to connect again. */
+  | { tag: "await_daemon"; error: string; tries: number }
+  | { tag: "send"; message: Message }
+  | { tag: "seek"; source: SourceId; position: number }
+  /** Sends the next batch of at most `most` bytes; `final`: text after the last newline is a line, too. */
+  | { tag: "read"; source: SourceId; most: number; final: boolean }
+  /** Growth of the source is reported from now on, or no more. */
+  | { tag: "arm_growth"; source: SourceId }
+  | { tag: "disarm_growth"; source: SourceId }
+  | { tag: "log"; level: "info" | "warn" | "error"; message: string; fields?: Record<string, unknown> }
+  | { tag: "leave"; code: number; result: Result };
+
+/** Where a transition puts its effects, in the order in which they are to be performed. */
+export type Effects = Effect[];

@@ -1,0 +1,172 @@
+/**
+ * One attempt of one run, from its start (or takeover) to the acknowledged exit: gives the proxy's loop what its effects act on.
+ *
+ * Who owns what: the wrapper shell is the worker's parent and writes the exit record; the run's files hold everything that must
+ * outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed at any moment and
+ * replaced by another with `--attach`.
+ */
+import { sleep } from "../base/sleep.ts";
+import { VERSION } from "../base/version.ts";
+import { tryLock } from "../os/files.ts";
+import { identityOf } from "../os/identity.ts";
+import { makeWay } from "../os/untrusted.ts";
+import type { ProxyArguments } from "./arguments.ts";
+import { DaemonAddress } from "./daemon_address.ts";
+import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
+import { dialOptions } from "./dial_daemon.ts";
+import type { Event } from "./events.ts";
+import { PROXY_EXIT } from "./exit_codes.ts";
+import { GrowthWatch } from "./growth.ts";
+import { Journal } from "./journal.ts";
+import { JournalFile } from "./journal_file.ts";
+import { Mirror } from "./mirror.ts";
+import { Pressure } from "./pressure.ts";
+import type { ProxyLog } from "./proxy_log.ts";
+import { EventQueue } from "./queue.ts";
+import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
+import { type Edges, ProxyLoop } from "./run_proxy.ts";
+import type { StartPlan } from "./start_plan.ts";
+import type { Settings } from "./state.ts";
+import { journalOrigin, wasStarted, type WorkerStart } from "./worker.ts";
+import { WorkerHandle } from "./worker_handle.ts";
+
+/** A daemon that only asks whether the lock is held has it for a moment. */
+const LOCK_TRIES = 20;
+const LOCK_AGAIN_MS = 50;
+
+/** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
+export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Promise<number> {
+  using held = await lock(plan.files.proxyLock(args.attempt));
+  if (held === undefined) {
+    log.warn("another proxy serves this attempt");
+    return PROXY_EXIT.alreadyServed;
+  }
+  return await serve(args, plan, log);
+}
+
+async function lock(path: string): Promise<Deno.FsFile | undefined> {
+  makeWay(path);
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+    const held = tryLock(path);
+    if (held !== undefined) return held;
+    await sleep(LOCK_AGAIN_MS);
+  }
+  return undefined;
+}
+
+async function serve(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Promise<number> {
+  const { files, start } = plan;
+  const { attempt } = args;
+  // What is wrong with the arguments must be seen before anything is started.
+  dialOptions(args, plan, args.target);
+  const takeOver = args.attach || wasStarted(files, attempt);
+  log.info({ version: VERSION, take_over: takeOver }, "proxy started");
+  if (Deno.pid === 1) {
+    log.warn("this is process 1, and orphans are not waited for: use an init (docker --init)");
+  }
+  const mirrors = args.mirror
+    ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
+    : [];
+  if (takeOver) mirrors.forEach((one) => one.skip());
+
+  const queue = new EventQueue<Event>();
+  const journal = new Journal(JournalFile.of(files, attempt, () => journalOrigin(files, attempt), log));
+  // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
+  using _signals = listenToSignals(queue);
+  const growth = new GrowthWatch(files.logs, () => {
+    mirrors.forEach((one) => one.copy());
+    queue.put({ tag: "journal_grew", source: "stdout" });
+  });
+  const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
+  const edges: Edges = {
+    worker: new WorkerHandle(
+      { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
+      journal,
+      queue,
+      log,
+    ),
+    delivery: new Delivery(deliveryPlan(args, plan, log), journal, queue, log),
+    growth: {
+      arm: () => growth.arm(),
+      disarm: () => {
+        growth.disarm();
+        mirrors.forEach((one) => one.copy());
+      },
+    },
+    written: () => journal.size(),
+    measure: (acknowledged, holds) => pressure.measure(acknowledged, holds),
+    log,
+  };
+  const settings: Settings = {
+    takesMessages: start.supportsPause,
+    heartbeatMs: (args.heartbeatIntervalS ?? start.heartbeatIntervalS) * 1000,
+    answerTimeoutMs: ANSWER_TIMEOUT_MS,
+    refusedTokenTries: REFUSED_TOKEN_TRIES,
+  };
+  try {
+    const { code, result } = await new ProxyLoop(settings, queue, edges).run();
+    await Promise.all(mirrors.map((one) => one.finish()));
+    log.info({ result: result.type, code }, "proxy leaves");
+    return code;
+  } finally {
+    growth.close();
+    journal.close();
+  }
+}
+
+function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerStart {
+  return {
+    argv: command,
+    env: start.env,
+    cwd: start.cwd,
+    controlled: start.supportsPause,
+    cgroup: start.cgroup?.path,
+    umask: start.umask,
+  };
+}
+
+function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: ProxyLog): DeliveryPlan {
+  const { runId, attempt, workerId, agentId } = args;
+  return {
+    address: new DaemonAddress(args.target, plan.start.daemonJson),
+    hello: {
+      runId,
+      attempt,
+      workerId,
+      agentId,
+      proxyPid: BigInt(Deno.pid),
+      proxyIdentity: identityOf(Deno.pid) ?? "",
+      version: VERSION,
+    },
+    load: async (): Promise<DeliveryParts> => {
+      const [{ buildBatch }, { openIngest }, { telemetryValidator }] = await Promise.all([
+        import("./batches.ts"),
+        import("./ingest_stream.ts"),
+        import("../telemetry/schemas/validator.ts"),
+      ]);
+      const validator = telemetryValidator(plan.start.schema);
+      for (const note of validator?.notes ?? []) log.warn(note);
+      return {
+        open: (target) => openIngest(dialOptions(args, plan, target)),
+        buildBatch: (piece) => buildBatch(piece, { agentId, workerId }, validator?.check),
+      };
+    },
+  };
+}
+
+/** SIGHUP is ignored: a terminal that goes away is not the run's. */
+function listenToSignals(queue: EventQueue<Event>): Disposable {
+  const stop = () => queue.put({ tag: "signal" });
+  const listeners: [Deno.Signal, () => void][] = [
+    ["SIGTERM", stop],
+    ["SIGINT", stop],
+    ["SIGQUIT", stop],
+    ["SIGHUP", () => {}],
+  ];
+  for (const [signal, listener] of listeners) Deno.addSignalListener(signal, listener);
+  return {
+    [Symbol.dispose]() {
+      for (const [signal, listener] of listeners) Deno.removeSignalListener(signal, listener);
+    },
+  };
+}

@@ -1,0 +1,362 @@
+/**
+ * The proxy of one attempt as a pure state machine: `next` says what an event changes and what is to be done about it. It reads no
+ * clock and no file; the loop in run_proxy.ts performs the effects.
+ */
+import type { ProcessRef } from "../os/identity.ts";
+import {
+  activate,
+  appliedOf,
+  controlDueAt,
+  type ControlState,
+  controlTick,
+  desire,
+  hear,
+  hold,
+  notSignalled,
+  release,
+  throttle,
+  UNCONTROLLED,
+} from "./control_state.ts";
+import {
+  acknowledged,
+  batchSent,
+  caughtUp,
+  connect,
+  deliveryDueAt,
+  type DeliverySettings,
+  type DeliveryState,
+  deliveryTick,
+  greet,
+  grew,
+  heard,
+  isNew,
+  isOpen,
+  lost,
+  pump,
+  timeout,
+  UNDELIVERED,
+  welcomed,
+} from "./delivery_state.ts";
+import { isOverBacklog } from "./backlog.ts";
+import type { AppliedControl, Effect, Effects, Event, Failure, Hold, Result, WorkerEnd } from "./events.ts";
+import { PROXY_EXIT, statusOf } from "./exit_codes.ts";
+import { GRACE_S, LEAVE_AFTER_MS } from "./grace.ts";
+
+interface StopRequest {
+  readonly graceS: number;
+  /** For the log. */
+  readonly by: string;
+}
+
+export type WorkerState =
+  /** `stop` is what was requested meanwhile. */
+  | { readonly tag: "starting"; readonly stop: StopRequest | undefined }
+  /** `leader` is undefined when nothing lives that could be signalled: the exit is about to be known. */
+  | { readonly tag: "running"; readonly leader: ProcessRef | undefined }
+  | { readonly tag: "ended"; readonly leader: ProcessRef | undefined; readonly end: WorkerEnd };
+
+/** The rest of the worker's process group: left alone until a stop is requested. */
+export type GroupState = "left_alone" | "ending" | "ended";
+
+export type Stay =
+  | { readonly tag: "serving" }
+  /** A signal came: leaves at `until`, which is known when the worker and its group have ended. */
+  | { readonly tag: "signalled"; readonly until: number | undefined }
+  /** The daemon accepts nothing more: leaves when the worker's group has ended. */
+  | { readonly tag: "refused"; readonly reason: string }
+  | { readonly tag: "left" };
+
+export interface Settings extends DeliverySettings {
+  /** Whether the worker reads control messages on its standard input. */
+  readonly takesMessages: boolean;
+}
+
+export interface State {
+  readonly settings: Settings;
+  readonly worker: WorkerState;
+  readonly group: GroupState;
+  readonly control: ControlState;
+  readonly delivery: DeliveryState;
+  readonly stay: Stay;
+}
+
+export interface Step {
+  state: State;
+  effects: Effect[];
+}
+
+export function initialState(settings: Settings): State {
+  return {
+    settings,
+    worker: { tag: "starting", stop: undefined },
+    group: "left_alone",
+    control: { tag: "pending", desired: UNCONTROLLED },
+    delivery: UNDELIVERED,
+    stay: { tag: "serving" },
+  };
+}
+
+/** When a `tick` is due; Infinity while nothing waits for a time. */
+export function dueAt({ control, delivery, stay }: State): number {
+  if (stay.tag === "left") return Infinity;
+  const leave = stay.tag === "signalled" ? stay.until ?? Infinity : Infinity;
+  return Math.min(leave, controlDueAt(control), deliveryDueAt(delivery));
+}
+
+/** @param now ms of a monotonic clock */
+export function next(state: State, event: Event, now: number): Step {
+  const effects: Effects = [];
+  if (state.stay.tag === "left") return { state, effects };
+  let after = settle(handle(state, event, now, effects), now, effects);
+  if (after.stay.tag === "left") return { state: after, effects };
+  // The daemon's word is answered, also where it changes nothing; that a stop lifts a pause is not reported.
+  const asked = event.tag === "welcomed" || event.tag === "control";
+  const applied = appliedOf(after.control);
+  const isChanged = after.control.tag === "active" && !isSame(applied, appliedOf(state.control));
+  if (isOpen(after.delivery) && (asked || isChanged)) {
+    effects.push({ tag: "send", message: { case: "control", applied } });
+  }
+  after = { ...after, delivery: pump(after.delivery, reportableEnd(after), after.settings, now, effects) };
+  return { state: after, effects };
+}
+
+function handle(state: State, event: Event, now: number, effects: Effects): State {
+  const { control, delivery, settings } = state;
+  switch (event.tag) {
+    case "started":
+      effects.push({ tag: "start_worker" });
+      return state;
+    case "worker_started":
+      return workerStarted(state, event.leader, event.inherited, now, effects);
+    case "worker_exited":
+      return workerExited(state, event.end, effects);
+    case "group_ended":
+      return { ...state, group: "ended" };
+    case "group_not_signalled":
+      return { ...state, control: notSignalled(control, now) };
+    case "throttled":
+      return { ...state, control: throttle(control, event.off, effects) };
+    case "journal_grew":
+      return { ...state, delivery: grew(delivery, event.source) };
+    case "batch_sent": {
+      const source = delivery.sources.find(({ id }) => id === event.source);
+      const answers = isOpen(delivery) && isNew(source, event) ? event.eventKinds : [];
+      return {
+        ...state,
+        control: answers.reduce((before, kind) => hear(before, kind, effects), control),
+        delivery: batchSent(delivery, event, settings, now, effects),
+      };
+    }
+    case "caught_up":
+      return { ...state, delivery: caughtUp(delivery, event, effects) };
+    case "connected":
+      if (delivery.connection.tag !== "connecting") return state;
+      effects.push({ tag: "send", message: { case: "hello", leader: leaderOf(state) } });
+      return { ...state, delivery: greet(delivery, now) };
+    case "welcomed":
+    case "acknowledged":
+    case "control":
+    case "stop_requested":
+    case "exit_acknowledged":
+      return daemonSays(state, event, now, effects);
+    case "disconnected":
+      return disconnected(state, event.failure, now, effects);
+    case "daemon_announced":
+      return delivery.connection.tag === "waiting" ? { ...state, delivery: connect(delivery, effects) } : state;
+    case "backlog_measured": {
+      const isHeld = holds(state, "backlog");
+      const over = isOverBacklog(isHeld, event.bytes, event.limit);
+      const message = over ? "worker held: too much undelivered" : "worker continues: the backlog is delivered";
+      return measured(state, "backlog", over, message, { backlog: event.bytes, limit: event.limit }, effects);
+    }
+    case "free_space_measured": {
+      const message = event.enough
+        ? "worker continues: there is free space"
+        : `worker held: it waits for ${event.text}`;
+      return measured(state, "disk", !event.enough, message, {}, effects);
+    }
+    case "signal":
+      return stop(
+        state.stay.tag === "serving" ? { ...state, stay: { tag: "signalled", until: undefined } } : state,
+        { graceS: GRACE_S, by: "a signal" },
+        effects,
+      );
+    case "tick":
+      return tick(state, now, effects);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- the worker
+
+function workerStarted(
+  state: State,
+  leader: ProcessRef | undefined,
+  inherited: Extract<Event, { tag: "worker_started" }>["inherited"],
+  now: number,
+  effects: Effects,
+): State {
+  const { worker, settings } = state;
+  if (worker.tag !== "starting") return state;
+  const takesMessages = settings.takesMessages && leader !== undefined;
+  const running: State = {
+    ...state,
+    worker: { tag: "running", leader },
+    control: activate(state.control, takesMessages, inherited, now, effects),
+  };
+  const after = worker.stop === undefined ? running : stop(running, worker.stop, effects);
+  return { ...after, delivery: connect(after.delivery, effects) };
+}
+
+function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
+  const { code, signal } = end.exit ?? {};
+  effects.push({
+    tag: "log",
+    level: "info",
+    message: "worker has ended",
+    fields: { code, signal, lost: end.exit === undefined },
+  });
+  return {
+    ...state,
+    worker: { tag: "ended", leader: leaderOf(state), end },
+    control: release(state.control, effects),
+  };
+}
+
+/** Ends the worker's group. A second request may only shorten the grace period. */
+function stop(state: State, request: StopRequest, effects: Effects): State {
+  const { worker } = state;
+  if (worker.tag === "starting") {
+    const graceS = Math.min(request.graceS, worker.stop?.graceS ?? Infinity);
+    return { ...state, worker: { tag: "starting", stop: { graceS, by: worker.stop?.by ?? request.by } } };
+  }
+  const released: State = { ...state, control: release(state.control, effects) };
+  const { graceS, by } = request;
+  if (released.group === "ending") {
+    effects.push({ tag: "end_group", graceS });
+    return released;
+  }
+  if (released.group === "ended" || worker.leader === undefined) return released;
+  effects.push({ tag: "log", level: "info", message: "worker is stopped", fields: { grace_s: graceS, by } });
+  effects.push({ tag: "end_group", graceS });
+  return { ...released, group: "ending" };
+}
+
+function leaderOf({ worker }: State): ProcessRef | undefined {
+  return worker.tag === "starting" ? undefined : worker.leader;
+}
+
+/** The end to report; undefined while the worker lives, or the rest of a group that is being stopped. */
+function reportableEnd({ worker, group }: State): WorkerEnd | undefined {
+  return worker.tag === "ended" && group !== "ending" ? worker.end : undefined;
+}
+
+export function holds({ control }: State, why: Hold): boolean {
+  return control.tag === "active" && control.holds.includes(why);
+}
+
+function measured(
+  state: State,
+  why: Hold,
+  on: boolean,
+  message: string,
+  fields: Record<string, unknown>,
+  effects: Effects,
+): State {
+  if (state.control.tag !== "active" || holds(state, why) === on) return state;
+  effects.push({ tag: "log", level: "warn", message, fields });
+  return { ...state, control: hold(state.control, why, on, effects) };
+}
+
+// ---------------------------------------------------------------------------------------------------- the daemon
+
+type FromDaemon = Extract<
+  Event,
+  { tag: "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" }
+>;
+
+function daemonSays(state: State, event: FromDaemon, now: number, effects: Effects): State {
+  const { settings, delivery: { connection } } = state;
+  if (connection.tag === "greeting" && event.tag !== "welcomed") {
+    const message = `the daemon begins with "${event.tag}" instead of a welcome`;
+    return disconnected(state, { code: undefined, message, announced: false }, now, effects);
+  }
+  if (connection.tag !== "greeting" && connection.tag !== "open") return state;
+  const after = answered(state, event, now, effects);
+  return { ...after, delivery: heard(after.delivery, settings, now) };
+}
+
+function answered(state: State, event: FromDaemon, now: number, effects: Effects): State {
+  const { control, delivery, settings } = state;
+  switch (event.tag) {
+    case "welcomed":
+      return {
+        ...state,
+        control: event.control === undefined ? control : desire(control, event.control, now, effects),
+        delivery: welcomed(delivery, event, settings, now, effects),
+      };
+    case "acknowledged":
+      return { ...state, delivery: acknowledged(delivery, event) };
+    case "control":
+      return { ...state, control: desire(control, event.desired, now, effects) };
+    case "stop_requested":
+      return stop(state, { graceS: event.graceS, by: "the daemon" }, effects);
+    case "exit_acknowledged":
+      return leave(state, workerStatus(state), { type: "done" }, effects);
+  }
+}
+
+function disconnected(state: State, failure: Failure, now: number, effects: Effects): State {
+  const ended = reportableEnd(state) !== undefined;
+  const delivery = lost(state.delivery, failure, ended, state.settings, now, effects);
+  const after: State = { ...state, delivery };
+  if (delivery.connection.tag !== "refused") return after;
+  const { reason } = delivery.connection;
+  const fields = { reason };
+  if (state.worker.tag === "ended") {
+    effects.push({ tag: "log", level: "info", message: "the daemon has settled the attempt already", fields });
+    return leave(after, workerStatus(after), { type: "refused", reason }, effects);
+  }
+  effects.push({ tag: "log", level: "error", message: "the run is over; its worker is stopped", fields });
+  return stop(
+    { ...after, stay: { tag: "refused", reason } },
+    { graceS: GRACE_S, by: "the run's end" },
+    effects,
+  );
+}
+
+// ---------------------------------------------------------------------------------------------------- time, and the end
+
+function tick(state: State, now: number, effects: Effects): State {
+  if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
+    return leave(state, workerStatus(state), { type: "given_up" }, effects);
+  }
+  const after: State = { ...state, control: controlTick(state.control, now, effects) };
+  const message = timeout(after.delivery, after.settings, now);
+  if (message !== undefined) return disconnected(after, { code: undefined, message, announced: false }, now, effects);
+  return { ...after, delivery: deliveryTick(after.delivery, after.settings, now, effects) };
+}
+
+/** What follows from the worker and its group having ended, whichever was last. */
+function settle(state: State, now: number, effects: Effects): State {
+  const { stay, worker, group } = state;
+  if (worker.tag === "starting" || group === "ending") return state;
+  if (stay.tag === "refused") {
+    return leave(state, PROXY_EXIT.refused, { type: "refused", reason: stay.reason }, effects);
+  }
+  if (stay.tag !== "signalled" || stay.until !== undefined || worker.tag !== "ended") return state;
+  return { ...state, stay: { tag: "signalled", until: now + LEAVE_AFTER_MS } };
+}
+
+function workerStatus({ worker }: State): number {
+  const exit = worker.tag === "ended" ? worker.end.exit : undefined;
+  return exit === undefined ? PROXY_EXIT.lost : statusOf(exit);
+}
+
+function leave(state: State, code: number, result: Result, effects: Effects): State {
+  effects.push({ tag: "close" }, { tag: "leave", code, result });
+  return { ...state, stay: { tag: "left" } };
+}
+
+function isSame(a: AppliedControl, b: AppliedControl): boolean {
+  return a.paused === b.paused && a.maxRateHz === b.maxRateHz && a.selfPaused === b.selfPaused;
+}

@@ -1,0 +1,72 @@
+/** The seam between the proxy and what carries its messages. */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { DaemonMessage, ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { IngestStream } from "./ingest_stream.ts";
+
+export type ProxyMessageInit = NonNullable<
+  Exclude<MessageInitShape<typeof ProxyMessageSchema>, { $typeName: string }>["message"]
+>;
+
+/** One connection at a time. What comes of a call is told to a `Receiver`, of a closed connection nothing any more. */
+export interface Transport {
+  connect(target: string): void;
+  send(message: ProxyMessageInit): void;
+  close(): void;
+}
+
+export interface Receiver {
+  /** Messages may be sent. */
+  connected(): void;
+  received(message: DaemonMessage["message"]): void;
+  /** It cannot be opened, or has ended. */
+  disconnected(error: unknown): void;
+}
+
+/** Connections by the ingest stream, a new one each time: one that has stopped delivering never recovers. */
+export class StreamTransport implements Transport {
+  readonly #open: (target: string) => IngestStream;
+  readonly #receiver: Receiver;
+  /** The current connection; it has no stream where none can be opened. */
+  #connection: { stream?: IngestStream } | undefined;
+
+  constructor(open: (target: string) => IngestStream, receiver: Receiver) {
+    this.#open = open;
+    this.#receiver = receiver;
+  }
+
+  connect(target: string): void {
+    this.close();
+    this.#run(this.#connection = {}, target);
+  }
+
+  async #run(connection: { stream?: IngestStream }, target: string): Promise<void> {
+    let error: unknown;
+    try {
+      const stream = connection.stream = this.#open(target);
+      this.#receiver.connected();
+      for await (const { message } of stream) {
+        if (this.#connection !== connection) return;
+        this.#receiver.received(message);
+      }
+      error = new Error("the daemon has ended the stream");
+    } catch (thrown) {
+      error = thrown;
+    }
+    if (this.#connection === connection) this.#receiver.disconnected(error);
+  }
+
+  send(message: ProxyMessageInit): void {
+    const connection = this.#connection;
+    try {
+      connection?.stream?.send({ message });
+    } catch (error) {
+      if (this.#connection === connection) this.#receiver.disconnected(error);
+    }
+  }
+
+  close(): void {
+    const stream = this.#connection?.stream;
+    this.#connection = undefined;
+    stream?.cancel();
+  }
+}

@@ -1,0 +1,108 @@
+/** The worker's process as the proxy's effects reach it: start, signals, control messages, end. What comes of them are events. */
+import { messageOf } from "../base/errors.ts";
+import type { RunFiles } from "../base/layout.ts";
+import { signalGroup } from "../os/signals.ts";
+import type { ProcessRef } from "../os/identity.ts";
+import { readControlRecord, writeControlRecord } from "./control_record.ts";
+import { GroupEnd } from "./end_group.ts";
+import type { ControlRecord, Event } from "./events.ts";
+import type { Journal } from "./journal.ts";
+import type { ProxyLog } from "./proxy_log.ts";
+import type { EventQueue } from "./queue.ts";
+import { retryOnShortage } from "./retry_on_shortage.ts";
+import { lastLines } from "./tail.ts";
+import { attachWorker, startWorker, type Worker, type WorkerStart } from "./worker.ts";
+import { WorkerInput } from "./worker_input.ts";
+
+const STDERR_LINES = 20;
+
+export interface WorkerPlan {
+  files: RunFiles;
+  attempt: number;
+  /** undefined: an earlier proxy has started the worker. */
+  start: WorkerStart | undefined;
+}
+
+export class WorkerHandle {
+  readonly #plan: WorkerPlan;
+  readonly #journal: Journal;
+  readonly #queue: EventQueue<Event>;
+  readonly #log: ProxyLog;
+  readonly #input: WorkerInput;
+  #leader: ProcessRef | undefined;
+  #groupEnd: GroupEnd | undefined;
+
+  constructor(plan: WorkerPlan, journal: Journal, queue: EventQueue<Event>, log: ProxyLog) {
+    this.#plan = plan;
+    this.#journal = journal;
+    this.#queue = queue;
+    this.#log = log;
+    this.#input = new WorkerInput(plan.files.stdinFifo(plan.attempt), log);
+  }
+
+  async start(): Promise<void> {
+    const { files, attempt, start } = this.#plan;
+    let worker: Worker;
+    let inherited: ControlRecord | undefined;
+    try {
+      worker = start === undefined
+        ? await attachWorker(files, attempt)
+        : await startWorker(files, attempt, start, this.#log);
+      if (start === undefined) inherited = readControlRecord(files, attempt);
+    } catch (error) {
+      return this.#queue.fail(error);
+    }
+    this.#leader = worker.leader;
+    this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
+    try {
+      const { exit } = await worker.ended;
+      this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#lastWords() } });
+    } catch (error) {
+      this.#queue.fail(error);
+    }
+  }
+
+  /** What grandchildren still write is not the worker's. */
+  async #lastWords(): Promise<string[]> {
+    const { files, attempt } = this.#plan;
+    return await retryOnShortage(() => {
+      this.#journal.endAt(this.#journal.size());
+      return lastLines(files.stderr(attempt), STDERR_LINES);
+    });
+  }
+
+  signal(signal: "SIGSTOP" | "SIGCONT", outside: boolean): void {
+    if (this.#leader === undefined) return;
+    try {
+      signalGroup(this.#leader, signal, { outside });
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "the worker's group cannot be signalled");
+      this.#queue.put({ tag: "group_not_signalled" });
+    }
+  }
+
+  ask(control: "pause" | "resume"): void {
+    this.#input.send(control);
+  }
+
+  endGroup(graceS: number): void {
+    if (this.#groupEnd !== undefined) return this.#groupEnd.shorten(graceS);
+    if (this.#leader === undefined) return;
+    this.#groupEnd = new GroupEnd(this.#leader, graceS);
+    this.#groupEnd.done.catch((error) => {
+      this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended, and is not waited for");
+    }).then(() => this.#queue.put({ tag: "group_ended" }));
+  }
+
+  writeRecord(record: ControlRecord): void {
+    try {
+      writeControlRecord(this.#plan.files, this.#plan.attempt, record);
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "desired control cannot be kept for another proxy");
+    }
+  }
+
+  close(): void {
+    this.#input.close();
+  }
+}

@@ -1,0 +1,42 @@
+/** The registry as those see it who read and follow runs, and change nothing. Implemented by registry.ts. */
+import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunRow, TransitionRow } from "./types.ts";
+
+export interface RunReader {
+  get(runId: string): RunRow | undefined;
+  /** @throws MosaicError `not_found` */
+  require(runId: string): RunRow;
+  /** By id, unique id prefix, unique name, or "@last". @throws MosaicError `not_found`, `invalid_argument` (ambiguous) */
+  resolve(ref: string): RunRow;
+  /** Newest submitted first, or oldest. @throws MosaicError `invalid_argument` for a token that no page gave */
+  list(
+    filter: RunFilter,
+    page: { limit: number; token?: string; oldestFirst?: boolean },
+  ): { runs: RunRow[]; nextToken: string | undefined };
+  count(filter: RunFilter): number;
+  countByState(): Record<string, number>;
+  artifacts(runId: string): ArtifactRow[];
+  gpuSlots(): { slot: number; runId: string | null }[];
+
+  /** Of one run, oldest first. */
+  transitions(runId: string): TransitionRow[];
+  /** Of all runs, those with a higher seq, ascending. */
+  transitionsSince(seq: number, limit: number): TransitionRow[];
+  /** The newest seq; 0 when there is none. */
+  transitionHead(): number;
+  /** Resolves when there is a transition after `seq`, or when the signal aborts. */
+  waitTransitionsBeyond(seq: number, signal: AbortSignal): Promise<void>;
+
+  /** Those with a higher seq, ascending. */
+  eventsSince(seq: number, options: EventFilter & { limit: number }): EventRow[];
+  /** The seq after which the newest `count` events of this kind begin; 0 when there are no more. */
+  seqBeforeNewest(count: number, filter: EventFilter): number;
+  /** The newest seq; 0 when there is none. */
+  eventHead(): number;
+  /** Resolves when there is an event (of any run) after `seq`, or when the signal aborts. */
+  waitEventsBeyond(seq: number, signal: AbortSignal): Promise<void>;
+
+  /** Whether the database can be written. */
+  writable(): boolean;
+  /** Bytes of the database with its write-ahead log. */
+  fileBytes(): number;
+}

@@ -1,0 +1,54 @@
+/**
+ * Unary calls in Connect's binary form, as mosaic's own clients make them: a body in, a body out, and nothing awaited
+ * in between that need not be. Beside busy proxies each thing awaited costs a call some milliseconds.
+ */
+import type { DescMethod } from "@bufbuild/protobuf";
+import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { boundReached } from "../../base/load_limits.ts";
+import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
+import type { AnyHandler } from "../handlers.ts";
+import { connectError } from "./errors.ts";
+
+const TYPE = "application/proto";
+
+/** Whether the call is of this form, and says how large it is; all others go through the library. */
+export function isPlain(request: Request): boolean {
+  const { headers } = request;
+  return request.method === "POST" && headers.get("content-type") === TYPE && headers.has("content-length") &&
+    !headers.has("content-encoding");
+}
+
+export async function answerUnary(
+  context: CallContext,
+  method: DescMethod,
+  handler: AnyHandler,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
+  const header = (name: string) => request.headers.get(name) ?? undefined;
+  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal: context.stopping });
+  try {
+    enter();
+    const length = Number(header("content-length"));
+    if (length > context.maxMessageBytes) {
+      const what = `the request of ${method.name} has ${length} bytes`;
+      throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
+    }
+    const message = requestOf(context, method, new Uint8Array(await request.arrayBuffer()), caller);
+    const answer = handler(message, caller);
+    const bytes = encode(method.output, answer instanceof Promise ? await answer : answer);
+    count(context, caller, "ok");
+    return new Response(bytes, { headers: { "content-type": TYPE } });
+  } catch (error) {
+    report(context, caller, error);
+    const refusal = connectError(error);
+    const headers = new Headers(refusal.metadata);
+    headers.set("content-type", "application/json");
+    return new Response(errorToJsonBytes(refusal, undefined) as Uint8Array<ArrayBuffer>, {
+      status: codeToHttpStatus(refusal.code),
+      headers,
+    });
+  } finally {
+    free();
+  }
+}

@@ -1,0 +1,36 @@
+/** What a proxy's effects act on, for tests of a part of it: nothing happens. */
+import { proxyLog } from "../../src/proxy/proxy_log.ts";
+import type { Edges } from "../../src/proxy/run_proxy.ts";
+import type { Settings } from "../../src/proxy/state.ts";
+
+export const SETTINGS: Settings = {
+  takesMessages: false,
+  heartbeatMs: 60_000,
+  answerTimeoutMs: 15_000,
+  refusedTokenTries: 30,
+};
+
+export function inertEdges(): Edges {
+  return {
+    worker: {
+      start: () => Promise.resolve(),
+      signal() {},
+      ask() {},
+      endGroup() {},
+      writeRecord() {},
+      close() {},
+    },
+    delivery: {
+      connect: () => Promise.resolve(),
+      close() {},
+      awaitDaemon() {},
+      send() {},
+      seek() {},
+      read() {},
+    },
+    growth: { arm() {}, disarm() {} },
+    written: () => 0,
+    measure: () => [],
+    log: proxyLog([]),
+  };
+}

@@ -1,0 +1,236 @@
+/** The listener of page and API under clients that come and go, hold on, or take nothing. */
+import assert from "node:assert/strict";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { connect as connectHttp2 } from "node:http2";
+import { connect as connectSocket } from "node:net";
+import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
+import { Mosaic, TelemetryRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { MosaicClient } from "../../src/client/client.ts";
+import { envelope } from "../../src/wire/connect.ts";
+import { writeAll } from "../../src/wire/http1.ts";
+import { methodPath } from "../../src/wire/method_path.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { GrpcClient } from "../harness/grpc_client.ts";
+import { configOf } from "../harness/configs.ts";
+import { submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { hasCode } from "../registry/fixture.ts";
+import { certificates } from "./auth/certificates.ts";
+import { executing, withApi } from "./fixture.ts";
+import { A_STEP } from "./memory_telemetry.ts";
+
+const CONNECTIONS = 5000;
+const AT_ONCE = 20;
+/** Of 10 KB each. */
+const ROWS = 8000;
+
+function rssOf(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`))![1]) * 1024;
+}
+
+async function many(count: number, one: () => Promise<unknown>): Promise<void> {
+  let left = count;
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    while (left-- > 0) await one();
+  }));
+}
+
+/** What the daemon keeps of connections that have gone, bytes each: of the second half, when all has been used once. */
+async function keptOf(daemon: TestDaemon, one: () => Promise<unknown>): Promise<number> {
+  await many(CONNECTIONS / 2, one);
+  const half = rssOf(daemon.pid);
+  await many(CONNECTIONS / 2, one);
+  return (rssOf(daemon.pid) - half) / (CONNECTIONS / 2);
+}
+
+Deno.test("leak: the daemon keeps nothing of API connections that have gone, by any way to it", async (t) => {
+  const directory = Deno.makeTempDirSync();
+  try {
+    const files = certificates(directory);
+    const tls = ["--tls-cert", files.server.cert, "--tls-key", files.server.key];
+    await using daemon = await TestDaemon.start({ args: ["--listen", "none"] });
+    await using secured = await TestDaemon.start({ args: ["--listen", "none", ...tls] });
+    const call = async (target: string, options: ConstructorParameters<typeof MosaicClient>[1] = {}) => {
+      const client = new MosaicClient(target, options);
+      try {
+        await client.unary(Mosaic.method.getHost, {});
+      } finally {
+        client.close();
+      }
+    };
+    const ways: [string, TestDaemon, () => Promise<void>][] = [
+      ["Unix socket", daemon, () => call(`unix:${daemon.layout.trainer}/daemon.sock`)],
+      ["TCP", daemon, () => call(daemon.http)],
+      ["TLS", secured, () => call(`https://localhost:${secured.http.split(":")[1]}`, { tls: { ca: files.ca } })],
+      ["HTTP/2", daemon, () => http2Call(daemon.http)],
+    ];
+    for (const [name, of, one] of ways) {
+      await t.step(name, async () => {
+        const kept = await keptOf(of, one);
+        assert.ok(kept < 4096, `${Math.round(kept)} bytes of each`);
+      });
+    }
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
+async function http2Call(address: string): Promise<void> {
+  const session = connectHttp2(`http://${address}`);
+  session.on("error", () => {});
+  try {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/mosaic.v1.Mosaic/GetHost",
+      "content-type": "application/proto",
+    });
+    stream.end();
+    await new Promise((resolve, reject) => stream.on("error", reject).on("end", resolve).resume());
+  } finally {
+    session.close();
+  }
+}
+
+Deno.test("clients of the version before: gRPC serves mosaic.v1, and says how many connections have gone", async () => {
+  await using daemon = await TestDaemon.start();
+  for (let i = 0; i < 3; i++) {
+    const client = new GrpcClient(daemon.address);
+    assert.equal((await client.unary(Mosaic.method.getHost, {})).listen, daemon.address);
+    assert.ok(await client.unary(Health.method.check, { service: Mosaic.typeName }));
+    client.close();
+  }
+  const closed = async () => {
+    const text = await (await fetch(`http://${daemon.http}/metrics`)).text();
+    return Number(/^mosaic_grpc_closed_connections_total (\d+)/m.exec(text)?.[1]);
+  };
+  await until(async () => await closed() === 3, { what: "three connections to be counted", state: closed });
+});
+
+Deno.test("half-open connections: two thousand that say nothing keep nobody waiting", async () => {
+  await withApi("Connect, TCP", async ({ client, url }) => {
+    const port = Number(new URL(url).port);
+    const silent = Array.from({ length: 2000 }, () => connectSocket({ host: "127.0.0.1", port }));
+    try {
+      await Promise.all(silent.map((socket, i) =>
+        new Promise<void>((resolve, reject) => {
+          socket.once("error", reject);
+          // Some have begun to say something.
+          socket.once("connect", () => i % 2 === 0 ? resolve() : socket.write("POST /mosaic.v1.", () => resolve()));
+        })
+      ));
+      assert.equal((await client.unary(Mosaic.method.getHost, {})).version, "1.2.3-test");
+    } finally {
+      for (const socket of silent) socket.destroy();
+    }
+  });
+});
+
+Deno.test("slow readers: one that takes nothing stops what it reads, keeps nobody waiting, and is ended", async () => {
+  await withApi("Connect, TCP", async ({ core, url }) => {
+    const run = executing(core);
+    const observationJson = JSON.stringify("x".repeat(10_000));
+    core.telemetry.append(
+      run,
+      1,
+      Array.from({ length: ROWS }, (_, step) => ({ ...A_STEP, step, observationJson })),
+      [],
+    );
+    const { host, port } = new URL(url);
+    const body = envelope(toBinary(TelemetryRequestSchema, create(TelemetryRequestSchema, { run, kind: "steps" })));
+    const stalled = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
+    const fast = new MosaicClient(host);
+    const before = Deno.memoryUsage().rss;
+    try {
+      const head = `POST ${methodPath(Mosaic.method.streamTelemetry)} HTTP/1.1\r\nhost: ${host}\r\n` +
+        `content-type: application/connect+proto\r\ncontent-length: ${body.length}\r\n\r\n`;
+      await writeAll(stalled, new TextEncoder().encode(head));
+      await writeAll(stalled, body);
+      let last = 0n;
+      for await (const { lastSeq } of fast.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })) {
+        last = lastSeq;
+      }
+      assert.equal(last, BigInt(ROWS));
+      const ended = () => core.activity.rpcCalls.entries();
+      const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} unavailable`;
+      await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
+      assert.ok(Deno.memoryUsage().rss - before < 150 << 20, "what waits for a reader is bounded");
+    } finally {
+      stalled.close();
+      fast.close();
+    }
+  }, { stallMs: 3000 });
+});
+
+/** Sends a request byte by byte, and gives the whole answer. */
+async function exchange(url: string, request: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  using connection = await Deno.connect({ hostname, port: Number(port) });
+  await connection.write(new TextEncoder().encode(request));
+  return await new Response(connection.readable).text();
+}
+
+Deno.test("hostile pages: calls of the API from another site, or under another name, are refused", async () => {
+  await withApi("Connect, TCP", async ({ url, core }) => {
+    const call = (headers: Record<string, string>) =>
+      fetch(`${url}/mosaic.v1.Mosaic/Shutdown`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: "{}",
+      });
+    for (
+      const headers of [
+        { origin: "http://evil.example" },
+        { origin: "null" },
+        { "sec-fetch-site": "cross-site" },
+        { "sec-fetch-site": "same-origin" },
+      ] as Record<string, string>[]
+    ) {
+      const answer = await call(headers);
+      assert.equal(answer.status, 403, JSON.stringify(headers));
+      assert.equal((await answer.json()).code, "permission_denied");
+    }
+    // `fetch` sends no Host of a caller's own.
+    const raw = `POST /mosaic.v1.Mosaic/Shutdown HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n` +
+      `content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`;
+    assert.match(await exchange(url, raw), /^HTTP\/1\.1 403 [^]*permission_denied/);
+    assert.deepEqual(core.calls, []);
+    const own = await call({});
+    assert.equal(own.status, 200);
+    await own.body?.cancel();
+    assert.equal(core.calls.length, 1);
+  });
+});
+
+Deno.test("the daemon's socket: its user needs no token, others cannot open it, and TCP asks for one", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token", "--listen", "none"] });
+  const path = `${daemon.layout.trainer}/daemon.sock`;
+  assert.equal(Deno.statSync(path).mode! & 0o777, 0o600);
+  assert.equal(Deno.statSync(daemon.layout.trainer).mode! & 0o077, 0);
+  const owner = new MosaicClient(`unix:${path}`);
+  const stranger = new MosaicClient(daemon.http);
+  try {
+    assert.equal((await owner.unary(Mosaic.method.getHost, {})).listen, "");
+    await assert.rejects(stranger.unary(Mosaic.method.getHost, {}), hasCode("unauthenticated"));
+  } finally {
+    owner.close();
+    stranger.close();
+  }
+});
+
+Deno.test("a killed daemon's socket takes no connection for the next one, though its workers live", async () => {
+  await using daemon = await TestDaemon.start();
+  const path = `${daemon.layout.trainer}/daemon.sock`;
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", 'echo \'{"type":"step"}\'; exec sleep 60'] }));
+  await untilState(daemon, run, "EXECUTING");
+  await daemon.kill9();
+  // What the killed one left: a name that nobody answers at, whoever holds its listener.
+  assert.ok(Deno.lstatSync(path).isSocket);
+  await daemon.restart();
+  const client = new MosaicClient(`unix:${path}`, { deadlineMs: 5000 });
+  try {
+    for (let i = 0; i < 20; i++) assert.equal((await client.unary(Mosaic.method.getHost, {})).pid, BigInt(daemon.pid));
+    assert.equal((await client.unary(Mosaic.method.getRun, { run })).state, "EXECUTING");
+  } finally {
+    client.close();
+  }
+});
