@@ -1,10 +1,11 @@
 /**
- * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) and the published
- * JSON Schema of a config from `src/config/schema.ts`.
+ * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) and from the table
+ * of record fields (`src/gen/records`), and the published JSON Schema of a config from `src/config/schema.ts`.
  *
  * `--check` writes nothing into the tree and fails when the tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
+import { recordFiles } from "./gen/records.ts";
 
 const BUF = "npm:@bufbuild/buf@1.74.0";
 const root = new URL("..", import.meta.url).pathname;
@@ -27,6 +28,8 @@ async function generate(out: string): Promise<void> {
     console.error(new TextDecoder().decode(run.stderr));
     Deno.exit(1);
   }
+  Deno.mkdirSync(`${out}/records`, { recursive: true });
+  for (const [name, text] of recordFiles()) Deno.writeTextFileSync(`${out}/records/${name}`, text);
 }
 
 const schemaFile = `schema/train-run-config.v${SCHEMA_MAJOR}.json`;
@@ -58,7 +61,11 @@ if (Deno.args.includes("--check")) {
   const surplus = have.filter((f) => !expected.includes(f));
   Deno.removeSync(fresh, { recursive: true });
   if (stale.length + surplus.length > 0) {
-    console.error(`src/gen is not what proto/ generates: ${[...stale, ...surplus].join(", ")}; run: deno task gen`);
+    console.error(
+      `src/gen is not what proto/ and src/telemetry/record_fields.ts generate: ${
+        [...stale, ...surplus].join(", ")
+      }; run: deno task gen`,
+    );
     Deno.exit(1);
   }
   if (textOf(root + schemaFile) !== schemaText) {
@@ -66,7 +73,7 @@ if (Deno.args.includes("--check")) {
     Deno.exit(1);
   }
 } else {
-  await generate("src/gen");
+  await generate(`${root}src/gen`);
   Deno.mkdirSync(`${root}schema`, { recursive: true });
   Deno.writeTextFileSync(root + schemaFile, schemaText);
 }

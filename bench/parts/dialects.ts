@@ -1,6 +1,6 @@
 /** The proxy's work on one core: from a worker's lines to the bytes of its batches. */
 import { JOURNAL_BOUNDS } from "../../src/proxy/journal.ts";
-import { StepColumnsBuilder } from "../../src/telemetry/dialects/step_columns.ts";
+import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
 import { readLine } from "../../src/telemetry/dialects/parse_line.ts";
 import { medianOf } from "../measure.ts";

@@ -2,7 +2,7 @@
 import { isSecretName, withoutSecrets } from "../config/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
-import type { RunDetailJson } from "./json.ts";
+import type { RunDetailJson } from "./message_json.ts";
 import { elapsedMs } from "./runs_table.ts";
 
 export interface ComparisonRow {

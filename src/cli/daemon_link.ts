@@ -8,6 +8,7 @@ import type {
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { pause } from "../wire/waiting.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";
 import { harmless } from "./text.ts";
@@ -192,18 +193,4 @@ class Breaks {
     this.#since = undefined;
     this.#pauseMs = FIRST_PAUSE_MS;
   }
-}
-
-/** Resolves after `ms`, or when the signal aborts. */
-export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted) return;
-  await new Promise<void>((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done, { once: true });
-  });
 }

@@ -2,45 +2,73 @@
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { type Manual, manual } from "./command.ts";
 import type { Context } from "./context.ts";
 import { exitOfError } from "./exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
-import { runJson } from "./json.ts";
+import { runJson } from "./message_json.ts";
 import { Link } from "./daemon_link.ts";
 import { harmless } from "./text.ts";
+import type { VerbModule } from "./verbs.ts";
 
-/** Arguments and options of a verb over several runs. */
-export function controlArguments(command: Command): Command {
-  command.argument("<run...>", RUN_ARGUMENT);
-  return connectionOptions(outputOption(command, ["table", "json", "jsonl"]));
+type Flags = Record<string, unknown>;
+
+/** A verb over several runs as its file declares it; `A` is what the daemon answers for one run. */
+export interface RunsVerb<A> extends Manual {
+  description: string;
+  /** Adds the verb's own options, which its help shows first. */
+  options?: (command: Command) => Command;
+  ask: (link: Link, ref: string, flags: Flags) => Promise<A>;
+  /** The line of a run, and its JSON. */
+  line: (answer: A) => string;
+  json: (answer: A) => unknown;
+  /** What is done when all runs were asked without a refusal; gives the exit code. */
+  afterwards?: (context: Context, answers: readonly A[], flags: Flags) => Promise<number>;
+}
+
+export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
+  return (command, context, result) => {
+    command.description(verb.description);
+    (verb.options?.(command) ?? command).argument("<run...>", RUN_ARGUMENT);
+    connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+      .addHelpText("after", manual(verb))
+      .action(async (refs: string[], flags: Flags) => {
+        const { code, answers } = await eachRun(context, refs, flags, verb);
+        result.code = code === 0 && verb.afterwards ? await verb.afterwards(context, answers, flags) : code;
+      });
+  };
+}
+
+/** A verb that changes how a run goes on: the daemon answers with the run. */
+export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
+  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${harmless(verb.done(run))}`, json: runJson });
 }
 
 /**
  * Asks it of each run; one that is refused does not keep the others from being asked. Prints one line (or JSON object)
- * per run. Gives 0, or the exit code of the first that failed.
+ * per run. The code is 0, or the exit code of the first that failed.
  */
-export async function forEachRun(
+async function eachRun<A>(
   context: Context,
   refs: readonly string[],
-  flags: Record<string, unknown>,
-  ask: (link: Link, ref: string) => Promise<Run>,
-  done: (run: Run) => string,
-): Promise<number> {
+  flags: Flags,
+  { ask, line, json }: RunsVerb<A>,
+): Promise<{ code: number; answers: A[] }> {
   using link = await Link.open(context, connectionFlags(flags));
   let code = 0;
-  const answers: unknown[] = [];
+  const answers: A[] = [];
   for (const ref of refs) {
     try {
-      const run = await ask(link, ref);
-      if (flags["output"] === "table") context.out.write(`${run.runId}  ${harmless(done(run))}\n`);
-      else answers.push(runJson(run));
+      const answer = await ask(link, ref, flags);
+      answers.push(answer);
+      if (flags["output"] === "table") context.out.write(`${line(answer)}\n`);
     } catch (error) {
       if (!(error instanceof MosaicError) || refs.length === 1) throw error;
       context.err.write(`mosaic: ${harmless(`${ref}: ${messageOf(error)}`)}\n`);
       code ||= exitOfError(error);
     }
   }
-  if (flags["output"] === "json") context.out.write(`${JSON.stringify(answers, null, 2)}\n`);
-  if (flags["output"] === "jsonl") context.out.write(answers.map((a) => `${JSON.stringify(a)}\n`).join(""));
-  return code;
+  if (flags["output"] === "json") context.out.write(`${JSON.stringify(answers.map(json), null, 2)}\n`);
+  if (flags["output"] === "jsonl") context.out.write(answers.map((a) => `${JSON.stringify(json(a))}\n`).join(""));
+  return { code, answers };
 }

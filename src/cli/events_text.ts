@@ -1,6 +1,6 @@
 /** An event of a run's life as one line. */
 import { clock, number } from "./format.ts";
-import type { EventJson } from "./json.ts";
+import type { EventJson } from "./message_json.ts";
 import { harmless, paint, stateStyle } from "./text.ts";
 
 export interface EventLineOptions {

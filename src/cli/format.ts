@@ -1,4 +1,4 @@
-/** Quantities as a person reads them. Programs get the plain values (src/cli/json.ts). */
+/** Quantities as a person reads them. Programs get the plain values (src/cli/message_json.ts). */
 
 /** "0.8s", "42s", "3m 07s", "2h 05m", "3d 4h". */
 export function duration(ms: number): string {

@@ -1,55 +1,15 @@
 /** Telemetry records as the daemon sends them (JSON Lines, docs/cli.md), for tables and CSV. */
+import { publicFields, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { number } from "./format.ts";
 import type { Column } from "./table.ts";
 
-export const KINDS = ["steps", "episodes", "events", "metrics"] as const;
-export type Kind = typeof KINDS[number];
+export type Kind = TelemetryKind;
 export type TelemetryRecord = Record<string, unknown> & { seq: number };
 
-/** CSV columns of each kind: every documented field, in the documented order. */
-export const FIELDS: Record<Kind, readonly string[]> = {
-  steps: [
-    "seq",
-    "run_id",
-    "attempt",
-    "episode_index",
-    "step_index",
-    "action",
-    "observation",
-    "reward",
-    "terminated",
-    "truncated",
-    "timestamp",
-    "ts_ns",
-    "agent_id",
-    "worker_id",
-    "policy_label",
-    "backend",
-    "render_hint",
-    "render_payload",
-    "frame_ref",
-    "payload_version",
-    "episode_seed",
-    "info",
-  ],
-  episodes: [
-    "seq",
-    "run_id",
-    "attempt",
-    "episode_index",
-    "total_reward",
-    "steps",
-    "terminated",
-    "truncated",
-    "timestamp",
-    "ts_ns",
-    "agent_id",
-    "worker_id",
-    "metadata",
-  ],
-  events: ["seq", "run_id", "attempt", "event", "timestamp", "ts_ns", "payload"],
-  metrics: ["seq", "run_id", "name", "value", "step", "timestamp"],
-};
+/** CSV columns of a kind: every documented field, in the documented order. */
+export function fieldNames(kind: Kind): string[] {
+  return publicFields(kind).map(({ name }) => name);
+}
 
 interface Shown {
   field: string;
@@ -119,7 +79,7 @@ function shown(field: string, record: TelemetryRecord): string {
 
 /** A record's cells in CSV. A number that JSON cannot write is given by its name. */
 export function csvCells(kind: Kind, record: TelemetryRecord): unknown[] {
-  return FIELDS[kind].map((field) => record[field] ?? record[`${field}_text`]);
+  return fieldNames(kind).map((field) => record[field] ?? record[`${field}_text`]);
 }
 
 /** The records of a batch of JSON Lines. */

@@ -1,7 +1,7 @@
 /** The columns of the table of runs: what each shows to a person, and its plain value for CSV and sorting. */
 import { MosaicError } from "../base/errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
-import type { RunJson } from "./json.ts";
+import type { RunJson } from "./message_json.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { progressText } from "./progress.ts";
 import type { Column } from "./table.ts";

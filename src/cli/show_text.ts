@@ -1,6 +1,6 @@
 /** What `mosaic show` prints for a person. */
 import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
-import type { ArtifactJson, RunDetailJson } from "./json.ts";
+import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf } from "./runs_table.ts";
 import { facts, table } from "./table.ts";

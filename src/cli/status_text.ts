@@ -1,7 +1,7 @@
 /** What `mosaic status` prints for a person. */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { bytes, duration } from "./format.ts";
-import type { HostJson } from "./json.ts";
+import type { HostJson } from "./message_json.ts";
 import { facts } from "./table.ts";
 
 export function statusPage(host: HostJson, { now, color }: { now: number; color: boolean }): string {

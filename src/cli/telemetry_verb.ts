@@ -1,13 +1,15 @@
 /** What `steps`, `episodes`, `metrics` and `events --worker` do: read a run's records, and print them. */
 import type { Command } from "commander";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { type Manual, manual } from "./command.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
-import { connectionFlags, connectionOptions, type Format, outputOption, wholeNumber } from "./flags.ts";
+import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";
 import { interruptible } from "./interrupt.ts";
 import { Link } from "./daemon_link.ts";
-import { csvCells, FIELDS, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
+import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
 import { csv, csvLine, table } from "./table.ts";
+import type { VerbModule } from "./verbs.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
 const TABLE_TAIL = 20;
@@ -20,6 +22,23 @@ export function telemetryOptions(command: Command): Command {
     .option("-n, --limit <n>", "at most so many", wholeNumber(1))
     .option("--tail <n>", "the newest so many (and with --follow, what comes after)", wholeNumber());
   return connectionOptions(outputOption(command, ["table", "jsonl", "json", "csv"]));
+}
+
+/** A verb that prints the records of one kind, as its file declares it. */
+export interface RecordsVerb extends Manual {
+  kind: Kind;
+  description: string;
+}
+
+export function recordsVerb({ kind, description, ...sections }: RecordsVerb): VerbModule["define"] {
+  return (command, context, result) => {
+    command.description(description).argument("<run>", RUN_ARGUMENT);
+    telemetryOptions(command)
+      .addHelpText("after", manual({ exits: { 130: "ended by Ctrl-C; the run goes on" }, ...sections }))
+      .action(async (run: string, flags: Record<string, unknown>) => {
+        result.code = await printTelemetry(context, { run, kind }, flags);
+      });
+  };
 }
 
 export interface TelemetryQuery {
@@ -122,7 +141,7 @@ class Printer {
       case "jsonl":
         return out.write(records.map((r) => `${JSON.stringify(r)}\n`).join(""));
       case "csv": {
-        if (!this.#begun) out.write(csv(FIELDS[this.#kind], []));
+        if (!this.#begun) out.write(csv(fieldNames(this.#kind), []));
         this.#begun = true;
         return out.write(records.map((r) => csvLine(csvCells(this.#kind, r))).join(""));
       }

@@ -4,7 +4,7 @@ import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { rawJson } from "../telemetry/public_json.ts";
+import { rawJson } from "../base/json_text.ts";
 import { pathText } from "./violations.ts";
 
 export type RestartCause = typeof RESTART_CAUSES[number];

@@ -1,6 +1,6 @@
 /** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
 import { isPlainObject, parseKeepingNumbers } from "../base/numbers_kept.ts";
-import { isJson } from "../telemetry/public_json.ts";
+import { isJson } from "../base/json_text.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */
 const SECRET_NAME = new RegExp(

@@ -1,6 +1,6 @@
 /** What the registry says, against the host it speaks of: slots held by ended runs, processes that outlived their run. */
 import { DatabaseSync } from "node:sqlite";
-import { isJson } from "../telemetry/public_json.ts";
+import { isJson } from "../base/json_text.ts";
 import { isEnded, outcomeOf } from "../registry/lifecycle/lifecycle.ts";
 import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";

@@ -31,6 +31,35 @@ export function underShell(
   return { args: ["-c", BECOME, "sh", ...exports, "--", ...argv], env, clearEnv: true };
 }
 
+/** The same with its output at the end of the file `$0`. */
+const BECOME_INTO = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" >>"$0" 2>&1';
+
+/**
+ * Starts `argv` with exactly `environment` in a session of its own, so that it outlives this process and its terminal. Its
+ * output is a file: a pipe would break when this process ends, and the runtime hands no file to a child.
+ */
+export function startDetached(
+  argv: readonly string[],
+  environment: Record<string, string>,
+  output: string,
+  cwd?: string,
+): Deno.ChildProcess {
+  const { env, exports } = splitEnvironment(environment);
+  const child = new Deno.Command("/bin/sh", {
+    args: ["-c", BECOME_INTO, output, ...exports, "--", ...argv],
+    ...(cwd === undefined ? {} : { cwd }),
+    env,
+    clearEnv: true,
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+    detached: true,
+  }).spawn();
+  // This process must be able to end while the child lives.
+  child.unref();
+  return child;
+}
+
 /** Standard output of a short script; undefined when it fails. `$0`, `$1` … are `words`. */
 export function askShell(script: string, ...words: string[]): string | undefined {
   const out = new Deno.Command("/bin/sh", {

@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
-import { StepColumnsBuilder } from "../telemetry/dialects/step_columns.ts";
+import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import type { JournalPiece } from "./journal.ts";
 

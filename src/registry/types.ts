@@ -68,20 +68,12 @@ export type RunPatch = Partial<
   >
 >;
 
-export interface NewRun {
-  runId: string;
-  name: string;
-  digest: string;
-  maxAttempts: number;
-  priority: number;
-  tags: string[];
-  baseDir: BaseDir;
-  configJson: string;
-  gpusRequested: number;
-  gpusMandatory: boolean;
-  workerId: string;
-  agentId: string;
-}
+/** What is known of a run when it is submitted. */
+export type NewRun = Pick<
+  RunRow,
+  | ("runId" | "name" | "digest" | "maxAttempts" | "priority" | "tags" | "baseDir" | "configJson")
+  | ("gpusRequested" | "gpusMandatory" | "workerId" | "agentId")
+>;
 
 export interface TransitionRow {
   /** Over all runs, ascending, never reused. */

@@ -15,9 +15,8 @@ import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts
 import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
-import { pause } from "../wire/waiting.ts";
+import { untilStored } from "./until_stored.ts";
 
-const RETRY_MS = 1000;
 /**
  * Journal bytes under way from all proxies together. Those that are behind share it: a hundred windows of their own would
  * be most of what a daemon has in memory. Each begins with little, because all of them may begin at once.
@@ -294,24 +293,18 @@ class Delivery {
    * @param first the first try, where it is under way
    */
   async #stored<T>(journalSize: number, work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
-    for (let tries = 1;; tries++) {
-      if (first === undefined || tries > 1) await turn();
-      try {
-        return await (tries === 1 ? first ?? work() : work());
-      } catch (error) {
-        if (!(error instanceof MosaicError) || error.code !== "unavailable") throw error;
-        if (tries === 1) {
-          this.#core.log.warn(
-            { run_id: this.#runId, cause: error.message },
-            "a batch cannot be stored; its proxy waits",
-          );
-        }
-        await pause(RETRY_MS, this.#caller.signal);
-        if (this.#caller.signal.aborted) throw error;
-        // The proxy's own heartbeats wait behind the batch, and it is alive.
-        this.#session.heartbeat(journalSize);
-      }
-    }
+    const attempt = async (tries: number) => {
+      if (tries === 1 && first !== undefined) return await first;
+      await turn();
+      return await work();
+    };
+    return await untilStored(attempt, {
+      signal: this.#caller.signal,
+      failed: ({ message }) =>
+        this.#core.log.warn({ run_id: this.#runId, cause: message }, "a batch cannot be stored; its proxy waits"),
+      // The proxy's own heartbeats wait behind the batch, and it is alive.
+      again: () => this.#session.heartbeat(journalSize),
+    });
   }
 }
 

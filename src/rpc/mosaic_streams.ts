@@ -3,7 +3,7 @@ import type { EventSchema, EventsRequest, TelemetryBatchSchema, TelemetryRequest
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { TelemetryKind } from "../telemetry/types.ts";
+import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { recordPieces, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
 import type { Renderings } from "./renderings.ts";
@@ -12,13 +12,12 @@ import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { firstOf } from "../wire/waiting.ts";
 
-const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const EVENTS_A_READ = 256;
 
 function kindOf(text: string): TelemetryKind {
-  const kind = KINDS.find((k) => k === text);
+  const kind = TELEMETRY_KINDS.find((k) => k === text);
   if (kind === undefined) {
-    throw new MosaicError("invalid_argument", `kind is "${text}": give one of ${KINDS.join(", ")}`);
+    throw new MosaicError("invalid_argument", `kind is "${text}": give one of ${TELEMETRY_KINDS.join(", ")}`);
   }
   return kind;
 }

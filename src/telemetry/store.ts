@@ -37,6 +37,15 @@ import { SeriesWriter } from "./store/series_writer.ts";
 import { StepWriter } from "./store/step_writer.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
 import { Waiters } from "./store/row_waiters.ts";
+import {
+  EPISODE_COLUMNS,
+  episodeChanged,
+  episodeRow,
+  storedEpisode,
+  storedWorkerEvent,
+  WORKER_EVENT_COLUMNS,
+  workerEventRow,
+} from "../gen/records/record_rows.ts";
 import type {
   FollowedRun,
   IngestResult,
@@ -86,6 +95,7 @@ const MAX_STATES = 20_000;
 const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
 
+const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
 const CLAMPED = "store: value could not be stored as it was and was replaced";
 
 /** What is stored for one run. */
@@ -176,11 +186,8 @@ export class TelemetryStore implements TelemetryLog {
     this.#rows = new RunRows(db);
     this.#reader = new Reader(db);
     this.#stepWriter = new StepWriter(db);
-    this.#episodeWriter = new BulkInsert(db, "episodes", [
-      ...["run_key", "seq", "attempt", "episode", "total_reward", "steps", "terminated", "truncated"],
-      ...["ts_ns", "source", "metadata"],
-    ]);
-    this.#eventWriter = new BulkInsert(db, "worker_events", ["run_key", "seq", "attempt", "kind", "ts_ns", "data"]);
+    this.#episodeWriter = new BulkInsert(db, "episodes", EPISODE_COLUMNS);
+    this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
     this.#seriesRows = new SeriesRows(db);
     this.#seriesWriter = new SeriesWriter(db, this.#seriesRows);
     this.#seriesNames = prepareArrays(
@@ -556,28 +563,11 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
-    const stored: StoredEpisode = {
-      seq: ++state.heads.episodes,
-      attempt,
-      episode: storableInteger(record.episode),
-      totalReward: storableReal(record.totalReward),
-      steps: storableInteger(record.steps),
-      terminated: Boolean(record.terminated),
-      truncated: Boolean(record.truncated),
-      metadataJson: storableText(record.metadataJson),
-      tsNs: storableTime(record.tsNs, arrivalNs),
-      agentId: storableText(record.agentId),
-      workerId: storableText(record.workerId),
-    };
-    if (stored.episode !== record.episode || stored.steps !== record.steps) addViolation(state, CLAMPED, 1);
+    const stored = storedEpisode(STORABLE, record, ++state.heads.episodes, attempt, arrivalNs);
+    if (episodeChanged(record, stored)) addViolation(state, CLAMPED, 1);
     const live = state.live!;
-    this.#episodeWriter.add(
-      ...[state.runKey, stored.seq, attempt, stored.episode],
-      Number.isNaN(stored.totalReward) ? null : stored.totalReward,
-      ...[stored.steps, stored.terminated ? 1 : 0, stored.truncated ? 1 : 0, stored.tsNs],
-      this.#rows.sourceKey(state, stored.agentId, stored.workerId, "", ""),
-      stored.metadataJson === "" ? null : stored.metadataJson,
-    );
+    const source = this.#rows.sourceKey(state, stored.agentId, stored.workerId, "", "");
+    this.#episodeWriter.add(...episodeRow(state.runKey, stored, source));
     live.recentRewards.push(stored.totalReward);
     if (live.recentRewards.length > 100) live.recentRewards.shift();
     this.#seriesWriter.episode(state, stored.totalReward, stored.steps, stored.tsNs);
@@ -586,16 +576,9 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
-    const stored: StoredWorkerEvent = {
-      seq: ++state.heads.events,
-      attempt,
-      kind: storableText(record.kind),
-      dataJson: storableText(record.dataJson),
-      tsNs: storableTime(record.tsNs, arrivalNs),
-    };
-    const { seq, kind, tsNs, dataJson } = stored;
-    this.#eventWriter.add(state.runKey, seq, attempt, kind, tsNs, dataJson === "" ? null : dataJson);
-    this.#seriesWriter.record(state, dataJson, state.heads.steps, tsNs);
+    const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
+    this.#eventWriter.add(...workerEventRow(state.runKey, stored));
+    this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
     return stored;
   }
 

@@ -1,31 +1,18 @@
 /** The telemetry log as its readers and writers see it. Implemented by src/telemetry/store.ts. */
-import type { EpisodeRecord, IngestBatch, StepRecord, WorkerEventRecord } from "./batch.ts";
+import type {
+  EpisodeRecord,
+  StepRecord,
+  StoredEpisode,
+  StoredMetric,
+  StoredStep,
+  StoredWorkerEvent,
+  WorkerEventRecord,
+} from "../gen/records/record_types.ts";
+import type { IngestBatch } from "./batch.ts";
+import type { TelemetryKind } from "./record_fields.ts";
 
-/** A stored step: its seq starts at 1 per run, contiguous, given in the transaction that stored it. */
-export interface StoredStep extends StepRecord {
-  seq: number;
-  attempt: number;
-  /** Unix nanoseconds as text: the worker's time, else the time of arrival. */
-  tsNs: string;
-}
-export interface StoredEpisode extends Omit<EpisodeRecord, "totalReward"> {
-  seq: number;
-  attempt: number;
-  totalReward: number;
-}
-export interface StoredWorkerEvent extends WorkerEventRecord {
-  seq: number;
-  attempt: number;
-}
-/** A point of a metric series; `seq` counts all metric points of the run. */
-export interface StoredMetric {
-  seq: number;
-  step: number;
-  tsMs: number;
-  name: string;
-  value: number;
-}
-export type TelemetryKind = "steps" | "episodes" | "events" | "metrics";
+export type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent, TelemetryKind };
+
 export interface StoredOf {
   steps: StoredStep;
   episodes: StoredEpisode;

@@ -3,7 +3,7 @@ import { type Context, Hono } from "hono";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
-import type { TelemetryKind } from "../telemetry/types.ts";
+import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { figuresOf } from "../observability/figures.ts";
@@ -55,7 +55,6 @@ export interface PageApp {
   stop(): void;
 }
 
-const RECORD_KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
 const RECORDS_LIMIT = 1000;
 const SERIES_LIMIT = 24;
 const BUCKETS_LIMIT = 4000;
@@ -76,7 +75,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
     const kind = c.req.param("kind") as TelemetryKind;
-    if (!RECORD_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    if (!TELEMETRY_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
     return kind;
   };
   const streamOf = (c: Ctx): LogStream => {

@@ -1,7 +1,7 @@
 /** A series for a chart: columns rather than rows, because a chart has hundreds of buckets and asks every second. */
 import { MosaicError } from "../base/errors.ts";
 import type { TelemetryReader } from "../telemetry/types.ts";
-import { finiteOrText } from "./page_json.ts";
+import { finiteOrText, type SeriesColumns } from "./page_json.ts";
 
 export function columns(
   records: TelemetryReader,
@@ -10,7 +10,7 @@ export function columns(
   from: number,
   to: number,
   buckets: number,
-) {
+): SeriesColumns {
   const rows = pointsOrNone(records, runId, name, from, to, buckets);
   return {
     name,

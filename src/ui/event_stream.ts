@@ -4,6 +4,7 @@
  */
 import { boundReached } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
+import { firstOf, pause } from "../wire/waiting.ts";
 
 export interface ServerEvent {
   event: string;
@@ -80,21 +81,10 @@ export class EventStreams {
 }
 
 /** Waits `ms`, or until `wake` settles, or the signal aborts. */
-export async function waitFor(ms: number, signal: AbortSignal, wake?: (signal: AbortSignal) => Promise<void>) {
-  const done = new AbortController();
-  const either = AbortSignal.any([signal, done.signal]);
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  try {
-    await Promise.race([
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, ms);
-        signal.addEventListener("abort", () => resolve(), { once: true, signal: done.signal });
-        if (signal.aborted) resolve();
-      }),
-      ...(wake === undefined ? [] : [wake(either)]),
-    ]);
-  } finally {
-    clearTimeout(timer);
-    done.abort();
-  }
+export function waitFor(
+  ms: number,
+  signal: AbortSignal,
+  wake?: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  return firstOf(signal, (s) => pause(ms, s), ...(wake === undefined ? [] : [wake]));
 }

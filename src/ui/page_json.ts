@@ -1,10 +1,18 @@
 /** The JSON of the page's API (docs/page.md). Times are Unix milliseconds, sizes are bytes, absent is null. */
+import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
+import type * as contract from "../registry/contract.ts";
 import type { EventRow, TransitionRow } from "../registry/types.ts";
-import { rawJson } from "../telemetry/public_json.ts";
+import { rawJson } from "../base/json_text.ts";
 
-/** What the table of runs shows, and what a live run repeats every second. */
-export function runLine(detail: RunDetail) {
+export type RunLine = z.infer<typeof contract.PageRun>;
+export type RunPage = z.infer<typeof contract.PageRunDetail>;
+export type EventLine = z.infer<typeof contract.PageEvent>;
+export type HostLine = z.infer<typeof contract.PageHost>;
+export type SeriesColumns = z.infer<typeof contract.PageSeries>;
+export type Frame = z.infer<typeof contract.PageFrame>;
+
+export function runLine(detail: RunDetail): RunLine {
   const { row, telemetry } = detail;
   return {
     run_id: row.runId,
@@ -37,10 +45,8 @@ export function runLine(detail: RunDetail) {
     max_rate_hz: row.maxRateHz,
   };
 }
-export type RunLine = ReturnType<typeof runLine>;
 
-/** Everything about one run but its config and its telemetry. */
-export function runPage(core: Core, detail: RunDetail) {
+export function runPage(core: Core, detail: RunDetail): RunPage {
   const { row, telemetry } = detail;
   return {
     ...runLine(detail),
@@ -81,7 +87,7 @@ export function runPage(core: Core, detail: RunDetail) {
   };
 }
 
-export function heads(core: Core, runId: string) {
+export function heads(core: Core, runId: string): z.infer<typeof contract.PageHeads> {
   return {
     steps: core.records.head(runId, "steps"),
     episodes: core.records.head(runId, "episodes"),
@@ -94,7 +100,7 @@ function transitionLine({ seq, from, to, event, reason, attempt, at }: Transitio
   return { seq, from, to, event, reason, attempt, at };
 }
 
-export function eventLine(row: EventRow) {
+export function eventLine(row: EventRow): EventLine {
   return {
     seq: row.seq,
     at: row.at,
@@ -107,8 +113,8 @@ export function eventLine(row: EventRow) {
 }
 
 /** JSON has no NaN and no infinities: they travel as their names. */
-export function finiteOrText(value: number): number | string {
-  return Number.isFinite(value) ? value : String(value);
+export function finiteOrText(value: number): Frame["reward"] {
+  return Number.isFinite(value) ? value : String(value) as "NaN" | "Infinity" | "-Infinity";
 }
 
 /** The value of a JSON text of a worker; what is not JSON stays a text, bare NaN and infinities become null. */
@@ -116,7 +122,7 @@ export function parsed(json: string): unknown {
   return json === "" ? null : JSON.parse(rawJson(json));
 }
 
-export function hostLine(host: HostInfo) {
+export function hostLine(host: HostInfo): HostLine {
   return {
     version: host.version,
     pid: host.pid,

@@ -1,6 +1,6 @@
 /** Pictures of an environment: the steps of a range that carry one, their payload as the worker gave it. */
 import type { Core } from "../dispatch/core/core.ts";
-import { finiteOrText, parsed } from "./page_json.ts";
+import { finiteOrText, type Frame, parsed } from "./page_json.ts";
 
 /** Steps looked at for one answer. */
 const SCAN_STEPS = 2000;
@@ -10,7 +10,7 @@ const SCAN_STEPS = 2000;
  * range carries a picture.
  */
 export function framesOf(core: Core, runId: string, since: number, limit: number) {
-  const frames: Record<string, unknown>[] = [];
+  const frames: Frame[] = [];
   let next = since;
   while (frames.length < limit && next - since < SCAN_STEPS) {
     const steps = core.records.read(runId, "steps", next, Math.min(256, limit * 4));

@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { configDifferences, rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
-import { runDetailJson } from "../../src/cli/json.ts";
+import { runDetailJson } from "../../src/cli/message_json.ts";
 import type { Api } from "../../src/cli/api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { RunState } from "../../src/registry/lifecycle/lifecycle.ts";

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { hostJson, type RunDetailJson, runDetailJson, runJson } from "../../src/cli/json.ts";
+import { hostJson, type RunDetailJson, runDetailJson, runJson } from "../../src/cli/message_json.ts";
 import { keysOf } from "../../src/cli/top/keys.ts";
 import { INITIAL, onKey, selectedRun, type TopState, visibleRuns } from "../../src/cli/top/model.ts";
 import { draw, runsOnScreen } from "../../src/cli/top/screen.ts";

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { EMPTY_EPISODE } from "../../src/gen/records/record_types.ts";
+import { create, type DescMessage, type MessageInitShape, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messagesOf } from "../../src/wire/frames.ts";
 import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
-import { episodeMessage, stepMessage } from "../../src/rpc/step_records.ts";
 import { jsonLines } from "../../src/telemetry/public_json.ts";
-import type { StoredStep } from "../../src/telemetry/types.ts";
+import { RECORDS } from "../../src/telemetry/record_fields.ts";
+import type { StoredEpisode, StoredStep } from "../../src/telemetry/types.ts";
+import { timestampOfNs } from "../../src/wire/time.ts";
 import { A_STEP } from "../harness/played_engine.ts";
 
 const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -23,6 +25,33 @@ const TIMES = [
   "1700000000000000000",
   "9223372036854775807",
 ];
+
+/** A row as the library encodes it: each value under the number that the table gives its field. */
+function encoded<S extends DescMessage>(schema: S, kind: "steps" | "episodes", row: StoredStep | StoredEpisode) {
+  const { fields, message } = RECORDS[kind];
+  const values: Record<string, unknown> = {};
+  const set = (number: number, name: string, value: unknown) => {
+    const field = schema.fields.find((one) => one.number === number);
+    assert.equal(field?.name, name, `${schema.typeName}, field ${number}`);
+    values[field!.localName] = field!.scalar === ScalarType.UINT64 ? BigInt(value as number) : value;
+  };
+  set(1, "run_id", RUN);
+  set(message!.seq, "seq_id", row.seq);
+  for (const { key, kind: type, json, proto } of fields) {
+    const value = (row as unknown as Record<string, unknown>)[key];
+    if (proto === undefined) continue;
+    set(proto, type === "json" ? `${json}_json` : json, type === "time" ? timestampOfNs(String(value)) : value);
+  }
+  return toBinary(schema, create(schema, values as MessageInitShape<S>));
+}
+
+Deno.test("frames: the table of fields names every field of the original's messages", () => {
+  for (const [kind, schema] of [["steps", RunStepSchema], ["episodes", RunEpisodeSchema]] as const) {
+    const { fields, message } = RECORDS[kind];
+    const numbers = [1, message!.seq, ...fields.flatMap(({ proto }) => proto ?? [])];
+    assert.deepEqual(numbers.sort((a, b) => a - b), schema.fields.map(({ number }) => number).sort((a, b) => a - b));
+  }
+});
 
 /** Every value of every field at least once, in odd company. */
 function steps(): StoredStep[] {
@@ -57,19 +86,19 @@ Deno.test("frames: a step is encoded as the library encodes it, byte for byte", 
   const messages = [...messagesOf(RUN_STEPS.render(RUN, rows))];
   assert.equal(messages.length, rows.length);
   for (const [i, row] of rows.entries()) {
-    const expected = toBinary(RunStepSchema, create(RunStepSchema, stepMessage(RUN, row)));
-    assert.deepEqual(messages[i], expected, `step ${i}`);
+    assert.deepEqual(messages[i], encoded(RunStepSchema, "steps", row), `step ${i}`);
   }
 });
 
 Deno.test("frames: episodes and batches of JSON are those of the library", () => {
   const episode = {
+    ...EMPTY_EPISODE,
     ...{ seq: 3, attempt: 1, episode: 2, totalReward: 1.5, steps: 9, terminated: true, truncated: false },
     ...{ metadataJson: '{"é":1}', tsNs: "1700000000123456789", agentId: "a", workerId: "" },
   };
   assert.deepEqual(
     [...messagesOf(RUN_EPISODES.render(RUN, [episode, episode]))],
-    Array(2).fill(toBinary(RunEpisodeSchema, create(RunEpisodeSchema, episodeMessage(RUN, episode)))),
+    Array(2).fill(encoded(RunEpisodeSchema, "episodes", episode)),
   );
   const rows = steps().slice(0, 20).map((row, i) => ({ ...row, seq: i + 5 }));
   const jsonl = new TextEncoder().encode(jsonLines(RUN, "steps", rows));

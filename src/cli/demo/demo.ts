@@ -2,8 +2,9 @@
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { hasEnded, untilEnded } from "../following.ts";
-import { runJson } from "../json.ts";
-import { Link, pause } from "../daemon_link.ts";
+import { runJson } from "../message_json.ts";
+import { pause } from "../../wire/waiting.ts";
+import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 import { messageOf } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";

@@ -1,7 +1,7 @@
 /** What the demo shows: its runs while they train, and the table at the end. */
 import { sparkline } from "../chart.ts";
 import { compact, count, duration, number, rate } from "../format.ts";
-import type { RunJson } from "../json.ts";
+import type { RunJson } from "../message_json.ts";
 import { progressText } from "../progress.ts";
 import { elapsedMs, progressOf } from "../runs_table.ts";
 import { table } from "../table.ts";

@@ -8,7 +8,7 @@ import { realWorld } from "../../permissions/world.ts";
 import { hostEnvironment } from "../../os/environment.ts";
 import { type ProcessRef, processRef } from "../../os/identity.ts";
 import { selfCommand } from "../../os/self.ts";
-import { underShell } from "../../os/shell.ts";
+import { startDetached } from "../../os/shell.ts";
 import { signalProcess } from "../../os/signals.ts";
 import { sleep } from "../../base/sleep.ts";
 
@@ -35,20 +35,9 @@ export interface LocalDaemon {
 export async function startLocalDaemon(stateDir: string, signal: AbortSignal): Promise<LocalDaemon> {
   const layout = new Layout(stateDir);
   const output = `${stateDir}/daemon-output.txt`;
-  // Its output is a file: as a pipe it would break when a kept daemon outlives the demo.
   const words = ["--state-dir", stateDir, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--gpus", "0"];
   const self = selfCommand(flagsOf(daemonPlan(words, realWorld())));
-  const child = new Deno.Command("/bin/sh", {
-    ...underShell(
-      ["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', output, ...self.argv, "daemon", ...words],
-      { ...hostEnvironment(), ...self.env },
-    ),
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
-  }).spawn();
-  child.unref();
+  const child = startDetached([...self.argv, "daemon", ...words], { ...hostEnvironment(), ...self.env }, output);
   let ended = false;
   child.status.then(() => ended = true);
   const process = processRef(child.pid);

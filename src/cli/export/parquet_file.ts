@@ -1,40 +1,22 @@
 /** Records as a Parquet file: typed columns, Snappy, one row group in memory at a time. */
 import { fileWriter, parquetWriteRows } from "hyparquet-writer";
-import { FIELDS, type Kind, type TelemetryRecord } from "../records.ts";
+import { publicFields, type PublicType } from "../../telemetry/record_fields.ts";
+import type { Kind, TelemetryRecord } from "../records.ts";
 
 type ColumnType = "INT64" | "DOUBLE" | "BOOLEAN" | "STRING" | "JSON" | "TIMESTAMP";
 
-const TYPES: Record<string, ColumnType> = {
-  seq: "INT64",
-  attempt: "INT64",
-  episode_index: "INT64",
-  step_index: "INT64",
-  step: "INT64",
-  steps: "INT64",
-  payload_version: "INT64",
-  episode_seed: "INT64",
-  ts_ns: "INT64",
-  reward: "DOUBLE",
-  total_reward: "DOUBLE",
-  value: "DOUBLE",
-  terminated: "BOOLEAN",
-  truncated: "BOOLEAN",
-  timestamp: "TIMESTAMP",
-  action: "JSON",
-  observation: "JSON",
-  render_hint: "JSON",
-  render_payload: "JSON",
-  info: "JSON",
-  metadata: "JSON",
-  payload: "JSON",
+const TYPES: Record<PublicType, ColumnType> = {
+  integer: "INT64",
+  nanoseconds: "INT64",
+  number: "DOUBLE",
+  finite: "DOUBLE",
+  flag: "BOOLEAN",
+  text: "STRING",
+  json: "JSON",
+  time: "TIMESTAMP",
 };
 
 const ROWS_IN_MEMORY = 50_000;
-
-/** The type of a field's column; text where nothing else is said. */
-export function columnType(field: string): ColumnType {
-  return TYPES[field] ?? "STRING";
-}
 
 /** Writes the records to `path`, over what is there. Gives their number. */
 export async function writeParquet(
@@ -43,25 +25,25 @@ export async function writeParquet(
   records: AsyncIterable<TelemetryRecord>,
 ): Promise<number> {
   let rows = 0;
-  const fields = FIELDS[kind];
+  const columns = publicFields(kind).map(({ name, type }) => ({ name, type: TYPES[type] }));
   await parquetWriteRows({
     writer: fileWriter(path),
     rows: (async function* () {
       for await (const record of records) {
         rows++;
-        yield Object.fromEntries(fields.map((field) => [field, cell(record, field)]));
+        yield Object.fromEntries(columns.map(({ name, type }) => [name, cell(record, name, type)]));
       }
     })(),
-    columns: fields.map((name) => ({ name, type: columnType(name), nullable: true })),
+    columns: columns.map((column) => ({ ...column, nullable: true })),
     rowGroupSize: ROWS_IN_MEMORY,
     createdBy: "mosaic",
   });
   return rows;
 }
 
-function cell(record: TelemetryRecord, field: string): unknown {
+function cell(record: TelemetryRecord, field: string, type: ColumnType): unknown {
   const value = record[field];
-  switch (columnType(field)) {
+  switch (type) {
     case "JSON":
       // An absent value is null, and so is JSON's null: both say that there is nothing.
       return value ?? null;

@@ -1,6 +1,6 @@
 /** What `mosaic top` knows and does: its state, and what a key makes of it. Pure; src/cli/verbs/top.ts carries it out. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
-import type { HostJson, RunDetailJson, RunJson } from "../json.ts";
+import type { HostJson, RunDetailJson, RunJson } from "../message_json.ts";
 import { elapsedMs } from "../runs_table.ts";
 
 export const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;

@@ -1,7 +1,7 @@
 /** What `mosaic top` draws: exactly as many lines as the terminal has, none longer than it is wide. */
 import { plot, sparkline } from "../chart.ts";
 import { bytes, duration, shortIds } from "../format.ts";
-import type { HostJson, RunJson } from "../json.ts";
+import type { HostJson, RunJson } from "../message_json.ts";
 import { bar } from "../progress.ts";
 import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";
 import { showText } from "../show_text.ts";

@@ -1,59 +1,38 @@
 /** `mosaic cancel` */
-import type { Command } from "commander";
-import { manual } from "../command.ts";
-import type { Context } from "../context.ts";
+import { Link } from "../daemon_link.ts";
+import { controlVerb } from "../each_run.ts";
 import { connectionFlags, decimal } from "../flags.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { Link } from "../daemon_link.ts";
-import { controlArguments, forEachRun } from "../each_run.ts";
 import { FOLLOW_PATIENCE_MS } from "./submit.ts";
 
-export function define(command: Command, context: Context, result: { code: number }): void {
-  command
-    .description(
-      "Cancels runs: SIGTERM to the worker's whole process group, SIGKILL after the grace period. Answers at once; a run " +
-        "is CANCELLED, and its GPUs free, when all its processes are gone. Cancelling a run that has ended changes nothing.",
-    )
-    .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
-    .option("-w, --wait", "wait until the runs have ended");
-  controlArguments(command)
-    .addHelpText(
-      "after",
-      manual({
-        examples: [
-          ["mosaic cancel @last", "cancel the newest run"],
-          ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
-          ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
-        ],
-        exits: {
-          0: "they are being cancelled, or had ended before",
-          130: "--wait was ended by Ctrl-C; they are still being cancelled",
-        },
-      }),
-    )
-    .action(async (refs: string[], flags: Record<string, unknown>) => {
-      const cancelled: string[] = [];
-      result.code = await forEachRun(
-        context,
-        refs,
-        flags,
-        async (link, run) => {
-          const answer = await link.unary(link.methods.cancelRun, {
-            run,
-            ...(flags["grace"] === undefined ? {} : { graceSeconds: Number(flags["grace"]) }),
-          });
-          cancelled.push(answer.runId);
-          return answer;
-        },
-        (run) =>
-          run.outcome === "" ? "is being cancelled" : `${run.state}${run.reason === "" ? "" : `: ${run.reason}`}`,
-      );
-      if (flags["wait"] !== true || result.code !== 0) return;
-      result.code = await interruptible(context, "the runs are still being cancelled", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
-        for (const run of cancelled) await untilEnded(link, run, signal);
-        return 0;
-      });
+export const define = controlVerb({
+  description:
+    "Cancels runs: SIGTERM to the worker's whole process group, SIGKILL after the grace period. Answers at once; a run " +
+    "is CANCELLED, and its GPUs free, when all its processes are gone. Cancelling a run that has ended changes nothing.",
+  options: (command) =>
+    command
+      .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
+      .option("-w, --wait", "wait until the runs have ended"),
+  examples: [
+    ["mosaic cancel @last", "cancel the newest run"],
+    ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
+    ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
+  ],
+  exits: {
+    0: "they are being cancelled, or had ended before",
+    130: "--wait was ended by Ctrl-C; they are still being cancelled",
+  },
+  ask: (link, run, { grace }) =>
+    link.unary(link.methods.cancelRun, { run, ...(grace === undefined ? {} : { graceSeconds: Number(grace) }) }),
+  done: (run) =>
+    run.outcome === "" ? "is being cancelled" : `${run.state}${run.reason === "" ? "" : `: ${run.reason}`}`,
+  afterwards: async (context, cancelled, flags) => {
+    if (flags["wait"] !== true) return 0;
+    return await interruptible(context, "the runs are still being cancelled", async (signal) => {
+      using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+      for (const { runId } of cancelled) await untilEnded(link, runId, signal);
+      return 0;
     });
-}
+  },
+});

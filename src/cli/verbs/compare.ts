@@ -6,7 +6,7 @@ import { type ComparisonRow, configDifferences, figureRows, rowsWithoutSecrets }
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
-import { type RunDetailJson, runDetailJson } from "../json.ts";
+import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { table } from "../table.ts";
 import { harmless, paint } from "../text.ts";

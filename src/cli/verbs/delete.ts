@@ -1,50 +1,22 @@
 /** `mosaic delete` */
-import type { Command } from "commander";
 import type { z } from "zod";
-import { messageOf, MosaicError } from "../../base/errors.ts";
-import { manual } from "../command.ts";
-import type { Context } from "../context.ts";
-import { exitOfError } from "../exit.ts";
-import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
+import type { Deletion } from "../../registry/contract.ts";
+import { runsVerb } from "../each_run.ts";
 import { bytes } from "../format.ts";
-import { Link } from "../daemon_link.ts";
-import type { Deletion } from "../shapes.ts";
-import { harmless } from "../text.ts";
 
-export function define(command: Command, context: Context, result: { code: number }): void {
-  command
-    .description("Deletes ended runs for good: registry entry, telemetry, logs, checkpoints and all other files.")
-    .argument("<run...>", RUN_ARGUMENT);
-  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
-    .addHelpText(
-      "after",
-      manual({
-        examples: [
-          ["mosaic delete 01K9ZQ", "delete one run"],
-          ["mosaic prune --older-than 30d --dry-run", "see what a policy would delete"],
-        ],
-        exits: { 0: "deleted", 4: "no such run", 6: "a run is still alive (mosaic cancel ends it)" },
-      }),
-    )
-    .action(async (refs: string[], flags: Record<string, unknown>) => {
-      using link = await Link.open(context, connectionFlags(flags));
-      const deleted: z.infer<typeof Deletion>[] = [];
-      for (const ref of refs) {
-        try {
-          // By its id: a short one may fit another run once this one is gone.
-          const { runId } = await link.unary(link.methods.getRun, { run: ref });
-          const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });
-          deleted.push({ run_id: runId, freed_bytes: Number(freedBytes) });
-          if (flags["output"] === "table") {
-            context.out.write(`${runId}  deleted, ${bytes(Number(freedBytes))} freed\n`);
-          }
-        } catch (error) {
-          if (!(error instanceof MosaicError) || refs.length === 1) throw error;
-          context.err.write(`mosaic: ${harmless(`${ref}: ${messageOf(error)}`)}\n`);
-          result.code ||= exitOfError(error);
-        }
-      }
-      if (flags["output"] === "json") context.out.write(`${JSON.stringify(deleted, null, 2)}\n`);
-      if (flags["output"] === "jsonl") context.out.write(deleted.map((d) => `${JSON.stringify(d)}\n`).join(""));
-    });
-}
+export const define = runsVerb({
+  description: "Deletes ended runs for good: registry entry, telemetry, logs, checkpoints and all other files.",
+  examples: [
+    ["mosaic delete 01K9ZQ", "delete one run"],
+    ["mosaic prune --older-than 30d --dry-run", "see what a policy would delete"],
+  ],
+  exits: { 0: "deleted", 4: "no such run", 6: "a run is still alive (mosaic cancel ends it)" },
+  ask: async (link, ref): Promise<z.infer<typeof Deletion>> => {
+    // By its id: a short one may fit another run once this one is gone.
+    const { runId } = await link.unary(link.methods.getRun, { run: ref });
+    const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });
+    return { run_id: runId, freed_bytes: Number(freedBytes) };
+  },
+  line: ({ run_id, freed_bytes }) => `${run_id}  deleted, ${bytes(freed_bytes)} freed`,
+  json: (deletion) => deletion,
+});

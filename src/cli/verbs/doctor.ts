@@ -7,7 +7,7 @@ import { resolveStateDir } from "../../base/layout.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
-import type { Examination } from "../shapes.ts";
+import type { Examination } from "../../registry/contract.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command

@@ -8,7 +8,7 @@ import { diskUsage } from "../disk.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";
 import { bytes, shortIds } from "../format.ts";
 import { Link } from "../daemon_link.ts";
-import type { Usage } from "../shapes.ts";
+import type { Usage } from "../../registry/contract.ts";
 import { type Column, csv, table } from "../table.ts";
 import { stateStyle } from "../text.ts";
 

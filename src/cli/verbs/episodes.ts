@@ -1,30 +1,14 @@
 /** `mosaic episodes` */
-import type { Command } from "commander";
-import { manual } from "../command.ts";
-import type { Context } from "../context.ts";
-import { RUN_ARGUMENT } from "../flags.ts";
-import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
+import { recordsVerb } from "../telemetry_verb.ts";
 
-export function define(command: Command, context: Context, result: { code: number }): void {
-  command
-    .description(
-      "Prints a run's episodes in the order of their seq, which is contiguous from 1. Without --since, --limit or --tail " +
-        "a table shows the newest 20; the other formats give all.",
-    )
-    .argument("<run>", RUN_ARGUMENT);
-  telemetryOptions(command)
-    .addHelpText(
-      "after",
-      manual({
-        examples: [
-          ["mosaic episodes @last", "the newest 20"],
-          ["mosaic episodes @last -o csv > episodes.csv", "all, for a spreadsheet"],
-          ["mosaic episodes @last -f -o jsonl", "all, and those to come, one JSON object a line"],
-        ],
-        exits: { 130: "ended by Ctrl-C; the run goes on" },
-      }),
-    )
-    .action(async (run: string, flags: Record<string, unknown>) => {
-      result.code = await printTelemetry(context, { run, kind: "episodes" }, flags);
-    });
-}
+export const define = recordsVerb({
+  kind: "episodes",
+  description:
+    "Prints a run's episodes in the order of their seq, which is contiguous from 1. Without --since, --limit or --tail " +
+    "a table shows the newest 20; the other formats give all.",
+  examples: [
+    ["mosaic episodes @last", "the newest 20"],
+    ["mosaic episodes @last -o csv > episodes.csv", "all, for a spreadsheet"],
+    ["mosaic episodes @last -f -o jsonl", "all, and those to come, one JSON object a line"],
+  ],
+});

@@ -6,7 +6,7 @@ import { eventLine } from "../events_text.ts";
 import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, momentValue, outputOption, wholeNumber } from "../flags.ts";
 import { interruptible } from "../interrupt.ts";
-import { eventJson, timeMs } from "../json.ts";
+import { eventJson, timeMs } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { printTelemetry } from "../telemetry_verb.ts";

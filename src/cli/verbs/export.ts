@@ -8,12 +8,13 @@ import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
-import { runDetailJson } from "../json.ts";
+import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
-import { csvCells, FIELDS, type Kind, KINDS, parseLines, type TelemetryRecord } from "../records.ts";
+import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
+import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
 const FORMATS = ["jsonl", "csv", "parquet", "tensorboard"] as const;
 type ExportFormat = typeof FORMATS[number];
@@ -86,7 +87,7 @@ export function define(command: Command, context: Context, result: { code: numbe
 }
 
 function kindsOf(given: unknown, format: ExportFormat): Kind[] {
-  const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : KINDS;
+  const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : TELEMETRY_KINDS;
   if (typeof given !== "string") return [...possible];
   return commaSeparated(given).map((word) => {
     const kind = possible.find((k) => k === word);
@@ -119,7 +120,7 @@ async function writeText(
   batches: AsyncIterable<TelemetryBatch>,
 ): Promise<number> {
   let rows = 0;
-  if (format === "csv") out.write(csv(FIELDS[kind], []));
+  if (format === "csv") out.write(csv(fieldNames(kind), []));
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
     rows += Number(lastSeq - firstSeq) + 1;
     if (format === "jsonl") out.writeBytes(jsonl);

@@ -17,8 +17,9 @@ import {
 } from "../flags.ts";
 import { shortIds } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
-import { type RunJson, runJson } from "../json.ts";
-import { Link, pause } from "../daemon_link.ts";
+import { type RunJson, runJson } from "../message_json.ts";
+import { pause } from "../../wire/waiting.ts";
+import { Link } from "../daemon_link.ts";
 import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";

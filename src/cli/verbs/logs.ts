@@ -7,7 +7,7 @@ import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
-import { runDetailJson } from "../json.ts";
+import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 
 const FOLLOW_PATIENCE_MS = 120_000;

@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";
 import { Link } from "../daemon_link.ts";
-import type { Series } from "../shapes.ts";
+import type { Series } from "../../registry/contract.ts";
 import { csv, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
 import { requireSeries } from "./plot.ts";

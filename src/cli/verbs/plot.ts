@@ -10,9 +10,10 @@ import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { Link, pause } from "../daemon_link.ts";
+import { pause } from "../../wire/waiting.ts";
+import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
-import type { Bucket } from "../shapes.ts";
+import type { Bucket } from "../../registry/contract.ts";
 import { csv } from "../table.ts";
 
 export const DEFAULT_SERIES = "episode_reward";

@@ -24,9 +24,9 @@ import {
   wholeNumber,
 } from "../flags.ts";
 import { ago, bytes } from "../format.ts";
-import { timeMs } from "../json.ts";
+import { timeMs } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
-import type { Pruning } from "../shapes.ts";
+import type { Pruning } from "../../registry/contract.ts";
 import { table } from "../table.ts";
 import { harmless, stateStyle } from "../text.ts";
 

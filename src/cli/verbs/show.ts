@@ -4,7 +4,7 @@ import { HIDDEN, presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { artifactJson, runDetailJson } from "../json.ts";
+import { artifactJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { showText } from "../show_text.ts";
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
-import { hostJson } from "../json.ts";
+import { hostJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { statusPage } from "../status_text.ts";
 

@@ -7,7 +7,7 @@ import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_AR
 import { duration } from "../format.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { runJson } from "../json.ts";
+import { runJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 import { FOLLOW_PATIENCE_MS } from "./submit.ts";

@@ -1,4 +1,5 @@
 /** What the worker's lifecycle records mean to the run: checkpoints, artifacts, its own word that it failed. */
+import { parsedObject } from "../../base/json_text.ts";
 import type { EventKind } from "../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../telemetry/refused.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -19,12 +20,7 @@ export function isNoted(kind: string): kind is EventKind {
 }
 
 export function dataOf(dataJson: string): Record<string, unknown> {
-  try {
-    const value = JSON.parse(dataJson);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
-  } catch {
-    return {};
-  }
+  return parsedObject(dataJson) ?? {};
 }
 
 function firstText(data: Record<string, unknown>, ...keys: string[]): string | undefined {

@@ -1,4 +1,5 @@
 /** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
+import { parsedObject } from "../../base/json_text.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 
 export interface Announcement {
@@ -21,12 +22,7 @@ function firstText(data: Json, names: readonly string[]): string | undefined {
 /** The file that an event of the worker announces; undefined when it announces none. */
 export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson">): Announcement | undefined {
   if (event.kind !== "artifact" && event.kind !== "checkpoint_saved") return undefined;
-  let record: Json | undefined;
-  try {
-    record = objectOf(JSON.parse(event.dataJson));
-  } catch {
-    return undefined;
-  }
+  const record = parsedObject(event.dataJson);
   if (record === undefined) return undefined;
   const data = { ...record, ...objectOf(record.payload) };
   const path = firstText(data, event.kind === "artifact" ? ["path", "file"] : ["checkpoint_path", "path"]);

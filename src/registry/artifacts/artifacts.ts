@@ -17,7 +17,7 @@ import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { announcementOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
-import { isJson } from "../../telemetry/public_json.ts";
+import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
 import { othersTurn } from "../../base/sleep.ts";
 

@@ -1,26 +1,10 @@
 /** An episode line of any dialect (episode, episode_done, episode_end) as an EpisodeRecord. */
+import { withoutNonFinite } from "../../base/json_text.ts";
+import { episodeOfLine, type LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
 import { SLOT } from "./slots.ts";
-import {
-  type LineContext,
-  parsedMetadata,
-  takeEpisode,
-  takeFlag,
-  takeIndex,
-  takeLabel,
-  takeNumber,
-  takeTime,
-} from "./step.ts";
-import { withoutNonFinite } from "./tolerant.ts";
-
-const TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward];
-const STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps];
-
-/** Non-finite numbers travel as text: JSON has none. */
-export function numberOnWire(value: number): number | string {
-  return Number.isFinite(value) ? value : String(value);
-}
+import { parsedMetadata, TAKE } from "./take.ts";
 
 /** The worker's metadata object verbatim with the record's further fields folded in; metadata wins. */
 function takeMetadata(fields: Fields, metadata: Record<string, unknown> | undefined, slot: number): string {
@@ -40,26 +24,8 @@ export function readEpisode(fields: Fields, context: LineContext): EpisodeRecord
   fields.take(SLOT.run_id);
   const encoded = parsedMetadata(fields.value(SLOT.metadata_json));
   const metadata = encoded ?? parsedMetadata(fields.value(SLOT.metadata));
-  const episode = takeEpisode(fields, metadata);
-  if (episode === undefined) return "episode is no number";
-  const totalReward = takeNumber(fields, TOTAL_REWARD);
-  if (totalReward === undefined) return "total_reward is no number";
-  const steps = takeIndex(fields, STEPS);
-  if (steps === undefined) return "steps is no number";
-  const agentId = takeLabel(fields, SLOT.agent_id);
-  const workerId = takeLabel(fields, SLOT.worker_id);
-  const terminated = takeFlag(fields, SLOT.terminated);
-  const truncated = takeFlag(fields, SLOT.truncated);
-  const tsNs = takeTime(fields);
-  return {
-    episode,
-    totalReward: numberOnWire(totalReward),
-    steps: steps === "absent" ? 0 : steps,
-    terminated,
-    truncated,
-    metadataJson: takeMetadata(fields, metadata, encoded === undefined ? SLOT.metadata : SLOT.metadata_json),
-    tsNs,
-    agentId: agentId === "" ? context.agentId : agentId,
-    workerId: context.workerId === "" ? workerId : context.workerId,
-  };
+  const record = episodeOfLine(fields, TAKE, context, metadata);
+  if (typeof record === "string") return record;
+  record.metadataJson = takeMetadata(fields, metadata, encoded === undefined ? SLOT.metadata : SLOT.metadata_json);
+  return record;
 }

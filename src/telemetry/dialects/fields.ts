@@ -22,7 +22,7 @@ import {
 import { type KeyNode, KeyTree } from "./key_tree.ts";
 import { Lines } from "./lines.ts";
 import { slotOf, SLOTS } from "./slots.ts";
-import { withoutNonFinite } from "./tolerant.ts";
+import { withoutNonFinite } from "../../base/json_text.ts";
 
 /** 10 to the power of the index: all of them exact. */
 const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);

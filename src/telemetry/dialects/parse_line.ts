@@ -5,6 +5,7 @@
  * "malformed" is what was meant as telemetry and cannot be read: it begins like an object with a quoted key and is no
  * JSON, or a field that must be a number is none.
  */
+import type { LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
@@ -13,7 +14,7 @@ import { OPEN_BRACE } from "./json_scan.ts";
 import { kindOf } from "./kinds.ts";
 import { Lines } from "./lines.ts";
 import { SLOT } from "./slots.ts";
-import { type LineContext, readStep } from "./step.ts";
+import { readStep } from "./step.ts";
 
 export type { LineContext };
 

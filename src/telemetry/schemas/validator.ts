@@ -1,5 +1,6 @@
 /** From a config's schema_id and schema_definition to the check that the proxy applies to each record. */
 import type { RecordCheck } from "../dialects/parse_line.ts";
+import { RECORDS } from "../record_fields.ts";
 import { builtinSchema, builtinSchemaIds, type TelemetrySchema } from "./builtin.ts";
 import { compileSchema, type JsonSchema } from "./compile.ts";
 
@@ -13,15 +14,13 @@ export interface TelemetryValidator {
 
 /** The names under which the dialects write the same thing: a schema may use any of them. Texts that hold JSON
  * (`action_json`) satisfy "required" and are otherwise not looked into. */
-const SAME: string[][] = [
+const FIELDS = [...RECORDS.steps.fields, ...RECORDS.episodes.fields];
+const SAME: readonly string[][] = [
   ["episode", "episode_index", "episode_id", "episode_number"],
-  ["step_index", "step", "time_step"],
-  ["total_reward", "episode_return", "episode_reward", "reward"],
-  ["steps", "num_steps", "episode_length", "episode_steps"],
   ["timestamp", "ts", "ts_unix_ns"],
-  ["render_hint", "render"],
+  ...FIELDS.flatMap(({ names, read }) => names === undefined || read === "episode" ? [] : [[...names]]),
 ];
-const ENCODED = ["action", "observation", "render_hint", "render_payload", "metadata"];
+const ENCODED = [...new Set(FIELDS.filter(({ kind }) => kind === "json").map(({ json }) => json))];
 const aliases = new Map(SAME.flatMap((names) => names.map((name) => [name, names] as const)));
 const encoded = new Map(ENCODED.map((name) => [name, `${name}_json`]));
 

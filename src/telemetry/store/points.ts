@@ -1,4 +1,5 @@
 /** Which numbers of a worker's record become points of a metric series. */
+import { parsedObject } from "../../base/json_text.ts";
 
 export const MAX_NAME_LENGTH = 120;
 /** Points one record may give. */
@@ -12,30 +13,11 @@ const NO_METRIC = new Set([
 ]);
 const STEP_NAMES = ["global_step", "total_timesteps", "timesteps", "num_timesteps", "step", "iteration"];
 
-/** JSON as Python writes it may hold bare NaN and infinities: they become null, which is no point. */
-function parseObject(json: string): Record<string, unknown> | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    try {
-      value = JSON.parse(
-        json.replace(/("(?:[^"\\]|\\.)*")|-?\b(?:NaN|Infinity)\b/g, (_, text?: string) => text ?? "null"),
-      );
-    } catch {
-      return undefined;
-    }
-  }
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? value as Record<string, unknown>
-    : undefined;
-}
-
 /** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most 64. */
 export function pointsOf(json: string): { points: [name: string, value: number][]; step: number | undefined } {
   const points: [string, number][] = [];
   if (json.length < 5) return { points, step: undefined };
-  const object = parseObject(json);
+  const object = parsedObject(json);
   if (object === undefined) return { points, step: undefined };
   collect(object, "", points);
   let step: number | undefined;

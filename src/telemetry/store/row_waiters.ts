@@ -1,7 +1,7 @@
 /** Who follows a run: one entry in a set for each follower and for each wait, and nothing else while they wait. */
 import { MosaicError } from "../../base/errors.ts";
+import { TELEMETRY_KINDS } from "../record_fields.ts";
 import type { FollowedRun, TelemetryKind } from "../types.ts";
-import { KINDS } from "./run_state.ts";
 
 interface Waiter {
   since: number;
@@ -61,7 +61,7 @@ export class Waiters {
   }
 
   wake(runId: string, heads: Record<TelemetryKind, number>): void {
-    for (const kind of KINDS) {
+    for (const kind of TELEMETRY_KINDS) {
       for (const waiter of this.#waiting.of(`${kind} ${runId}`)) if (heads[kind] > waiter.since) waiter.resolve();
     }
   }
@@ -72,6 +72,6 @@ export class Waiters {
       this.#following.remove(runId, follower);
       follower.abort(new MosaicError("not_found", `run ${runId} was deleted`));
     }
-    for (const kind of KINDS) for (const waiter of this.#waiting.of(`${kind} ${runId}`)) waiter.resolve();
+    for (const kind of TELEMETRY_KINDS) for (const waiter of this.#waiting.of(`${kind} ${runId}`)) waiter.resolve();
   }
 }

@@ -3,6 +3,7 @@
  * Counting its pages would read them all; this reads some 30 rows a run, whatever its length.
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { textColumns } from "../record_fields.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { othersTurn } from "../../base/sleep.ts";
 
@@ -15,15 +16,10 @@ const RUN_BYTES = 300;
 
 /** Bytes of a row without its texts, its part of the rollups' buckets with it. */
 const KINDS = [
-  {
-    table: "steps",
-    counter: "steps",
-    rowBytes: 48,
-    texts: ["action", "observation", "info", "render_hint", "render_payload", "frame_ref"],
-  },
-  { table: "episodes", counter: "episodes", rowBytes: 50, texts: ["metadata"] },
-  { table: "worker_events", counter: "events", rowBytes: 28, texts: ["kind", "data"] },
-  { table: "metrics", counter: "metrics", rowBytes: 36, texts: [] },
+  { table: "steps", counter: "steps", rowBytes: 48, texts: textColumns("steps") },
+  { table: "episodes", counter: "episodes", rowBytes: 50, texts: textColumns("episodes") },
+  { table: "worker_events", counter: "events", rowBytes: 28, texts: textColumns("events") },
+  { table: "metrics", counter: "metrics", rowBytes: 36, texts: textColumns("metrics") },
 ] as const;
 
 /**

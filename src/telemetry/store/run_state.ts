@@ -5,8 +5,6 @@ import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
 
-export const KINDS: readonly TelemetryKind[] = ["steps", "episodes", "events", "metrics"];
-
 /** A metric of a run that is being written. */
 export interface MetricState {
   series: number;

@@ -52,9 +52,9 @@ export class SeriesWriter {
     const sink = this.#sink(state.runKey, 1, 0);
     const atMs = (i: number) => toMs(steps.tsNs[i]!);
     for (let i = 0; i < steps.n; i++) reward.add(steps.reward === undefined ? 0 : steps.reward[i]!, atMs, i, sink);
-    if (steps.info === undefined) return;
+    if (steps.infoJson === undefined) return;
     for (let i = 0; i < steps.n; i++) {
-      const info = steps.info[i]!;
+      const info = steps.infoJson[i]!;
       if (info.length > 4) this.record(state, info, first + i, steps.tsNs[i]!);
     }
   }

@@ -5,25 +5,10 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
 import type { CleanSteps } from "./storable_steps.ts";
+import { OPTIONAL_STEP_COLUMNS as OPTIONAL } from "../../gen/records/record_rows.ts";
 
 /** Sets of columns whose statements are kept; a worker has one or two. */
 const MAX_STATEMENTS = 24;
-
-const OPTIONAL = [
-  ["episode", "episode"],
-  ["step", "step"],
-  ["reward", "reward"],
-  ["terminated", "terminated"],
-  ["truncated", "truncated"],
-  ["action", "action"],
-  ["observation", "observation"],
-  ["info", "info"],
-  ["renderHint", "render_hint"],
-  ["renderPayload", "render_payload"],
-  ["frameRef", "frame_ref"],
-  ["payloadVersion", "payload_version"],
-  ["episodeSeed", "episode_seed"],
-] as const satisfies readonly (readonly [keyof CleanSteps, string])[];
 
 export class StepWriter {
   #inserts = new Map<number, BulkInsert>();
@@ -35,11 +20,11 @@ export class StepWriter {
     const columns: (readonly SQLInputValue[])[] = [];
     let mask = 0;
     for (let c = 0; c < OPTIONAL.length; c++) {
-      const key = OPTIONAL[c]![0];
+      const { key, real } = OPTIONAL[c]!;
       const column = steps[key];
       if (column === undefined) continue;
       mask |= 1 << c;
-      columns.push(key === "reward" && steps.hasNaN ? withoutNaN(steps.reward!) : column);
+      columns.push(real ? withoutNaN(column as number[]) : column);
     }
     const { tsNs } = steps;
     const width = columns.length;
@@ -64,7 +49,7 @@ export class StepWriter {
   #for(mask: number): BulkInsert {
     let insert = this.#inserts.get(mask);
     if (insert === undefined) {
-      const names = OPTIONAL.filter((_, c) => mask & (1 << c)).map(([, name]) => name);
+      const names = OPTIONAL.filter((_, c) => mask & (1 << c)).map(({ column }) => column);
       insert = new BulkInsert(this.db, "steps", ["run_key", "seq", "attempt", "ts_ns", "source", ...names]);
       if (this.#inserts.size >= MAX_STATEMENTS) this.#inserts.delete(this.#inserts.keys().next().value!);
       this.#inserts.set(mask, insert);
@@ -73,7 +58,10 @@ export class StepWriter {
   }
 }
 
-/** NaN as SQLite has it. */
+/** NaN as SQLite has it. Few batches have one. */
 function withoutNaN(values: number[]): (number | null)[] {
-  return values.map((value) => Number.isNaN(value) ? null : value);
+  for (let i = 0; i < values.length; i++) {
+    if (Number.isNaN(values[i])) return values.map((value) => Number.isNaN(value) ? null : value);
+  }
+  return values;
 }

@@ -2,37 +2,11 @@
  * Steps between arrival and storage. They stay columns all the way: what arrives is made storable (once, here), bound to
  * statements and kept in the ring without a row object being built. Rows are made only for readers.
  */
-import type { StepColumns, StepRecord } from "../batch.ts";
-import type { StoredStep } from "../types.ts";
+import { cleanColumns, type ColumnCleaner, StepColumnsBuilder } from "../../gen/records/step_columns.ts";
+import type { CleanSteps, StepColumns, StepRecord } from "../../gen/records/record_types.ts";
 
-/** Rows of storable columns: arrays of exactly `n`, or undefined where every row has the default. */
-export interface CleanSteps {
-  n: number;
-  episode: number[] | undefined;
-  step: number[] | undefined;
-  /** NaN and infinities are themselves; never -0. */
-  reward: number[] | undefined;
-  hasNaN: boolean;
-  terminated: number[] | undefined;
-  truncated: number[] | undefined;
-  tsNs: string[];
-  agentId: string[] | string;
-  workerId: string[] | string;
-  policyLabel: string[] | string;
-  backend: string[] | string;
-  action: string[] | undefined;
-  observation: string[] | undefined;
-  info: string[] | undefined;
-  renderHint: string[] | undefined;
-  renderPayload: string[] | undefined;
-  frameRef: string[] | undefined;
-  payloadVersion: number[] | undefined;
-  episodeSeed: number[] | undefined;
-  /** Length of all texts, in UTF-16 units. */
-  textLength: number;
-  /** Values that had to be changed to be stored. */
-  clamped: number;
-}
+export { stepAt, stepTextLength } from "../../gen/records/step_columns.ts";
+export type { CleanSteps };
 
 /** The largest number of rows one batch may hold. */
 export const MAX_BATCH_ROWS = 1_000_000;
@@ -65,7 +39,7 @@ export function storableTime(value: unknown, arrivalNs: string): string {
   return value.length === 19 && value > MAX_TS ? arrivalNs : value;
 }
 
-class Cleaner {
+class Cleaner implements ColumnCleaner {
   clamped = 0;
   textLength = 0;
 
@@ -162,112 +136,13 @@ class Cleaner {
 
 /** Makes a batch's steps storable; arrays that need no change are kept, not copied. */
 export function cleanSteps(steps: StepColumns, arrivalNs: string): CleanSteps {
-  const n = Math.min(storableInteger(steps.n), MAX_BATCH_ROWS);
-  const cleaner = new Cleaner(n);
-  const reward = n === 0 ? undefined : cleaner.reals(steps.reward);
-  let hasNaN = false;
-  if (reward !== undefined) {
-    for (let i = 0; i < n; i++) {
-      if (Number.isNaN(reward[i])) {
-        hasNaN = true;
-        break;
-      }
-    }
-  }
-  return {
-    n,
-    episode: cleaner.integers(steps.episode),
-    step: cleaner.integers(steps.step),
-    reward,
-    hasNaN,
-    terminated: cleaner.flags(steps.terminated),
-    truncated: cleaner.flags(steps.truncated),
-    tsNs: cleaner.times(steps.tsNs, arrivalNs),
-    agentId: cleaner.labels(steps.agentId),
-    workerId: cleaner.labels(steps.workerId),
-    policyLabel: cleaner.labels(steps.policyLabel),
-    backend: cleaner.labels(steps.backend),
-    action: cleaner.texts(steps.actionJson),
-    observation: cleaner.texts(steps.observationJson),
-    info: cleaner.texts(steps.infoJson),
-    renderHint: cleaner.texts(steps.renderHintJson),
-    renderPayload: cleaner.texts(steps.renderPayloadJson),
-    frameRef: cleaner.texts(steps.frameRef),
-    payloadVersion: cleaner.integers(steps.payloadVersion),
-    episodeSeed: cleaner.integers(steps.episodeSeed),
-    textLength: cleaner.textLength,
-    clamped: cleaner.clamped,
-  };
-}
-
-function labelAt(column: string[] | string, i: number): string {
-  return typeof column === "string" ? column : column[i]!;
-}
-
-/** Row `i` as readers get it. */
-export function stepAt(columns: CleanSteps, i: number, seq: number, attempt: number): StoredStep {
-  return {
-    seq,
-    attempt,
-    episode: columns.episode?.[i] ?? 0,
-    step: columns.step?.[i] ?? 0,
-    reward: columns.reward?.[i] ?? 0,
-    terminated: columns.terminated?.[i] === 1,
-    truncated: columns.truncated?.[i] === 1,
-    tsNs: columns.tsNs[i]!,
-    agentId: labelAt(columns.agentId, i),
-    workerId: labelAt(columns.workerId, i),
-    policyLabel: labelAt(columns.policyLabel, i),
-    backend: labelAt(columns.backend, i),
-    actionJson: columns.action?.[i] ?? "",
-    observationJson: columns.observation?.[i] ?? "",
-    renderHintJson: columns.renderHint?.[i] ?? "",
-    renderPayloadJson: columns.renderPayload?.[i] ?? "",
-    frameRef: columns.frameRef?.[i] ?? "",
-    payloadVersion: columns.payloadVersion?.[i] ?? 0,
-    episodeSeed: columns.episodeSeed?.[i] ?? 0,
-    infoJson: columns.info?.[i] ?? "",
-  };
-}
-
-/** Length of row `i`'s texts. */
-export function stepTextLength(columns: CleanSteps, i: number): number {
-  return (columns.action?.[i]?.length ?? 0) + (columns.observation?.[i]?.length ?? 0) +
-    (columns.info?.[i]?.length ?? 0) +
-    (columns.renderPayload?.[i]?.length ?? 0) + (columns.renderHint?.[i]?.length ?? 0) +
-    (columns.frameRef?.[i]?.length ?? 0);
+  const rows = Math.min(storableInteger(steps.n), MAX_BATCH_ROWS);
+  return cleanColumns(new Cleaner(rows), steps, arrivalNs);
 }
 
 /** Records (the original's Publish RPCs) as the columns a proxy would have sent. */
 export function columnsOf(records: readonly StepRecord[]): StepColumns {
-  const column = <K extends keyof StepRecord>(key: K): StepRecord[K][] => records.map((record) => record[key]);
-  const texts = <K extends keyof StepRecord>(key: K): string[] | undefined => {
-    const values = column(key) as string[];
-    return values.some((value) => value !== "") ? values : undefined;
-  };
-  const label = (key: "agentId" | "workerId" | "policyLabel" | "backend"): string[] | string => {
-    const first = records[0]?.[key] ?? "";
-    return records.every((record) => record[key] === first) ? first : column(key);
-  };
-  return {
-    n: records.length,
-    episode: column("episode"),
-    step: column("step"),
-    reward: column("reward"),
-    terminated: column("terminated").map(Number),
-    truncated: column("truncated").map(Number),
-    tsNs: column("tsNs"),
-    agentId: label("agentId"),
-    workerId: label("workerId"),
-    policyLabel: label("policyLabel"),
-    backend: label("backend"),
-    actionJson: texts("actionJson"),
-    observationJson: texts("observationJson"),
-    renderHintJson: texts("renderHintJson"),
-    renderPayloadJson: texts("renderPayloadJson"),
-    frameRef: texts("frameRef"),
-    payloadVersion: column("payloadVersion"),
-    episodeSeed: column("episodeSeed"),
-    infoJson: texts("infoJson"),
-  };
+  const builder = new StepColumnsBuilder();
+  for (const record of records) builder.add(record);
+  return builder.take();
 }

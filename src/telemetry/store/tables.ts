@@ -1,6 +1,11 @@
-/** Tables of telemetry.sqlite. Migrations are numbered by their place and append-only: a published one never changes. */
+/**
+ * Tables of telemetry.sqlite. Migrations are numbered by their place and append-only: a published one never changes.
+ * Columns of fields that name a version (src/telemetry/record_fields.ts) are added by that version, after its statements
+ * here, where it has any.
+ */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
+import { addedColumns, newestField } from "./added_columns.ts";
 
 const MIGRATIONS: readonly string[] = [
   `
@@ -168,7 +173,7 @@ function eightOfTheLevelBelow(level: number): string {
     ) g;`;
 }
 
-export const SCHEMA_VERSION = MIGRATIONS.length;
+export const SCHEMA_VERSION = Math.max(MIGRATIONS.length, newestField());
 
 /** Brings the database to this program's schema. @throws MosaicError `failed_precondition` when it is newer. */
 export function migrate(db: DatabaseSync, path: string): void {
@@ -183,7 +188,7 @@ export function migrate(db: DatabaseSync, path: string): void {
   for (let version = user_version; version < SCHEMA_VERSION; version++) {
     db.exec("BEGIN IMMEDIATE");
     try {
-      db.exec(MIGRATIONS[version]!);
+      db.exec(`${MIGRATIONS[version] ?? ""}${addedColumns(version + 1)}`);
       db.exec(`PRAGMA user_version = ${version + 1}`);
       db.exec("COMMIT");
     } catch (error) {

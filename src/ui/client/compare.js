@@ -7,7 +7,7 @@ import { attempt } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { duration, elapsed, score, whole } from "./format.js";
 import { chip, isEnded } from "./states.js";
-/** @typedef {ReturnType<typeof import("../page_json.ts").runPage>} RunPage */
+/** @typedef {import("../page_json.ts").RunPage} RunPage */
 
 const MOST = 12;
 /** Every so many ticks the figures and charts are read again. */

@@ -1,7 +1,7 @@
 // @ts-check
 /** Where the configs of runs differ, setting by setting. */
 import { get, runPath } from "./api.js";
-import { h } from "./dom.js";
+import { h, scrollTable } from "./dom.js";
 
 /** Leaves of a JSON value by their path. @param {unknown} value @param {string} path @param {Map<string, string>} into */
 function flatten(value, path, into) {
@@ -19,30 +19,14 @@ export async function configDifferences(runs) {
   const paths = [...new Set(configs.flatMap((c) => [...c.keys()]))].sort();
   const differing = paths.filter((p) => new Set(configs.map((c) => c.get(p))).size > 1);
   if (differing.length === 0) return h("p", { class: "empty" }, "Nowhere.");
-  return h(
-    "div",
-    { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Differences of the configs" },
+  const rows = differing.map((p) =>
     h(
-      "table",
-      { class: "records" },
-      h("caption", { class: "unseen" }, "Differences of the configs"),
-      h(
-        "thead",
-        {},
-        h("tr", {}, h("th", { scope: "col" }, "Setting"), runs.map((r) => h("th", { scope: "col" }, r.name))),
-      ),
-      h(
-        "tbody",
-        {},
-        differing.map((p) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row", class: "mono" }, p),
-            configs.map((c) => h("td", { class: "mono" }, c.get(p) ?? "–")),
-          )
-        ),
-      ),
-    ),
+      "tr",
+      {},
+      h("th", { scope: "row", class: "mono" }, p),
+      configs.map((c) => h("td", { class: "mono" }, c.get(p) ?? "–")),
+    )
   );
+  const headings = ["Setting", ...runs.map(({ name }) => name)];
+  return scrollTable("Differences of the configs", "records", headings, h("tbody", {}, rows));
 }

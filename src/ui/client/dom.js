@@ -41,6 +41,27 @@ export function fill(element, ...children) {
   element.replaceChildren(...nodes(children.flat()));
 }
 
+/**
+ * A table that scrolls by itself where it is wider than the page.
+ * @param {string} label @param {string} kind its class
+ * @param {(string | [text: string, kind: string | undefined])[]} headings @param {HTMLElement} body @param {string} [caption]
+ */
+export function scrollTable(label, kind, headings, body, caption = label) {
+  const heading = (/** @type {[string, string | undefined]} */ [text, kind]) =>
+    h("th", { scope: "col", class: kind }, text);
+  return h(
+    "div",
+    { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": label },
+    h(
+      "table",
+      { class: kind },
+      h("caption", { class: "unseen" }, caption),
+      h("thead", {}, h("tr", {}, headings.map((one) => heading(typeof one === "string" ? [one, undefined] : one)))),
+      body,
+    ),
+  );
+}
+
 /** Writes a text only when it changed: a live table touches few cells per second.
  * @param {Node} element @param {string} text */
 export function setText(element, text) {

@@ -2,9 +2,9 @@
 /** What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures, commands. */
 import { get } from "./api.js";
 import { attempt } from "./dialog.js";
-import { h } from "./dom.js";
+import { h, scrollTable } from "./dom.js";
 import { moment, words } from "./format.js";
-/** @typedef {ReturnType<typeof import("../page_json.ts").eventLine>} EventLine */
+/** @typedef {import("../page_json.ts").EventLine} EventLine */
 
 const PAGE = 500;
 /** The newest ones stay in the document. */
@@ -27,17 +27,7 @@ export class Events {
   /** @param {string} runId */
   constructor(runId) {
     this.runId = runId;
-    this.element = h(
-      "div",
-      { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Events" },
-      h(
-        "table",
-        { class: "events" },
-        h("caption", { class: "unseen" }, "Events"),
-        h("thead", {}, h("tr", {}, ["Time", "Event", "Attempt", "What"].map((t) => h("th", { scope: "col" }, t)))),
-        this.#body,
-      ),
-    );
+    this.element = scrollTable("Events", "events", ["Time", "Event", "Attempt", "What"], this.#body);
   }
 
   /** Shows what there is, and from now on what comes. */

@@ -2,7 +2,7 @@
 /** Steps and episodes page by page, by their sequence numbers; each opens as JSON. */
 import { get, runPath } from "./api.js";
 import { attempt } from "./dialog.js";
-import { fill, h, setText } from "./dom.js";
+import { fill, h, scrollTable, setText } from "./dom.js";
 import { clock, figure, whole } from "./format.js";
 
 const PAGE = 100;
@@ -56,7 +56,11 @@ export class Explorer {
     this.runId = runId;
     this.kind = kind;
     const jump = h("input", { type: "number", min: "1", placeholder: "seq", "aria-label": "Go to sequence number" });
-    const columns = COLUMNS[kind] ?? [];
+    /** @type {[string, string][]} */
+    const headings = [
+      ["Seq", "num"],
+      ...(COLUMNS[kind] ?? []).map(([label, c]) => /** @type {[string, string]} */ ([label, c])),
+    ];
     this.element = h(
       "div",
       { class: "explorer" },
@@ -82,26 +86,7 @@ export class Explorer {
       h(
         "div",
         { class: "explorer-parts" },
-        h(
-          "div",
-          { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": `Table of ${kind}` },
-          h(
-            "table",
-            { class: "records" },
-            h("caption", { class: "unseen" }, kind),
-            h(
-              "thead",
-              {},
-              h(
-                "tr",
-                {},
-                h("th", { scope: "col", class: "num" }, "Seq"),
-                columns.map(([label, c]) => h("th", { scope: "col", class: c }, label)),
-              ),
-            ),
-            this.#body,
-          ),
-        ),
+        scrollTable(`Table of ${kind}`, "records", headings, this.#body, kind),
         this.#json,
       ),
     );

@@ -2,7 +2,7 @@
 /** GPU slots and the host's load, on top of the list of runs. */
 import { fill, h } from "./dom.js";
 import { bytes, rate } from "./format.js";
-/** @typedef {ReturnType<typeof import("../page_json.ts").hostLine>} HostLine */
+/** @typedef {import("../page_json.ts").HostLine} HostLine */
 
 /** @param {string} label @param {string} value @param {number} part of 1 @param {string} [title] */
 function meter(label, value, part, title) {

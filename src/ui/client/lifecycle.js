@@ -3,7 +3,7 @@
 import { fill, h } from "./dom.js";
 import { clock, duration, moment } from "./format.js";
 import { chip, isEnded } from "./states.js";
-/** @typedef {ReturnType<typeof import("../page_json.ts").runPage>} RunPage */
+/** @typedef {import("../page_json.ts").RunPage} RunPage */
 
 /** @param {HTMLElement} root @param {RunPage} run @param {number} now */
 export function drawLifecycle(root, run, now) {

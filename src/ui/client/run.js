@@ -5,7 +5,7 @@ import { get, heardTime, live, now, readOnly, Refused, runPath } from "./api.js"
 import { Charts } from "./charts.js";
 import { configDifferences } from "./config_diff.js";
 import { attempt, notice } from "./dialog.js";
-import { fill, h, icon, iconButton, setText } from "./dom.js";
+import { fill, h, icon, iconButton, scrollTable, setText } from "./dom.js";
 import { Events } from "./events.js";
 import { Explorer } from "./explorer.js";
 import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.js";
@@ -14,7 +14,7 @@ import { drawLifecycle } from "./lifecycle.js";
 import { Logs } from "./logs.js";
 import { chip, explanation, isEnded, setChip } from "./states.js";
 import { tabs } from "./tabs.js";
-/** @typedef {ReturnType<typeof import("../page_json.ts").runPage>} RunPage */
+/** @typedef {import("../page_json.ts").RunPage} RunPage */
 
 /** @type {[string, (r: RunPage, at: number) => string][]} */
 const FACTS = [
@@ -376,44 +376,25 @@ function drawArtifacts(root, run) {
       h("p", { class: "empty" }, "No artifacts yet: files under checkpoints, videos and tensorboard appear here."),
     );
   }
-  fill(
-    root,
+  const rows = run.artifacts.map((a) =>
     h(
-      "div",
-      { class: "table-scroll", tabIndex: 0, role: "region", "aria-label": "Artifacts" },
+      "tr",
+      {},
       h(
-        "table",
-        { class: "records" },
-        h("caption", { class: "unseen" }, "Artifacts"),
-        h(
-          "thead",
-          {},
-          h("tr", {}, ["Path", "Kind", "Size", "Step", "Written", "SHA-256"].map((t) => h("th", { scope: "col" }, t))),
-        ),
-        h(
-          "tbody",
-          {},
-          run.artifacts.map((a) =>
-            h(
-              "tr",
-              {},
-              h(
-                "td",
-                {},
-                h("a", {
-                  href: runPath(run.run_id, `/artifacts/${a.path.split("/").map(encodeURIComponent).join("/")}`),
-                  download: "",
-                }, a.path),
-              ),
-              h("td", {}, a.kind),
-              h("td", {}, bytes(a.bytes)),
-              h("td", {}, whole(a.step)),
-              h("td", {}, moment(a.at)),
-              h("td", { class: "mono" }, h("span", { title: a.sha256 }, a.sha256.slice(0, 12))),
-            )
-          ),
-        ),
+        "td",
+        {},
+        h("a", {
+          href: runPath(run.run_id, `/artifacts/${a.path.split("/").map(encodeURIComponent).join("/")}`),
+          download: "",
+        }, a.path),
       ),
-    ),
+      h("td", {}, a.kind),
+      h("td", {}, bytes(a.bytes)),
+      h("td", {}, whole(a.step)),
+      h("td", {}, moment(a.at)),
+      h("td", { class: "mono" }, h("span", { title: a.sha256 }, a.sha256.slice(0, 12))),
+    )
   );
+  const headings = ["Path", "Kind", "Size", "Step", "Written", "SHA-256"];
+  fill(root, scrollTable("Artifacts", "records", headings, h("tbody", {}, rows)));
 }

@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { DEMO_RUNS, demoConfig } from "../../../src/cli/demo/demo_runs.ts";
 import { liveLines, plainLine, summary } from "../../../src/cli/demo/demo_text.ts";
-import { runJson } from "../../../src/cli/json.ts";
+import { runJson } from "../../../src/cli/message_json.ts";
 import { violationsOf } from "../../../src/config/config.ts";
 import { processRef } from "../../../src/os/identity.ts";
 import { signalProcess } from "../../../src/os/signals.ts";

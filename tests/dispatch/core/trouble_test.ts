@@ -1,5 +1,6 @@
 /** Requests that come while a run is just ending or going, and a registry that cannot be written for a while. */
 import assert from "node:assert/strict";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
 import { planOf } from "../../../src/config/plan.ts";
 import { Supervisor } from "../../../src/dispatch/attempt/supervisor.ts";
@@ -251,8 +252,8 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
   const db = new DatabaseSync(f.layout.telemetryDb);
   db.exec("CREATE TRIGGER refuse BEFORE INSERT ON episodes BEGIN SELECT RAISE(ABORT, 'no such episode'); END");
   const episode = {
-    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true, truncated: false, metadataJson: "", tsNs: "" },
-    ...{ agentId: "", workerId: "" },
+    ...EMPTY_EPISODE,
+    ...{ episode: 1, totalReward: 1, steps: 1, terminated: true },
   };
   await proxy.batch({ steps: { n: 1, step: [2] }, episodes: [episode] });
   await proxy.steps(1);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseLine } from "../../../src/telemetry/dialects/parse_line.ts";
-import { StepColumnsBuilder } from "../../../src/telemetry/dialects/step_columns.ts";
+import { StepColumnsBuilder } from "../../../src/gen/records/step_columns.ts";
 
 function columnsOf(...lines: string[]) {
   const builder = new StepColumnsBuilder();

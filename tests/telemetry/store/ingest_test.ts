@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 Deno.test("ingest: a batch is stored once, its repetition is a duplicate, a later one a gap", () =>
@@ -82,6 +83,7 @@ Deno.test("append: records without a journal become rows like any other", () =>
     const [step] = store.read("R", "steps", 1, 1);
     const { seq: _, attempt: __, ...record } = step!;
     store.append("R", 1, [{ ...record, agentId: "agent_2", terminated: true }], [{
+      ...EMPTY_EPISODE,
       ...{ episode: 1, totalReward: 3, steps: 5, terminated: true, truncated: false, metadataJson: "" },
       ...{ tsNs: "", agentId: "agent_2", workerId: "w" },
     }]);
@@ -98,6 +100,7 @@ Deno.test("summary: zeros for a run that said nothing, mean reward over the last
     assert.deepEqual(bench.store.summary("nobody").steps, 0);
     assert.equal(bench.store.summary("nobody").meanReward100, null);
     const episodes = Array.from({ length: 150 }, (_, i) => ({
+      ...EMPTY_EPISODE,
       ...{ episode: i, totalReward: i === 120 ? "NaN" : i, steps: 1, terminated: true, truncated: false },
       ...{ metadataJson: "", tsNs: "", agentId: "a", workerId: "" },
     }));

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { isoTime, jsonLines, rawJson } from "../../../src/telemetry/public_json.ts";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
+import { isoTime } from "../../../src/base/iso_time.ts";
+import { rawJson } from "../../../src/base/json_text.ts";
+import { jsonLines } from "../../../src/telemetry/public_json.ts";
 import { batch, steps, withStore } from "./harness.ts";
 
 Deno.test("json: the worker's JSON is passed through, what is none becomes a string", () => {
@@ -29,6 +32,7 @@ Deno.test("json: a step, an episode, an event and a metric are one line each", (
           renderPayloadJson: ['{"mode":"grid"}', ""],
         }),
         episodes: [{
+          ...EMPTY_EPISODE,
           ...{ episode: 7, totalReward: "-Infinity", steps: 2, terminated: true, truncated: false },
           ...{ metadataJson: '{"k":[1]}', tsNs: "1700000000123456789", agentId: 'a"b', workerId: "w" },
         }],

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
 import type { StepColumns } from "../../../src/telemetry/batch.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
@@ -29,6 +30,7 @@ Deno.test("read: rows from memory and from SQLite are the same", () =>
         batch(b % 2 ? 100 : 0, b % 2 ? 200 : 100, {
           steps: rich(b * 50, 50),
           episodes: [{
+            ...EMPTY_EPISODE,
             ...{ episode: b, totalReward: b === 2 ? "Infinity" : -b, steps: 50, terminated: true, truncated: false },
             ...{
               metadataJson: '{"seed":1}',

@@ -4,7 +4,7 @@ import { proxyPlan } from "../../../permissions/proxy_plan.ts";
 import { realWorld } from "../../../permissions/world.ts";
 import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
-import { splitEnvironment } from "../../../os/shell.ts";
+import { splitEnvironment, startDetached } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
 import { makeWay, readRecord } from "../../../os/untrusted.ts";
 
@@ -52,7 +52,7 @@ function lookedAt(pid: number): ProcessRef | undefined {
   }
 }
 
-/** Real processes. The runtime cannot hand a file to a child as its output; a shell that turns into the proxy can. */
+/** Real processes. */
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
     const words = ["proxy", ...proxyArguments(proxy)];
@@ -61,18 +61,7 @@ export const localLauncher: ProxyLauncher = {
     makeWay(logFile);
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
     const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
-    const child = new Deno.Command("/bin/sh", {
-      args: ["-c", 'exec "$@" >>"$0" 2>&1', logFile, ...self.argv, ...words],
-      env,
-      clearEnv: true,
-      cwd: "/",
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-      detached: true,
-    }).spawn();
-    // The daemon must be able to leave while its proxies live.
-    child.unref();
+    const child = startDetached([...self.argv, ...words], env, logFile, "/");
     return { process: lookedAt(child.pid), exited: child.status };
   },
 };

@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { artifactJson, eventJson, hostJson, runDetailJson, runJson } from "../../src/cli/json.ts";
+import { artifactJson, eventJson, hostJson, runDetailJson, runJson } from "../../src/cli/message_json.ts";
 import { ArtifactSchema, EventSchema, HostResponseSchema, RunSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { fakeRun, ID_A, NOW } from "./fakes.ts";
 

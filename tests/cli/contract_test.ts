@@ -1,13 +1,14 @@
 /**
- * What programs rely on: the tables of docs/cli.md are held against src/cli/shapes.ts, and what every command really
+ * What programs rely on: the tables of docs/cli.md are held against src/registry/contract.ts, and what every command really
  * prints against the shape that docs/cli.md names for it, strictly: a field too many fails as one too few.
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
 import { runCli } from "../../src/cli/cli.ts";
 import { newCommand } from "../../src/cli/command.ts";
-import { FIELDS, KINDS } from "../../src/cli/records.ts";
-import { SHAPES } from "../../src/cli/shapes.ts";
+import { fieldNames } from "../../src/cli/records.ts";
+import { SHAPES } from "../../src/registry/contract.ts";
+import { TELEMETRY_KINDS } from "../../src/telemetry/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
 import { connect } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -307,9 +308,9 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     await t.step("export: run.json and the columns of csv", async () => {
       await mosaic(["export", rich, "--format", "csv", "--out", `${directory}/out`]);
       checkShape("RunDetail", JSON.parse(Deno.readTextFileSync(`${directory}/out/run.json`)), "run.json");
-      for (const kind of KINDS) {
+      for (const kind of TELEMETRY_KINDS) {
         const [header] = csvRows(Deno.readTextFileSync(`${directory}/out/${kind}.csv`));
-        assert.deepEqual(header, FIELDS[kind]);
+        assert.deepEqual(header, fieldNames(kind));
       }
     });
     await t.step("csv: a number that JSON cannot write is there by its name", async () => {

@@ -1,10 +1,10 @@
-/** The daemon's messages as the JSON of the command line (src/cli/shapes.ts). */
+/** The daemon's messages as the JSON of the command line (src/registry/contract.ts). */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { z } from "zod";
 import type { Artifact, Event, HostResponse, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
-import { rawJson } from "../telemetry/public_json.ts";
-import type * as shapes from "./shapes.ts";
+import { rawJson } from "../base/json_text.ts";
+import type * as shapes from "../registry/contract.ts";
 
 export type RunJson = z.infer<typeof shapes.Run>;
 export type RunDetailJson = z.infer<typeof shapes.RunDetail>;

@@ -1,0 +1,77 @@
+/**
+ * Texts of JSON that programs wrote: whether they are JSON, and the nearest JSON where they are not. Python's json.dumps
+ * writes NaN, Infinity and -Infinity as bare words, which JSON does not have.
+ */
+const TOKEN = /"|-?\b(?:Infinity|NaN)\b/g;
+const QUOTE_OR_ESCAPE = /["\\]/g;
+
+/** The text with every bare non-finite word outside of strings as null. */
+export function withoutNonFinite(text: string): string {
+  let repaired = "";
+  let from = 0;
+  TOKEN.lastIndex = 0;
+  for (let token; (token = TOKEN.exec(text)) !== null;) {
+    if (token[0] === '"') {
+      TOKEN.lastIndex = afterString(text, TOKEN.lastIndex);
+      continue;
+    }
+    repaired += `${text.slice(from, token.index)}null`;
+    from = TOKEN.lastIndex;
+  }
+  return from === 0 ? text : repaired + text.slice(from);
+}
+
+/** By hand: a pattern for whole strings runs out of its stack on one of many megabytes.
+ * @param at behind the opening quote */
+function afterString(text: string, at: number): number {
+  QUOTE_OR_ESCAPE.lastIndex = at;
+  for (let found; (found = QUOTE_OR_ESCAPE.exec(text)) !== null;) {
+    if (found[0] === '"') return QUOTE_OR_ESCAPE.lastIndex;
+    QUOTE_OR_ESCAPE.lastIndex++;
+  }
+  return text.length;
+}
+
+/** Texts that are JSON beyond doubt without parsing: numbers, and flat arrays of numbers. */
+const PLAIN_NUMBERS =
+  /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|\[(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:, ?(?!\])|(?=\])))*\])$/;
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The text if it is JSON, else the text without bare non-finite words if that is; undefined when neither is. */
+export function repairedJson(text: string): string | undefined {
+  if (isJson(text)) return text;
+  const finite = withoutNonFinite(text);
+  return finite !== text && isJson(finite) ? finite : undefined;
+}
+
+/** The JSON object of a text, after the same repair; undefined for anything else. */
+export function parsedObject(text: string): Record<string, unknown> | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    const finite = withoutNonFinite(text);
+    if (finite === text || !isJson(finite)) return undefined;
+    value = JSON.parse(finite);
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? value as Record<string, unknown>
+    : undefined;
+}
+
+/** A JSON text on one line. What is no JSON becomes a JSON string; Python's bare NaN and infinities null. */
+export function rawJson(text: string): string {
+  if (text.length < 4096 && PLAIN_NUMBERS.test(text)) return text;
+  const json = repairedJson(text);
+  if (json === undefined) return JSON.stringify(text);
+  // Line breaks in valid JSON are white space between tokens.
+  return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, " ") : json;
+}

@@ -1,0 +1,381 @@
+/**
+ * The JSON that programs and the page get: what the verbs print (docs/cli.md) and what the page's API answers
+ * (docs/page.md). The program takes its types from here, and nothing else: only tests load this module.
+ * tests/cli/contract_test.ts holds the tables of the docs and the real output against it, tests/ui/contract_test.ts the
+ * answers of the API, a field too many as well as one too few.
+ */
+import { z } from "zod";
+import { publicFields, type PublicType, type TelemetryKind } from "../telemetry/record_fields.ts";
+import { RUN_STATES } from "./lifecycle/lifecycle.ts";
+
+const text = z.string;
+const integer = z.int;
+const time = () => z.iso.datetime();
+/** Unix milliseconds: times of the page's API. */
+const milliseconds = z.int;
+const maybe = <T extends z.ZodType>(schema: T) => schema.nullable();
+
+const outcome = z.enum(["succeeded", "failed", "canceled"]);
+const state = z.enum(RUN_STATES);
+
+export const Run = z.strictObject({
+  run_id: text(),
+  name: text(),
+  state,
+  outcome: maybe(outcome),
+  reason: maybe(text()),
+  hint: maybe(text()),
+  attempt: integer(),
+  max_attempts: integer(),
+  priority: integer(),
+  queue_position: maybe(integer()),
+  waiting_for: maybe(text()),
+  gpus_requested: integer(),
+  gpu_slots: z.array(integer()),
+  tags: z.array(text()),
+  digest: text(),
+  submitted_at: maybe(time()),
+  started_at: maybe(time()),
+  finished_at: maybe(time()),
+  last_heartbeat: maybe(time()),
+  exit_code: maybe(integer()),
+  exit_signal: maybe(text()),
+  cancel_requested: z.boolean(),
+  directory: text(),
+  max_steps: maybe(integer()),
+  max_rate_hz: maybe(integer()),
+  worker_id: maybe(text()),
+  worker_pid: maybe(integer()),
+  proxy_pid: maybe(integer()),
+  telemetry: z.strictObject({
+    steps: integer(),
+    episodes: integer(),
+    events: integer(),
+    other_lines: integer(),
+    malformed_lines: integer(),
+    violations: z.record(text(), integer()),
+    journal_position: integer(),
+    journal_size: integer(),
+    mean_reward_100: maybe(z.number()),
+    steps_per_second: z.number(),
+    last_record_at: maybe(time()),
+  }),
+  capabilities: maybe(z.strictObject({
+    worker_kind: text(),
+    proto_version: text(),
+    schema_id: text(),
+    schema_version: integer(),
+    supports_pause: z.boolean(),
+    supports_checkpoint: z.boolean(),
+  })),
+});
+
+const transition = <T extends z.ZodType>(at: T) =>
+  z.strictObject({
+    seq: integer(),
+    from: maybe(state),
+    to: state,
+    event: text(),
+    reason: maybe(text()),
+    attempt: integer(),
+    at,
+  });
+
+const Transition = transition(maybe(time()));
+
+/** A run as the daemon tells all of it; artifacts are asked for apart. */
+export const RunDetail = Run.extend({
+  transitions: z.array(Transition),
+  config: z.unknown(),
+  held_to: z.array(text()),
+  stderr_tail: z.array(text()),
+});
+
+const artifact = <T extends z.ZodType>(at: T) =>
+  z.strictObject({
+    path: text(),
+    kind: text(),
+    bytes: integer(),
+    sha256: text(),
+    step: maybe(integer()),
+    at,
+  });
+
+export const Artifact = artifact(maybe(time()));
+
+export const ShownRun = RunDetail.extend({ artifacts: z.array(Artifact) });
+
+const event = <T extends z.ZodType, D extends z.ZodType>(at: T, data: D) =>
+  z.strictObject({
+    seq: integer(),
+    at,
+    run_id: text(),
+    run_name: text(),
+    kind: text(),
+    attempt: integer(),
+    data,
+  });
+
+export const Event = event(maybe(time()), z.record(text(), z.unknown()));
+
+export const Submission = z.strictObject({ run_id: text(), digest: text() });
+
+export const Deletion = z.strictObject({ run_id: text(), freed_bytes: integer() });
+
+export const Pruning = z.strictObject({
+  dry_run: z.boolean(),
+  freed_bytes: integer(),
+  runs: z.array(z.strictObject({
+    run_id: text(),
+    name: text(),
+    state,
+    bytes: integer().nullable(),
+    because: z.enum(["number", "age", "size"]),
+  })),
+});
+
+export const Usage = z.strictObject({
+  runs: z.array(z.strictObject({
+    run_id: text(),
+    name: maybe(text()),
+    state: maybe(state),
+    bytes: integer(),
+    telemetry_bytes: integer(),
+  })),
+  directories: z.strictObject({ runs: integer(), evals: integer(), custom_scripts: integer() }),
+  telemetry_bytes: integer(),
+  registry_bytes: integer(),
+  total_bytes: integer(),
+});
+
+const host = <T extends z.ZodType>(started_at: T) =>
+  z.strictObject({
+    version: text(),
+    pid: integer(),
+    started_at,
+    state_dir: text(),
+    listen: text(),
+    http: text(),
+    gpus: z.array(z.strictObject({ slot: integer(), run_id: maybe(text()), name: text() })),
+    cpus: integer(),
+    load_average: z.array(z.number()),
+    memory_bytes: integer(),
+    memory_available_bytes: integer(),
+    disk_bytes: integer(),
+    disk_available_bytes: integer(),
+    telemetry_bytes: integer(),
+    rss_bytes: integer(),
+    runs_by_state: z.record(text(), integer()),
+  });
+
+export const Host = host(maybe(time()));
+
+export const Series = z.strictObject({ name: text(), points: integer(), last: maybe(z.number()) });
+
+export const Bucket = z.strictObject({
+  first_x: integer(),
+  last_x: integer(),
+  min: z.number(),
+  max: z.number(),
+  mean: z.number(),
+  last: z.number(),
+  count: integer(),
+  at: time(),
+  step: maybe(integer()),
+});
+
+export const Comparison = z.strictObject({
+  runs: z.array(RunDetail),
+  metrics: z.record(text(), z.array(maybe(z.number()))),
+  config: z.record(text(), z.array(text())),
+});
+
+export const Validation = z.strictObject({
+  valid: z.boolean(),
+  digest: maybe(text()),
+  violations: z.array(z.strictObject({ path: text(), message: text() })),
+});
+
+const Finding = z.strictObject({
+  check: text(),
+  severity: z.enum(["error", "warning", "note"]),
+  path: text(),
+  message: text(),
+  remedy: text(),
+});
+
+export const Examination = z.strictObject({
+  state_dir: text(),
+  repaired: z.array(z.strictObject({ finding: Finding, done: z.boolean(), outcome: text() })),
+  findings: z.array(Finding),
+});
+
+/** A list, or the word for everything. */
+const entries = z.union([z.literal("all"), z.array(text())]);
+
+export const PermissionPlan = z.strictObject({
+  read: entries,
+  write: entries,
+  net: entries,
+  run: entries,
+  env: entries,
+  sys: entries,
+});
+
+const RECORD_TYPES: Record<PublicType, () => z.ZodType> = {
+  integer,
+  number: () => maybe(z.number()),
+  finite: z.number,
+  flag: z.boolean,
+  text,
+  json: z.unknown,
+  time,
+  nanoseconds: text,
+};
+
+/** A number that JSON cannot write is null, and its name stands beside it. */
+const named = z.enum(["NaN", "Infinity", "-Infinity"]).optional();
+
+/** A record as src/gen/records/public_lines.ts writes it. */
+function record(kind: TelemetryKind) {
+  const fields = publicFields(kind).flatMap(({ name, type, optional }): [string, z.ZodType][] => {
+    const schema = RECORD_TYPES[type]();
+    return [
+      [name, optional ? schema.optional() : schema],
+      ...(type === "number" ? [[`${name}_text`, named] as [string, z.ZodType]] : []),
+    ];
+  });
+  return z.strictObject(Object.fromEntries(fields));
+}
+
+export const Step = record("steps");
+export const Episode = record("episodes");
+export const WorkerEvent = record("events");
+export const Point = record("metrics");
+
+// ---- the page's API
+
+/** What the table of runs shows, and what a live run repeats every second. */
+export const PageRun = z.strictObject({
+  run_id: text(),
+  name: text(),
+  state,
+  attempt: integer(),
+  max_attempts: integer(),
+  priority: integer(),
+  tags: z.array(text()),
+  is_eval: z.boolean(),
+  gpus: z.array(integer()),
+  gpus_requested: integer(),
+  queue_position: integer(),
+  waiting_for: text(),
+  created_at: milliseconds(),
+  updated_at: milliseconds(),
+  started_at: maybe(milliseconds()),
+  finished_at: maybe(milliseconds()),
+  outcome: maybe(outcome),
+  reason: maybe(text()),
+  steps: integer(),
+  episodes: integer(),
+  steps_per_second: z.number(),
+  mean_reward_100: maybe(z.number()),
+  last_record_at: maybe(milliseconds()),
+  backlog_bytes: integer(),
+  max_steps: integer(),
+  cancel_requested: z.boolean(),
+  pause_requested: z.boolean(),
+  max_rate_hz: integer(),
+});
+
+/** The newest seq of each kind of record. */
+export const PageHeads = z.strictObject({
+  steps: integer(),
+  episodes: integer(),
+  events: integer(),
+  metrics: integer(),
+});
+
+/** Everything about one run but its config and its telemetry. */
+export const PageRunDetail = PageRun.extend({
+  digest: text(),
+  base_dir: text(),
+  directory: text(),
+  hint: maybe(text()),
+  exit_code: maybe(integer()),
+  exit_signal: maybe(text()),
+  stderr_tail: z.array(text()),
+  cancel_reason: maybe(text()),
+  last_heartbeat_at: maybe(milliseconds()),
+  not_before: maybe(milliseconds()),
+  worker_pid: maybe(integer()),
+  proxy_pid: maybe(integer()),
+  worker_id: text(),
+  agent_id: text(),
+  worker_kind: maybe(text()),
+  proto_version: maybe(text()),
+  schema_id: maybe(text()),
+  schema_version: maybe(integer()),
+  supports_pause: z.boolean(),
+  supports_checkpoint: z.boolean(),
+  resume_from: maybe(text()),
+  other_lines: integer(),
+  malformed_lines: integer(),
+  violations: z.record(text(), integer()),
+  heads: PageHeads,
+  transitions: z.array(transition(milliseconds())),
+  artifacts: z.array(artifact(milliseconds())),
+});
+
+export const PageEvent = event(milliseconds(), z.unknown());
+
+export const PageHost = host(milliseconds());
+
+/** JSON has no NaN and no infinities: they travel as their names. */
+const real = z.union([z.number(), z.enum(["NaN", "Infinity", "-Infinity"])]);
+
+/** Buckets of a series, as columns. */
+export const PageSeries = z.strictObject({
+  name: text(),
+  first_x: z.array(integer()),
+  last_x: z.array(integer()),
+  min: z.array(real),
+  max: z.array(real),
+  mean: z.array(real),
+  count: z.array(integer()),
+  at: z.array(milliseconds()),
+  step: z.array(maybe(integer())),
+});
+
+/** A step with a picture. */
+export const PageFrame = z.strictObject({
+  seq: integer(),
+  episode: integer(),
+  step: integer(),
+  reward: real,
+  action: z.unknown(),
+  payload: z.unknown(),
+});
+
+/** Each shape under the heading that documents it. */
+export const SHAPES = {
+  "Run": Run,
+  "RunDetail": RunDetail,
+  "ShownRun": ShownRun,
+  "Artifact": Artifact,
+  "Event": Event,
+  "Submission": Submission,
+  "Deletion": Deletion,
+  "Pruning": Pruning,
+  "Usage": Usage,
+  "Host": Host,
+  "Series": Series,
+  "Bucket": Bucket,
+  "Comparison": Comparison,
+  "Validation": Validation,
+  "Examination": Examination,
+  "PermissionPlan": PermissionPlan,
+  "Step": Step,
+  "Episode": Episode,
+  "WorkerEvent": WorkerEvent,
+  "Point": Point,
+} as const;

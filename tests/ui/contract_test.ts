@@ -1,0 +1,75 @@
+/** The answers of the page's API against src/registry/contract.ts, strictly: a field too many fails as one too few. */
+import assert from "node:assert/strict";
+import { z } from "zod";
+import * as contract from "../../src/registry/contract.ts";
+import { createApp } from "../../src/ui/app.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
+
+const BASE = "http://127.0.0.1:8055";
+
+Deno.test("page API: every answer about runs, records, series, events and the host has the contract's fields", async (t) => {
+  await using core = new PlayedEngine();
+  const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 20 });
+  const { runId } = core.addExecuting("one", { tags: ["a"] });
+  core.addEpisode(runId, 40, (step) => step % 10 === 0 ? '{"rgb":[[[1,2,3]]]}' : "");
+  core.add("waits");
+
+  const holds = (path: string, schema: z.ZodType, filled: (value: never) => boolean = () => true) =>
+    t.step(path, async () => {
+      const answer = await (await app.fetch(new Request(`${BASE}/api/${path}`))).json();
+      const { success, error } = schema.safeParse(answer);
+      assert.ok(success, `${path}: ${error && z.prettifyError(error)}`);
+      assert.ok(filled(answer as never), `${path} says nothing`);
+    });
+  try {
+    const listed = {
+      runs: z.array(contract.PageRun),
+      total: z.int(),
+      next_token: z.string().nullable(),
+      head: z.int(),
+    };
+    await holds("runs", z.strictObject(listed), ({ runs }: { runs: unknown[] }) => runs.length === 2);
+    await holds(`runs?ids=${runId}`, z.strictObject({ runs: z.array(contract.PageRun).length(1) }));
+    await holds(`runs/${runId}`, contract.PageRunDetail.extend({ head: z.int() }));
+    const heads = contract.PageHeads;
+    await holds(`runs/${runId}/steps`, z.strictObject({ steps: z.array(contract.Step).length(40), heads }));
+    await holds(`runs/${runId}/episodes`, z.strictObject({ episodes: z.array(contract.Episode).length(1), heads }));
+    await holds(`runs/${runId}/steps/11`, contract.Step);
+    await holds(`runs/${runId}/series`, z.strictObject({ series: z.array(contract.Series).min(3) }));
+    await holds(
+      `runs/${runId}/series?name=reward&buckets=4`,
+      z.strictObject({ series: z.array(contract.PageSeries).length(1) }),
+    );
+    await holds(
+      `runs/${runId}/frames`,
+      z.strictObject({ frames: z.array(contract.PageFrame).length(4), next: z.int(), head: z.int() }),
+    );
+    await holds("events", z.strictObject({ events: z.array(contract.PageEvent).min(2), head: z.int() }));
+    await holds("host", contract.PageHost);
+  } finally {
+    app.stop();
+  }
+});
+
+Deno.test("contract: the program takes types from it alone, so that no verb loads a library for it", async () => {
+  const src = new URL("../../src/", import.meta.url);
+  const files: string[] = [];
+  const find = (below: string) => {
+    for (const { name, isDirectory } of Deno.readDirSync(new URL(below, src))) {
+      if (isDirectory) find(`${below}${name}/`);
+      else if (name.endsWith(".ts")) files.push(below + name);
+    }
+  };
+  find("");
+  const importing: string[] = [];
+  for (const file of files) {
+    const text = await Deno.readTextFile(new URL(file, src));
+    for (
+      const [statement] of text.matchAll(/^import [^;]*"[./]+contract\.ts";|^import [^;]*registry\/contract\.ts";/gm)
+    ) {
+      importing.push(`${file}: ${statement}`);
+    }
+  }
+  assert.ok(importing.length > 5, "the imports are found");
+  assert.deepEqual(importing.filter((line) => !line.includes(": import type ")), []);
+});
