@@ -28,7 +28,7 @@ class Stranger implements AsyncDisposable {
 Deno.test("pid reuse: a daemon's files that name another process by now harm nobody, and the directory is free", async () => {
   await using stranger = await Promise.resolve(new Stranger());
   await using daemon = await TestDaemon.start({ args: ["--replace"] });
-  const { layout, target } = daemon;
+  const { layout } = daemon;
   const worker = new SteppedWorker(daemon.stateDir, [10]);
   await worker.assertWhole(daemon, await submit(daemon, worker.config()));
   await daemon.kill9();
@@ -39,7 +39,7 @@ Deno.test("pid reuse: a daemon's files that name another process by now harm nob
 
   const asked = await mosaic(["list", "--state-dir", daemon.stateDir]);
   assert.equal(asked.code, 3, asked.out + asked.err);
-  assert.match(asked.err, new RegExp(target.replaceAll(".", "\\.")));
+  assert.ok(asked.err.includes(`no daemon answers at unix:${file.socket}`), asked.err);
   await daemon.restart();
   const again = new SteppedWorker(daemon.stateDir, [10]);
   await again.assertWhole(daemon, await submit(daemon, again.config()));

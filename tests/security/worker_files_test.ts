@@ -147,7 +147,7 @@ Deno.test("logs: what a worker puts in their place hangs nobody and hands out no
       const done = `${daemon.layout.runDir("custom_scripts", run)}/put`;
       await until(() => readTextIfThere(done) !== undefined, { what: "the worker to have put it there" });
 
-      const said = await mosaic(["logs", run, "--stderr", "--target", daemon.address]);
+      const said = await mosaic(["logs", run, "--stderr", "--target", daemon.target]);
       assert.notEqual(said.code, 0, said.out);
       assert.ok(!(said.out + said.err).includes(SECRET));
       assert.match(said.err, /no regular file/);
