@@ -1,4 +1,4 @@
-/** What the verbs share that ask one thing of one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
+/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset. */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
@@ -9,21 +9,21 @@ import { runJson } from "./json.ts";
 import { Link } from "./daemon_link.ts";
 import { harmless } from "./text.ts";
 
-/** Arguments and options of a verb over several runs. */
+/** Arguments and options of a verb that acts on several runs. */
 export function controlArguments(command: Command): Command {
   command.argument("<run...>", RUN_ARGUMENT);
   return connectionOptions(outputOption(command, ["table", "json", "jsonl"]));
 }
 
 /**
- * Asks it of each run; one that is refused does not keep the others from being asked. Prints one line (or JSON object)
- * per run. Gives 0, or the exit code of the first that failed.
+ * Calls `request` for each run and prints one line (or JSON object) per run. An error for one run does not stop the
+ * others. @returns 0, or the exit code of the first error
  */
 export async function forEachRun(
   context: Context,
   refs: readonly string[],
   flags: Record<string, unknown>,
-  ask: (link: Link, ref: string) => Promise<Run>,
+  request: (link: Link, ref: string) => Promise<Run>,
   done: (run: Run) => string,
 ): Promise<number> {
   using link = await Link.open(context, connectionFlags(flags));
@@ -31,7 +31,7 @@ export async function forEachRun(
   const answers: unknown[] = [];
   for (const ref of refs) {
     try {
-      const run = await ask(link, ref);
+      const run = await request(link, ref);
       if (flags["output"] === "table") context.out.write(`${run.runId}  ${harmless(done(run))}\n`);
       else answers.push(runJson(run));
     } catch (error) {

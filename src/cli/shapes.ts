@@ -1,7 +1,6 @@
 /**
- * What programs get from the verbs: the contract of docs/cli.md. The types that the verbs print are taken from here (as
- * types alone: no verb loads a library for it); tests/cli/shapes_test.ts holds the tables of the docs and the real output
- * against it, a field too many as well as one too few.
+ * The JSON output of the verbs, as documented in docs/cli.md. Verbs import only the types, so that they do not load zod;
+ * tests/cli/shapes_test.ts compares the tables of the docs and the real output with these schemas, field by field.
  */
 import { z } from "zod";
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
@@ -76,7 +75,7 @@ const Transition = z.strictObject({
   at: maybe(time()),
 });
 
-/** A run as the daemon tells all of it; artifacts are asked for apart. */
+/** Everything that the daemon returns for a run; artifacts need a separate call. */
 export const RunDetail = Run.extend({
   transitions: z.array(Transition),
   config: z.unknown(),
@@ -194,7 +193,7 @@ export const Examination = z.strictObject({
   findings: z.array(Finding),
 });
 
-/** A list, or the word for everything. */
+/** A list, or "all". */
 const entries = z.union([z.literal("all"), z.array(text())]);
 
 export const PermissionPlan = z.strictObject({
@@ -206,13 +205,13 @@ export const PermissionPlan = z.strictObject({
   sys: entries,
 });
 
-/** A number that JSON cannot write is null, and its name stands beside it. */
+/** NaN and infinities are null in JSON; this field has their name. */
 const named = z.enum(["NaN", "Infinity", "-Infinity"]).optional();
 
-/** Where a record stands in a run's log. */
+/** A record's position in its run's log. */
 const placed = { seq: integer(), run_id: text(), attempt: integer() };
 
-/** When a record was made, and who made it. */
+/** When a record was made, and by whom. */
 const said = {
   timestamp: time(),
   ts_ns: text(),
@@ -220,7 +219,7 @@ const said = {
   worker_id: text().optional(),
 };
 
-/** Records are rendered by the daemon (src/telemetry/public_json.ts); what has nothing to say is left out where that is optional. */
+/** The daemon encodes records (src/telemetry/public_json.ts); it omits empty optional fields. */
 export const Step = z.strictObject({
   ...placed,
   episode_index: integer(),
@@ -271,7 +270,7 @@ export const Point = z.strictObject({
   timestamp: time(),
 });
 
-/** Each shape under the heading that documents it. */
+/** Each schema by its heading in docs/cli.md. */
 export const SHAPES = {
   "Run": Run,
   "RunDetail": RunDetail,

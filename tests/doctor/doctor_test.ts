@@ -350,8 +350,8 @@ Deno.test("doctor: the command prints findings, what --repair would do, and exit
     assert.deepEqual(Object.keys(json.findings[0]), ["check", "severity", "path", "message", "remedy"]);
     const mended = await run("--repair");
     assert.equal(mended.code, 0);
-    assert.match(mended.out, /^mended /);
-    assert.match(mended.err, /all is well/);
+    assert.match(mended.out, /^repaired /);
+    assert.match(mended.err, /no problems/);
     assert.equal((await run("-o", "xml")).code, 2);
     assert.equal((await run("--state-dir", "/nowhere/at/all")).code, 4);
   });

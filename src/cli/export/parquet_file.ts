@@ -31,12 +31,12 @@ const TYPES: Record<string, ColumnType> = {
 
 const ROWS_IN_MEMORY = 50_000;
 
-/** The type of a field's column; text where nothing else is said. */
+/** The column type of a field; STRING by default. */
 export function columnType(field: string): ColumnType {
   return TYPES[field] ?? "STRING";
 }
 
-/** Writes the records to `path`, over what is there. Gives their number. */
+/** Writes the records to `path`, replacing it. @returns their number */
 export async function writeParquet(
   path: string,
   kind: Kind,
@@ -63,12 +63,12 @@ function cell(record: TelemetryRecord, field: string): unknown {
   const value = record[field];
   switch (columnType(field)) {
     case "JSON":
-      // An absent value is null, and so is JSON's null: both say that there is nothing.
+      // Absent values and JSON's null both become null.
       return value ?? null;
     case "INT64":
       return value === undefined || value === null ? null : BigInt(value as number | string);
     case "DOUBLE":
-      // A number that JSON cannot write comes by its name.
+      // NaN and infinities have their name in the _text field.
       return typeof value === "number" ? value : field + "_text" in record ? Number(record[`${field}_text`]) : null;
     case "TIMESTAMP":
       return typeof value === "string" ? new Date(value) : null;

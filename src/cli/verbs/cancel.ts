@@ -12,8 +12,8 @@ import { FOLLOW_PATIENCE_MS } from "./submit.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Cancels runs: SIGTERM to the worker's whole process group, SIGKILL after the grace period. Answers at once; a run " +
-        "is CANCELLED, and its GPUs free, when all its processes are gone. Cancelling a run that has ended changes nothing.",
+      "Cancels runs: SIGTERM to the worker's process group, SIGKILL after the grace period. Returns at once; a run is " +
+        "CANCELLED and its GPUs are free when all its processes are gone. Cancelling an ended run changes nothing.",
     )
     .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
     .option("-w, --wait", "wait until the runs have ended");
@@ -23,12 +23,12 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic cancel @last", "cancel the newest run"],
-          ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
+          ["mosaic cancel --wait --grace 30 01K9ZQ", "allow it 30 s to save its work"],
           ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
         ],
         exits: {
-          0: "they are being cancelled, or had ended before",
-          130: "--wait was ended by Ctrl-C; they are still being cancelled",
+          0: "the runs are being cancelled, or had already ended",
+          130: "--wait was interrupted by Ctrl-C; the runs are still being cancelled",
         },
       }),
     )

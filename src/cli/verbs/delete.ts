@@ -13,7 +13,7 @@ import { harmless } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Deletes ended runs for good: registry entry, telemetry, logs, checkpoints and all other files.")
+    .description("Deletes ended runs permanently: registry entry, telemetry, logs, checkpoints and all other files.")
     .argument("<run...>", RUN_ARGUMENT);
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
@@ -21,9 +21,9 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic delete 01K9ZQ", "delete one run"],
-          ["mosaic prune --older-than 30d --dry-run", "see what a policy would delete"],
+          ["mosaic prune --older-than 30d --dry-run", "show what a policy would delete"],
         ],
-        exits: { 0: "deleted", 4: "no such run", 6: "a run is still alive (mosaic cancel ends it)" },
+        exits: { 0: "deleted", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
@@ -31,7 +31,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       const deleted: z.infer<typeof Deletion>[] = [];
       for (const ref of refs) {
         try {
-          // By its id: a short one may fit another run once this one is gone.
+          // Resolve to the full id first: once this run is deleted, a prefix may match another run.
           const { runId } = await link.unary(link.methods.getRun, { run: ref });
           const { freedBytes } = await link.unary(link.methods.deleteRun, { run: runId });
           deleted.push({ run_id: runId, freed_bytes: Number(freedBytes) });

@@ -8,8 +8,8 @@ import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Prints a run's episodes in the order of their seq, which is contiguous from 1. Without --since, --limit or --tail " +
-        "a table shows the newest 20; the other formats give all.",
+      "Prints a run's episodes in order of their seq (1, 2, 3 …, without gaps). Without --since, --limit or --tail a table " +
+        "shows the newest 20; the other formats print all.",
     )
     .argument("<run>", RUN_ARGUMENT);
   telemetryOptions(command)
@@ -18,10 +18,10 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic episodes @last", "the newest 20"],
-          ["mosaic episodes @last -o csv > episodes.csv", "all, for a spreadsheet"],
-          ["mosaic episodes @last -f -o jsonl", "all, and those to come, one JSON object a line"],
+          ["mosaic episodes @last -o csv > episodes.csv", "all episodes, for a spreadsheet"],
+          ["mosaic episodes @last -f -o jsonl", "all episodes and new ones, one JSON object per line"],
         ],
-        exits: { 130: "ended by Ctrl-C; the run goes on" },
+        exits: { 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (run: string, flags: Record<string, unknown>) => {

@@ -6,15 +6,16 @@ import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command.description(
-    "Holds runs. A worker that supports it is asked on its standard input and acknowledges; any other is stopped as a " +
-      "process group (SIGSTOP). A held run keeps its GPUs; the time does not count towards heartbeat and stall limits. Answers at once; a run is PAUSED when its worker is held.",
+    "Pauses runs. A worker that supports pause is asked on its standard input and acknowledges; any other worker's " +
+      "process group is stopped (SIGSTOP). A paused run keeps its GPUs; the time does not count towards heartbeat and stall " +
+      "limits. Returns at once; a run is PAUSED when its worker has paused.",
   );
   controlArguments(command)
     .addHelpText(
       "after",
       manual({
-        examples: [["mosaic pause @last", "hold the newest run"]],
-        exits: { 0: "they are being held", 6: "a run has ended" },
+        examples: [["mosaic pause @last", "pause the newest run"]],
+        exits: { 0: "the runs are being paused", 6: "a run has ended" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

@@ -6,21 +6,21 @@ import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Stops runs where they live and starts them again: from a checkpoint, or from their seed.")
+    .description("Stops live runs and restarts them: from a checkpoint, or from their seed. Also restarts ended runs.")
     .option(
       "--from <checkpoint>",
-      "checkpoint to start from: an artifact as mosaic show lists it, or a path that the worker finds (default: none, from the seed)",
+      "checkpoint to start from: an artifact listed by mosaic show, or a path for the worker (default: from the seed)",
     );
   controlArguments(command)
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic reset @last", "start again from the seed"],
-          ["mosaic reset @last --from checkpoints/episode-000050.json", "start again from there"],
+          ["mosaic reset @last", "restart from the seed"],
+          ["mosaic reset @last --from checkpoints/episode-000050.json", "restart from this checkpoint"],
         ],
         exits: {
-          0: "the runs are queued again, or will be as soon as they have stopped",
+          0: "the runs are queued again, or will be when they have stopped",
           6: "the run's state does not allow it",
         },
       }),

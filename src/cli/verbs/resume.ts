@@ -5,16 +5,16 @@ import type { Context } from "../context.ts";
 import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
-  command.description("Lets paused runs go on.");
+  command.description("Resumes paused runs.");
   controlArguments(command)
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic resume @last", "let the newest run go on"],
-          ["mosaic list -q -s paused | xargs -r mosaic resume", "let all go on"],
+          ["mosaic resume @last", "resume the newest run"],
+          ["mosaic list -q -s paused | xargs -r mosaic resume", "resume all paused runs"],
         ],
-        exits: { 0: "they go on", 6: "a run has ended" },
+        exits: { 0: "the runs are being resumed", 6: "a run has ended" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

@@ -6,15 +6,15 @@ import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command.description(
-    "Gives ended runs another attempt under the same id: the newest checkpoint is handed to the worker as " +
-      "MOSAIC_RESUME_FROM, and its telemetry goes on after what is stored.",
+    "Starts another attempt of ended runs, under the same id. The worker gets the newest checkpoint as " +
+      "MOSAIC_RESUME_FROM; its telemetry is appended to the stored telemetry.",
   );
   controlArguments(command)
     .addHelpText(
       "after",
       manual({
-        examples: [["mosaic retry @last", "try again what failed"]],
-        exits: { 0: "the runs are queued again", 6: "a run is still alive (mosaic reset stops it first)" },
+        examples: [["mosaic retry @last", "retry the newest run"]],
+        exits: { 0: "the runs are queued again", 6: "a run is still live (mosaic reset stops it first)" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {

@@ -7,17 +7,17 @@ import { controlArguments, forEachRun } from "../each_run.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
-    .description("Holds runs to a number of steps a second.")
-    .requiredOption("--hz <n>", "steps a second; 0 lifts the limit", wholeNumber());
+    .description("Limits runs to a number of steps per second.")
+    .requiredOption("--hz <n>", "maximum steps per second; 0: no limit", wholeNumber());
   controlArguments(command)
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic throttle @last --hz 500", "at most 500 steps a second"],
-          ["mosaic throttle @last --hz 0", "as fast as it goes"],
+          ["mosaic throttle @last --hz 500", "at most 500 steps per second"],
+          ["mosaic throttle @last --hz 0", "remove the limit"],
         ],
-        exits: { 0: "it is in force, or will be as they start", 6: "a run has ended" },
+        exits: { 0: "the limit is in force, or will be when the run starts", 6: "a run has ended" },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
@@ -26,7 +26,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         refs,
         flags,
         (link, run) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
-        (run) => run.maxRateHz === 0 ? "is not throttled" : `is held to ${run.maxRateHz} steps/s`,
+        (run) => run.maxRateHz === 0 ? "is not throttled" : `is limited to ${run.maxRateHz} steps/s`,
       );
     });
 }
