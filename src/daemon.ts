@@ -1,4 +1,4 @@
-/** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
+/** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
 import { dialable } from "./wire/dialable.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
@@ -29,7 +29,7 @@ import { VERSION } from "./base/version.ts";
 
 const ANNOUNCE_AGAIN_MS = 2000;
 
-/** Runs a daemon until it is asked to stop. @throws StartFailure */
+/** Runs a daemon until it is stopped. @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<void> {
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
@@ -45,14 +45,14 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   }
 }
 
-/** @param settled called once everything is open that the daemon holds; gives what it may do no longer, as flags */
+/** @param settled called once all files and sockets are open; returns the permissions given up, as flags */
 async function serve(options: DaemonOptions, layout: Layout, log: Logger, settled: () => string[]): Promise<void> {
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
     openStores(layout, options.durability, options.bounds, log),
   ]);
-  if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
+  if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
   const descriptors = new DescriptorReserve(log);
   try {
     const cgroups = openCgroups(options, log);
@@ -103,7 +103,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
     manager.keepAlive(() => !stop.requested());
 
     const reason = await stop.wait;
-    log.info({ reason }, "stopping; runs and their proxies live on");
+    log.info({ reason }, "stopping; runs and their proxies continue");
     endAnnouncing();
     await manager.stopping();
     await sweeps?.close();
@@ -119,7 +119,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, settle
   }
 }
 
-/** From here on a defect or a stray library can do less. Under `-A` nothing is given up. */
+/** Gives up the permissions that only the start needs. Does nothing under `-A`. */
 function giveUpStart(args: readonly string[]): string[] {
   const world = realWorld();
   const { start, always } = daemonNeeds(args, world);
@@ -128,9 +128,9 @@ function giveUpStart(args: readonly string[]): string[] {
 }
 
 /**
- * Tells clients and proxies where the daemon is, once it answers; on a full disk as soon as there is room.
+ * Writes daemon.json, which tells clients and proxies the daemon's addresses; on a full disk, retries until it succeeds.
  *
- * @returns ends the attempts
+ * @returns stops the retries
  */
 function announce(
   layout: Layout,
@@ -151,7 +151,7 @@ function announce(
   if (write()) return () => {};
   log.error(
     { file: layout.daemonJson, listen: addresses.listen },
-    "there is no room to say where this daemon is: until there is, runs can be looked at with --target, and none starts",
+    "cannot write daemon.json, the disk is full: no run starts until there is free space; clients need --target",
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
   return () => clearInterval(timer);
@@ -159,23 +159,23 @@ function announce(
 
 function openCgroups({ cgroupParent }: DaemonOptions, log: Logger): RunCgroups | undefined {
   if (cgroupParent === undefined) {
-    log.info("cpus and memory_mb of configs are advice: there is no --cgroup-parent");
+    log.info("cpus and memory_mb of configs are not enforced: no --cgroup-parent");
     return undefined;
   }
   const cgroups = RunCgroups.open(cgroupParent);
   const { parent, advisory } = cgroups;
-  if (advisory.length === 0) log.info({ parent }, "workers are held to their cpus and memory_mb");
-  else log.warn({ parent, advisory }, "the cgroup lacks controllers: what it does not hold workers to is advice");
+  if (advisory.length === 0) log.info({ parent }, "cpus and memory_mb of configs are enforced");
+  else log.warn({ parent, advisory }, "the cgroup lacks controllers: some limits of configs are not enforced");
   return cgroups;
 }
 
-/** Why the daemon should stop: a signal, or somebody's request. Errors that nobody caught are logged and survived. */
+/** Collects requests to stop: signals, and calls of `request`. Also logs uncaught errors, so that they do not end the daemon. */
 function stopRequests(log: Logger) {
   let resolve!: (reason: string) => void;
-  let asked = false;
+  let requested = false;
   const wait = new Promise<string>((done) => resolve = done);
   const request = (reason: string) => {
-    asked = true;
+    requested = true;
     resolve(reason);
   };
   const handlers = (["SIGTERM", "SIGINT", "SIGHUP"] as const).map((signal) => {
@@ -185,18 +185,18 @@ function stopRequests(log: Logger) {
   });
   const onRejection = (event: PromiseRejectionEvent) => {
     event.preventDefault();
-    log.error({ error: messageOf(event.reason), stack: event.reason?.stack }, "a defect: nobody caught this");
+    log.error({ error: messageOf(event.reason), stack: event.reason?.stack }, "uncaught error");
   };
   const onError = (event: ErrorEvent) => {
     event.preventDefault();
-    log.error({ error: event.message, stack: event.error?.stack }, "a defect: nobody caught this");
+    log.error({ error: event.message, stack: event.error?.stack }, "uncaught error");
   };
   globalThis.addEventListener("unhandledrejection", onRejection);
   globalThis.addEventListener("error", onError);
   return {
     wait,
     request,
-    requested: () => asked,
+    requested: () => requested,
     release() {
       for (const { signal, handler } of handlers) Deno.removeSignalListener(signal, handler);
       globalThis.removeEventListener("unhandledrejection", onRejection);
