@@ -12,7 +12,7 @@ export interface ComparisonRow {
 }
 
 /** State, counts, times and rates of each run. */
-export function figureRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
+export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
   const row = (name: string, value: (run: RunDetailJson) => string): ComparisonRow => ({
     name,
     values: runs.map(value),

@@ -16,7 +16,7 @@ type Methods = typeof Mosaic.method;
 
 export interface LinkOptions {
   /** How long (ms) a call retries while the daemon is unreachable; 0: no retries. */
-  patienceMs?: number;
+  retryMs?: number;
 }
 
 const FIRST_PAUSE_MS = 100;
@@ -29,7 +29,7 @@ export function isTransient(error: unknown): boolean {
 export class Link implements Disposable {
   readonly #context: Context;
   readonly #flags: ConnectionFlags;
-  readonly #patienceMs: number;
+  readonly #retryMs: number;
   /** The service's methods. Loaded on open(): loading is slow, and --help does not need them. */
   readonly methods: Methods;
   #api: Api;
@@ -40,7 +40,7 @@ export class Link implements Disposable {
     this.#context = context;
     this.#flags = flags;
     this.#api = api;
-    this.#patienceMs = options.patienceMs ?? 0;
+    this.#retryMs = options.retryMs ?? 0;
   }
 
   static async open(context: Context, flags: ConnectionFlags, options: LinkOptions = {}): Promise<Link> {
@@ -63,7 +63,7 @@ export class Link implements Disposable {
       ...(signal === undefined ? {} : { signal }),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     };
-    const breaks = new Breaks(this.#patienceMs);
+    const breaks = new Breaks(this.#retryMs);
     for (;;) {
       try {
         const answer = await this.#api.unary(method, request, options);
@@ -90,7 +90,7 @@ export class Link implements Disposable {
     signal: AbortSignal,
     behind?: (at: bigint) => Promise<boolean>,
   ): AsyncGenerator<MessageShape<O>> {
-    const breaks = new Breaks(this.#patienceMs);
+    const breaks = new Breaks(this.#retryMs);
     for (let at = since; !signal.aborted;) {
       const stuck = new AbortController();
       const watchdog = behind === undefined ? undefined : new Watchdog(() => behind(at), () => stuck.abort());
@@ -169,17 +169,17 @@ class Watchdog {
 
 /** Time since the connection broke, and the delay before the next retry. */
 class Breaks {
-  readonly #patienceMs: number;
+  readonly #retryMs: number;
   #since: number | undefined;
   #pauseMs = FIRST_PAUSE_MS;
 
-  constructor(patienceMs: number) {
-    this.#patienceMs = patienceMs;
+  constructor(retryMs: number) {
+    this.#retryMs = retryMs;
   }
 
   mayTryAgain(): boolean {
     this.#since ??= performance.now();
-    return performance.now() - this.#since < this.#patienceMs;
+    return performance.now() - this.#since < this.#retryMs;
   }
 
   pauseMs(): number {

@@ -11,7 +11,7 @@ import { csv, csvLine, table } from "./table.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
 const TABLE_TAIL = 20;
-const FOLLOW_PATIENCE_MS = 120_000;
+const FOLLOW_RETRY_MS = 120_000;
 
 export function telemetryOptions(command: Command): Command {
   command
@@ -38,7 +38,7 @@ export async function printTelemetry(
   const follow = flags["follow"] === true;
   const format = flags["output"] as Format;
   return await interruptible(context, follow ? "the run continues" : "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
     const run = await link.unary(link.methods.getRun, { run: ref }, signal);
     const printer = new Printer(context, kind, format, follow);
     let left = Number(flags["limit"] ?? Infinity);

@@ -7,7 +7,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
-import { LifecycleFigures } from "../observability/lifecycle_figures.ts";
+import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -28,7 +28,7 @@ export async function startSideServices(
   const { core, log, layout, webhook, webhookEvents } = options;
   const { activity, registry } = core;
   activity.eventLoop.start();
-  const lifecycle = new LifecycleFigures(registry, activity, log);
+  const lifecycle = new LifecycleMetrics(registry, activity, log);
   const webhooks = new Webhooks({
     registry,
     log,

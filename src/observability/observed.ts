@@ -1,4 +1,4 @@
-/** What this room asks of the daemon; whoever implements the core of it does. */
+/** What the metrics need from the daemon's core. */
 import type { Registry } from "../registry/registry.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 import type { Activity } from "./activity.ts";

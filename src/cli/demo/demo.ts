@@ -37,7 +37,7 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
   const ids: string[] = [];
   let left = false;
   try {
-    using link = await Link.open(context, { target: daemon.target }, { patienceMs: PATIENCE_MS });
+    using link = await Link.open(context, { target: daemon.target }, { retryMs: PATIENCE_MS });
     context.out.write(`Status page      http://${daemon.http}/\n\n`);
     for (const spec of DEMO_RUNS) {
       const configJson = JSON.stringify(demoConfig(spec, options));

@@ -7,7 +7,7 @@ import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link } from "../daemon_link.ts";
 import { controlArguments, forEachRun } from "../each_run.ts";
-import { FOLLOW_PATIENCE_MS } from "./submit.ts";
+import { FOLLOW_RETRY_MS } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -51,7 +51,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       );
       if (flags["wait"] !== true || result.code !== 0) return;
       result.code = await interruptible(context, "the runs are still being cancelled", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
         for (const run of cancelled) await untilEnded(link, run, signal);
         return 0;
       });

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
-import { type ComparisonRow, configDifferences, figureRows, rowsWithoutSecrets } from "../comparing.ts";
+import { type ComparisonRow, configDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
@@ -60,7 +60,7 @@ export function define(command: Command, context: Context): void {
         ));
         context.out.write("\n");
       };
-      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...figureRows(runs, context.now())]);
+      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...summaryRows(runs, context.now())]);
       print(
         "Last value of each metric",
         metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),

@@ -11,7 +11,7 @@ import { Link } from "../daemon_link.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { printTelemetry } from "../telemetry_verb.ts";
 
-const FOLLOW_PATIENCE_MS = 120_000;
+const FOLLOW_RETRY_MS = 120_000;
 /** With --follow and without a run: events printed before the new ones. */
 export const RECENT = 10;
 
@@ -90,7 +90,7 @@ export async function printEvents(
   flags: Record<string, unknown>,
 ): Promise<number> {
   return await interruptible(context, "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
     // Resolve to the id first: a name or @last may mean another run when the stream is reopened.
     const runId = run === "" ? "" : (await link.unary(link.methods.getRun, { run }, signal)).runId;
     const events = link.resumed(

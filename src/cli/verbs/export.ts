@@ -49,7 +49,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       const format = flags["format"] as ExportFormat;
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: PATIENCE_MS });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const batches = (kind: Kind) => batchesOf(link, run.runId, kind, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));

@@ -53,7 +53,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .action(async (flags: Record<string, unknown>) => {
       const watch = flags["watch"];
-      using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+      using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
       if (watch === undefined) {
         context.out.write(render(await fetchRuns(link, context, flags), flags, context));
         return;

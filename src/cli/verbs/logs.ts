@@ -10,7 +10,7 @@ import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../json.ts";
 import { Link } from "../daemon_link.ts";
 
-const FOLLOW_PATIENCE_MS = 120_000;
+const FOLLOW_RETRY_MS = 120_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -37,7 +37,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (ref: string, flags: Record<string, unknown>) => {
       const follow = flags["follow"] === true;
       result.code = await interruptible(context, follow ? "the run continues" : "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const { runId } = run;
         const tail = Number(flags["tail"] ?? 0);

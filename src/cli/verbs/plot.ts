@@ -50,7 +50,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (ref: string, name: string, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
         for (;;) {
           const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));

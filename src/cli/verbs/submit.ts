@@ -11,7 +11,7 @@ import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 
 /** How long (ms) a verb with --follow waits for a daemon that is restarting. */
-export const FOLLOW_PATIENCE_MS = 120_000;
+export const FOLLOW_RETRY_MS = 120_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -60,7 +60,7 @@ export async function submit(
   flags: Record<string, unknown>,
 ): Promise<number> {
   const follow = flags["follow"] === true;
-  using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+  using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
   const { TrainerService } = await import("../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
   try {

@@ -10,7 +10,7 @@ import { interruptible } from "../interrupt.ts";
 import { runJson } from "../json.ts";
 import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
-import { FOLLOW_PATIENCE_MS } from "./submit.ts";
+import { FOLLOW_RETRY_MS } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -41,7 +41,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       const timeout = flags["timeout"] === undefined ? undefined : Number(flags["timeout"]);
       result.code = await interruptible(context, "the runs continue", async (interrupted) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
         const late = new AbortController();
         const timer = timeout === undefined ? undefined : setTimeout(() => late.abort(), timeout);
         const signal = AbortSignal.any([interrupted, late.signal]);
