@@ -1,4 +1,4 @@
-/** Wires a daemon together: state directory, databases, engine, servers; and takes it apart again in order. */
+/** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
 import { dialable } from "./wire/dialable.ts";
 import { DAEMON_EXIT } from "./daemon/exit_codes.ts";
 import { LogFile } from "./daemon/log_file.ts";
@@ -54,7 +54,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     gpusOf(options.gpus),
     openStores(layout, options.durability, options.bounds, log),
   ]);
-  if (problem !== undefined) log.warn({ problem }, "the GPUs could not be asked for; there are none");
+  if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
   const descriptors = new DescriptorReserve(log);
   try {
     const cgroups = openCgroups(options, log);
@@ -113,7 +113,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     });
 
     const reason = await stop.wait;
-    log.info({ reason }, "stopping; runs and their proxies live on");
+    log.info({ reason }, "stopping; runs and their proxies continue");
     endAnnouncing();
     endMemory();
     await manager.stopping();
@@ -131,7 +131,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
   }
 }
 
-/** From here on a defect or a stray library can do less. Under `-A` nothing is given up. */
+/** Gives up the permissions that only the start needs. Does nothing under `-A`. */
 function giveUpStart(args: readonly string[]): string[] {
   const world = realWorld();
   const { start, always } = daemonNeeds(args, world);
@@ -140,9 +140,9 @@ function giveUpStart(args: readonly string[]): string[] {
 }
 
 /**
- * Tells clients and proxies where the daemon is, once it answers; on a full disk as soon as there is room.
+ * Writes daemon.json, which tells clients and proxies the daemon's addresses; on a full disk, retries until it succeeds.
  *
- * @returns ends the attempts
+ * @returns stops the retries
  */
 function announce(
   layout: Layout,
@@ -163,7 +163,7 @@ function announce(
   if (write()) return () => {};
   log.error(
     { file: layout.daemonJson, listen: addresses.listen },
-    "there is no room to say where this daemon is: until there is, runs can be looked at with --target, and none starts",
+    "cannot write daemon.json, the disk is full: no run starts until there is free space; clients need --target",
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
   return () => clearInterval(timer);
@@ -171,23 +171,23 @@ function announce(
 
 function openCgroups({ cgroupParent }: DaemonOptions, log: Logger): RunCgroups | undefined {
   if (cgroupParent === undefined) {
-    log.info("cpus and memory_mb of configs are advice: there is no --cgroup-parent");
+    log.info("cpus and memory_mb of configs are not enforced: no --cgroup-parent");
     return undefined;
   }
   const cgroups = RunCgroups.open(cgroupParent);
   const { parent, advisory } = cgroups;
-  if (advisory.length === 0) log.info({ parent }, "workers are held to their cpus and memory_mb");
-  else log.warn({ parent, advisory }, "the cgroup lacks controllers: what it does not hold workers to is advice");
+  if (advisory.length === 0) log.info({ parent }, "cpus and memory_mb of configs are enforced");
+  else log.warn({ parent, advisory }, "the cgroup lacks controllers: some limits of configs are not enforced");
   return cgroups;
 }
 
-/** Why the daemon should stop: a signal, or somebody's request. Errors that nobody caught are logged and survived. */
+/** Collects requests to stop: signals, and calls of `request`. Also logs uncaught errors, so that they do not end the daemon. */
 function stopRequests(log: Logger) {
   let resolve!: (reason: string) => void;
-  let asked = false;
+  let requested = false;
   const wait = new Promise<string>((done) => resolve = done);
   const request = (reason: string) => {
-    asked = true;
+    requested = true;
     resolve(reason);
   };
   const handlers = (["SIGTERM", "SIGINT", "SIGHUP"] as const).map((signal) => {
@@ -197,18 +197,18 @@ function stopRequests(log: Logger) {
   });
   const onRejection = (event: PromiseRejectionEvent) => {
     event.preventDefault();
-    log.error({ error: messageOf(event.reason), stack: event.reason?.stack }, "a defect: nobody caught this");
+    log.error({ error: messageOf(event.reason), stack: event.reason?.stack }, "uncaught error");
   };
   const onError = (event: ErrorEvent) => {
     event.preventDefault();
-    log.error({ error: event.message, stack: event.error?.stack }, "a defect: nobody caught this");
+    log.error({ error: event.message, stack: event.error?.stack }, "uncaught error");
   };
   globalThis.addEventListener("unhandledrejection", onRejection);
   globalThis.addEventListener("error", onError);
   return {
     wait,
     request,
-    requested: () => asked,
+    requested: () => requested,
     release() {
       for (const { signal, handler } of handlers) Deno.removeSignalListener(signal, handler);
       globalThis.removeEventListener("unhandledrejection", onRejection);

@@ -24,7 +24,7 @@ export async function backlog(options: BenchOptions): Promise<Figure[]> {
   await ended(Number(run.workerPid));
   // Garbage of the start is gone by then, or never.
   await pause(2000);
-  const away = figuresOf(Number(run.proxyPid));
+  const away = metricsOf(Number(run.proxyPid));
   const journal = Deno.statSync(new RunFiles(run.directory, run.workerId).stdout(1)).size;
   await bench.daemon.restart();
   const delivery = await bench.delivered([id], load);
@@ -71,7 +71,7 @@ async function ended(pid: number): Promise<void> {
   while (processFigures(pid) !== undefined) await pause(200);
 }
 
-function figuresOf(pid: number): ProcessFigures {
+function metricsOf(pid: number): ProcessFigures {
   const found = processFigures(pid);
   if (found === undefined) throw new Error(`the proxy (pid ${pid}) is gone`);
   return found;

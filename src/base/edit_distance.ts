@@ -1,6 +1,6 @@
-/** How far two words are apart, for guessing what was meant. */
+/** Edit distance between words, for suggestions. */
 
-/** Insertions, deletions, substitutions and swaps of neighbours between two texts. */
+/** Insertions, deletions, substitutions and transpositions between two texts. */
 export function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

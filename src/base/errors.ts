@@ -9,30 +9,30 @@ export type ErrorCode =
   | "invalid_argument"
   /** No such run, file or series. */
   | "not_found"
-  /** The run id is taken by a run with another configuration. */
+  /** The run id belongs to a run with another config. */
   | "already_exists"
   /** The run (or daemon) is in a state that does not allow this. */
   | "failed_precondition"
-  /** A bound was reached, or the host can never give what is asked. */
+  /** A limit was reached, or the host does not have the requested resources. */
   | "resource_exhausted"
-  /** Asked for telemetry that retention has removed; the message names the first seq available. */
+  /** The requested telemetry was removed by retention; the message names the first available seq. */
   | "out_of_range"
   | "unauthenticated"
   | "permission_denied"
   | "unimplemented"
-  /** The daemon cannot be reached, or its database cannot be written just now. */
+  /** The daemon is unreachable, or its database cannot be written at the moment. */
   | "unavailable"
   | "deadline_exceeded"
   | "aborted"
-  /** A defect of mosaic. */
+  /** A bug in mosaic. */
   | "internal";
 
 export class MosaicError extends Error {
   override readonly name = "MosaicError";
   readonly code: ErrorCode;
-  /** What a person can do about it, as a sentence of its own. */
+  /** What a person can do about it, one sentence. */
   readonly hint: string | undefined;
-  /** When the same request may succeed, milliseconds from now, where that is known. */
+  /** Milliseconds after which the same request may succeed, if known. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -47,7 +47,7 @@ export class MosaicError extends Error {
   }
 }
 
-/** The text of anything thrown, for logs and wrapping. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,7 +1,7 @@
-/** Where everything lies below a state directory (the seeds' layout). */
+/** Paths of all files below a state directory (the seeds' layout). */
 import { MosaicError } from "./errors.ts";
 
-/** Where runs may lie below `trainer/`. */
+/** Directories of runs below `trainer/`. */
 export const BASE_DIRS = ["runs", "evals", "custom_scripts"] as const;
 export type BaseDir = typeof BASE_DIRS[number];
 
@@ -12,7 +12,7 @@ export function resolveStateDir(option: string | undefined, env: (name: string) 
   const chosen = option || env("MOSAIC_STATE_DIR") || (xdg && `${xdg}/mosaic`) ||
     (home && `${home}/.local/state/mosaic`);
   if (!chosen) {
-    throw new MosaicError("invalid_argument", "there is no state directory: HOME is not set", {
+    throw new MosaicError("invalid_argument", "no state directory: HOME is not set", {
       hint: "Give --state-dir DIR or set MOSAIC_STATE_DIR.",
     });
   }
@@ -42,23 +42,23 @@ export class Layout {
   get lockFile(): string {
     return `${this.trainer}/daemon.lock`;
   }
-  /** {pid, version, listen, http, socket, started_at}, written when the daemon is ready; how clients find it. */
+  /** {pid, version, listen, http, socket, started_at}, written when the daemon is ready; clients find the daemon by it. */
   get daemonJson(): string {
     return `${this.trainer}/daemon.json`;
   }
-  /** The daemon's tokens (mode 0600), where it runs with --auth token. */
+  /** Tokens (mode 0600) of a daemon with --auth token. */
   get tokensFile(): string {
     return `${this.trainer}/tokens.json`;
   }
-  /** How far each webhook has been told. */
+  /** Delivery cursor of each webhook. */
   get webhooksFile(): string {
     return `${this.trainer}/webhooks.json`;
   }
-  /** What deliveries to webhooks are signed with, where no other secret is given. */
+  /** Default key that signs webhook deliveries. */
   get webhookSecret(): string {
     return `${this.trainer}/webhook.secret`;
   }
-  /** Space that is kept for a full disk, beside each database (src/os/reserve.ts). */
+  /** Reserved space for a full disk, beside each database (src/os/reserve.ts). */
   get registryReserve(): string {
     return `${this.trainer}/reserve`;
   }
@@ -114,22 +114,22 @@ export class RunFiles {
   get logs(): string {
     return `${this.directory}/logs`;
   }
-  /** Journal of an attempt: the worker's standard output. The first attempt has the seeds' plain name. */
+  /** Journal of an attempt: the worker's standard output. The first attempt uses the seeds' plain name. */
   stdout(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stdout.log`;
   }
-  /** Where the journal's positions and the file's differ, because somebody has shortened or removed the file. */
+  /** Difference between journal positions and file offsets, after the file was truncated or removed. */
   journalShift(attempt: number): string {
     return `${this.control}/journal-${attempt}.json`;
   }
   stderr(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stderr.log`;
   }
-  /** What the proxy itself has to say. */
+  /** The proxy's own log. */
   get proxyLog(): string {
     return `${this.logs}/proxy.log`;
   }
-  /** Small state of an attempt's processes. A sandboxed worker neither sees nor reaches it. */
+  /** State of an attempt's processes. A sandboxed worker cannot access it. */
   get control(): string {
     return `${this.directory}/.mosaic`;
   }
@@ -137,15 +137,15 @@ export class RunFiles {
   workerFile(attempt: number): string {
     return `${this.control}/worker-${attempt}.json`;
   }
-  /** {code, signal, ended_at}: the exit is a fact on disk before anybody is told. */
+  /** {code, signal, ended_at}: written before the exit is reported. */
   exitFile(attempt: number): string {
     return `${this.control}/exit-${attempt}.json`;
   }
-  /** Where the wrappers of older versions write it: in reach of a sandboxed worker. */
+  /** Path used by wrappers of older versions; a sandboxed worker can write there. */
   olderExitFile(attempt: number): string {
     return attempt === 1 ? `${this.directory}/exit.json` : `${this.directory}/exit.${attempt}.json`;
   }
-  /** Held (flock) by the attempt's proxy, so that there is never a second one. */
+  /** Lock (flock) held by the attempt's proxy, so that there is only one. */
   proxyLock(attempt: number): string {
     return `${this.control}/proxy-${attempt}.lock`;
   }
@@ -153,11 +153,11 @@ export class RunFiles {
   proxyFile(attempt: number): string {
     return `${this.control}/proxy-${attempt}.json`;
   }
-  /** A token (0600): an external run's session token for whoever starts its proxy; else, under `--auth token`, its worker's. */
+  /** A token (0600): for an external run, the session token of its proxy; else, with `--auth token`, the worker's token. */
   get sessionTokenFile(): string {
     return `${this.control}/session-token`;
   }
-  /** The worker's standard input where it wants control messages. */
+  /** The worker's standard input, if it accepts control messages. */
   stdinFifo(attempt: number): string {
     return `${this.control}/stdin-${attempt}.fifo`;
   }

@@ -1,6 +1,6 @@
 const NEWLINE = 10;
 
-/** Holds a viewer to a number of lines a second. */
+/** Limits the lines per second that a reader gets. */
 export class LineRate {
   readonly #perSecond: number;
   #second = -1;
@@ -10,7 +10,7 @@ export class LineRate {
     this.#perSecond = perSecond;
   }
 
-  /** How much of `bytes` may be shown now, and how many lines may not. @param now seconds. */
+  /** @returns how many of `bytes` to show now, and the number of lines to suppress. @param now in seconds */
   admit(bytes: Uint8Array, now: number): { show: number; suppressedLines: number } {
     const second = Math.floor(now);
     if (second !== this.#second) {
@@ -26,7 +26,7 @@ export class LineRate {
         show = i + 1;
       } else suppressedLines++;
     }
-    // The part after the last newline belongs to a line that is still shown.
+    // The part after the last newline belongs to a line that is shown.
     if (suppressedLines === 0) show = bytes.length;
     return { show, suppressedLines };
   }

@@ -1,35 +1,35 @@
 /**
- * Bounds that a daemon holds everybody to: what each is called on the command line, and what it is unless somebody says
- * otherwise. docs/configuration.md has the table of all bounds; a test holds it against this one.
+ * Limits that the daemon enforces: command-line option and default of each. docs/configuration.md has the table of all
+ * limits; a test compares it with this one.
  */
 import { MosaicError } from "./errors.ts";
 
 export const BOUNDS = {
-  /** Runs that may wait. */
+  /** Queued runs. */
   maxQueue: { option: "--max-queue", standard: 10_000 },
-  /** Submissions a second, over time. */
+  /** Submissions per second, on average. */
   submitRate: { option: "--submit-rate", standard: 100 },
-  /** Submissions at once, after a time without any. */
+  /** Submissions in a burst. */
   submitBurst: { option: "--submit-burst", standard: 2000 },
-  /** gRPC streams open at one time, beside those of proxies. */
+  /** Open gRPC streams, without those of proxies. */
   maxStreams: { option: "--max-streams", standard: 10_000 },
-  /** Of them, those of one connection. */
+  /** Open streams per connection. */
   maxStreamsPerConnection: { option: "--max-streams-per-connection", standard: 1000 },
-  /** Of them, those that follow one run. */
+  /** Open streams per run. */
   maxStreamsPerRun: { option: "--max-streams-per-run", standard: 1000 },
   /** Live connections of the page. */
   maxPageStreams: { option: "--max-page-streams", standard: 128 },
-  /** gRPC connections, beside those of proxies. */
+  /** gRPC connections, without those of proxies. */
   maxConnections: { option: "--max-connections", standard: 2048 },
-  /** Bytes of one request, beside those of proxies. */
+  /** Bytes per request, except from proxies. */
   maxMessageBytes: { option: "--max-message", standard: 64 << 20 },
-  /** Lines a second that one follower of a log gets. */
+  /** Lines per second sent to one reader of a log. */
   logLines: { option: "--log-lines", standard: 2000 },
-  /** Steps of a run that are kept in memory for readers near its head. */
+  /** Newest steps per run kept in memory. */
   ringSteps: { option: "--ring-steps", standard: 4096 },
-  /** Memory of all runs' newest records together; one run has at most an eighth of it. */
+  /** Memory for the newest records of all runs; at most an eighth of it per run. */
   ringBytes: { option: "--ring-memory", standard: 32 << 20 },
-  /** Journal bytes that one proxy may have under way without an acknowledgement. */
+  /** Unacknowledged journal bytes per proxy. */
   windowBytes: { option: "--ingest-window", standard: 4 << 20 },
 } as const;
 
@@ -41,10 +41,10 @@ export const STANDARD_BOUNDS = Object.fromEntries(
 ) as Bounds;
 
 /**
- * A bound was reached. All of them say the same: what is too much, the bound, its option.
+ * The error for a reached limit. The message names the quantity, the limit and its option.
  *
  * @param what such as "10 streams are open"
- * @param advice what to do instead of asking for more, as the beginning of a sentence
+ * @param advice what the caller can do, as the beginning of a sentence
  */
 export function boundReached(
   name: BoundName,

@@ -4,7 +4,7 @@ import { type LogFormat, type LogLevel, type LogSink, stderrSink, textLine } fro
 
 export type Logger = pino.Logger;
 
-/** A logger that hands each line to every sink; `text` turns lines into a person's form for all of them. */
+/** A logger that writes each line to every sink, as JSON or as text for people. */
 export function createLogger(
   options: { level?: LogLevel; format?: LogFormat; sinks?: LogSink[]; fields?: Record<string, unknown> } = {},
 ): Logger {

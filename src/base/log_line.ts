@@ -1,4 +1,4 @@
-/** Where lines of a log go, and how they look to a person. */
+/** Sinks of log lines, and the text format for people. */
 import { harmless, harmlessLines } from "./terminal_text.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
@@ -13,15 +13,15 @@ const encoder = new TextEncoder();
 /** Writes to stderr; a closed stderr must not end the process. */
 export const stderrSink: LogSink = (line) => {
   try {
-    // JSON escapes most of what a terminal obeys, not all.
+    // JSON does not escape all control characters.
     const shown = Deno.stderr.isTerminal() ? harmlessLines(line) : line;
     Deno.stderr.writeSync(encoder.encode(shown));
   } catch {
-    // Nobody is left to tell.
+    // stderr is closed: nowhere to report it.
   }
 };
 
-/** A person's form of a log record: time, level, message, then the fields. */
+/** A log record as text: time, level, message, fields. */
 export function textLine({ time, level, msg, ...rest }: Record<string, unknown>): string {
   const fields = Object.entries(rest)
     .filter(([, value]) => value !== undefined)

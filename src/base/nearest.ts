@@ -1,7 +1,7 @@
 /** "Did you mean …?" */
 import { editDistance } from "./edit_distance.ts";
 
-/** The known words that `word` was probably meant to be, nearest first, at most three. */
+/** At most three known words similar to `word`, nearest first. */
 export function nearest(word: string, known: readonly string[]): string[] {
   const lower = word.toLowerCase();
   const reach = Math.max(1, Math.floor(lower.length / 3));
@@ -16,7 +16,7 @@ export function nearest(word: string, known: readonly string[]): string[] {
     .map(({ k }) => k);
 }
 
-/** " Did you mean a, b or c?", or "" when nothing is near. */
+/** " Did you mean a, b or c?", or "" if none is similar. */
 export function didYouMean(word: string, known: readonly string[]): string {
   const near = nearest(word, known);
   if (near.length === 0) return "";

@@ -1,6 +1,6 @@
-/** JSON whose numbers stay as they were written (1.0 stays 1.0, large integers keep their value). */
+/** JSON with numbers preserved exactly as written (1.0 stays 1.0, large integers keep their value). */
 
-// JSON.parse with source access and JSON.rawJSON: TypeScript's library does not know them yet.
+// JSON.parse with source access and JSON.rawJSON are not in TypeScript's library yet.
 type Reviver = (key: string, value: unknown, context: { source?: string }) => unknown;
 const parseWithSource = JSON.parse as (text: string, reviver: Reviver) => unknown;
 const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
@@ -8,7 +8,7 @@ const { rawJSON: rawJson, isRawJSON: isRawJson } = JSON as unknown as {
   isRawJSON(value: unknown): boolean;
 };
 
-/** What JSON.stringify writes again digit by digit. @throws SyntaxError for what is no JSON. */
+/** Parses JSON so that JSON.stringify writes the numbers unchanged. @throws SyntaxError */
 export function parseKeepingNumbers(text: string): unknown {
   return parseWithSource(
     text,
@@ -16,7 +16,7 @@ export function parseKeepingNumbers(text: string): unknown {
   );
 }
 
-/** An object with members: no array, no null, no number that was kept. */
+/** Whether a value is a JSON object: not an array, null or preserved number. */
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !isRawJson(value);
 }

@@ -1,9 +1,9 @@
 /**
- * Steps per second over the last seconds, in one-second buckets: of what a worker makes now. Whoever uses it begins anew
- * (`restart`) where that changes by a decision (a run goes on, is held to another rate), and leaves out what is read late.
+ * Steps per second over the last seconds, in one-second buckets. The caller calls `restart` when the rate changes by a
+ * decision (resume, throttle), and does not add records that are read late.
  */
 const WINDOW_S = 5;
-/** A shorter time says little: a rate over it would jump. */
+/** Minimum divisor: a rate over a shorter time would fluctuate. */
 const LEAST_S = 1;
 
 export class RateMeter {
@@ -11,7 +11,7 @@ export class RateMeter {
   #second = 0;
   #firstMs: number | undefined;
 
-  /** Forgets everything and measures from now on. */
+  /** Discards all counts and starts measuring now. */
   restart(nowMs: number): void {
     this.#advance(nowMs);
     this.#counts.fill(0);
@@ -20,7 +20,7 @@ export class RateMeter {
 
   /** @param nowMs of a monotonic clock */
   add(count: number, nowMs: number): void {
-    // What comes first was made before, nobody knows since when.
+    // The first records were made over an unknown time: do not count them.
     if (this.#firstMs === undefined) return this.restart(nowMs);
     this.#advance(nowMs);
     this.#counts[this.#second % this.#counts.length]! += count;
@@ -30,7 +30,7 @@ export class RateMeter {
     if (this.#firstMs === undefined) return 0;
     this.#advance(nowMs);
     const total = this.#counts.reduce((sum, n) => sum + n, 0);
-    // The window is not full yet in the first seconds, and its newest second never is.
+    // The window is not full in the first seconds, and its newest second is always partial.
     const covered = Math.min((nowMs - this.#firstMs) / 1000, WINDOW_S + (nowMs / 1000) % 1);
     return total / Math.max(covered, LEAST_S);
   }

@@ -1,4 +1,4 @@
-/** Waiting: for some time, or only until everything else that is due has had its turn on the thread. */
+/** Waits for a time, or yields to other work of the event loop. */
 
 export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,12 +1,12 @@
-/** Text from elsewhere (a worker, a config, a name) on its way to a terminal: the one place that says what a terminal may obey. */
+/** Escapes untrusted text (from workers, configs, names) for terminals. The only place that decides what a terminal may interpret. */
 
-// Escape sequences begin with a control character; C1 has single ones. Direction overrides show text as another.
+// Control characters (also C1), and direction overrides, which change the apparent text.
 // deno-lint-ignore no-control-regex
 const OBEYED = /[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
-// The same but for tabs, newlines and colours (SGR).
+// The same, except tabs, newlines and colours (SGR).
 // deno-lint-ignore no-control-regex
 const OBEYED_IN_OUTPUT = /\x1b\[[0-9;:]{0,64}m|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
-/** What the next piece may complete to a colour or to one line break. */
+/** An incomplete colour sequence or line break at the end of a chunk. */
 // deno-lint-ignore no-control-regex
 const UNFINISHED = /(?:\x1b(?:\[[0-9;:]{0,64})?|(?<!\r)\r+)$/;
 
@@ -14,17 +14,17 @@ function shown(char: string): string {
   return char === "\x7f" ? "␡" : char < " " ? String.fromCharCode(0x2400 + char.charCodeAt(0)) : "�";
 }
 
-/** One line, made harmless: what a terminal would obey is shown instead; tabs and newlines become a space. */
+/** Escapes control characters for one line: shows them as symbols; tabs and newlines become a space. */
 export function harmless(text: string): string {
   return text.replace(/[\t\n\r]+/g, " ").replace(OBEYED, shown);
 }
 
-/** The same for text of several lines, which stay lines. */
+/** Escapes control characters in text of several lines; keeps the line breaks. */
 export function harmlessLines(text: string): string {
   return text.split("\n").map(harmless).join("\n");
 }
 
-/** A stream of text for a terminal: lines and colours pass, a carriage return begins a new line, everything else is shown. */
+/** Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line break, escapes the rest. */
 export class TerminalFilter {
   #unfinished = "";
 

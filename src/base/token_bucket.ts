@@ -1,4 +1,4 @@
-/** A rate with room for bursts: the bucket fills at `rate` tokens a second up to `burst`, and each request takes one. */
+/** A rate limit with bursts: the bucket fills at `rate` tokens per second up to `burst`, and each request takes one. */
 export class TokenBucket {
   readonly #rate: number;
   readonly #burst: number;
@@ -13,10 +13,10 @@ export class TokenBucket {
   }
 
   /**
-   * Takes a token. What is refused takes none, so that asking too often does not push the next one away.
+   * Takes a token. A refused request takes none, so that frequent requests do not delay the next token.
    *
    * @param nowMs of a monotonic clock
-   * @returns undefined when there was one, else the milliseconds until there will be
+   * @returns undefined if a token was available, else the milliseconds until one is
    */
   take(nowMs: number): number | undefined {
     this.#tokens = Math.min(this.#burst, this.#tokens + (nowMs - this.#atMs) / 1000 * this.#rate);

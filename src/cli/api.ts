@@ -1,4 +1,4 @@
-/** The daemon as the verbs see it: typed calls, errors as MosaicError. src/client/client.ts is the real one. */
+/** The daemon's API for the verbs: typed calls, errors as MosaicError. Implemented by src/client/client.ts. */
 import type {
   DescMessage,
   DescMethodServerStreaming,
@@ -13,7 +13,7 @@ export interface Api {
     request: MessageInitShape<I>,
     options?: { signal?: AbortSignal; deadlineMs?: number },
   ): Promise<MessageShape<O>>;
-  /** Ends with the daemon's stream; throws when it breaks; aborting ends it quietly. */
+  /** Ends when the daemon ends the stream or `signal` aborts; throws when the connection breaks. */
   stream<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
     request: MessageInitShape<I>,
@@ -22,7 +22,7 @@ export interface Api {
   close(): void;
 }
 
-/** How a daemon is found: `target`, else $MOSAIC_TARGET, else daemon.json in the state directory. */
+/** Where the daemon is: `target`, else $MOSAIC_TARGET, else daemon.json in the state directory. */
 export interface ConnectionFlags {
   target?: string;
   stateDir?: string;

@@ -1,10 +1,10 @@
-/** Curves in a terminal: a one-line sparkline, and a plot of several series in Braille dots. */
+/** Curves for a terminal: a one-line sparkline, and a plot of several series in Braille dots. */
 import { number } from "./format.ts";
 import { harmless, pad, paint, type Style, widthOf } from "./text.ts";
 
 const BARS = "▁▂▃▄▅▆▇█";
 
-/** The last `width` of the values, scaled from their least to their greatest; gaps for what is no number. */
+/** At most `width` bars for the values, scaled from minimum to maximum; a blank for NaN and infinities. */
 export function sparkline(values: readonly number[], width: number): string {
   const shown = squeeze(values, width);
   const finite = shown.filter(Number.isFinite);
@@ -15,7 +15,7 @@ export function sparkline(values: readonly number[], width: number): string {
     .join("");
 }
 
-/** At most `width` values: the means of equal stretches. */
+/** At most `width` values: the means of equal ranges. */
 function squeeze(values: readonly number[], width: number): number[] {
   if (values.length <= width) return [...values];
   return Array.from({ length: width }, (_, i) => {
@@ -29,7 +29,7 @@ function squeeze(values: readonly number[], width: number): number[] {
 export interface Point {
   x: number;
   y: number;
-  /** The band around the curve, where one is known. */
+  /** Band around the curve, if known. */
   min?: number;
   max?: number;
 }
@@ -45,7 +45,7 @@ export interface PlotOptions {
   color: boolean;
   title: string;
   xLabel: string;
-  /** Logarithmic y; values ≤ 0 are left out. */
+  /** Logarithmic y axis; omits values ≤ 0. */
   log?: boolean;
 }
 
@@ -53,14 +53,14 @@ const SERIES_STYLES: Style[] = ["green", "magenta", "yellow", "cyan", "blue", "r
 /** Bits of the eight dots of a Braille cell, by column and row. */
 const DOTS = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]] as const;
 
-/** Axis, curves and legend as lines. */
+/** The plot as lines of text: axes, curves, legend. */
 export function plot(series: readonly Series[], options: PlotOptions): string {
   const scale = options.log ? Math.log10 : (y: number) => y;
   const usable = series.map((s) =>
     s.points.filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0))
   );
   const all = usable.flat();
-  if (all.length === 0) return `${harmless(options.title)}: nothing to draw yet\n`;
+  if (all.length === 0) return `${harmless(options.title)}: no points to plot\n`;
   const [xLow, xHigh] = range(all.map((p) => p.x), false);
   const [low, high] = range(all.map((p) => scale(p.y)), true);
   const rows = Math.max(3, options.height - 3);
@@ -99,7 +99,7 @@ export function seriesStyle(index: number): Style {
   return SERIES_STYLES[index % SERIES_STYLES.length]!;
 }
 
-/** Least and greatest; a flat range is widened so that it has a middle. */
+/** Minimum and maximum; widened when they are equal. */
 function range(values: readonly number[], widen: boolean): [number, number] {
   let low = Infinity;
   let high = -Infinity;
@@ -150,7 +150,7 @@ class Canvas {
 
   row(r: number, color: boolean): string {
     let out = "";
-    // Neighbours of one series are painted together: a screen that is sent every second should be small.
+    // One colour sequence per run of cells of the same series keeps the output small.
     let stretch = "";
     let owner = -1;
     for (let c = 0; c <= this.#columns; c++) {

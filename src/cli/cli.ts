@@ -1,4 +1,4 @@
-/** The command line: finds the verb, loads it alone, runs it, and turns what it throws into a message and an exit code. */
+/** The command line: finds the verb, loads its module, runs it, and turns errors into a message and an exit code. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { harmless } from "../base/terminal_text.ts";
@@ -10,10 +10,10 @@ import { overview } from "./overview.ts";
 import { ReaderGone } from "./output.ts";
 import { findVerb, type Verb, type VerbModule, VERBS } from "./verbs.ts";
 
-/** What runs the verbs that are parts of mosaic themselves (daemon, proxy), by name. Each gives its exit code. */
+/** Entry points of the long-running parts (daemon, proxy), by verb. Each resolves to its exit code. */
 export type Parts = Readonly<Record<string, (args: string[]) => Promise<number>>>;
 
-/** Runs one command. Gives the exit code (src/cli/exit.ts); never throws. */
+/** Runs one command; never throws. @returns the exit code (src/cli/exit.ts) */
 export async function runCli(args: string[], context: Context = realContext(), parts: Parts = {}): Promise<number> {
   try {
     return await dispatch(args, context, parts);
@@ -43,7 +43,7 @@ async function dispatch(args: string[], context: Context, parts: Parts): Promise
     const what = first.startsWith("-") ? `unknown option ${first}` : `unknown command "${first}"`;
     const names = VERBS.flatMap((v) => [v.name, ...v.aliases ?? []]);
     throw new MosaicError("invalid_argument", `${what}.${didYouMean(first, names)}`, {
-      hint: `"mosaic --help" lists all commands.`,
+      hint: `See "mosaic --help" for all commands.`,
     });
   }
   return verb.load === undefined ? await parts[verb.name]!(rest) : await runVerb(verb, verb.load, rest, context);
@@ -66,20 +66,20 @@ async function runVerb(
   try {
     await command.parseAsync(args, { from: "user" });
   } catch (error) {
-    // Commander has written its message (or the help that was asked for).
+    // Commander has already written its message or the help.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     throw error;
   }
   return result.code;
 }
 
-/** One line that says what is wrong, one that says what to do. */
+/** Prints the error on one line and its hint on the next. */
 function report(error: unknown, context: Context): number {
-  // Messages name runs and files: texts of others.
+  // Escape: messages contain names of runs and files.
   const lines = [`mosaic: ${harmless(messageOf(error))}`];
   if (error instanceof MosaicError && error.hint) lines.push(`  ${harmless(error.hint)}`);
   if (!(error instanceof MosaicError)) {
-    lines.push("  This is a defect of mosaic; MOSAIC_TRACE=1 shows where it happened.");
+    lines.push("  This is a bug in mosaic; set MOSAIC_TRACE=1 for a stack trace.");
     if (context.env("MOSAIC_TRACE") && error instanceof Error) lines.push(error.stack ?? "");
   }
   try {

@@ -1,4 +1,4 @@
-/** A verb's argument parser with the habits all of them share, and the manual that its --help prints. */
+/** Common setup of the verbs' argument parsers, and the sections that --help prints after the options. */
 import { type Argument, Command, InvalidArgumentError, type Option } from "commander";
 import { didYouMean } from "../base/nearest.ts";
 import type { Context } from "./context.ts";
@@ -10,7 +10,7 @@ export function newCommand(verb: Verb, context: Context): Command {
     .summary(verb.summary)
     .exitOverride()
     .helpOption("-h, --help", "show this help")
-    .showHelpAfterError(`  "mosaic ${verb.name} --help" shows the arguments.`)
+    .showHelpAfterError(`  See "mosaic ${verb.name} --help".`)
     .configureOutput({
       writeOut: (text) => context.out.write(text),
       writeErr: (text) => context.err.write(text),
@@ -23,17 +23,17 @@ export function newCommand(verb: Verb, context: Context): Command {
   return command;
 }
 
-/** The parser's message on one line, as mosaic's own are. */
+/** Commander's message on one line, in the form of mosaic's own messages. */
 export function plainError(message: string): string {
   return message.replace(/^error: /, "").replace(/\n\(Did you mean (?:one of )?(.+)\?\)/, ". Did you mean $1?");
 }
 
-/** Gives an option or argument the only values that it may have; one that is misspelt is told what was meant. */
+/** Restricts an option or argument to these values; the error for another value suggests the nearest one. */
 export function oneOf<T extends Option | Argument>(of: T, values: readonly string[]): T {
   of.choices([...values]).argParser((word: string) => {
     if (values.includes(word)) return word;
     throw new InvalidArgumentError(
-      `It may be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.${didYouMean(word, values)}`,
+      `It must be ${values.slice(0, -1).join(", ")} or ${values.at(-1)}.${didYouMean(word, values)}`,
     );
   });
   return of;
@@ -42,15 +42,15 @@ export function oneOf<T extends Option | Argument>(of: T, values: readonly strin
 type Entries = readonly (readonly [term: string, meaning: string])[];
 
 export interface Manual {
-  /** Paragraphs, with an empty line between them. */
+  /** Paragraphs separated by empty lines. */
   details?: string;
   examples: Entries;
   environment?: Entries;
-  /** By code: what is particular to this verb. */
+  /** Exit codes that only this verb has, or whose meaning it refines. */
   exits?: Readonly<Record<number, string>>;
 }
 
-/** The sections of a manual page that come after the options, for `addHelpText("after", …)`. */
+/** Details, examples, environment and exit codes, for `addHelpText("after", …)`. */
 export function manual(sections: Manual): (help: { command: Command }) => string {
   return ({ command }) => {
     const width = command.configureOutput().getOutHelpWidth?.() ?? 80;
@@ -64,7 +64,7 @@ export function manual(sections: Manual): (help: { command: Command }) => string
     const takesRuns = command.registeredArguments[0]?.name() === "run";
     const environment = [...sections.environment ?? [], ...asksDaemon ? CONNECTION_ENVIRONMENT : []];
     const exits: Record<number, string> = { 0: "done", 2: "wrong arguments" };
-    if (asksDaemon) Object.assign(exits, { 3: "no daemon answers", 8: "not authenticated, or not allowed" });
+    if (asksDaemon) Object.assign(exits, { 3: "daemon unreachable", 8: "not authenticated, or not allowed" });
     if (takesRuns) Object.assign(exits, { 4: "no such run" });
     Object.assign(exits, sections.exits);
     return [
@@ -78,8 +78,8 @@ export function manual(sections: Manual): (help: { command: Command }) => string
 }
 
 const CONNECTION_ENVIRONMENT: Entries = [
-  ["MOSAIC_TARGET", "the daemon's address, where --target is not given"],
-  ["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"],
-  ["MOSAIC_TOKEN", "the token that a daemon with --auth token asks for"],
-  ["MOSAIC_TLS_CA", "the authority of a TLS daemon's certificate (docs/security.md names the others)"],
+  ["MOSAIC_TARGET", "the daemon's address, unless --target is given"],
+  ["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"],
+  ["MOSAIC_TOKEN", "token for a daemon with --auth token"],
+  ["MOSAIC_TLS_CA", "certificate authority of a daemon with TLS (docs/security.md lists the other TLS variables)"],
 ];

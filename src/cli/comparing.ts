@@ -1,4 +1,4 @@
-/** What differs between runs: their figures, and their configs. */
+/** Differences between runs: totals and configs. */
 import { isSecretName, withoutSecrets } from "../config/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
@@ -11,8 +11,8 @@ export interface ComparisonRow {
   values: string[];
 }
 
-/** Figures of each run that a person compares. */
-export function figureRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
+/** State, counts, times and rates of each run. */
+export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
   const row = (name: string, value: (run: RunDetailJson) => string): ComparisonRow => ({
     name,
     values: runs.map(value),
@@ -29,7 +29,7 @@ export function figureRows(runs: readonly RunDetailJson[], now: number): Compari
   ];
 }
 
-/** Milliseconds that all attempts together took: as the steps are those of all attempts. The waits between do not count. */
+/** Milliseconds that all attempts ran, without the waits between them. (Step counts include all attempts, too.) */
 export function workedMs(run: RunDetailJson, now: number): number {
   let total = 0;
   let since: number | undefined;
@@ -45,10 +45,10 @@ export function workedMs(run: RunDetailJson, now: number): number {
   return total + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
-/** Injected into every config, and so different in each without meaning anything. */
+/** Injected into every config: always different, never interesting. */
 const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/];
 
-/** Paths at which the configs differ, with each one's value ("" where it has none). The run's own id counts as equal. */
+/** Paths at which the configs differ, with each config's value ("" if absent). Each run's own id counts as equal. */
 export function configDifferences(runs: readonly { run_id: string; config: unknown }[]): ComparisonRow[] {
   const flat = runs.map((run) => {
     const values = new Map<string, string>();
@@ -62,7 +62,7 @@ export function configDifferences(runs: readonly { run_id: string; config: unkno
     .filter(({ values }) => values.some((v) => v !== values[0]));
 }
 
-/** The same as a person may see it: that secrets differ is shown, and not how. */
+/** The rows with secrets hidden: they show that secrets differ, not their values. */
 export function rowsWithoutSecrets(rows: readonly ComparisonRow[]): ComparisonRow[] {
   return rows.map(({ name, values }) => ({
     name,
@@ -85,7 +85,7 @@ function listIn(text: string): unknown[] | undefined {
 
 function flatten(value: unknown, path: string, put: (path: string, value: string) => void): void {
   if (Array.isArray(value)) {
-    // Arguments are compared as a whole: one inserted would otherwise make all after it differ.
+    // Compare arrays as a whole: an inserted argument would otherwise make all later ones differ.
     put(path, JSON.stringify(value));
   } else if (typeof value === "object" && value !== null) {
     for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, put);

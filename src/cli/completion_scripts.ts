@@ -1,8 +1,8 @@
 /**
- * Completion scripts, written from what the verbs say of themselves. Runs are completed by asking the daemon.
+ * Completion scripts, generated from the verbs' definitions. Runs are completed by asking the daemon.
  *
- * A run's name is somebody else's text. No script hands it to anything that expands or runs it (`compgen -W`, `eval`),
- * and what is put on the command line is quoted for the shell.
+ * Run names are untrusted. The scripts never pass them to anything that expands or evaluates text (`compgen -W`, `eval`)
+ * and quote what they put on the command line.
  */
 import { harmless } from "./text.ts";
 
@@ -10,7 +10,7 @@ export interface CompletedVerb {
   name: string;
   summary: string;
   options: { long: string | undefined; short: string | undefined; description: string; choices: readonly string[] }[];
-  /** It takes runs as arguments. */
+  /** Its arguments are runs. */
   takesRuns: boolean;
 }
 
@@ -21,10 +21,10 @@ export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]):
   return { bash, zsh, fish }[shell](verbs);
 }
 
-/** Candidates for a run, one a line. A daemon that is away completes nothing, and says nothing. */
+/** Prints candidates for a run, one per line; prints nothing if the daemon is unreachable. */
 const RUNS = "mosaic completions runs 2>/dev/null";
 
-/** What `RUNS` prints: ids and names. A name that a terminal does not show as it is, or that reads as an option, is left out. */
+/** Ids and names for completion; omits names with control characters and names that look like options. */
 export function runCandidates(runs: readonly { runId: string; name: string }[]): string[] {
   const plain = (name: string) => name !== "" && !name.startsWith("-") && harmless(name) === name;
   return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];

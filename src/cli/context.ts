@@ -1,4 +1,4 @@
-/** What a verb may use of the world; tests hand in their own. */
+/** Everything outside the process that a verb uses. Tests pass a fake. */
 import type { Api, ConnectionFlags } from "./api.ts";
 import { fileOutput, type Output } from "./output.ts";
 import type { TakenTerminal } from "./top/terminal.ts";
@@ -6,7 +6,7 @@ import type { TakenTerminal } from "./top/terminal.ts";
 export interface Terminal {
   /** Standard output is a terminal. */
   isTty: boolean;
-  /** Columns; 80 where nobody knows. */
+  /** Columns; 80 if unknown. */
   width: number;
   height: number;
   color: boolean;
@@ -15,13 +15,13 @@ export interface Terminal {
 export interface Context {
   out: Output;
   err: Output;
-  /** As it is at the moment: a window may be resized. */
+  /** Current values: the window may be resized. */
   readonly terminal: Terminal;
-  /** Takes the whole terminal (src/cli/top/terminal.ts). @throws when standard input is none. */
+  /** Takes over the whole terminal (src/cli/top/terminal.ts). @throws when standard input is not a terminal */
   takeTerminal(onChange: () => void): Promise<TakenTerminal>;
-  /** Standard error is a terminal: a live line may be drawn there. */
+  /** Standard error is a terminal, so a status line can be redrawn there. */
   errIsTty: boolean;
-  /** @throws MosaicError `unavailable` when no daemon is found or answers. */
+  /** @throws MosaicError `unavailable` when no daemon is found or none answers */
   connect(flags: ConnectionFlags): Promise<Api>;
   /** All of standard input. */
   readInput(): Promise<string>;
@@ -32,17 +32,17 @@ export interface Context {
   now(): number;
 }
 
-/** https://no-color.org: set and not empty switches colours off; they are for terminals only. */
+/** Colours: only on a terminal, and not when NO_COLOR is set and not empty (https://no-color.org). */
 export function terminalOf(isTty: boolean, env: (name: string) => string | undefined): Terminal {
   let width = Number(env("COLUMNS")) || 80;
   let height = Number(env("LINES")) || 24;
   if (isTty) {
     try {
-      // A terminal that nobody told its size says 0.
+      // Some terminals report 0.
       const { columns, rows } = Deno.consoleSize();
       if (columns > 0 && rows > 0) [width, height] = [columns, rows];
     } catch {
-      // Standard output is a terminal that does not tell its size.
+      // The terminal does not report its size: keep COLUMNS and LINES.
     }
   }
   const color = isTty && !env("NO_COLOR") && env("TERM") !== "dumb";
@@ -54,7 +54,7 @@ export function realContext(): Context {
     try {
       return Deno.env.get(name);
     } catch {
-      // Not granted under this permission set: as if it were not set.
+      // No permission to read it: treat it as unset.
       return undefined;
     }
   };

@@ -1,4 +1,4 @@
-/** A connection to the daemon that a following verb may lose and take up again. */
+/** A connection to the daemon that is re-established when it breaks. */
 import type {
   DescMessage,
   DescMethodServerStreaming,
@@ -16,8 +16,8 @@ import { harmless } from "./text.ts";
 type Methods = typeof Mosaic.method;
 
 export interface LinkOptions {
-  /** How long (ms) a call goes on trying while the daemon is away; 0 gives up at once. */
-  patienceMs?: number;
+  /** How long (ms) a call retries while the daemon is unreachable; 0: no retries. */
+  retryMs?: number;
 }
 
 const FIRST_PAUSE_MS = 100;
@@ -30,8 +30,8 @@ export function isTransient(error: unknown): boolean {
 export class Link implements Disposable {
   readonly #context: Context;
   readonly #flags: ConnectionFlags;
-  readonly #patienceMs: number;
-  /** What can be asked of a daemon. Their descriptions take long to load, and a verb's help needs none. */
+  readonly #retryMs: number;
+  /** The service's methods. Loaded on open(): loading is slow, and --help does not need them. */
   readonly methods: Methods;
   #api: Api;
   #told = false;
@@ -41,7 +41,7 @@ export class Link implements Disposable {
     this.#context = context;
     this.#flags = flags;
     this.#api = api;
-    this.#patienceMs = options.patienceMs ?? 0;
+    this.#retryMs = options.retryMs ?? 0;
   }
 
   static async open(context: Context, flags: ConnectionFlags, options: LinkOptions = {}): Promise<Link> {
@@ -53,7 +53,7 @@ export class Link implements Disposable {
     this.#api.close();
   }
 
-  /** @param deadlineMs instead of the client's own, for what takes long */
+  /** @param deadlineMs overrides the client's deadline, for slow calls */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
@@ -64,7 +64,7 @@ export class Link implements Disposable {
       ...(signal === undefined ? {} : { signal }),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     };
-    const breaks = new Breaks(this.#patienceMs);
+    const breaks = new Breaks(this.#retryMs);
     for (;;) {
       try {
         const answer = await this.#api.unary(method, request, options);
@@ -77,11 +77,11 @@ export class Link implements Disposable {
   }
 
   /**
-   * The items of a stream that can be opened again after any of them: when the connection breaks it goes on after the
-   * last item seen, so none is missing and none comes twice. Ends with the daemon's stream or when `signal` aborts.
+   * The items of a stream with a cursor. When the connection breaks, reopens the stream after the last item, so that no
+   * item is lost or repeated. Ends when the daemon ends the stream or `signal` aborts.
    *
-   * @param behind asked when the stream has been silent for long: whether there is more after the last item. A
-   * connection may stop delivering without breaking; then the stream is opened again on another.
+   * @param behind called after a long silence: whether the daemon has more items. If so, the connection is stuck without
+   * having broken, and the stream is reopened on a new one.
    */
   async *resumed<I extends DescMessage, O extends DescMessage>(
     method: DescMethodServerStreaming<I, O>,
@@ -91,7 +91,7 @@ export class Link implements Disposable {
     signal: AbortSignal,
     behind?: (at: bigint) => Promise<boolean>,
   ): AsyncGenerator<MessageShape<O>> {
-    const breaks = new Breaks(this.#patienceMs);
+    const breaks = new Breaks(this.#retryMs);
     for (let at = since; !signal.aborted;) {
       const stuck = new AbortController();
       const watchdog = behind === undefined ? undefined : new Watchdog(() => behind(at), () => stuck.abort());
@@ -114,10 +114,10 @@ export class Link implements Disposable {
     }
   }
 
-  /** Waits and connects anew; throws `error` where that cannot help or took too long. */
+  /** Waits and reconnects. @throws `error` when it is not transient or the retry time is over */
   async #mend(error: unknown, breaks: Breaks, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || signal?.aborted || !breaks.mayTryAgain()) throw error;
-    if (!this.#told) this.#context.err.write(`mosaic: ${harmless(messageOf(error))}; trying again\n`);
+    if (!this.#told) this.#context.err.write(`mosaic: ${harmless(messageOf(error))}; retrying\n`);
     this.#told = true;
     await pause(breaks.pauseMs(), signal);
     try {
@@ -127,7 +127,7 @@ export class Link implements Disposable {
     }
   }
 
-  /** Other streams on the old connection break and are taken up again likewise. */
+  /** Other streams on the old connection break and reconnect in the same way. */
   async #renew(): Promise<void> {
     const api = await this.#context.connect(this.#flags);
     this.#api.close();
@@ -135,21 +135,21 @@ export class Link implements Disposable {
   }
 
   #back(): void {
-    if (this.#told) this.#context.err.write("mosaic: the daemon answers again\n");
+    if (this.#told) this.#context.err.write("mosaic: reconnected to the daemon\n");
     this.#told = false;
   }
 }
 
 const SILENCE_MS = 15_000;
 
-/** Looks, after each stretch of silence, whether it is one that should not be. */
+/** After each interval without an item, checks whether the stream is stuck. */
 class Watchdog {
   readonly #timer: ReturnType<typeof setInterval>;
   #fed = true;
 
   constructor(suspect: () => Promise<boolean>, onStuck: () => void) {
     this.#timer = setInterval(() => {
-      // A consumer that takes its time is no silence of the stream's: it must have been silent for a whole stretch.
+      // A slow consumer is not a silent stream: require a whole interval without an item.
       const fed = this.#fed;
       this.#fed = false;
       if (fed) return;
@@ -168,19 +168,19 @@ class Watchdog {
   }
 }
 
-/** How long it has not worked. */
+/** Time since the connection broke, and the delay before the next retry. */
 class Breaks {
-  readonly #patienceMs: number;
+  readonly #retryMs: number;
   #since: number | undefined;
   #pauseMs = FIRST_PAUSE_MS;
 
-  constructor(patienceMs: number) {
-    this.#patienceMs = patienceMs;
+  constructor(retryMs: number) {
+    this.#retryMs = retryMs;
   }
 
   mayTryAgain(): boolean {
     this.#since ??= performance.now();
-    return performance.now() - this.#since < this.#patienceMs;
+    return performance.now() - this.#since < this.#retryMs;
   }
 
   pauseMs(): number {

@@ -1,16 +1,16 @@
-/** What runs take on the daemon's disk. */
+/** Disk space that runs use. */
 import type { DiskUsageResponse } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Link } from "./daemon_link.ts";
 
-/** The daemon walks through all files of all runs, which takes minutes where there are many or the disk is slow. */
+/** The daemon reads the sizes of all files of all runs, which takes minutes for many files or a slow disk. */
 const WALK_MS = 5 * 60_000;
 
-/** Waits as long as a walk may take. */
+/** Waits up to five minutes for the result. */
 export function diskUsage(link: Link): Promise<DiskUsageResponse> {
   return link.unary(link.methods.getDiskUsage, {}, undefined, WALK_MS);
 }
 
-/** The same for who can do without: waits no longer than for any other call. */
+/** With the default deadline, for callers that can do without the result. */
 export function diskUsageSoon(link: Link): Promise<DiskUsageResponse> {
   return link.unary(link.methods.getDiskUsage, {});
 }

@@ -1,4 +1,4 @@
-/** What the verbs share that ask one thing of one or more runs: cancel, pause, resume, throttle, retry, reset, delete. */
+/** Shared by the verbs that act on one or more runs: cancel, pause, resume, throttle, retry, reset. */
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";

@@ -1,13 +1,13 @@
-/** An event of a run's life as one line. */
+/** An event as one line of text. */
 import { clock, number } from "./format.ts";
 import type { EventJson } from "./message_json.ts";
 import { harmless, paint, stateStyle } from "./text.ts";
 
 export interface EventLineOptions {
   color: boolean;
-  /** Name the run: where events of several are shown. */
+  /** Include the run's id and name. */
   withRun: boolean;
-  /** For a terminal: long values are cut, and a hint (the one thing to read in full) has a line of its own. */
+  /** For a terminal: cut long values, and print the hint uncut on its own line. */
   brief: boolean;
 }
 

@@ -1,14 +1,14 @@
-/** Exit codes of the client's verbs: a contract for scripts, documented in docs/cli.md. */
+/** Exit codes of the verbs. Stable, documented in docs/cli.md. */
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 import type { Outcome } from "../registry/lifecycle/lifecycle.ts";
 
 export const EXIT = {
   ok: 0,
-  /** The run failed, or what was asked for could not be done. */
+  /** The run failed, or the command failed. */
   failed: 1,
-  /** Wrong arguments, or a config that is not valid. */
+  /** Wrong arguments, or an invalid config. */
   usage: 2,
-  /** The daemon cannot be reached, or gave no answer in time. */
+  /** The daemon is unreachable, or did not answer in time. */
   unreachable: 3,
   /** No such run, file or series. */
   notFound: 4,
@@ -16,15 +16,15 @@ export const EXIT = {
   canceled: 5,
   /** The run's state does not allow it. */
   refused: 6,
-  /** A limit was reached, or the host can never give what is asked. */
+  /** A limit was reached, or the host does not have the requested resources. */
   exhausted: 7,
   /** Not authenticated, or not allowed. */
   denied: 8,
-  /** The time given by --timeout is over. */
+  /** The --timeout has expired. */
   timedOut: 9,
-  /** A defect of mosaic. */
+  /** A bug in mosaic. */
   internal: 70,
-  /** Ended by Ctrl-C. */
+  /** Interrupted by Ctrl-C. */
   interrupted: 130,
 } as const;
 

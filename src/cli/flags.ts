@@ -10,8 +10,11 @@ export type Format = typeof FORMATS[number];
 
 export function connectionOptions(command: Command): Command {
   return command
-    .option("--target <address>", "the daemon's address: HOST:PORT or unix:PATH (default: $MOSAIC_TARGET, else found)")
-    .option("--state-dir <dir>", "find the daemon by this state directory");
+    .option(
+      "--target <address>",
+      "daemon's address: HOST:PORT or unix:PATH (default: $MOSAIC_TARGET, else from the state directory)",
+    )
+    .option("--state-dir <dir>", "state directory of the daemon");
 }
 
 export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags {
@@ -22,18 +25,18 @@ export function connectionFlags(flags: Record<string, unknown>): ConnectionFlags
 }
 
 export function outputOption(command: Command, formats: readonly Format[]): Command {
-  const option = oneOf(new Option("-o, --output <format>", "how to print"), formats);
+  const option = oneOf(new Option("-o, --output <format>", "output format"), formats);
   return command.addOption(option.default(formats[0]));
 }
 
-export const RUN_ARGUMENT = "a run's id, the beginning of one, a name that only one run has, or @last";
+export const RUN_ARGUMENT = "run id, unique prefix of an id, unique name, or @last";
 
 /** A whole number from `least` up. */
 export function wholeNumber(least = 0): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (text.trim() !== "" && Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`It must be a whole number of at least ${least}.`);
+    throw new InvalidArgumentError(`It must be an integer, at least ${least}.`);
   };
 }
 
@@ -41,7 +44,7 @@ export function decimal(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (text.trim() !== "" && Number.isFinite(value) && value >= least) return value;
-    throw new InvalidArgumentError(`It must be a number of at least ${least}.`);
+    throw new InvalidArgumentError(`It must be a number, at least ${least}.`);
   };
 }
 
@@ -58,7 +61,7 @@ export function bytesValue(text: string): number {
   throw new InvalidArgumentError("It must be a size such as 500M or 2G.");
 }
 
-/** Gathers what an option that may be repeated was given. */
+/** Collects the values of a repeatable option. */
 export function repeated(text: string, before: string[] | undefined): string[] {
   return [...before ?? [], text];
 }

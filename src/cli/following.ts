@@ -12,42 +12,42 @@ import { progressText } from "./progress.ts";
 import { elapsedMs, progressOf } from "./runs_table.ts";
 import { cut, harmless } from "./text.ts";
 
-/** How often a followed run is looked at; its events wake the follower earlier. */
-const LOOK_MS = 1000;
-/** A failed run with attempts left is given this long to begin the next one before it counts as ended. */
+/** Poll interval of a followed run; its events trigger an earlier poll. */
+const POLL_MS = 1000;
+/** A failed run with attempts left counts as ended if no next attempt begins within this time. */
 const RETRY_GRACE_MS = 3000;
 
-/** Whether a look at a run shows its end, given since when (ms) it has been seen FAULTED with attempts left. */
+/** Whether the run has ended for good. @param faultedForMs how long it has been seen FAULTED */
 export function hasEnded(run: { state: string; attempt: number; maxAttempts: number }, faultedForMs: number): boolean {
   if (!ENDED_STATES.includes(run.state as RunState)) return false;
   return run.state !== "FAULTED" || run.attempt >= run.maxAttempts || faultedForMs >= RETRY_GRACE_MS;
 }
 
-/** Waits until the run has ended for good; undefined when the signal aborted before. */
+/** Waits until the run has ended for good; undefined when the signal aborts first. */
 export async function untilEnded(
   link: Link,
   run: string,
   signal: AbortSignal,
-  onLook: (run: Run) => void = () => {},
+  onPoll: (run: Run) => void = () => {},
   wake: () => Promise<void> = () => new Promise(() => {}),
 ): Promise<Run | undefined> {
   let faultedAt: number | undefined;
   while (!signal.aborted) {
     const now = await link.unary(link.methods.getRun, { run }, signal);
-    onLook(now);
+    onPoll(now);
     if (now.state === "FAULTED") faultedAt ??= performance.now();
     else faultedAt = undefined;
     if (hasEnded(now, faultedAt === undefined ? 0 : performance.now() - faultedAt)) return now;
     const stop = new AbortController();
-    await Promise.race([pause(LOOK_MS, AbortSignal.any([signal, stop.signal])), wake()]);
+    await Promise.race([pause(POLL_MS, AbortSignal.any([signal, stop.signal])), wake()]);
     stop.abort();
   }
   return undefined;
 }
 
 /**
- * Prints the run's events as they happen (as lines, or as JSON Lines) until it has ended. On a terminal a live line
- * below tells its progress. Gives the exit code of its outcome.
+ * Prints the run's events as they happen (as text, or as JSON Lines) until it has ended. On a terminal, a status line
+ * below shows its progress. @returns the exit code for the outcome
  */
 export async function followRun(
   link: Link,
@@ -79,7 +79,7 @@ export async function followRun(
       wake();
     }
   };
-  // Its failure (the reader of stdout is gone, say) is the follower's.
+  // An error while printing (stdout closed, for example) ends the following with that error.
   let failure: unknown;
   const events = print(true, AbortSignal.any([signal, stop.signal])).catch((error) => {
     failure = error;
@@ -97,7 +97,7 @@ export async function followRun(
     await events;
     if (failure !== undefined) throw failure;
     if (ended === undefined) return EXIT.ok;
-    // What was said between the last event shown and the end.
+    // Events between the last one printed and the end.
     await print(false, signal);
     return exitOfOutcome(ended.outcome);
   } finally {
@@ -119,7 +119,7 @@ export function statusText(run: RunJson, now: number, width: number): string {
   return cut(harmless(parts.filter((p) => p !== "").join("  ")), width - 1);
 }
 
-/** One line on stderr that is drawn over itself; nothing where stderr is no terminal. */
+/** A line on stderr that is redrawn in place; nothing if stderr is not a terminal. */
 class StatusLine {
   readonly #context: Context;
   #drawn = false;

@@ -49,7 +49,7 @@ export function bytes(n: number): string {
   throw new RangeError(`${n} bytes`);
 }
 
-/** Four significant digits, without an exponent where that stays short: "0.01234", "2.5e-7", "1234". */
+/** Four significant digits, with an exponent only for very small or large values: "0.01234", "2.5e-7", "1234". */
 export function number(x: number): string {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "NaN" : x > 0 ? "∞" : "-∞";
   if (x === 0) return "0";
@@ -97,7 +97,7 @@ export function parseBytes(text: string): number | undefined {
   return Math.round(Number(match[1]) * 1024 ** " kmgt".indexOf(match[2]!.toLowerCase() || " "));
 }
 
-/** The beginnings of ids that tell them apart, all of one length, at least `least` characters. */
+/** Unique prefixes of the ids, all of the same length, at least `least` characters. */
 export function shortIds(ids: readonly string[], least = 10): Map<string, string> {
   const distinct = [...new Set(ids)];
   let length = least;

@@ -1,10 +1,10 @@
-/** Ctrl-C while a verb follows a run: the verb ends, the run does not. */
+/** Ctrl-C while a verb follows a run: the verb ends, the run continues. */
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 
 /**
- * Runs `body` with a signal that Ctrl-C aborts. Gives the body's exit code, or 130 when it was interrupted; then
- * `left` says what goes on.
+ * Runs `body` with a signal that Ctrl-C aborts. @returns the body's exit code, or 130 when interrupted
+ * @param left message printed on interruption: what continues; "": none
  */
 export async function interruptible(
   context: Context,

@@ -1,26 +1,26 @@
-/** The two outputs of a verb: data on stdout, messages on stderr. */
+/** A verb's outputs: data on stdout, messages on stderr. */
 import { TerminalFilter } from "../base/terminal_text.ts";
 
-/** Thrown when the reader of stdout is gone (`| head`): the verb ends, quietly and well. */
+/** Thrown when the reader of stdout has gone (`| head`): the verb ends with exit code 0 and no message. */
 export class ReaderGone extends Error {
   override readonly name = "ReaderGone";
 }
 
-/** What mosaic itself does with a terminal's cursor. */
+/** Cursor movements. */
 export type Move =
-  /** To the upper left corner of an empty screen. */
+  /** To the upper left corner; clears the screen. */
   | "screen"
-  /** To the beginning of the line, which is emptied. */
+  /** To the beginning of the line; clears it. */
   | "line"
-  /** Up by so many lines. */
+  /** Up by this many lines. */
   | { up: number };
 
 export interface Output {
-  /** Text; newlines are the caller's. A terminal obeys nothing in it but colours, whoever wrote it. */
+  /** Writes text as it is, without adding a newline. On a terminal, all control sequences except colours are escaped. */
   write(text: string): void;
-  /** Bytes as they are; to a terminal, the text that they are, as `write` gives it. */
+  /** Writes bytes unchanged; to a terminal, as `write` does. */
   writeBytes(bytes: Uint8Array): void;
-  /** For terminals only: `write` lets nobody move the cursor. */
+  /** Moves the cursor of a terminal; `write` escapes such sequences. */
   move(move: Move): void;
 }
 
@@ -31,7 +31,7 @@ export function moveSequence(move: Move): string {
 
 const encoder = new TextEncoder();
 
-/** All of it is written before it returns: the kernel's pipe is the only queue, so a slow reader slows the writer. */
+/** Writes synchronously: the kernel's pipe is the only queue, so a slow reader slows the writer. */
 export function fileOutput(file: { writeSync(p: Uint8Array): number; isTerminal(): boolean }): Output {
   const raw = (bytes: Uint8Array) => {
     try {

@@ -14,14 +14,14 @@ export function overview(): string {
 
 Usage: mosaic COMMAND [ARGUMENTS]
 
-${groups.join("")}"mosaic COMMAND --help" tells more about each. RUN is a run's id, the beginning
-of one, a name that only one run has, or @last.
+${groups.join("")}See "mosaic COMMAND --help" for each command. RUN is a run id, a unique prefix
+of one, a unique name, or @last.
 
 The daemon is found by --target, $MOSAIC_TARGET, or the state directory
 (--state-dir, $MOSAIC_STATE_DIR, $XDG_STATE_HOME/mosaic, ~/.local/state/mosaic).
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments or config, 3 daemon unreachable,
-4 not found, 5 cancelled, 6 refused in this state, 7 a limit was reached,
-8 not allowed, 9 timed out, 70 a defect, 130 interrupted.
+4 not found, 5 cancelled, 6 not possible in this state, 7 limit reached,
+8 not allowed, 9 timed out, 70 internal error, 130 interrupted.
 `;
 }

@@ -1,23 +1,23 @@
-/** How far a run is, and when it will be done. */
+/** A run's progress and estimated time to its end. */
 import { compact, duration } from "./format.ts";
 
 export interface ProgressInput {
   state: string;
   steps: number;
-  /** 0: not known. */
+  /** 0: unknown. */
   maxSteps: number;
   stepsPerSecond: number;
 }
 
-/** 0 to 1; undefined where the end is not known. */
+/** 0 to 1; undefined if the end is unknown. */
 export function fraction(run: ProgressInput): number | undefined {
   if (run.state === "TERMINATED") return 1;
   return run.maxSteps > 0 ? Math.min(1, run.steps / run.maxSteps) : undefined;
 }
 
-/** Milliseconds to the end at the present rate; undefined unless the run is training towards a known end. */
+/** Milliseconds to the end at the current rate; undefined unless the run is executing with a known end. */
 export function eta(run: ProgressInput): number | undefined {
-  // A run that is held makes no progress: any figure would be wrong as soon as it is read.
+  // A paused run makes no progress, so it has no estimate.
   if (run.state !== "EXECUTING" || run.maxSteps === 0 || !(run.stepsPerSecond > 0)) return undefined;
   return (Math.max(0, run.maxSteps - run.steps) / run.stepsPerSecond) * 1000;
 }
@@ -30,7 +30,7 @@ export function bar(part: number, width: number): string {
   return ("█".repeat(full) + (rest === 0 ? "" : " ▏▎▍▌▋▊▉"[rest]!)).padEnd(width);
 }
 
-/** "██████    62% 12k/20k ETA 3m 07s"; only the count of steps where no end is known. */
+/** "██████    62% 12k/20k ETA 3m 07s"; only the step count if the end is unknown. */
 export function progressText(run: ProgressInput, width = 10): string {
   const part = fraction(run);
   if (part === undefined || run.maxSteps === 0) return `${compact(run.steps)} steps`;

@@ -24,7 +24,7 @@ const AGENT: Shown = { field: "agent_id", heading: "agent", long: true };
 const END: Shown = { field: "end" };
 const TIME: Shown = { field: "timestamp", heading: "time" };
 
-/** What of it is worth a column in a table that a person reads. */
+/** Columns of a table for people. */
 const SHOWN: Record<Kind, readonly Shown[]> = {
   steps: [
     SEQ,
@@ -69,7 +69,7 @@ function endOf(record: TelemetryRecord): string {
 }
 
 function shown(field: string, record: TelemetryRecord): string {
-  // A number that JSON cannot write is null and its name stands beside it.
+  // NaN and infinities are null in JSON; the _text field has their name.
   const value = record[field] ?? record[`${field}_text`];
   if (value === undefined || value === null) return "";
   if (field === "timestamp" && typeof value === "string") return value.slice(0, 23).replace("T", " ");
@@ -77,7 +77,7 @@ function shown(field: string, record: TelemetryRecord): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** A record's cells in CSV. A number that JSON cannot write is given by its name. */
+/** A record's cells in CSV; NaN and infinities by name. */
 export function csvCells(kind: Kind, record: TelemetryRecord): unknown[] {
   return fieldNames(kind).map((field) => record[field] ?? record[`${field}_text`]);
 }

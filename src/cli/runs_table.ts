@@ -1,4 +1,4 @@
-/** The columns of the table of runs: what each shows to a person, and its plain value for CSV and sorting. */
+/** Columns of the table of runs: text for people, and plain values for CSV and sorting. */
 import { MosaicError } from "../base/errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
 import type { RunJson } from "./message_json.ts";
@@ -13,7 +13,7 @@ export interface RunColumn extends Column<RunJson> {
 
 export interface RunColumnsContext {
   now: number;
-  /** What a run's id is shortened to. */
+  /** A unique prefix of the id. */
   shortId(id: string): string;
 }
 
@@ -39,18 +39,18 @@ export const WIDE_COLUMNS = [
 
 const ms = (time: string | null) => time === null ? null : Date.parse(time);
 
-/** Milliseconds the present (or last) attempt has run; null before its start. */
+/** Milliseconds that the current (or last) attempt has run; null before its start. */
 export function elapsedMs(run: RunJson, now: number): number | null {
   const start = ms(run.started_at);
   return start === null ? null : Math.max(0, (ms(run.finished_at) ?? now) - start);
 }
 
-/** Journal bytes that are not stored yet. */
+/** Journal bytes not yet stored. */
 export function backlog(run: RunJson): number {
   return Math.max(0, run.telemetry.journal_size - run.telemetry.journal_position);
 }
 
-/** The one thing worth knowing of a run in its present state. */
+/** The most relevant detail for the run's state: queue position, reason or progress. */
 export function note(run: RunJson): string {
   if (run.state === "INIT") {
     const place = run.queue_position === null ? "" : `#${run.queue_position} in the queue`;
@@ -130,19 +130,19 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
   ];
 }
 
-/** The columns called `names`. @throws {MosaicError} `invalid_argument` naming the one that is none. */
+/** The columns with these names. @throws {MosaicError} `invalid_argument` for an unknown name */
 export function chooseColumns(names: readonly string[], all: RunColumn[]): RunColumn[] {
   return names.map((name) => {
     const column = all.find((c) => c.name === name.toLowerCase().replaceAll("-", "_"));
     if (column !== undefined) return column;
     const known = all.map((c) => c.name);
-    throw new MosaicError("invalid_argument", `there is no column "${name}".${didYouMean(name, known)}`, {
+    throw new MosaicError("invalid_argument", `no column "${name}".${didYouMean(name, known)}`, {
       hint: `Columns: ${known.join(", ")}.`,
     });
   });
 }
 
-/** Sorted by a column's plain value, nulls last; "-name" is descending. */
+/** Sorts by a column's plain value, nulls last; "-name": descending. */
 export function sortRuns(runs: RunJson[], by: string, all: RunColumn[]): RunJson[] {
   const descending = by.startsWith("-");
   const [column] = chooseColumns([descending ? by.slice(1) : by], all);

@@ -1,4 +1,4 @@
-/** What `mosaic show` prints for a person. */
+/** The text output of `mosaic show`. */
 import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
@@ -39,8 +39,8 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     ["elapsed", elapsed === null ? "" : duration(elapsed)],
     ["heartbeat", run.outcome !== null || run.last_heartbeat === null ? "" : ago(ms(run.last_heartbeat), now)],
     ["worker", worker(run)],
-    ["speaks", c === null ? "" : `${c.worker_kind} ${c.proto_version}, ${c.schema_id} v${c.schema_version}`],
-    ["can", c === null ? "" : abilities(c)],
+    ["protocol", c === null ? "" : `${c.worker_kind} ${c.proto_version}, ${c.schema_id} v${c.schema_version}`],
+    ["supports", c === null ? "" : abilities(c)],
     ["directory", run.directory],
     ["digest", run.digest],
   ], color);
@@ -51,7 +51,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     ["events", t.events === 0 ? "" : count(t.events)],
     ["last record", t.last_record_at === null ? "" : ago(ms(t.last_record_at), now)],
     ["journal", t.journal_size === 0 ? "" : bytes(t.journal_size)],
-    ["not stored yet", backlog(run) === 0 ? "" : bytes(backlog(run))],
+    ["backlog", backlog(run) === 0 ? "" : bytes(backlog(run))],
     ["other lines", t.other_lines === 0 ? "" : count(t.other_lines)],
     ["malformed lines", t.malformed_lines === 0 ? "" : count(t.malformed_lines)],
     ...Object.entries(t.violations).map(([rule, n]) => ["violations", `${count(n)} × ${rule}`] as const),
@@ -85,7 +85,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
     run.stderr_tail.length === 0
       ? ""
-      : section("Last lines of its error output", run.stderr_tail.map((l) => `${harmless(l)}\n`).join(""), color),
+      : section("Last lines of standard error", run.stderr_tail.map((l) => `${harmless(l)}\n`).join(""), color),
   ].join("");
 }
 
@@ -98,14 +98,14 @@ function gpus(run: RunDetailJson): string {
   return run.gpus_requested > 0 ? `${run.gpus_requested} requested` : "";
 }
 
-/** The config's resources, and whether anything holds the worker to them. An external run's are its container's affair. */
+/** The config's resources, and whether a cgroup enforces them; "" for an external run. */
 function limits({ config, held_to }: RunDetailJson): string {
   const { resources, metadata } = (config ?? {}) as {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { worker?: { external?: boolean } };
   };
   if (resources?.cpus === undefined || resources.memory_mb === undefined || metadata?.worker?.external) return "";
-  const how = (name: string) => held_to.includes(name) ? "held by cgroup" : "advice";
+  const how = (name: string) => held_to.includes(name) ? "enforced by cgroup" : "not enforced";
   const [cpus, memory] = [how("cpus"), how("memory_mb")];
   const texts = [`${resources.cpus} CPU${resources.cpus === 1 ? "" : "s"}`, bytes(resources.memory_mb * 2 ** 20)];
   return cpus === memory ? `${texts.join(", ")} (${cpus})` : `${texts[0]} (${cpus}), ${texts[1]} (${memory})`;
@@ -120,6 +120,6 @@ function worker(run: RunDetailJson): string {
 }
 
 function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
-  const can = [c.supports_pause ? "pause by itself" : "", c.supports_checkpoint ? "save checkpoints" : ""];
+  const can = [c.supports_pause ? "pause" : "", c.supports_checkpoint ? "checkpoints" : ""];
   return can.filter((a) => a !== "").join(", ");
 }

@@ -1,4 +1,4 @@
-/** The states a person may name in a filter. */
+/** Names of states in a filter. */
 import { MosaicError } from "../base/errors.ts";
 import { ENDED_STATES, LIVE_STATES, RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { didYouMean } from "../base/nearest.ts";
@@ -13,7 +13,7 @@ const SETS: Record<string, readonly RunState[]> = {
   canceled: ["CANCELLED"],
 };
 
-/** States of "EXECUTING,paused" or of a set's name. @throws {MosaicError} `invalid_argument` with what was meant. */
+/** Parses states and sets such as "EXECUTING,paused" or "live". @throws {MosaicError} `invalid_argument` with a suggestion */
 export function parseStates(text: string): RunState[] {
   const states = text.split(",").map((t) => t.trim()).filter((t) => t !== "").flatMap((word) => {
     const set = SETS[word.toLowerCase()];
@@ -21,7 +21,7 @@ export function parseStates(text: string): RunState[] {
     const state = RUN_STATES.find((s) => s === word.toUpperCase());
     if (state !== undefined) return [state];
     const known = [...RUN_STATES, ...Object.keys(SETS)];
-    throw new MosaicError("invalid_argument", `there is no state "${word}".${didYouMean(word, known)}`, {
+    throw new MosaicError("invalid_argument", `no state "${word}".${didYouMean(word, known)}`, {
       hint: `States: ${RUN_STATES.join(", ")}; sets of them: ${Object.keys(SETS).join(", ")}.`,
     });
   });

@@ -1,4 +1,4 @@
-/** What `mosaic status` prints for a person. */
+/** The text output of `mosaic status`. */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { bytes, duration } from "./format.ts";
 import type { HostJson } from "./message_json.ts";

@@ -1,18 +1,18 @@
-/** Tables that fit the terminal: columns that may shrink are cut, the others never. */
+/** Tables that fit the terminal: only columns with `shrinkTo` are cut. */
 import { cut, harmless, pad, paint, type Style, widthOf } from "./text.ts";
 
 export interface Column<Row> {
-  /** Its name for --columns, and its heading in capitals. */
+  /** Name for --columns; the heading is its upper case. */
   name: string;
   align?: "left" | "right";
-  /** The fewest columns it may be cut to when the table is too wide; absent: never cut. */
+  /** Minimum width when the table is too wide; absent: never cut. */
   shrinkTo?: number;
   text(row: Row): string;
   style?(row: Row): Style | undefined;
 }
 
 export interface TableOptions {
-  /** Columns of the terminal; undefined where output is no terminal, and nothing is cut then. */
+  /** Width of the terminal; undefined: not a terminal, nothing is cut. */
   width: number | undefined;
   color: boolean;
   heading?: boolean;
@@ -43,7 +43,7 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
   return lines.map((l) => `${l.trimEnd()}\n`).join("");
 }
 
-/** Takes columns from the widest that may give, until the table fits or none may give more. */
+/** Narrows the widest column that may shrink, until the table fits or none may shrink further. */
 function shrink<Row>(columns: readonly Column<Row>[], widths: number[], width: number): void {
   const total = () => widths.reduce((a, b) => a + b, 0) + GAP * (widths.length - 1);
   while (total() > width) {
@@ -57,7 +57,7 @@ function shrink<Row>(columns: readonly Column<Row>[], widths: number[], width: n
   }
 }
 
-/** RFC 4180: comma, CRLF-free lines, quotes where they are needed. */
+/** RFC 4180, with LF line ends; quotes only where needed. */
 export function csv(header: readonly string[], rows: Iterable<readonly unknown[]>): string {
   let out = `${header.map(csvField).join(",")}\n`;
   for (const row of rows) out += csvLine(row);
@@ -74,7 +74,7 @@ function csvField(value: unknown): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Two aligned columns of a name and a value; entries without a value are left out. */
+/** Names and values in two aligned columns; omits entries without a value. */
 export function facts(
   entries: readonly (readonly [name: string, value: string | undefined])[],
   color: boolean,

@@ -1,4 +1,4 @@
-/** What `steps`, `episodes`, `metrics` and `events --worker` do: read a run's records, and print them. */
+/** Shared by `steps`, `episodes`, `metrics` and `events --worker`: reads a run's records and prints them. */
 import type { Command } from "commander";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { type Manual, manual } from "./command.ts";
@@ -13,14 +13,14 @@ import type { VerbModule } from "./verbs.ts";
 
 /** A table without --since, --limit or --tail shows this many of the newest records. */
 const TABLE_TAIL = 20;
-const FOLLOW_PATIENCE_MS = 120_000;
+const FOLLOW_RETRY_MS = 120_000;
 
 export function telemetryOptions(command: Command): Command {
   command
-    .option("-f, --follow", "go on as records arrive, until the run has ended")
-    .option("--since <seq>", "records after this seq", wholeNumber())
-    .option("-n, --limit <n>", "at most so many", wholeNumber(1))
-    .option("--tail <n>", "the newest so many (and with --follow, what comes after)", wholeNumber());
+    .option("-f, --follow", "continue with new records until the run has ended")
+    .option("--since <seq>", "only records after this seq", wholeNumber())
+    .option("-n, --limit <n>", "maximum number of records", wholeNumber(1))
+    .option("--tail <n>", "only the newest n records (with --follow: and new ones)", wholeNumber());
   return connectionOptions(outputOption(command, ["table", "jsonl", "json", "csv"]));
 }
 
@@ -44,11 +44,11 @@ export function recordsVerb({ kind, description, ...sections }: RecordsVerb): Ve
 export interface TelemetryQuery {
   run: string;
   kind: Kind;
-  /** Only records of which this holds; they are parsed for it. */
+  /** Keeps only matching records. Needs every record parsed. */
   where?: (record: TelemetryRecord) => boolean;
 }
 
-/** Prints the records that the flags ask for; gives the exit code. */
+/** Prints the records that the flags select. @returns the exit code */
 export async function printTelemetry(
   context: Context,
   { run: ref, kind, where }: TelemetryQuery,
@@ -56,12 +56,12 @@ export async function printTelemetry(
 ): Promise<number> {
   const follow = flags["follow"] === true;
   const format = flags["output"] as Format;
-  return await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+  return await interruptible(context, follow ? "the run continues" : "", async (signal) => {
+    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
     const run = await link.unary(link.methods.getRun, { run: ref }, signal);
     const printer = new Printer(context, kind, format, follow);
     let left = Number(flags["limit"] ?? Infinity);
-    /** `all`: how many of them are wanted shows only when they have been read. */
+    /** `all`: request without a limit, because records are filtered or counted only after reading. */
     const batchesAfter = (seq: number, { following, all }: { following: boolean; all: boolean }) =>
       link.resumed(
         link.methods.streamTelemetry,
@@ -84,7 +84,7 @@ export async function printTelemetry(
     if (newest !== undefined && where === undefined && kind !== "metrics") {
       since = Math.max(0, countOf(run, kind) - newest);
     } else if (newest !== undefined) {
-      // Nobody has counted these: all are read, and the newest kept.
+      // The run has no count of these: read all, keep the newest.
       const kept: TelemetryRecord[] = [];
       for await (const { jsonl, lastSeq } of batchesAfter(0, { following: false, all: true })) {
         kept.push(...wanted(jsonl));
@@ -108,14 +108,14 @@ export async function printTelemetry(
   });
 }
 
-/** How many of the newest records are wanted; undefined: they are not counted from the end. */
+/** How many of the newest records to print; undefined: print from the beginning or from --since. */
 function newestOf(flags: Record<string, unknown>, format: Format): number | undefined {
   if (flags["since"] !== undefined) return undefined;
   if (flags["tail"] !== undefined) return Number(flags["tail"]);
   return format === "table" && flags["limit"] === undefined ? TABLE_TAIL : undefined;
 }
 
-/** Records of the kind so far, where the run tells; metrics it does not count. */
+/** The run's count of records of this kind; 0 for metrics, which it does not count. */
 function countOf(run: Run, kind: Kind): number {
   return kind === "metrics" ? 0 : Number(run.telemetry?.[kind] ?? 0);
 }
@@ -151,7 +151,7 @@ class Printer {
         this.#begun = true;
         return;
       default:
-        // A whole table is aligned as one; one that is followed is written as it comes.
+        // Align the whole table at once; with --follow, write each batch as it arrives.
         this.#held.push(...records);
         if (this.#follow || this.#held.length >= 1000) this.#flushTable();
     }

@@ -1,13 +1,13 @@
-/** Text for a terminal: how wide it is, how it is cut, and nothing in it that a terminal would obey. */
+/** Text for a terminal: width, cutting, padding, colours, escaped control characters. */
 export { harmless, harmlessLines } from "../base/terminal_text.ts";
 
-// What occupies no column: combining marks, joiners, variation selectors.
+// Zero-width characters: combining marks, joiners, variation selectors.
 const ZERO_WIDTH = /[\p{Mn}\p{Me}\u200b-\u200f\u2060\ufeff\ufe00-\ufe0f]/u;
-// What occupies two: East Asian wide and fullwidth blocks, emoji.
+// Double-width characters: East Asian wide and fullwidth blocks, emoji.
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]/u;
 
-/** Columns of text without control characters. */
+/** Width in columns of text without control characters. */
 export function widthOf(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length;
   let width = 0;
@@ -15,7 +15,7 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** At most `width` columns; what is cut off is shown by "…". */
+/** Cuts text to `width` columns, with "…" at the end if it was longer. */
 export function cut(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   if (width <= 0) return "";
@@ -53,7 +53,7 @@ export function paint(text: string, style: Style | undefined, color: boolean): s
   return `\x1b[${on}m${text}\x1b[${off}m`;
 }
 
-/** One style per state, the same wherever a state is shown. */
+/** The style of a state, the same in all outputs. */
 export function stateStyle(state: string): Style | undefined {
   switch (state) {
     case "EXECUTING":

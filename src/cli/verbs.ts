@@ -1,6 +1,6 @@
 /**
- * Every verb with its one-line summary. The verbs themselves are loaded when they are called: start-up time is mostly
- * imports, and `mosaic --help` needs none of them.
+ * Every verb with its one-line summary. A verb's module is loaded only when it runs: start-up time is mostly imports,
+ * and `mosaic --help` needs none of them.
  */
 import type { Command } from "commander";
 import type { Context } from "./context.ts";
@@ -15,7 +15,7 @@ export interface Verb {
   aliases?: readonly string[];
   group: string;
   summary: string;
-  /** Loads the verb's module; absent for the parts, which parse their own arguments and are started by src/main.ts. */
+  /** Loads the verb's module; absent for daemon and proxy, which parse their own arguments and are started by src/main.ts. */
   load?: () => Promise<VerbModule>;
 }
 
@@ -25,7 +25,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "submit",
     group: "Runs",
-    summary: "submit a run from a config; prints its id",
+    summary: "submit a run from a config; print its id",
     load: () => import("./verbs/submit.ts"),
   },
   {
@@ -44,19 +44,19 @@ export const VERBS: readonly Verb[] = [
   {
     name: "show",
     group: "Runs",
-    summary: "show all that is known of a run",
+    summary: "show everything known about a run",
     load: () => import("./verbs/show.ts"),
   },
   {
     name: "watch",
     group: "Runs",
-    summary: "print changes of state as they happen",
+    summary: "print state changes as they happen",
     load: () => import("./verbs/watch.ts"),
   },
   {
     name: "wait",
     group: "Runs",
-    summary: "wait until runs have ended; exit by their outcome",
+    summary: "wait until runs have ended; exit code by outcome",
     load: () => import("./verbs/wait.ts"),
   },
   {
@@ -69,25 +69,25 @@ export const VERBS: readonly Verb[] = [
     name: "delete",
     aliases: ["rm"],
     group: "Runs",
-    summary: "delete ended runs and all their files",
+    summary: "delete ended runs with all their files",
     load: () => import("./verbs/delete.ts"),
   },
   {
     name: "prune",
     group: "Runs",
-    summary: "delete ended runs by number, age or size",
+    summary: "delete ended runs by count, age or size",
     load: () => import("./verbs/prune.ts"),
   },
   {
     name: "du",
     group: "Runs",
-    summary: "show what runs take on the disk",
+    summary: "show the disk space that runs use",
     load: () => import("./verbs/du.ts"),
   },
   {
     name: "compare",
     group: "Runs",
-    summary: "compare runs: figures, metrics, configs, curves",
+    summary: "compare runs: totals, metrics, configs, curves",
     load: () => import("./verbs/compare.ts"),
   },
   {
@@ -142,31 +142,31 @@ export const VERBS: readonly Verb[] = [
   {
     name: "pause",
     group: "Control",
-    summary: "hold runs",
+    summary: "pause runs",
     load: () => import("./verbs/pause.ts"),
   },
   {
     name: "resume",
     group: "Control",
-    summary: "let paused runs go on",
+    summary: "resume paused runs",
     load: () => import("./verbs/resume.ts"),
   },
   {
     name: "throttle",
     group: "Control",
-    summary: "hold runs to a number of steps a second",
+    summary: "limit runs to a number of steps per second",
     load: () => import("./verbs/throttle.ts"),
   },
   {
     name: "retry",
     group: "Control",
-    summary: "give ended runs another attempt",
+    summary: "start another attempt of ended runs",
     load: () => import("./verbs/retry.ts"),
   },
   {
     name: "reset",
     group: "Control",
-    summary: "stop runs and start them again, from a checkpoint or the seed",
+    summary: "stop runs and restart them, from a checkpoint or from their seed",
     load: () => import("./verbs/reset.ts"),
   },
   {
@@ -178,7 +178,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "top",
     group: "Host",
-    summary: "watch runs, GPUs and the host on the whole screen",
+    summary: "show runs, GPUs and the host full-screen, live",
     load: () => import("./verbs/top.ts"),
   },
   {
@@ -190,25 +190,25 @@ export const VERBS: readonly Verb[] = [
   {
     name: "permissions",
     group: "Host",
-    summary: "print the runtime permissions of a daemon or proxy",
+    summary: "print the Deno permissions that a daemon or proxy needs",
     load: () => import("./verbs/permissions.ts"),
   },
   {
     name: "doctor",
     group: "Host",
-    summary: "examine a state directory, and mend it",
+    summary: "check a state directory, and repair it",
     load: () => import("./verbs/doctor.ts"),
   },
   {
     name: "token",
     group: "Host",
-    summary: "show or replace the tokens that a daemon asks for",
+    summary: "show or replace the daemon's tokens",
     load: () => import("./verbs/token.ts"),
   },
   {
     name: "demo",
     group: "Host",
-    summary: "see it work: a daemon and two runs that learn, in 20 seconds",
+    summary: "run a demo: a daemon and two training runs, 20 seconds",
     load: () => import("./verbs/demo.ts"),
   },
   {

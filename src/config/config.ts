@@ -1,4 +1,4 @@
-/** Reads a submitted config: checks it, brings it to the canonical form and takes its digest. */
+/** Reads a submitted config: validates it, converts it to the canonical form and computes its digest. */
 import { createHash } from "node:crypto";
 import { MosaicError } from "../base/errors.ts";
 import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
@@ -55,11 +55,13 @@ function examine(text: string): Examined {
   }
   const { flat, origin, misplaced, runId } = lift(root);
   const { config, violations } = check(toPlain(flat), origin);
-  const stray = misplaced.map((key) => ({
+  const misplacedKeys = misplaced.map((key) => ({
     path: `payload.${key}`,
-    message: `is not known; ${key} stands beside payload`,
+    message: `is not known; put ${key} beside payload`,
   }));
-  if (config === undefined || stray.length > 0) return { read: undefined, violations: [...violations, ...stray] };
+  if (config === undefined || misplacedKeys.length > 0) {
+    return { read: undefined, violations: [...violations, ...misplacedKeys] };
+  }
   const canonical = canonicalForm(config, flat);
   const canonicalJson = writeJson(canonical);
   const digest = createHash("sha256").update(canonicalJson, "utf8").digest("hex");

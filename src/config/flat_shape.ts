@@ -1,9 +1,9 @@
-/** The two shapes in which a config may come, brought to one: the flat shape, whatever the sender wrote. */
+/** Converts a config of either shape to the flat shape. */
 import { isUlid } from "./ulid.ts";
 import type { JsonObject, JsonValue } from "./lossless_json.ts";
 import { JsonNumber } from "./lossless_json.ts";
 
-/** A config in the flat shape, and where each of its top-level keys stood in what was sent. */
+/** A config in the flat shape, and the original path of each top-level key. */
 export interface Lifted {
   flat: JsonObject;
   /** Path prefix by flat key, for messages; keys without one stood where they are. */

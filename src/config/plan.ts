@@ -1,4 +1,4 @@
-/** A stored config as the engine reads it: typed, with every default in place. */
+/** A stored config for the engine: typed, with all defaults. */
 import type { BaseDir } from "../base/layout.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
@@ -80,10 +80,10 @@ export interface TelemetryPlan {
   schema: Record<string, unknown> | null;
 }
 
-/** Plans asked for lately: every event of a run with a webhook asks again, and each costs a fifth of a millisecond. */
+/** Cache of recent plans: every event of a run with a webhook needs one, and each costs 0.2 ms. */
 const lately = new Map<string, RunPlan>();
 const LATELY = 512;
-/** Longer configs are not kept, so that what is kept stays small. */
+/** Longer configs are not cached. */
 const LATELY_LENGTH = 16_384;
 
 /**

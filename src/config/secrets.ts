@@ -1,4 +1,4 @@
-/** A config as a person may see it: numbers as they were written, secrets hidden. What is stored stays as it is. */
+/** Presents a config to people: numbers as written, secrets hidden. The stored config does not change. */
 import { isPlainObject, parseKeepingNumbers } from "../base/numbers_kept.ts";
 import { isJson } from "../base/json_text.ts";
 
@@ -44,7 +44,7 @@ export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
 }
 
-/** A text under a name, without what nobody should read over a shoulder. */
+/** A text with its secrets hidden. */
 export function hideSecret(name: string, text: string): string {
   if (text !== "" && isSecretName(name)) return HIDDEN;
   return SECRET_TEXTS.reduce(
@@ -80,7 +80,7 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
   return { text: JSON.stringify(shown, null, 2), hidden: countChanges(stored, shown) };
 }
 
-/** A value of a config under a name, without what nobody should read over a shoulder. Below a secret name all is secret. */
+/** A config value with its secrets hidden. All values below a secret name are secret. */
 export function withoutSecrets(name: string, value: unknown): unknown {
   if (typeof value === "string") return hideSecret(name, value);
   const isSecret = isSecretName(name);

@@ -1,4 +1,4 @@
-/** Every way in which a config breaks the schema, each with its path and what is expected there. */
+/** All violations of the schema, each with its path and the expected value. */
 import type { z } from "zod";
 import { didYouMean } from "../base/nearest.ts";
 import { shown } from "./field_kinds.ts";
@@ -8,7 +8,7 @@ import { HIDDEN } from "./secrets.ts";
 export interface Violation {
   /** Where, in the sender's own shape: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */
   path: string;
-  /** What is expected there, and what was found. */
+  /** Expected and actual value. */
   message: string;
 }
 

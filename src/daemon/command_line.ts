@@ -1,11 +1,11 @@
-/** `mosaic daemon`: its arguments, and how it leaves. What it is made of is loaded when the arguments are right. */
+/** `mosaic daemon`: arguments and exit code. Loads the daemon's modules only after the arguments are checked. */
 import { explainMissing } from "../permissions/missing.ts";
 import { stderrSink } from "../base/log_line.ts";
 import { ownEnvironment } from "../os/environment.ts";
 import { DAEMON_EXIT, startFailureOf } from "./exit_codes.ts";
 import { daemonOptions } from "./options.ts";
 
-/** Runs a daemon until it is asked to stop. @returns its exit code (src/daemon/exit_codes.ts) */
+/** Runs a daemon until it is stopped. @returns its exit code (src/daemon/exit_codes.ts) */
 export async function runDaemon(args: string[]): Promise<number> {
   try {
     const options = daemonOptions(args, (name) => ownEnvironment()[name]);

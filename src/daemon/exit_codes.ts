@@ -1,25 +1,25 @@
-/** How the daemon leaves (docs/operations.md): a contract for service managers and scripts. */
+/** The daemon's exit codes, stable for service managers and scripts (docs/operations.md). */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainTrouble } from "../os/shortage.ts";
 
 export const DAEMON_EXIT = {
   ok: 0,
-  /** Wrong options, or another daemon has the state directory. */
+  /** Wrong options, or another daemon uses the state directory. */
   usage: 2,
-  /** The address for gRPC or the page is taken, or cannot be listened on. */
+  /** The address for gRPC or the page is in use, or cannot be listened on. */
   addressTaken: 3,
   /** The state directory or a database in it cannot be used. */
   stateUnusable: 4,
   /** A database was written by a newer mosaic. */
   newerDatabase: 5,
-  /** A database is damaged: `mosaic doctor --repair` saves what can be read. */
+  /** A database is damaged; `mosaic doctor --repair` recovers its readable rows. */
   damagedDatabase: 6,
   /** It had grown beyond --max-memory; the service manager starts it again. */
   tooMuchMemory: 7,
   internal: 70,
 } as const;
 
-/** Ends the start of a daemon with a message for people and a code for programs. */
+/** An error that ends the start of a daemon, with its exit code. */
 export class StartFailure extends Error {
   readonly code: number;
   readonly hint: string | undefined;
@@ -31,10 +31,10 @@ export class StartFailure extends Error {
   }
 }
 
-/** SQLite's words for a damaged file and for one that is none of its own. (The runtime gives the code only at times.) */
+/** SQLite's messages for a damaged file and for a file that is not a database. (Deno does not always set the error code.) */
 const DAMAGE = /malformed|not a database/i;
 
-/** What an error that ends the start means to programs and people; undefined for a defect. */
+/** Converts a known error during the start; undefined for a bug. */
 export function startFailureOf(error: unknown): StartFailure | undefined {
   if (error instanceof StartFailure) return error;
   const known = explainTrouble(error, "start");

@@ -1,6 +1,6 @@
 /**
- * The one way in over HTTP, for the page and the API alike. In order: from where a request comes (Host, Origin), how large
- * it is, who sends it, whether that one may; then the handler. What comes by the daemon's own socket comes from its user.
+ * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
+ * authorisation. Requests on the daemon's Unix socket come from the daemon's user.
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer } from "../rpc/calls.ts";
@@ -12,9 +12,9 @@ import type { HttpHandler } from "../wire/http_listener.ts";
 export interface FrontOptions {
   api: Api;
   page: PageApp;
-  /** The host we listen on; "" on the daemon's own socket. */
+  /** Host of the listener; "" for the daemon's Unix socket. */
   bound: string;
-  /** Calls of the API need a token, which no browser sends by itself. */
+  /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
 }
 
@@ -37,7 +37,7 @@ export function front({ api, page, bound, tokens }: FrontOptions): HttpHandler {
   };
 }
 
-/** Connections that nobody else can make have no names of their own. */
+/** A peer on the Unix socket, which only the daemon's user can open. */
 const OWNER: Peer = { name: "unknown", owner: true };
 
 function peerOf(address: Deno.Addr): Peer {
@@ -50,14 +50,14 @@ function addressOf(address: Deno.Addr): string {
   return address.transport === "tcp" ? address.hostname : "";
 }
 
-/** Of an absolute URL, without taking the rest of it apart. */
+/** The path of an absolute URL, without parsing the whole URL. */
 function pathOf(url: string): string {
   const begin = url.indexOf("/", url.indexOf("//") + 2);
   const end = url.indexOf("?", begin);
   return url.slice(begin, end === -1 ? undefined : end);
 }
 
-/** In the form of a Connect error, which is close to that of the page's. */
+/** The error as a Connect error response. */
 function refused(error: unknown): Response {
   const { status, body } = errorBody(error);
   return Response.json({ ...body.error as Record<string, unknown> }, { status });

@@ -1,10 +1,10 @@
-/** logs/daemon.log: bounded by renaming it when it is full. */
+/** logs/daemon.log, rotated at a maximum size. */
 import type { LogSink } from "../base/log_line.ts";
 
 export interface LogFileLimits {
   /** Size at which a file is full. */
   maxBytes: number;
-  /** Full files kept: `.1` is the newest. */
+  /** Number of rotated files; `.1` is the newest. */
   kept: number;
 }
 
@@ -22,7 +22,7 @@ export class LogFile {
     this.#limits = limits;
   }
 
-  /** A log that cannot be written (disk full) must not stop what it tells of; stderr has the line too. */
+  /** Never throws: a full disk must not stop the daemon. The line is also written to stderr. */
   readonly write: LogSink = (line) => {
     try {
       const bytes = this.#encoder.encode(line);

@@ -29,35 +29,35 @@ export interface DaemonOptions {
   heartbeatTimeoutSeconds: number;
   graceSeconds: number;
   durability: "normal" | "full";
-  /** 0 leaves it to the proxies: 10 GiB or 5 % of the free disk, whichever is less. */
+  /** 0: the proxies' default, the smaller of 10 GiB and 5 % of the free disk space. */
   maxBacklogBytes: number;
   /** A daemon beyond it is followed by a new one; undefined: it may grow. */
   maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
   webhook: string | undefined;
-  /** Kinds of events that it gets; undefined is all but `metrics`. */
+  /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
-  /** Calls and the page need a token of the state directory's tokens.json. */
+  /** `token`: API calls and the page require a token from the state directory's tokens.json. */
   auth: "none" | "token";
-  /** PEM files; without them connections are plain. */
+  /** PEM files; undefined: connections without TLS. */
   tls: TlsFiles | undefined;
   logLevel: LogLevel;
   logFormat: LogFormat;
   replace: boolean;
-  /** What is deleted of ended runs; undefined: nothing. */
+  /** Which ended runs are deleted; undefined: none. */
   retention: RetentionPolicy | undefined;
 }
 
 function bytes(text: string): number {
   const value = parseBytes(text);
-  if (value === undefined) throw new Error("it must be a size such as 500M or 10G");
+  if (value === undefined) throw new Error("must be a size such as 500M or 10G");
   return value;
 }
 
 function cgroup(text: string): string {
   if (text !== "auto" && !text.startsWith("/")) {
-    throw new Error("it must be auto or an absolute path below /sys/fs/cgroup");
+    throw new Error("must be auto or an absolute path below /sys/fs/cgroup");
   }
   return text.replace(/(.)\/+$/, "$1");
 }
@@ -65,8 +65,8 @@ function cgroup(text: string): string {
 function sizeBetween(least: number, most: number): (text: string) => number {
   return (text) => {
     const value = bytes(text);
-    if (value < least) throw new Error(`it must be at least ${sizeText(least)}`);
-    if (value > most) throw new Error(`it must be at most ${sizeText(most)}`);
+    if (value < least) throw new Error(`must be at least ${sizeText(least)}`);
+    if (value > most) throw new Error(`must be at most ${sizeText(most)}`);
     return value;
   };
 }
@@ -75,20 +75,20 @@ const sizeText = (value: number): string => value >= 1 << 20 ? `${value >> 20}M`
 
 function positive(text: string): number {
   const value = Number(text);
-  if (!Number.isFinite(value) || value <= 0) throw new Error("it must be a number above 0");
+  if (!Number.isFinite(value) || value <= 0) throw new Error("must be a number above 0");
   return value;
 }
 
 function duration(text: string): number {
   const value = parseDuration(text);
-  if (value === undefined || value <= 0) throw new Error("it must be a duration such as 30d or 12h");
+  if (value === undefined || value <= 0) throw new Error("must be a duration such as 30d or 12h");
   return value;
 }
 
 function whole(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isSafeInteger(value) || value < least) throw new Error(`it must be a whole number from ${least}`);
+    if (!Number.isSafeInteger(value) || value < least) throw new Error(`must be an integer, at least ${least}`);
     return value;
   };
 }
@@ -97,14 +97,14 @@ function seconds(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (text.trim() === "" || !Number.isFinite(value) || value < least) {
-      throw new Error(`it must be a number of seconds${least > 0 ? " above 0" : ""}`);
+      throw new Error(`must be a number of seconds${least > 0 ? " above 0" : ""}`);
     }
     return value;
   };
 }
 
 function url(text: string): string {
-  if (!/^https?:$/.test(new URL(text).protocol)) throw new Error("it must be an http or https URL");
+  if (!/^https?:$/.test(new URL(text).protocol)) throw new Error("must be an http or https URL");
   return text;
 }
 
@@ -112,10 +112,13 @@ function tlsFiles(given: { tlsCert?: string; tlsKey?: string; tlsCa?: string }):
   const { tlsCert: cert, tlsKey: key, tlsCa: ca } = given;
   if (cert !== undefined && key !== undefined) return { cert, key, ca };
   if (cert === undefined && key === undefined && ca === undefined) return undefined;
-  throw new StartFailure(DAEMON_EXIT.usage, "--tls-cert and --tls-key belong together, and --tls-ca needs both");
+  throw new StartFailure(
+    DAEMON_EXIT.usage,
+    "--tls-cert and --tls-key must be given together, and --tls-ca requires both",
+  );
 }
 
-/** An option whose value is checked as it is read. */
+/** An option whose value is checked while the command line is parsed. */
 function checked<T>(flags: string, description: string, parse: (text: string) => T, byDefault?: T): Option {
   return new Option(flags, description).default(byDefault).argParser((text: string) => {
     try {
@@ -139,39 +142,46 @@ function boundsOf(command: Command): Bounds {
 }
 
 /**
- * @returns undefined when help was asked for and printed
+ * @returns undefined after printing the help
  * @throws StartFailure (usage)
  */
 export function daemonOptions(args: string[], env: (name: string) => string | undefined): DaemonOptions | undefined {
   const command = newCommand(findVerb("daemon")!, realContext())
     .description(
-      "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; runs live on.",
+      "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; the runs continue.",
     )
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
     .option(
       "--listen <address>",
-      "gRPC for clients of the original: HOST:PORT (port 0 picks a free one), unix:PATH, or none",
+      "gRPC address: HOST:PORT (port 0: any free port), unix:PATH, or none",
       "127.0.0.1:50055",
     )
-    .option("--http <address>", "page and API: HOST:PORT, or off", "127.0.0.1:8055")
-    .addOption(checked("--gpus <which>", "GPU slots: auto, a count, or device numbers such as 0,2", parseGpuOption))
-    .addOption(checked("--max-runs <n>", "runs at one time", whole(1), 128))
+    .option("--http <address>", "address of the page and the API: HOST:PORT, or off", "127.0.0.1:8055")
+    .addOption(
+      checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
+    )
+    .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
     .addOption(
       checked(
         "--max-starting <n>",
-        "of them, those that are just being started",
+        "maximum runs starting at once",
         whole(1),
         Math.max(4, 2 * cpuCount()),
       ),
     )
-    .addOption(checked("--handshake-timeout <s>", "seconds a proxy may take to register", seconds(0.001), 60))
-    .addOption(checked("--heartbeat-timeout <s>", "seconds without a sign of life of a run", seconds(0.001), 300))
+    .addOption(checked("--handshake-timeout <s>", "seconds in which a new proxy must register", seconds(0.001), 60))
+    .addOption(
+      checked("--heartbeat-timeout <s>", "seconds without a heartbeat after which a run fails", seconds(0.001), 300),
+    )
     .addOption(checked("--grace <s>", "seconds between SIGTERM and SIGKILL", seconds(0), 5))
     .addOption(
-      oneOf(new Option("--durability <level>", "full also survives the loss of power"), ["normal", "full"])
+      oneOf(new Option("--durability <level>", "normal survives a crash of the daemon, full also a power failure"), [
+        "normal",
+        "full",
+      ])
         .default("normal"),
     )
-    .addOption(checked("--max-backlog <size>", "undelivered output at which a worker is held, such as 10G", bytes))
+    .addOption(checked("--max-backlog <size>", "backlog at which a worker is held (SIGSTOP), such as 10G", bytes))
     .addOption(
       checked(
         "--max-memory <size>",
@@ -182,63 +192,74 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked(
         "--cgroup-parent <dir>",
-        "hold workers to their cpus and memory_mb below this cgroup; auto: the own",
+        "parent cgroup for enforcing cpus and memory_mb; auto: the daemon's own cgroup",
         cgroup,
       ),
     )
-    .addOption(checked("--keep-last <n>", "delete ended runs but the newest n", whole(0)))
-    .addOption(checked("--older-than <age>", "delete runs that ended longer ago, such as 30d", duration))
-    .addOption(checked("--max-disk <size>", "delete the oldest runs when files and telemetry of all take more", bytes))
-    .addOption(checked("--webhook <url>", "gets the events of all runs", url))
+    .addOption(checked("--keep-last <n>", "delete ended runs except the newest n", whole(0)))
+    .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", duration))
     .addOption(
-      checked("--webhook-events <kinds>", "only these, comma-separated (default: all but metrics)", parseEventKinds),
+      checked("--max-disk <size>", "delete the oldest ended runs while all runs use more disk space than this", bytes),
+    )
+    .addOption(checked("--webhook <url>", "URL that receives the events of all runs", url))
+    .addOption(
+      checked(
+        "--webhook-events <kinds>",
+        "event kinds to send, comma-separated (default: all except metrics)",
+        parseEventKinds,
+      ),
     )
     .addOption(
-      oneOf(new Option("--auth <how>", "token: calls and the page need one (see mosaic token)"), ["none", "token"])
+      oneOf(new Option("--auth <how>", "token: API calls and the page require a token (see mosaic token)"), [
+        "none",
+        "token",
+      ])
         .default("none"),
     )
-    .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; other hosts are let in with it only")
-    .option("--tls-key <file>", "its private key (PEM)")
-    .option("--tls-ca <file>", "gRPC clients must have a certificate of this authority (PEM)")
-    .addOption(oneOf(new Option("--log-level <level>", "the least that is logged"), LOG_LEVELS).default("info"))
-    .addOption(oneOf(new Option("--log-format <format>", "how"), ["json", "text"]).default("json"))
-    .option("--replace", "stop the daemon that has the state directory and take its place")
-    .optionsGroup("Bounds (what is beyond one is refused as RESOURCE_EXHAUSTED, or left out):")
-    .addOption(bound("maxQueue", "runs that may wait", whole(0)))
-    .addOption(bound("submitRate", "submissions a second", positive))
-    .addOption(bound("submitBurst", "submissions at once", whole(1)))
-    .addOption(bound("maxStreams", "open streams, beside those of proxies", whole(1)))
-    .addOption(bound("maxStreamsPerConnection", "of them, on one connection", whole(1)))
-    .addOption(bound("maxStreamsPerRun", "of them, of one run", whole(1)))
-    .addOption(bound("maxPageStreams", "live connections of the page", whole(1)))
-    .addOption(bound("maxConnections", "connections, beside those of proxies", whole(1)))
-    .addOption(bound("maxMessageBytes", "one request", sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard)))
-    .addOption(bound("logLines", "lines a second that one follower of a log gets", whole(1)))
-    .addOption(bound("ringSteps", "a run's newest steps in memory", whole(1)))
-    .addOption(bound("ringBytes", "memory of all runs' newest records", sizeBetween(1 << 20, Infinity)))
-    .addOption(bound("windowBytes", "what one proxy may have under way", sizeBetween(64 << 10, 1 << 30)))
+    .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; required for non-loopback addresses")
+    .option("--tls-key <file>", "private key of the certificate (PEM)")
+    .option("--tls-ca <file>", "certificate authority (PEM) that must have signed gRPC clients' certificates")
+    .addOption(oneOf(new Option("--log-level <level>", "minimum log level"), LOG_LEVELS).default("info"))
+    .addOption(oneOf(new Option("--log-format <format>", "log format"), ["json", "text"]).default("json"))
+    .option("--replace", "stop the daemon that uses the state directory, then start")
+    .optionsGroup("Limits (a request that exceeds one fails with RESOURCE_EXHAUSTED):")
+    .addOption(bound("maxQueue", "maximum queued runs", whole(0)))
+    .addOption(bound("submitRate", "maximum submissions per second", positive))
+    .addOption(bound("submitBurst", "maximum submissions in a burst", whole(1)))
+    .addOption(bound("maxStreams", "maximum open streams, without those of proxies", whole(1)))
+    .addOption(bound("maxStreamsPerConnection", "maximum open streams per connection", whole(1)))
+    .addOption(bound("maxStreamsPerRun", "maximum open streams per run", whole(1)))
+    .addOption(bound("maxPageStreams", "maximum live connections of the page", whole(1)))
+    .addOption(bound("maxConnections", "maximum gRPC connections, without those of proxies", whole(1)))
+    .addOption(
+      bound("maxMessageBytes", "maximum size of a request", sizeBetween(64 << 10, BOUNDS.maxMessageBytes.standard)),
+    )
+    .addOption(bound("logLines", "maximum lines per second sent to one reader of a log", whole(1)))
+    .addOption(bound("ringSteps", "newest steps kept in memory per run", whole(1)))
+    .addOption(bound("ringBytes", "maximum memory for the newest records of all runs", sizeBetween(1 << 20, Infinity)))
+    .addOption(bound("windowBytes", "maximum unacknowledged bytes per proxy", sizeBetween(64 << 10, 1 << 30)))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic daemon", "the GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
-          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "a host's service"],
-          ["mosaic daemon --listen unix:/run/mosaic.sock --http off", "for this host alone, without a page"],
-          ["mosaic daemon --replace", "take the place of an older one; runs go on"],
+          ["mosaic daemon", "all GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
+          ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "as a service of the host"],
+          ["mosaic daemon --listen unix:/run/mosaic.sock --http off", "for local clients only, without the page"],
+          ["mosaic daemon --replace", "replace an older daemon; its runs continue"],
         ],
         exits: {
-          0: "stopped in order",
-          2: "wrong options, or another daemon has the directory",
-          3: "an address is taken",
+          0: "stopped by SIGTERM or SIGINT",
+          2: "wrong options, or another daemon uses the state directory",
+          3: "an address is in use or cannot be listened on",
           4: "the state directory or a database cannot be used",
           5: "a database was written by a newer mosaic",
           6: "a database is damaged",
           7: "stopped beyond --max-memory, for the service manager to start it again",
         },
-        environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
+        environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],
       }),
     )
-    // Whoever starts it says what is wrong, in the form of its log.
+    // runDaemon() prints the error.
     .configureOutput({ writeErr: () => {}, outputError: () => {} });
   try {
     command.parse(args, { from: "user" });
@@ -248,7 +269,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     throw new StartFailure(
       DAEMON_EXIT.usage,
       plainError(error.message),
-      '"mosaic daemon --help" shows the options.',
+      'See "mosaic daemon --help".',
     );
   }
   if (command.args.length > 0) {

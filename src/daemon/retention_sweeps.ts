@@ -1,4 +1,4 @@
-/** Applies the daemon's retention policy now and then. */
+/** Applies the daemon's retention policy periodically. */
 import { messageOf } from "../base/errors.ts";
 import { sweep, type SweepOptions } from "../registry/retention/sweep.ts";
 
@@ -6,7 +6,7 @@ import { sweep, type SweepOptions } from "../registry/retention/sweep.ts";
 const INTERVAL_MS = 10 * 60_000;
 
 export interface RetentionSweeps {
-  /** Ends after the deletion under way. */
+  /** Resolves after the current deletion. */
   close(): Promise<void>;
 }
 
@@ -19,7 +19,7 @@ export function startRetention(options: SweepOptions): RetentionSweeps {
       } catch (error) {
         options.log.warn(
           { error: messageOf(error) },
-          "the retention policy could not be applied; the next pass tries again",
+          "cannot apply the retention policy; retrying in the next pass",
         );
       }
     });

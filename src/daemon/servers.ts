@@ -18,12 +18,12 @@ import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front } from "./front.ts";
 
 export interface Servers {
-  /** Addresses as clients dial them; "" for one that is off. */
+  /** Address that clients dial; "" if off. */
   listen: string;
-  /** The same for this machine, without TLS: proxies and clients of the version before use it. */
+  /** gRPC address on this host without TLS, for proxies and clients of earlier versions. */
   local: string;
   http: string;
-  /** The Unix socket with the page and the API: for the daemon's user. */
+  /** Path of the Unix socket that serves the page and the API to the daemon's user. */
   socket: string;
   stop(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export interface ServerOptions {
   socket: string;
   auth: "none" | "token";
   tls: TlsFiles | undefined;
-  /** Where the tokens are, or will be. */
+  /** Path of the token file; need not exist. */
   tokensFile: string;
   bounds: Bounds;
   log: Logger;
@@ -56,7 +56,7 @@ export async function startServers(core: Core, options: ServerOptions): Promise<
   }
 }
 
-/** @param stops gets what ends each part that was started */
+/** @param stops filled with the stop function of each started part */
 async function start(core: Core, options: ServerOptions, stops: (() => void | Promise<void>)[]): Promise<Servers> {
   checkPage(options);
   const { log, descriptors, bounds, readiness } = options;
@@ -112,12 +112,12 @@ function parseAddress(text: string): { hostname: string; port: number } {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3]);
   if (match === null || port > 65535) {
-    throw new MosaicError("invalid_argument", `--http is "${text}"; it must be HOST:PORT, such as 127.0.0.1:8055`);
+    throw new MosaicError("invalid_argument", `--http is "${text}"; must be HOST:PORT, such as 127.0.0.1:8055`);
   }
   return { hostname: match[1] ?? match[2]!, port };
 }
 
-/** Whoever reaches the page may run programs as the daemon's user. A browser has no client certificate: it needs a token. */
+/** The page can run programs as the daemon's user. Browsers have no client certificate, so beyond loopback it needs a token. */
 function checkPage({ http, auth, tls }: ServerOptions): void {
   if (http === "off") return;
   const { hostname, port } = parseAddress(http);

@@ -1,4 +1,4 @@
-/** What looks at a daemon from the side: webhooks, its figures, and their export and that of traces where asked for. */
+/** Services that only observe the daemon: webhooks, metrics, and export of metrics and traces over OTLP. */
 import { newSecret } from "../observability/webhooks/signature.ts";
 import { type RunTarget, Webhooks } from "../observability/webhooks/webhooks.ts";
 import { planOf } from "../config/plan.ts";
@@ -7,7 +7,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
-import { LifecycleFigures } from "../observability/lifecycle_figures.ts";
+import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 import type { RunReader } from "../registry/reader.ts";
@@ -28,7 +28,7 @@ export async function startSideServices(
   const { core, log, layout, webhook, webhookEvents } = options;
   const { activity, runs } = core;
   activity.eventLoop.start();
-  const lifecycle = new LifecycleFigures(runs, activity, log);
+  const lifecycle = new LifecycleMetrics(runs, activity, log);
   const webhooks = new Webhooks({
     runs,
     log,
@@ -49,7 +49,7 @@ export async function startSideServices(
   };
 }
 
-/** Loaded only where it is asked for: the libraries are large. */
+/** Loaded only when configured: the libraries are large. */
 async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]> {
   const env = (name: string) => Deno.env.get(name);
   const started: SideServices[] = [];
@@ -60,7 +60,7 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
       reportExportTrouble(log);
       started.push(await begin());
     } catch (error) {
-      log.error({ error: messageOf(error) }, `no ${what}: OpenTelemetry could not be started`);
+      log.error({ error: messageOf(error) }, `no ${what}: cannot start OpenTelemetry`);
     }
   };
   await start("traces", "TRACES", async () => {
@@ -74,7 +74,7 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
   return started;
 }
 
-/** The key that webhook requests are signed with; made at the first start. */
+/** The key that signs webhook requests; created at the first start. */
 function secretIn(path: string): string {
   const known = readTextIfThere(path)?.trim();
   if (known) return known;
@@ -89,7 +89,7 @@ function targetOf(runs: RunReader, runId: string, log: Logger): RunTarget | unde
   try {
     return planOf(row.configJson).webhook ?? undefined;
   } catch (error) {
-    log.warn({ run_id: runId, error: messageOf(error) }, "the run's webhook cannot be used");
+    log.warn({ run_id: runId, error: messageOf(error) }, "cannot use the run's webhook");
     return undefined;
   }
 }

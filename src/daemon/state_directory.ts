@@ -1,4 +1,4 @@
-/** A state directory and the right to it: one daemon at a time, known by the lock it holds. */
+/** The state directory and its lock: only one daemon at a time uses it. */
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
@@ -8,11 +8,11 @@ import { isShortage } from "../os/shortage.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { sleep } from "../base/sleep.ts";
 
-/** How long a daemon that is replaced may take to stop. */
+/** Maximum time for the replaced daemon to stop. */
 const REPLACE_WAIT_MS = 30_000;
 
 export interface Held {
-  /** Gives the directory back. */
+  /** Releases the lock. */
   release(): void;
 }
 
@@ -25,7 +25,7 @@ export function createStateDirectory(layout: Layout): void {
   }
 }
 
-/** @throws StartFailure (usage) naming who has it; (stateUnusable) */
+/** @throws StartFailure (usage) with the pid of the daemon that has the lock; (stateUnusable) */
 export async function takeStateDirectory(layout: Layout, replace: boolean): Promise<Held> {
   let lock = lockOf(layout);
   if (lock === undefined && replace) lock = await replaceHolder(layout);
@@ -33,12 +33,12 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
     const pid = readTextIfThere(layout.pidFile)?.trim();
     throw new StartFailure(
       DAEMON_EXIT.usage,
-      `a daemon${pid ? ` (pid ${pid})` : ""} runs on ${layout.stateDir} already`,
-      "Stop it, add --replace to take its place, or choose another --state-dir.",
+      `a daemon${pid ? ` (pid ${pid})` : ""} already uses ${layout.stateDir}`,
+      "Stop it, add --replace to replace it, or choose another --state-dir.",
     );
   }
   try {
-    // What a daemon that crashed has left would send clients to nobody.
+    // A daemon.json left by a crashed daemon would send clients to a dead address.
     removeIfThere(layout.daemonJson);
     evenWithoutRoom(() => sign(lock));
     evenWithoutRoom(() => writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 }));
@@ -52,7 +52,7 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
         removeIfThere(layout.daemonJson);
         removeIfThere(layout.pidFile);
       } catch {
-        // A directory that has become unwritable: the lock alone says who has it.
+        // The directory is no longer writable; the released lock is enough.
       }
       lock.close();
     },
@@ -71,7 +71,7 @@ async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
   const deadline = performance.now() + REPLACE_WAIT_MS;
   let asked = false;
   for (;;) {
-    // The holder signs a moment after it has taken the lock; until then, what is there may be anybody's pid by now.
+    // The holder writes its pid just after taking the lock; until then the file may contain a stale pid.
     const holder = asked ? undefined : holderOf(layout);
     if (holder !== undefined) asked = signalProcess(holder, "SIGTERM");
     const lock = lockOf(layout);
@@ -80,16 +80,16 @@ async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
   }
 }
 
-/** The holder of the lock says in the file who it is: a pid alone may belong to another process by now. */
+/** The lock's holder writes its pid and identity into the file; a pid alone may have been reused. */
 function sign(lock: Deno.FsFile): void {
   const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
-  // Over what is there, which takes no room of a full disk.
+  // Overwrite in place, which needs no free space.
   lock.seekSync(0, Deno.SeekMode.Start);
   for (let done = 0; done < bytes.length;) done += lock.writeSync(bytes.subarray(done));
   lock.truncateSync(bytes.length);
 }
 
-/** The lock alone says that somebody has the directory; who that is can be told when there is room. */
+/** On a full disk the pid is missing from the file; the lock itself still holds. */
 function evenWithoutRoom(write: () => void): void {
   try {
     write();
@@ -112,7 +112,7 @@ function unusable(layout: Layout, error: unknown): unknown {
   if (error instanceof Deno.errors.NotCapable) return error;
   return new StartFailure(
     DAEMON_EXIT.stateUnusable,
-    `the state directory ${layout.stateDir} cannot be used: ${messageOf(error)}`,
-    "It must be a directory that the daemon's user may write to, on a disk with space left.",
+    `cannot use the state directory ${layout.stateDir}: ${messageOf(error)}`,
+    "It must be a directory that the daemon's user can write to, on a disk with free space.",
   );
 }

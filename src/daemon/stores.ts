@@ -1,4 +1,4 @@
-/** Opens the daemon's two databases, and says in words why one cannot be used. */
+/** Opens the daemon's two databases; explains why one cannot be used. */
 import type { Bounds } from "../base/load_limits.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
@@ -9,7 +9,7 @@ import { TelemetryStore } from "../telemetry/store.ts";
 import { WAL_LIMIT_BYTES } from "../telemetry/store/checkpoints.ts";
 import { DAEMON_EXIT, StartFailure, startFailureOf } from "./exit_codes.ts";
 
-/** Cancellations, ends and deletions of very many runs. */
+/** Enough for cancelling, ending and deleting many runs on a full disk. */
 const REGISTRY_RESERVE_BYTES = 4 << 20;
 
 /** @throws StartFailure (stateUnusable, newerDatabase, damagedDatabase) */

@@ -1,13 +1,13 @@
-/** The two databases: whole, of a version that this mosaic knows, and rescued row by row when they are not whole. */
+/** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
 import type { Repairable } from "./finding.ts";
 
-/** Above this size only the quick check is made, which does not compare indexes with tables (and takes seconds, not minutes). */
+/** Above this size, uses SQLite's quick check, which skips comparing indexes with tables (seconds instead of minutes). */
 const FULL_CHECK_BYTES = 1024 * 1024 * 1024;
-/** Messages of SQLite about one database that are shown. */
+/** Maximum SQLite messages shown per database. */
 const PROBLEMS_SHOWN = 3;
-/** Rows read at a time while rescuing. */
+/** Rows read at a time during recovery. */
 const PIECE_ROWS = 512;
 
 function bytesOf(path: string): number | undefined {
@@ -18,17 +18,17 @@ function bytesOf(path: string): number | undefined {
   }
 }
 
-/** @param newest the newest schema version that this mosaic knows */
+/** @param newest the newest known schema version */
 export function examineDatabase(path: string, newest: number): Repairable[] {
   const bytes = bytesOf(path);
-  // A state directory that no daemon has used yet.
+  // No daemon has used this state directory yet.
   if (bytes === undefined) return [];
   const damaged = (message: string): Repairable => ({
     check: "database",
     severity: "error",
     path,
     message,
-    remedy: "copy every row that can still be read into a new database; the damaged one is kept beside it",
+    remedy: "copy all readable rows into a new database and keep the damaged one beside it",
     repair: () => salvage(path, new Date()),
   });
   let db: DatabaseSync;
@@ -46,11 +46,11 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
     }
     const version = Number(db.prepare("PRAGMA user_version").get()!.user_version);
     if (version > newest) {
-      const message = `has schema version ${version}; this mosaic knows versions up to ${newest}: run the newer one`;
+      const message = `has schema version ${version}; this mosaic knows versions up to ${newest}: use the newer mosaic`;
       return [{ check: "schema", severity: "error", path, message, remedy: "" }];
     }
     if (version < newest) {
-      const message = `has schema version ${version}; the next start of the daemon brings it to ${newest}`;
+      const message = `has schema version ${version}; the next start of the daemon upgrades it to ${newest}`;
       return [{ check: "schema", severity: "note", path, message, remedy: "" }];
     }
     return [];
@@ -61,7 +61,7 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
         check: "database",
         severity: "note",
         path,
-        message: "is locked by another program just now",
+        message: "is locked by another program",
         remedy: "",
       }];
     }
@@ -72,25 +72,25 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
 }
 
 /**
- * Copies what can be read into a new database and puts that in the damaged one's place. Where even the list of tables is
- * lost, the place is left empty: the daemon begins with a new database.
+ * Copies the readable rows into a new database and replaces the damaged one with it. If even the schema is lost, leaves
+ * no database: the daemon creates a new one.
  */
 export function salvage(path: string, now: Date): string {
-  const aside = `${path}.damaged-${now.toISOString().replace(/[:.]/g, "-")}`;
+  const damagedPath = `${path}.damaged-${now.toISOString().replace(/[:.]/g, "-")}`;
   const rescued = `${path}.rescued`;
   for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);
-  let told: string;
+  let outcome: string;
   try {
-    told = copyRows(path, rescued);
+    outcome = copyRows(path, rescued);
   } catch (error) {
     for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);
-    told = `nothing could be read (${messageOf(error)}); the daemon will begin with an empty one`;
+    outcome = `no rows are readable (${messageOf(error)}); the daemon will create an empty database`;
   }
   for (const suffix of ["", "-wal", "-shm"]) {
-    if (bytesOf(`${path}${suffix}`) !== undefined) Deno.renameSync(`${path}${suffix}`, `${aside}${suffix}`);
+    if (bytesOf(`${path}${suffix}`) !== undefined) Deno.renameSync(`${path}${suffix}`, `${damagedPath}${suffix}`);
   }
   if (bytesOf(rescued) !== undefined) Deno.renameSync(rescued, path);
-  return `${told}; the damaged database is now ${aside}`;
+  return `${outcome}; the damaged database is now ${damagedPath}`;
 }
 
 function removeQuietly(path: string): void {
@@ -110,7 +110,7 @@ function copyRows(from: string, to: string): string {
     target.exec("PRAGMA foreign_keys = OFF; BEGIN");
     for (const table of tables) target.exec(String(table.sql));
     const names = tables.map((row) => String(row.name));
-    // The counters of sequence numbers: they must not start again at 1.
+    // The sequence counters: seqs must not restart at 1.
     if (sqlOf(["table"]).some((row) => row.name === "sqlite_sequence")) names.push("sqlite_sequence");
     for (const name of names) {
       const { rows, complete } = copyTable(source, target, name);
@@ -118,7 +118,7 @@ function copyRows(from: string, to: string): string {
     }
     for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
     const dangling = dropDanglingRows(target);
-    if (dangling > 0) counts.push(`${dangling} rows without their run left out`);
+    if (dangling > 0) counts.push(`${dangling} rows without a run omitted`);
     target.exec("COMMIT");
     target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
     target.exec("PRAGMA journal_mode = WAL");
@@ -126,7 +126,7 @@ function copyRows(from: string, to: string): string {
     target.close();
     source.close();
   }
-  return `rows rescued: ${counts.join(", ")}`;
+  return `rows recovered: ${counts.join(", ")}`;
 }
 
 function quote(name: string): string {
@@ -134,9 +134,8 @@ function quote(name: string): string {
 }
 
 /**
- * From both ends: a bad page in the middle costs what lies on it, not everything behind it. Rows are asked for in pieces
- * that shrink at the damage, because a statement gives all its rows or none (and the runtime's row iterator takes an
- * error for the end).
+ * Reads from both ends, so that a bad page loses only its own rows. Reads in chunks that shrink at the damage, because a
+ * statement returns all its rows or none (and the runtime's row iterator ends silently at an error).
  */
 function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; complete: boolean } {
   if (name === "sqlite_sequence") target.exec("DELETE FROM sqlite_sequence");
@@ -146,7 +145,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   const insert = target.prepare(
     `INSERT OR IGNORE INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
   );
-  // The order in which the rows lie.
+  // The primary key: rows are stored in this order.
   const key = hasRowid(source, name)
     ? ["rowid"]
     : info.filter((row) => Number(row.pk) > 0).sort((x, y) => Number(x.pk) - Number(y.pk)).map((row) =>
@@ -167,7 +166,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
         const statement = source.prepare(
           `${select} ${last === undefined ? "" : `WHERE ${beyond}`} ORDER BY ${order} LIMIT ${limit}`,
         );
-        // Nanoseconds do not fit into a number.
+        // Nanosecond timestamps exceed a number's precision.
         statement.setReadBigInts(true);
         piece = statement.all(...last ?? []).map((row) => Object.values(row as Record<string, SQLInputValue>));
       } catch {
@@ -179,7 +178,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
         try {
           rows += Number(insert.run(...row.slice(0, columns.length)).changes);
         } catch {
-          // A row that no longer fits its own table.
+          // The row violates its table's constraints: skip it.
           complete = false;
         }
       }
@@ -200,7 +199,7 @@ function hasRowid(db: DatabaseSync, name: string): boolean {
   return Number(row?.wr ?? 0) === 0;
 }
 
-/** Rows whose parent was on a page that is lost. */
+/** Deletes rows whose parent row is lost. */
 function dropDanglingRows(db: DatabaseSync): number {
   let dropped = 0;
   for (const { table, rowid } of db.prepare("PRAGMA foreign_key_check").all()) {

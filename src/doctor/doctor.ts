@@ -1,6 +1,6 @@
 /**
- * Examines a state directory and mends what can be mended without deciding for a person: nothing of a run is deleted.
- * An examination only reads and may be made while a daemon runs; a repair holds the daemon's lock.
+ * Checks a state directory and repairs what needs no human decision; never deletes files of runs. Checking is read-only
+ * and works while a daemon runs; repairing holds the daemon's lock.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
@@ -16,19 +16,19 @@ import { examineLeftovers, examineModes, examineRunFiles } from "./state_files.t
 export interface Repaired {
   finding: Finding;
   done: boolean;
-  /** What was done, or why it could not be. */
+  /** What was done, or why it failed. */
   outcome: string;
 }
 
-/** Everything that is not as it should be. @throws MosaicError `not_found` when there is no such directory. */
+/** All findings. @throws MosaicError `not_found` when there is no such directory */
 export function examine(stateDir: string): Finding[] {
   const layout = layoutOf(stateDir);
-  // The lock tells whether a daemon runs, not the pid file: a pid may be anybody's by now.
+  // Use the lock, not the pid file: the pid may have been reused.
   return inspect(layout, isLocked(layout.lockFile)).map(plain);
 }
 
 /**
- * Mends what it can, and examines again.
+ * Repairs what it can, then checks again.
  *
  * @throws MosaicError `not_found`; `failed_precondition` while a daemon runs on the directory.
  */
@@ -39,13 +39,12 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
   if (lock === undefined) {
     const pid = readTextIfThere(layout.pidFile)?.trim();
     throw new MosaicError("failed_precondition", `a daemon${pid ? ` (pid ${pid})` : ""} is using ${stateDir}`, {
-      hint: "Stop the daemon first (its runs go on), repair, and start it again.",
+      hint: "Stop the daemon first (its runs continue), repair, and start it again.",
     });
   }
   try {
     const repaired: Repaired[] = [];
-    // A database comes before what it says: with a rescued registry, other things are orphans. Modes are set where the
-    // files lie, before these are moved.
+    // Repair databases first: a recovered registry changes which files are orphans. Set modes before files are moved.
     const turns = ["database", "modes", "others"] as const;
     const turnOf = ({ check }: Repairable) => check === "database" || check === "modes" ? check : "others";
     for (const turn of turns) {
@@ -70,11 +69,11 @@ function layoutOf(stateDir: string): Layout {
   try {
     info = Deno.statSync(stateDir);
   } catch (error) {
-    throw new MosaicError("not_found", `there is no state directory ${stateDir}: ${messageOf(error)}`, {
-      hint: "Give --state-dir DIR; a daemon makes it at its first start.",
+    throw new MosaicError("not_found", `no state directory ${stateDir}: ${messageOf(error)}`, {
+      hint: "Give --state-dir DIR; the daemon creates it at its first start.",
     });
   }
-  if (!info.isDirectory) throw new MosaicError("invalid_argument", `${stateDir} is no directory`);
+  if (!info.isDirectory) throw new MosaicError("invalid_argument", `${stateDir} is not a directory`);
   return new Layout(stateDir);
 }
 
@@ -90,7 +89,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
     try {
       runs = knownRuns(layout.registryDb);
     } catch {
-      // There is none yet. Without one, nothing can be called an orphan.
+      // No registry yet. Without one, orphans cannot be told.
     }
     if (runs !== undefined) {
       findings.push(...examineRegistryState(layout.registryDb, runs));
@@ -109,7 +108,7 @@ function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairabl
     check: "daemon_files" as const,
     severity: "warning" as const,
     path,
-    message: "is left of a daemon that runs no more",
+    message: "was left by a daemon that no longer runs",
     remedy: "remove it",
     repair: () => {
       removeIfThere(path);

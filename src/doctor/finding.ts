@@ -1,19 +1,19 @@
-/** What an examination of a state directory finds. */
+/** A finding of a check of a state directory. */
 
 /**
- * - `error`: something does not work, or will not
- * - `warning`: something is not as it should be, and nothing is lost
- * - `note`: worth knowing
+ * - `error`: something does not work, or will not work
+ * - `warning`: something is wrong, but no data is lost
+ * - `note`: for information
  */
 export type Severity = "error" | "warning" | "note";
 
 export interface Finding {
-  /** What was looked at; a closed list, documented in docs/operations.md. */
+  /** What was checked; a closed list, documented in docs/operations.md. */
   check: Check;
   severity: Severity;
   path: string;
   message: string;
-  /** What `--repair` does about it; "" when a person has to decide. */
+  /** What `--repair` does about it; "" if it needs a human decision. */
   remedy: string;
 }
 
@@ -32,7 +32,7 @@ export type Check =
   | "unknown_file"
   | "lost_and_found";
 
-/** A finding with its repair, which says what was done and throws when it could not be. */
+/** A finding with its repair, which returns what was done and throws on failure. */
 export interface Repairable extends Finding {
   repair?: () => string;
 }

@@ -1,4 +1,4 @@
-/** Whether another process holds the (exclusive) lock of a file; looking takes a shared one for a moment. */
+/** Whether another process holds the exclusive lock of a file; the check briefly takes a shared lock. */
 export function isLocked(path: string): boolean {
   let file: Deno.FsFile;
   try {

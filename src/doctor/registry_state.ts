@@ -1,4 +1,4 @@
-/** What the registry says, against the host it speaks of: slots held by ended runs, processes that outlived their run. */
+/** Compares the registry with the host: GPU slots held by ended runs, processes that outlived their run, damaged rows. */
 import { DatabaseSync } from "node:sqlite";
 import { isJson } from "../base/json_text.ts";
 import { isEnded, outcomeOf } from "../registry/lifecycle/lifecycle.ts";
@@ -12,7 +12,7 @@ export type KnownRun = Pick<
   "runId" | "name" | "state" | "baseDir" | "startedAt" | "proxy" | "worker" | "configJson" | "damaged"
 >;
 
-/** Every run on record. @throws when the database cannot be read: then nothing may be called an orphan. */
+/** All runs in the registry. @throws when the database cannot be read: then orphans cannot be told */
 export function knownRuns(registryDb: string): KnownRun[] {
   const db = new DatabaseSync(registryDb, { readOnly: true });
   try {
@@ -37,8 +37,8 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
         severity: "error",
         path: registryDb,
         message: `GPU slot ${slot} is held by run ${holder}, which has ended: no other run can get it`,
-        remedy: "give the slot back",
-        repair: () => giveBack(registryDb, Number(slot), holder),
+        remedy: "free the slot",
+        repair: () => freeSlot(registryDb, Number(slot), holder),
       });
     }
     const { n } = db.prepare("SELECT count(*) AS n FROM events WHERE NOT json_valid(data_json)").get() as { n: number };
@@ -46,8 +46,8 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
       findings.push({
         ...{ check: "run_rows", severity: "warning", path: registryDb },
         message: `the data of ${n} event(s) cannot be read`,
-        remedy: "keep it as a text, which it is shown as",
-        repair: () => mendEvents(registryDb),
+        remedy: "store it as a text",
+        repair: () => repairEvents(registryDb),
       });
     }
   } finally {
@@ -59,14 +59,14 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
     if (!ended.has(run.runId)) continue;
     for (const [what, process] of [["worker", run.worker], ["proxy", run.proxy]] as const) {
       if (process === null || !isAlive(process)) continue;
-      const message = `the ${what} of run ${run.runId} lives (pid ${process.pid}), but the run is ${run.state}`;
+      const message = `the ${what} of run ${run.runId} is alive (pid ${process.pid}), but the run is ${run.state}`;
       findings.push({ check: "processes", severity: "warning", path: registryDb, message, remedy: "" });
     }
   }
   return findings;
 }
 
-/** What a row says in JSON: a run in whose row it is damaged is neither taken up nor started again. */
+/** Checks a row's JSON columns: a run with a damaged row is neither recovered nor retried. */
 function examineRow(registryDb: string, run: KnownRun): Repairable[] {
   const damaged = (message: string) => ({
     ...{ check: "run_rows", severity: "error", path: registryDb } as const,
@@ -74,20 +74,20 @@ function examineRow(registryDb: string, run: KnownRun): Repairable[] {
   });
   const findings: Repairable[] = run.damaged.map((column) => ({
     ...damaged(`${column} cannot be read`),
-    remedy: `make it ${MENDED.get(column) ?? "empty"}, and say what stood there`,
-    repair: () => mend(registryDb, run.runId, column),
+    remedy: `make it ${MENDED.get(column) ?? "empty"}, and report its old value`,
+    repair: () => repairColumn(registryDb, run.runId, column),
   }));
-  if (!isJson(run.configJson)) findings.push({ ...damaged("its config is no JSON"), remedy: "" });
+  if (!isJson(run.configJson)) findings.push({ ...damaged("its config is not JSON"), remedy: "" });
   return findings;
 }
 
-function mend(registryDb: string, runId: string, column: string): string {
+function repairColumn(registryDb: string, runId: string, column: string): string {
   return changed(registryDb, (db) => {
     const { text } = db.prepare(`SELECT ${column} AS text FROM runs WHERE run_id = ?`).get(runId) as { text: string };
     const value = MENDED.get(column)!;
     db.prepare(`UPDATE runs SET ${column} = ? WHERE run_id = ?`).run(value, runId);
     if (column === "state") {
-      // A run that has ended says when; one that had ended before keeps its time.
+      // An ended run has an end time; keep an existing one.
       db.prepare("UPDATE runs SET outcome = ?, finished_at = coalesce(finished_at, ?) WHERE run_id = ?")
         .run(outcomeOf("FAULTED")!, Date.now(), runId);
     }
@@ -95,16 +95,16 @@ function mend(registryDb: string, runId: string, column: string): string {
   });
 }
 
-function mendEvents(registryDb: string): string {
+function repairEvents(registryDb: string): string {
   return changed(registryDb, (db) => {
     const { changes } = db.prepare(
       "UPDATE events SET data_json = json_object('damaged', data_json) WHERE NOT json_valid(data_json)",
     ).run();
-    return `${changes} event(s) have it as a text`;
+    return `stored the data of ${changes} event(s) as a text`;
   });
 }
 
-/** For a repair: the daemon's lock is held. */
+/** Opens the database for a repair. The caller holds the daemon's lock. */
 function changed(registryDb: string, change: (db: DatabaseSync) => string): string {
   const db = new DatabaseSync(registryDb);
   try {
@@ -115,7 +115,7 @@ function changed(registryDb: string, change: (db: DatabaseSync) => string): stri
   }
 }
 
-function giveBack(registryDb: string, slot: number, holder: string): string {
+function freeSlot(registryDb: string, slot: number, holder: string): string {
   return changed(registryDb, (db) => {
     db.prepare("UPDATE gpu_slots SET run_id = NULL WHERE slot = ? AND run_id = ?").run(slot, holder);
     return `slot ${slot} is free`;

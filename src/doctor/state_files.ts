@@ -1,4 +1,4 @@
-/** The files of a state directory: to whom they belong, what is left over, what others may read or change. */
+/** Checks the files of a state directory: orphans, leftovers, file modes. */
 import { messageOf } from "../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
@@ -7,7 +7,7 @@ import { isLocked } from "./lock.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
-/** A daemon that runs may be about to write the row of what it has just put on disk. */
+/** A running daemon creates files before their rows: ignore younger files. */
 const SETTLE_MS = 60_000;
 
 export function lostAndFound(layout: Layout): string {
@@ -37,7 +37,7 @@ function entriesOf(directory: string): Entry[] {
   });
 }
 
-/** Nothing of a run is ever deleted by a repair: it is put where a person finds it. */
+/** A repair never deletes files of runs: it moves them to lost+found. */
 function moveAway(layout: Layout, path: string): string {
   const place = lostAndFound(layout);
   Deno.mkdirSync(place, { recursive: true, mode: 0o700 });
@@ -57,7 +57,7 @@ function existsAt(path: string): boolean {
   }
 }
 
-/** @param daemonRuns then what is younger than a minute is left alone */
+/** @param daemonRuns ignore files younger than a minute */
 export function examineRunFiles(
   layout: Layout,
   runs: readonly KnownRun[],
@@ -77,7 +77,7 @@ export function examineRunFiles(
         continue;
       }
       if (proxyLives(entry.path)) {
-        const message = "belongs to no run on record, and a proxy is at work in it";
+        const message = "belongs to no known run, and a proxy is running in it";
         findings.push({ check: "orphan_directory", severity: "warning", path: entry.path, message, remedy: "" });
         continue;
       }
@@ -86,8 +86,8 @@ export function examineRunFiles(
         severity: "warning",
         path: entry.path,
         message: byId.has(entry.name)
-          ? `run ${entry.name} is on record with its files under ${byId.get(entry.name)!.baseDir}/`
-          : "belongs to no run on record",
+          ? `the files of run ${entry.name} belong under ${byId.get(entry.name)!.baseDir}/`
+          : "belongs to no known run",
         remedy,
         repair: () => moveAway(layout, entry.path),
       });
@@ -105,22 +105,22 @@ export function examineRunFiles(
       check: "orphan_config",
       severity: "warning",
       path: entry.path,
-      message: "belongs to no run on record",
+      message: "belongs to no known run",
       remedy,
       repair: () => moveAway(layout, entry.path),
     });
   }
   for (const run of runs) {
     const directory = layout.runDir(run.baseDir, run.runId);
-    // A run that has never begun has made none.
+    // A run that never started has no directory.
     if (!isEnded(run.state) || run.startedAt === null || existsAt(directory)) continue;
-    const message = `the files of run ${run.runId} (${run.name}) are gone; its rows are there`;
+    const message = `the files of run ${run.runId} (${run.name}) are missing; its rows exist`;
     findings.push({ check: "missing_directory", severity: "note", path: directory, message, remedy: "" });
   }
   return findings;
 }
 
-/** Whether the lock of any attempt's proxy is held. */
+/** Whether the proxy of any attempt is running. */
 function proxyLives(runDirectory: string): boolean {
   return entriesOf(`${runDirectory}/.mosaic`).some((entry) =>
     /^proxy-\d+\.lock$/.test(entry.name) && entry.info.isFile && isLocked(entry.path)
@@ -128,7 +128,7 @@ function proxyLives(runDirectory: string): boolean {
 }
 
 function unknown(path: string): Repairable {
-  return { check: "unknown_file", severity: "note", path, message: "is nothing that mosaic put there", remedy: "" };
+  return { check: "unknown_file", severity: "note", path, message: "was not created by mosaic", remedy: "" };
 }
 
 const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
@@ -136,7 +136,7 @@ const KNOWN_IN_TRAINER =
   /^(configs|runs|evals|custom_scripts|lost\+found|tls|tokens\.json|webhooks\.json|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.damaged-.*)?)$/;
 const KNOWN_IN_TELEMETRY = /^(reserve|telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
-/** Unknown files, leftovers of interrupted writes, and what earlier repairs have put away. */
+/** Unknown files, temporary files of interrupted writes, and the content of lost+found. */
 export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: number): Repairable[] {
   const findings: Repairable[] = [];
   const places: [string, RegExp][] = [
@@ -157,7 +157,7 @@ export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: numbe
         check: "temporary",
         severity: "warning",
         path: entry.path,
-        message: "is left of a write that was interrupted",
+        message: "was left by an interrupted write",
         remedy: "remove it",
         repair: () => {
           Deno.removeSync(entry.path);
@@ -166,26 +166,26 @@ export function examineLeftovers(layout: Layout, daemonRuns: boolean, now: numbe
       });
     }
   }
-  const kept = entriesOf(lostAndFound(layout)).length;
-  if (kept > 0) {
-    const message = `holds ${kept} file(s) and director(ies) that repairs put there; delete what you do not need`;
+  const entries = entriesOf(lostAndFound(layout)).length;
+  if (entries > 0) {
+    const message = `contains ${entries} file(s) and director(ies) moved by repairs; delete what you do not need`;
     findings.push({ check: "lost_and_found", severity: "note", path: lostAndFound(layout), message, remedy: "" });
   }
   return findings;
 }
 
-/** Databases and configs hold session tokens and environments; nobody else may change anything. */
+/** Databases and configs contain session tokens and environments, so other users must have no access. */
 export function examineModes(layout: Layout): Repairable[] {
   const findings: Repairable[] = [];
-  const look = (path: string, forbidden: number, meaning: string) => {
+  const check = (path: string, forbidden: number, meaning: string) => {
     let mode: number;
     let useless = 0;
     try {
       const info = Deno.lstatSync(path);
-      // The mode of a link says nothing.
+      // The mode of a link is meaningless.
       if (info.isSymlink || info.mode === null) return;
       mode = info.mode & 0o7777;
-      // Nothing that is looked at here is a program.
+      // None of these files is a program.
       if (info.isFile) useless = 0o111;
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
@@ -193,7 +193,7 @@ export function examineModes(layout: Layout): Repairable[] {
         check: "modes",
         severity: "error",
         path,
-        message: `cannot be looked at: ${messageOf(error)}`,
+        message: `cannot read its mode: ${messageOf(error)}`,
         remedy: "",
       });
       return;
@@ -210,25 +210,25 @@ export function examineModes(layout: Layout): Repairable[] {
         try {
           Deno.chmodSync(path, better);
         } catch (error) {
-          // The files beside a database go when its last user does.
-          if (error instanceof Deno.errors.NotFound) return "it has gone by itself";
+          // SQLite removes -wal and -shm when the last connection closes.
+          if (error instanceof Deno.errors.NotFound) return "the file no longer exists";
           throw error;
         }
         return `mode ${better.toString(8)}`;
       },
     });
   };
-  for (const directory of layout.directories()) look(directory, 0o002, "any user may change it");
+  for (const directory of layout.directories()) check(directory, 0o002, "any user can change it");
   for (const db of [layout.registryDb, layout.telemetryDb]) {
     for (const suffix of ["", "-wal", "-shm"]) {
-      look(`${db}${suffix}`, 0o077, "others may use it, and it holds session tokens");
+      check(`${db}${suffix}`, 0o077, "other users can access it, and it contains session tokens");
     }
   }
   for (const secret of [layout.tokensFile, layout.webhookSecret]) {
-    look(secret, 0o077, "others may use it, and it is a secret");
+    check(secret, 0o077, "other users can access it, and it is a secret");
   }
   for (const entry of entriesOf(layout.configs)) {
-    look(entry.path, 0o077, "others may use it, and environments may hold secrets");
+    check(entry.path, 0o077, "other users can access it, and environments may contain secrets");
   }
   return findings;
 }

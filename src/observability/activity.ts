@@ -1,6 +1,6 @@
 /**
- * What a daemon does, counted as it happens. Everything here is a number in memory: whoever counts waits for nobody, and
- * src/observability/figures.ts makes series of it when somebody asks.
+ * Counters of the daemon's activity, in memory, so that counting never blocks. src/observability/metrics.ts turns them
+ * into metrics on request.
  */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { EventLoopDelay } from "./event_loop.ts";
@@ -8,11 +8,11 @@ import { FAILURE_CLASSES } from "./failure_class.ts";
 import { Histogram } from "./histogram.ts";
 import { Subscribers } from "./subscribers.ts";
 
-/** How often each of a few things happened. Keys come from closed lists. */
+/** A counter per key. Keys come from closed lists. */
 export class Counts {
   readonly #counts = new Map<string, number>();
 
-  /** @param known told from the start, with 0: a series that appears at its first event shows no rate of it */
+  /** @param known keys reported as 0 from the start: a series that appears with its first event shows no rate */
   constructor(known: readonly string[] = []) {
     for (const key of known) this.#counts.set(key, 0);
   }
@@ -24,11 +24,11 @@ export class Counts {
   }
 }
 
-/** A proxy that delivers, as its stream sees it. */
+/** A delivering proxy. */
 export interface ConnectedProxy {
-  /** Bytes that its worker has written, as far as it has told. */
+  /** Journal size as last reported by the proxy. */
   journalSize: number;
-  /** Bytes of them that are stored. */
+  /** Stored journal bytes. */
   position: number;
 }
 

@@ -1,15 +1,14 @@
 /**
- * Mends grpc-js in this process. A connection whose server takes it and sends it away at once (its settings and GOAWAY come
- * together, as from one that is stopping just then) has ended before the library listens for that; it is then held to be
- * a good one for ever, and a call on it is begun again and again, so fast that nothing else happens in the process and no
- * deadline passes. Here such a connection counts as none: the library pauses before it tries another.
+ * Patches a bug of grpc-js. If a stopping server sends its settings and GOAWAY together, the connection ends before the
+ * library listens for its end. The library then believes it to be usable and retries a call on it in a tight loop, which
+ * blocks the process. With the patch such a connection counts as failed, and the library backs off.
  */
 import { setImmediate } from "node:timers";
 import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
 
 type Listener = (tooManyPings: boolean) => void;
 
-/** Private in the library; where it is another one day, nothing is mended and nothing breaks. */
+/** Private in the library; if it changes, the patch does nothing. */
 interface Transport {
   disconnectHandled?: boolean;
   addDisconnectListener(listener: Listener): void;
@@ -22,7 +21,7 @@ interface Connector {
 
 let mended = false;
 
-/** To be called before the first connection is made; again does nothing. */
+/** Call before the first connection is made. Idempotent. */
 export function noticeEndedConnections(): void {
   if (mended) return;
   mended = true;

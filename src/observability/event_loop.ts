@@ -1,4 +1,4 @@
-/** How late timers are: what everything else on the one thread has to wait for. */
+/** Measures how late timers fire: the delay of all work on the event loop. */
 import { Histogram } from "./histogram.ts";
 
 const SAMPLE_MS = 250;
@@ -23,7 +23,7 @@ export class EventLoopDelay {
     Deno.unrefTimer(this.#timer as unknown as number);
   }
 
-  /** The longest of the last half minute, in seconds. */
+  /** Maximum of the last 30 s, in seconds. */
   recentMax(): number {
     return Math.max(0, ...this.#recent);
   }

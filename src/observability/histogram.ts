@@ -20,7 +20,7 @@ export class Histogram {
     this.#counts = new Array<number>(bounds.length + 1).fill(0);
   }
 
-  /** A clock that was set back must not make a latency negative: such a value counts as 0. */
+  /** A negative value (the clock was set back) counts as 0. */
   observe(value: number): void {
     const counted = Math.max(0, value);
     let bucket = 0;

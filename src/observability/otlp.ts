@@ -1,8 +1,8 @@
-/** What of OpenTelemetry is asked for, by the standard's environment variables. Loads nothing of it. */
+/** Reads OpenTelemetry's standard environment variables. Does not load OpenTelemetry. */
 export type Env = (name: string) => string | undefined;
 export type Signal = "TRACES" | "METRICS";
 
-/** Whether the environment asks for traces, or metrics, over OTLP. */
+/** Whether export of traces, or metrics, over OTLP is configured. */
 export function exportWanted(env: Env, signal: Signal): boolean {
   if (env("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || env(`OTEL_${signal}_EXPORTER`) === "none") return false;
   return Boolean(env(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`) || env("OTEL_EXPORTER_OTLP_ENDPOINT"));
@@ -20,7 +20,7 @@ function protocolOf(env: Env, signal: Signal): Protocol {
   throw new Error(`${name} is "${given}": give one of ${PROTOCOLS.join(", ")}`);
 }
 
-/** The exporter that the environment asks for, of those that a signal has. @throws Error for a protocol that is not supported. */
+/** The configured exporter of a signal. @throws Error for an unsupported protocol */
 export async function exporterFor<T>(
   env: Env,
   signal: Signal,
@@ -31,19 +31,21 @@ export async function exporterFor<T>(
   return new (await exporters[protocol]())();
 }
 
-/** Milliseconds from a variable. @throws Error when it is no positive number. */
+/** Milliseconds from a variable. @throws Error unless it is a positive number */
 export function millisecondsOf(env: Env, name: string, byDefault: number): number {
   const text = env(name);
   if (text === undefined || text === "") return byDefault;
   const value = Number(text);
-  if (!Number.isFinite(value) || value <= 0) throw new Error(`${name} "${text}" is no number of milliseconds above 0`);
+  if (!Number.isFinite(value) || value <= 0) {
+    throw new Error(`${name} is "${text}": must be a number of milliseconds above 0`);
+  }
   return value;
 }
 
-/** A collector that does not answer must not hold up a daemon that stops. */
+/** An unreachable collector must not delay the daemon's stop. */
 const LAST_EXPORT_MS = 2000;
 
-/** Waits for a last export, but not for long. */
+/** Waits for the last export, with a timeout. */
 export async function lastExport(exported: Promise<void>): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const enough = new Promise<void>((resolve) => timer = setTimeout(resolve, LAST_EXPORT_MS));

@@ -1,4 +1,4 @@
-/** What OpenTelemetry's own parts complain of, in the daemon's log: now and then, for a collector may be away for days. */
+/** Logs OpenTelemetry's own errors, rate-limited: a collector may be unreachable for days. */
 import { diag, DiagLogLevel } from "@opentelemetry/api";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";

@@ -1,7 +1,7 @@
 /**
- * The figures of `/metrics` over OTLP, off unless an endpoint is configured. The SDK's reader and exporters do the
- * sending; the figures come from where `/metrics` has them, as a producer beside the SDK's own instruments, so both always
- * say the same under the same names. Temporality is cumulative, since the daemon's start.
+ * The metrics of `/metrics` over OTLP, off unless an endpoint is configured. The SDK's reader and exporters send them; a
+ * metric producer reads them from the same source as `/metrics`, so that names and values agree. Temporality is
+ * cumulative since the daemon's start.
  */
 import { type HrTime, ValueType } from "@opentelemetry/api";
 import {
@@ -17,7 +17,7 @@ import {
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { VERSION } from "../base/version.ts";
-import { type Family, figuresOf } from "./figures.ts";
+import { type Family, metricsOf } from "./metrics.ts";
 import type { Observed } from "./observed.ts";
 import { type Env, exporterFor, lastExport, millisecondsOf } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
@@ -41,7 +41,7 @@ export class OtlpMetrics {
     this.#log = log;
   }
 
-  /** @throws Error for a protocol that is not supported, or an interval that is none. */
+  /** @throws Error for an unsupported protocol or an invalid interval */
   static async start(daemon: Observed, log: Logger, env: Env): Promise<OtlpMetrics> {
     const interval = millisecondsOf(env, "OTEL_METRIC_EXPORT_INTERVAL", INTERVAL_MS);
     const reader = new PeriodicExportingMetricReader({
@@ -53,7 +53,7 @@ export class OtlpMetrics {
     return new OtlpMetrics(new MeterProvider({ resource: resourceOfDaemon(), readers: [reader] }), log);
   }
 
-  /** Sends the figures a last time; a collector that does not answer is given up after two seconds. */
+  /** Exports a last time, with a timeout of two seconds. */
   close(): Promise<void> {
     return lastExport(
       this.#provider.shutdown().catch((error: unknown) =>
@@ -69,7 +69,7 @@ function producerOf(daemon: Observed): MetricProducer {
     collect(): Promise<CollectionResult> {
       const startTime = hrTime(daemon.startedAt);
       const endTime = hrTime(Date.now());
-      const metrics = figuresOf(daemon).map((family) => metricOf(family, startTime, endTime));
+      const metrics = metricsOf(daemon).map((family) => metricOf(family, startTime, endTime));
       const scopeMetrics = [{ scope: { name: "mosaic", version: VERSION }, metrics }];
       return Promise.resolve({ resourceMetrics: { resource, scopeMetrics }, errors: [] });
     },

@@ -1,4 +1,4 @@
-/** Whether this daemon can take work now, and if not, why: one answer for `/readyz` and the gRPC health service. */
+/** Whether the daemon can accept work, and if not, why; for `/readyz` and the gRPC health service. */
 import type { Observed } from "./observed.ts";
 
 export interface Readiness {
@@ -7,11 +7,11 @@ export interface Readiness {
 }
 
 export interface ReadinessOptions {
-  /** False while the daemon stops. */
+  /** False while the daemon is stopping. */
   accepting: () => boolean;
   /** No file descriptor is left. */
   shortOfDescriptors?: () => boolean;
-  /** Least free space on the file system of the state directory; 256 MiB. */
+  /** Minimum free space on the state directory's file system; default 256 MiB. */
   diskFloorBytes?: number;
 }
 

@@ -1,4 +1,4 @@
-/** Who follows a log now, and how far behind the head each one is. Costs nothing but when it is looked at. */
+/** The current readers of logs, and how far each is behind the head. Computed only when read. */
 export type Via = "grpc" | "page";
 
 export interface Following {
@@ -6,7 +6,7 @@ export interface Following {
   /** What is followed: `steps`, `episodes`, `events`, `metrics`, `transitions`, `event_log`, `logs`. */
   stream: string;
   subscribers: number;
-  /** Records that the one furthest behind has not been sent; undefined where the stream has no records. */
+  /** Unsent records of the slowest reader; undefined for streams without records. */
   lag: number | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Trace identifiers of a run, by the W3C Trace Context. They are functions of the run's id, so that a daemon that was
- * restarted in the middle tells the same trace, and the worker is handed its parent before any span is exported.
+ * Trace ids of a run (W3C Trace Context). They are derived from the run's id, so that a restarted daemon continues the same
+ * trace, and the worker gets its parent span's id before any span is exported.
  */
 import { createHash } from "node:crypto";
 

@@ -1,9 +1,9 @@
 /**
  * Traces of runs by OpenTelemetry, off unless an OTLP endpoint is configured (the standard OTEL_* variables).
  *
- * Spans are told from the event log and the transitions, after the fact: `trainer.run` from submit to end, below it
- * `trainer.worker.spawn` per attempt and `trainer.event.write` per event. So a restart of the daemon in mid-run loses no
- * span, and the hot path knows nothing of tracing.
+ * Spans are created afterwards from the event log and the transitions: `trainer.run` from submit to end, its children
+ * `trainer.worker.spawn` per attempt and `trainer.event.write` per event. So a restart of the daemon loses no span, and
+ * tracing costs nothing on the hot path.
  */
 import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
 import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
@@ -22,7 +22,7 @@ const EXPORTERS = {
   "grpc": async () => (await import("@opentelemetry/exporter-trace-otlp-grpc")).OTLPTraceExporter,
 };
 
-/** Gives the ids that the next span is to have. */
+/** An id generator that returns the ids set for the next span. */
 class PresetIds implements IdGenerator {
   traceId = "";
   spanId = "";
@@ -60,7 +60,7 @@ export class Tracing {
     return new Tracing(runs, log, await exporterFor<SpanExporter>(env, "TRACES", EXPORTERS));
   }
 
-  /** Sends what is gathered; a collector that does not answer is given up after two seconds. */
+  /** Exports the remaining spans, with a timeout of two seconds. */
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#following;

@@ -1,31 +1,31 @@
 /**
- * `metadata.sandbox`: the worker sees the host read-only, has a /tmp and process table of its own, may write to its run
- * directory and what the config names, sees nothing else of mosaic's state, and has no network unless it asks.
+ * `metadata.sandbox`: the worker sees the host read-only, has its own /tmp and process table, can write only to its run
+ * directory and the paths named in the config, sees nothing else of mosaic's state, and has no network unless configured.
  */
 import { MosaicError } from "../base/errors.ts";
 
 export interface SandboxOptions {
   /** Keep the host's network. */
   network: boolean;
-  /** Further directories the worker may write to; absolute paths that exist. */
+  /** Further directories the worker can write to; existing absolute paths. */
   writable: readonly string[];
 }
 
 export interface SandboxPaths {
-  /** Hidden, but for what follows. */
+  /** Hidden, except for the paths below. */
   stateDir: string;
-  /** The worker's own, writable. */
+  /** Writable. */
   runDir: string;
-  /** Below the run directory: the journal and the error log, which the worker writes by descriptor only. */
+  /** Below the run directory, read-only: the worker writes its logs through inherited descriptors. */
   logsDir: string;
-  /** Below the run directory: mosaic's own notes, hidden. */
+  /** Below the run directory, hidden: mosaic's state. */
   controlDir: string;
-  /** Files below the state directory that the worker reads, such as its config. */
+  /** Files below the state directory that the worker can read, such as its config. */
   readable: readonly string[];
   /** Where the daemon's socket is, if not in the state directory: who opens it may do everything. Hidden. */
   socketDir?: string | undefined;
   cwd: string;
-  /** Device files of its GPUs, those that exist. */
+  /** Existing device files of its GPUs. */
   devices: readonly string[];
 }
 
@@ -36,10 +36,10 @@ function contains(directory: string, path: string): boolean {
 /**
  * The command that runs `argv` inside the sandbox.
  *
- * Mounts are made in the order given, later ones on top: the state directory is hidden after everything that may hold
- * it, and the run's own part of it is shown again last.
+ * Later mounts cover earlier ones: the state directory is hidden after every directory that may contain it, and the run's
+ * part of it is mounted last.
  *
- * @throws MosaicError `invalid_argument` for a writable path that is not absolute.
+ * @throws MosaicError `invalid_argument` for a writable path that is not absolute
  */
 export function sandboxed(argv: readonly string[], options: SandboxOptions, paths: SandboxPaths): string[] {
   for (const path of options.writable) {
@@ -49,7 +49,7 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
   }
   const mounts: string[] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"];
   for (const device of paths.devices) mounts.push("--dev-bind", device, device);
-  // A state directory or working directory below /tmp has just been hidden.
+  // The new /tmp has hidden a working directory below /tmp.
   if (contains("/tmp", paths.cwd) && !contains(paths.stateDir, paths.cwd)) {
     mounts.push("--ro-bind", paths.cwd, paths.cwd);
   }
@@ -59,7 +59,7 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
   mounts.push("--bind", paths.runDir, paths.runDir);
   mounts.push("--ro-bind", paths.logsDir, paths.logsDir, "--tmpfs", paths.controlDir);
   for (const path of paths.readable) mounts.push("--ro-bind", path, path);
-  // The shell around the masks: nothing may be mounted or created in the emptied state directory itself.
+  // Make the emptied state directory read-only: nothing can be created in it.
   mounts.push("--remount-ro", paths.stateDir);
   return [
     "bwrap",

@@ -1,13 +1,13 @@
 /**
- * Limits by cgroup v2: each attempt's worker gets a control group of its own below a parent that is delegated to the
- * daemon's user. The wrapper shell stays outside of it and outlives whatever happens to the worker.
+ * Limits by cgroup v2: each attempt's worker runs in its own cgroup below a parent that is delegated to the daemon's user.
+ * The wrapper shell stays outside, so that it survives the worker's end.
  *
- * All of it is done by a shell, because the runtime writes below /sys only where it may do everything.
+ * A shell does the work, because Deno can write below /sys only with all permissions.
  */
 import { MosaicError } from "../base/errors.ts";
 import { askShell } from "./shell.ts";
 
-/** What a run is held to; `null` where the parent lacks the controller, and the config's figure is advice. */
+/** The limits of a run's cgroup; `null` if the parent lacks the controller, so that the limit is not enforced. */
 export interface RunCgroup {
   /** Absolute. */
   path: string;
@@ -19,8 +19,8 @@ const PREFIX = "mosaic-";
 const MOUNTED = "/sys/fs/cgroup";
 
 /**
- * `auto` is the daemon's own cgroup, as a service manager delegates it. Only leaves may have both processes and
- * controllers, so whoever is in it moves to a child named `daemon`; where the manager has done that, its parent is meant.
+ * `auto` is the daemon's own cgroup, as delegated by a service manager. Only leaf cgroups can have both processes and
+ * controllers, so its processes move to a child named `daemon`; if the manager has already done so, uses the parent.
  */
 const OWN = `
 while IFS= read -r line; do case $line in 0::*) own=\${line#0::} ;; esac; done </proc/self/cgroup
@@ -41,19 +41,19 @@ for mount in "$0" "$0/unified"; do
 done
 exit 1`;
 
-/** Prints the controllers that children have; fails where no process can be put into a child. */
+/** Prints the controllers of child cgroups; fails if no process can be moved into a child. */
 const OPEN = `
-cd "$0" && [ -e cgroup.controllers ] || { echo "it is no directory of cgroup v2"; exit; }
+cd "$0" && [ -e cgroup.controllers ] || { echo "it is not a cgroup v2 directory"; exit; }
 for controller in memory cpu; do echo "+$controller" >cgroup.subtree_control; done 2>/dev/null
-mkdir -p "$1probe" || { echo "no group can be made in it"; exit; }
+mkdir -p "$1probe" || { echo "cannot create a cgroup in it"; exit; }
 sh -c 'echo 0 >"$0"' "$1probe/cgroup.procs" 2>/dev/null && ok=yes
 [ -e "$1probe/cgroup.kill" ] || old=yes
 rmdir "$1probe"
-[ -z "$old" ] || { echo "its groups have no cgroup.kill (Linux 5.14), so none could be ended"; exit; }
-[ -n "$ok" ] || { echo "no process can be moved into it"; exit; }
+[ -z "$old" ] || { echo "it has no cgroup.kill (needs Linux 5.14)"; exit; }
+[ -n "$ok" ] || { echo "cannot move a process into it"; exit; }
 echo "ok $(cat cgroup.subtree_control)"`;
 
-/** The whole group goes when memory is used up: a worker without some of its processes only hangs. */
+/** memory.oom.group: out of memory kills the whole group, because a worker that loses some processes only hangs. */
 const CREATE = `
 mkdir -p "$0" && cd "$0" || exit
 if [ -n "$1" ]; then
@@ -62,7 +62,7 @@ if [ -n "$1" ]; then
 fi
 [ -z "$2" ] || echo "$2" >cpu.max`;
 
-/** Silent, or what is left: processes that the kernel has not let go yet. The worker may have made groups in its own. */
+/** Prints "populated" while the kernel has not yet removed all processes. The worker may have created child groups. */
 const END = `
 [ -d "$0" ] || exit 0
 echo 1 >"$0/cgroup.kill"
@@ -82,21 +82,21 @@ export class RunCgroups {
   }
 
   /**
-   * @param place a directory of cgroup v2, or `auto`
-   * @throws MosaicError `failed_precondition` when runs cannot be put into groups there.
+   * @param place a cgroup v2 directory, or `auto`
+   * @throws MosaicError `failed_precondition` when runs cannot get cgroups there
    */
   static open(place: string): RunCgroups {
     const parent = place === "auto" ? askShell(OWN, MOUNTED)?.trim() : place;
     if (!parent) {
       throw new MosaicError(
         "failed_precondition",
-        "--cgroup-parent auto: the daemon's own cgroup is not its to divide",
+        "--cgroup-parent auto: the daemon's own cgroup is not delegated to it",
         {
           hint: "Under systemd the unit needs Delegate=yes; elsewhere name a delegated directory below /sys/fs/cgroup.",
         },
       );
     }
-    const answer = askShell(OPEN, parent, PREFIX)?.trim() ?? "it cannot be entered";
+    const answer = askShell(OPEN, parent, PREFIX)?.trim() ?? "cannot enter it";
     if (answer !== "ok" && !answer.startsWith("ok ")) {
       throw new MosaicError("failed_precondition", `--cgroup-parent ${parent}: ${answer.split("\n").at(-1)}`, {
         hint: "Name a directory below /sys/fs/cgroup (cgroup v2) that is delegated to the daemon's user.",
@@ -105,12 +105,12 @@ export class RunCgroups {
     return new RunCgroups(parent, answer.split(" ").slice(1));
   }
 
-  /** The config's limits that stay advice here. */
+  /** The config's limits that are not enforced. */
   get advisory(): string[] {
     return [...(this.memory ? [] : ["memory_mb"]), ...(this.cpu ? [] : ["cpus"])];
   }
 
-  /** Makes the attempt's group. @throws MosaicError `failed_precondition` */
+  /** Creates the attempt's cgroup. @throws MosaicError `failed_precondition` */
   create(runId: string, attempt: number, limits: { cpus: number; memoryMb: number }): RunCgroup {
     const group: RunCgroup = {
       path: `${this.parent}/${PREFIX}${runId}-${attempt}`,
@@ -120,12 +120,12 @@ export class RunCgroups {
     const memory = group.memoryMb === null ? "" : String(group.memoryMb * 2 ** 20);
     const cpu = group.cpus === null ? "" : `${Math.round(group.cpus * 100_000)} 100000`;
     if (askShell(CREATE, group.path, memory, cpu) === undefined) {
-      throw new MosaicError("failed_precondition", `the cgroup ${group.path} cannot be made or given its limits`);
+      throw new MosaicError("failed_precondition", `cannot create the cgroup ${group.path} with its limits`);
     }
     return group;
   }
 
-  /** Ends groups that a crash has left behind. Others may have theirs below the same parent: `isOver` knows its own runs only. */
+  /** Removes cgroups left by a crash. @param isOver true only for ended attempts of this daemon: others may share the parent */
   sweep(isOver: (runId: string, attempt: number) => boolean): void {
     const found = askShell(`for group in "$0"/${PREFIX}*; do [ ! -d "$group" ] || echo "$group"; done`, this.parent);
     for (const path of (found ?? "").split("\n")) {
@@ -135,17 +135,17 @@ export class RunCgroups {
   }
 }
 
-/** Whether the kernel has killed a process of the group for want of memory. */
+/** Whether the kernel has killed a process of the group because memory ran out. */
 export function oomKilled({ path }: RunCgroup): boolean {
   return Number(/^oom_kill (\d+)$/m.exec(askShell('cat "$0/memory.events"', path) ?? "")?.[1] ?? 0) > 0;
 }
 
-/** Kills what is left of a group, whatever sessions it is in, and removes it; false while the kernel is still at it. */
+/** Kills all processes of a group, in any session, and removes it; false while processes remain. */
 export function endCgroup(path: string): boolean {
   return askShell(END, path)?.trim() !== "populated";
 }
 
-/** Names of the config's limits that a group holds its worker to. */
+/** Names of the config's limits that a group enforces. */
 export function heldTo(group: RunCgroup | undefined): string[] {
   return [...(group?.memoryMb == null ? [] : ["memory_mb"]), ...(group?.cpus == null ? [] : ["cpus"])];
 }

@@ -1,36 +1,36 @@
 /**
- * File descriptors, looked after. A few are held back from the start; when none is left for anybody else they are given
- * to the work that is under way, and what would use more of them (new runs, new connections) waits until there are again.
+ * A reserve of file descriptors. When the process runs out of descriptors, the reserve is released for running work, and
+ * new runs and connections wait until the shortage is over.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { askShell } from "./shell.ts";
 import { lacksDescriptors } from "./shortage.ts";
 
-const LOOK_MS = 1000;
-/** As many as a start of a proxy, a read of a log and a checkpoint need at one time; fewer under a low limit. */
+const POLL_MS = 1000;
+/** Enough to start a proxy, read a log and write a checkpoint at the same time; fewer under a low limit. */
 const HELD = { most: 24, share: 1 / 8 } as const;
-/** There is no shortage while so many more can be had. */
+/** No shortage while this many more can be opened. */
 const WANTED = 8;
 
-/** What others ask of it. */
+/** Whether the process is short of descriptors. */
 export interface FileDescriptors {
-  /** None is left beyond those that were held back. */
+  /** None is left except the reserve. */
   readonly short: boolean;
-  /** Looks at once instead of within a second; says what `short` says then. */
+  /** Checks now instead of at the next poll. @returns `short` */
   look(): boolean;
-  /** Called each time when a shortage begins. */
+  /** Called at the beginning of each shortage. */
   onShortage(listener: () => void): void;
 }
 
-/** Never short: for a core without a process of its own to look after. */
+/** Never short: for tests and embedded cores. */
 export const PLENTY: FileDescriptors = { short: false, look: () => false, onShortage: () => {} };
 
 /** @throws MosaicError `unavailable` in a shortage */
 export function requireDescriptors(descriptors: FileDescriptors, what: string): void {
   if (!descriptors.short) return;
   throw new MosaicError("unavailable", `cannot ${what}: no file descriptor is left`, {
-    hint: "Work goes on by itself when there are some again; start the daemon with a higher limit (ulimit -n).",
+    hint: "Work continues when descriptors are available again. Start the daemon with a higher limit (ulimit -n).",
   });
 }
 
@@ -47,7 +47,7 @@ export class DescriptorReserve implements FileDescriptors {
     this.#log = log;
     this.#size = Math.min(HELD.most, Math.ceil((limit ?? Infinity) * HELD.share));
     this.look();
-    this.#timer = setInterval(() => this.look(), LOOK_MS);
+    this.#timer = setInterval(() => this.look(), POLL_MS);
   }
 
   get short(): boolean {
@@ -64,7 +64,7 @@ export class DescriptorReserve implements FileDescriptors {
     if (error === undefined) {
       this.#held.push(...files.splice(0, missing));
       close(files);
-      if (this.#short) this.#log.warn("there are file descriptors again");
+      if (this.#short) this.#log.warn("file descriptors are available again");
       this.#short = false;
       return false;
     }
@@ -84,17 +84,17 @@ export class DescriptorReserve implements FileDescriptors {
     close(this.#held);
     this.#log.error(
       { error: messageOf(error), held_back: given },
-      "no file descriptor is left: new runs and connections wait, those held back are for the runs there are",
+      "no file descriptor is left: new runs and connections wait; the reserve is released for running work",
     );
     for (const listener of this.#listeners) listener();
   }
 }
 
-/** @returns fewer, and why, where there are not so many */
+/** @returns fewer files and the error if there is a shortage */
 function open(count: number): { files: Deno.FsFile[]; error?: unknown } {
   const files: Deno.FsFile[] = [];
   try {
-    // The runtime's permissions name the null device for this.
+    // The permission plans allow /dev/null for this.
     while (files.length < count) files.push(Deno.openSync("/dev/null"));
   } catch (error) {
     if (lacksDescriptors(error)) return { files, error };
@@ -108,7 +108,7 @@ function close(files: Deno.FsFile[]): void {
   for (const file of files.splice(0)) file.close();
 }
 
-/** The most descriptors this process may have; the runtime has raised it to the hard limit. Undefined for no limit. */
+/** This process's descriptor limit, which Deno raises to the hard limit; undefined: no limit. */
 export function descriptorLimit(): number | undefined {
   const limit = Number(askShell("ulimit -n"));
   return Number.isSafeInteger(limit) && limit > 0 ? limit : undefined;

@@ -1,20 +1,20 @@
-/** This process's environment, and that of whoever started it: workers get the latter. */
+/** This process's environment, and the environment of its parent, which is passed to workers. */
 
 let taken: Readonly<Record<string, string>> | undefined;
 
 /**
- * As it was when first asked for. A daemon under a permission set gives up looking at it once it runs
- * (src/permissions/give_up.ts); what it passes on to proxies and workers it knows from here. Variables that the permissions
- * do not name look unset.
+ * Snapshot at the first call. A daemon under a permission set gives up access to its environment once it runs
+ * (src/permissions/give_up.ts) and passes this snapshot to proxies and workers. Variables that the permissions do not name
+ * look unset.
  */
 export function ownEnvironment(): Readonly<Record<string, string>> {
   return taken ??= Object.freeze(Deno.env.toObject());
 }
 
-/** What the portable executable's stub writes where it sets a variable that was not set. */
+/** Value that the portable executable's stub gives to a variable that was not set. */
 const STUBS_OWN = "mosaic";
 
-/** Without what the stub of the portable executable and the runtime have put in. */
+/** The environment without the variables that the portable executable's stub and Deno have added. */
 export function hostEnvironment(own: Readonly<Record<string, string>> = ownEnvironment()): Record<string, string> {
   const { MOSAIC_EXECUTABLE, MOSAIC_PLANNED: _, MOSAIC_OUTER_DENO_DIR, DENO_NODE_SHIM_ACTIVE: __, ...rest } = own;
   const env: Record<string, string> = rest;
@@ -26,7 +26,7 @@ export function hostEnvironment(own: Readonly<Record<string, string>> = ownEnvir
   return env;
 }
 
-/** PATH without the directory that the runtime puts in front of it, in which `node` is the runtime itself. */
+/** PATH without the directory that Deno prepends, in which `node` is Deno itself. */
 export function cleanPath(path: string): string {
   return path.split(":").filter((directory) => !/(^|\/)node_compat_bin\/?$/.test(directory)).join(":");
 }

@@ -1,6 +1,6 @@
-/** Files that are whole or not there, and the lock that only one process holds. */
+/** Atomic file writes, and exclusive file locks. */
 
-/** Writes `text` so that a reader sees the old file or the new one, never a part. @param durable also survives power loss. */
+/** Writes a file atomically: readers see the old or the new content. @param durable also survives power loss */
 export function writeFileAtomic(path: string, text: string, options: { mode?: number; durable?: boolean } = {}): void {
   const temporary = `${path}.${Deno.pid}.${crypto.randomUUID().slice(0, 8)}.tmp`;
   try {
@@ -18,13 +18,13 @@ export function writeFileAtomic(path: string, text: string, options: { mode?: nu
     try {
       removeIfThere(temporary);
     } catch {
-      // The error that is under way says more.
+      // Keep the original error.
     }
     throw error;
   }
 }
 
-/** Makes what was created or renamed in a directory survive the loss of power. */
+/** Makes creations and renames in a directory durable. */
 function syncDirectory(path: string): void {
   const directory = Deno.openSync(path, { read: true });
   try {
@@ -52,7 +52,7 @@ export function readTextIfThere(path: string): string | undefined {
   }
 }
 
-/** Takes the lock (flock) that the file stands for; undefined when somebody holds it. It is released with the process at the latest. */
+/** Takes the file's lock (flock); undefined if another process holds it. Released at the latest when the process ends. */
 export function tryLock(path: string): Deno.FsFile | undefined {
   const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
   if (file.tryLockSync(true)) return file;

@@ -1,18 +1,18 @@
-/** Which GPUs this host has: asked of nvidia-smi, or told by `--gpus`. */
+/** The host's GPUs, from nvidia-smi or `--gpus`. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { hostEnvironment } from "./environment.ts";
 import { underShell } from "./shell.ts";
 
 export interface Gpu {
-  /** The number that CUDA_VISIBLE_DEVICES takes. */
+  /** Device number for CUDA_VISIBLE_DEVICES. */
   slot: number;
-  /** Such as "NVIDIA A100-SXM4-40GB"; "" where it is not known. */
+  /** Such as "NVIDIA A100-SXM4-40GB"; "" if unknown. */
   name: string;
 }
 
 export type GpuOption =
   | { type: "auto" }
-  /** Exactly these slots, whatever the host says. */
+  /** Exactly these slots, without asking the host. */
   | { type: "slots"; slots: number[] };
 
 const MOST_SLOTS = 64;
@@ -41,8 +41,7 @@ export function parseGpuOption(text: string): GpuOption {
 }
 
 /**
- * Reads `nvidia-smi --query-gpu=index,name --format=csv,noheader`. Lines that are not of that shape ("No devices were
- * found", warnings) are passed over.
+ * Parses `nvidia-smi --query-gpu=index,name --format=csv,noheader`. Ignores other lines ("No devices were found", warnings).
  */
 export function parseNvidiaSmi(output: string): Gpu[] {
   const gpus: Gpu[] = [];
@@ -55,7 +54,7 @@ export function parseNvidiaSmi(output: string): Gpu[] {
 
 export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: string }>;
 
-/** Runs the real nvidia-smi; one that hangs (a wedged driver) is given up after 10 s. @throws `Deno.errors.NotFound` where there is none. */
+/** Runs nvidia-smi with a timeout of 10 s, because it hangs if the driver does. @throws `Deno.errors.NotFound` if not installed */
 export const nvidiaSmi: NvidiaSmi = async () => {
   const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
   const out = await new Deno.Command("/bin/sh", {
@@ -68,7 +67,7 @@ export const nvidiaSmi: NvidiaSmi = async () => {
   return { code: out.code, stdout: decoder.decode(out.stdout), stderr: decoder.decode(out.stderr) };
 };
 
-/** The host's GPUs and, where they could not be asked for, why. A host without nvidia-smi simply has none. */
+/** The host's GPUs, and the problem if nvidia-smi failed. A host without nvidia-smi has no GPUs. */
 export async function detectGpus(run: NvidiaSmi = nvidiaSmi): Promise<{ gpus: Gpu[]; problem?: string }> {
   try {
     const { code, stdout, stderr } = await run();
@@ -81,7 +80,7 @@ export async function detectGpus(run: NvidiaSmi = nvidiaSmi): Promise<{ gpus: Gp
   }
 }
 
-/** The slots that the daemon offers, with names where nvidia-smi knows them. */
+/** The daemon's GPU slots, with names if nvidia-smi knows them. */
 export async function gpusOf(
   option: GpuOption,
   run: NvidiaSmi = nvidiaSmi,

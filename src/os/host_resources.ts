@@ -1,10 +1,10 @@
-/** Load, memory and disk of the host, as far as the runtime can tell. Bytes throughout. */
+/** Load, memory and disk of the host. Sizes in bytes. */
 
 export function cpuCount(): number {
   return navigator.hardwareConcurrency;
 }
 
-/** Means over 1, 5 and 15 minutes; empty where they may not be read. */
+/** Means over 1, 5 and 15 minutes; empty if not permitted. */
 export function loadAverage(): number[] {
   try {
     return Deno.loadavg();
@@ -22,13 +22,13 @@ export function memory(): { total: number; available: number } {
   }
 }
 
-/** Node's `fs`, of which the runtime has no counterpart here, is loaded when it is first asked: a proxy starts without it. */
+/** Deno has no statfs. Loads `node:fs` at the first call only, to keep the start of a proxy fast. */
 function statfs(path: string) {
   // deno-lint-ignore no-process-global
   return process.getBuiltinModule("node:fs").statfsSync(path);
 }
 
-/** Of the file system that holds `path`; `available` is what an unprivileged process may still use. */
+/** Size of the file system of `path`, and the space available to unprivileged processes; zeros if unknown. */
 export function disk(path: string): { total: number; available: number } {
   try {
     const stats = statfs(path);

@@ -1,17 +1,16 @@
 /**
- * Who a pid really is. A pid alone is never trusted: a process is known by its pid, the kernel's start time of that
- * pid and the boot it belongs to.
+ * Identity of a process. Pids are reused, so a process is identified by pid, start time and boot id.
  */
 import { askShell } from "./shell.ts";
 import { isShortage } from "./shortage.ts";
 
-/** A process known beyond doubt: `identity` is its boot id and start time, so that a reused pid is never taken for it. */
+/** A process; `identity` is its boot id and start time, so that it is never confused with a reused pid. */
 export interface ProcessRef {
   pid: number;
   identity: string;
 }
 
-/** What of /proc/PID/stat mosaic needs. */
+/** Fields of /proc/PID/stat. */
 interface ProcStat {
   state: string;
   parent: number;
@@ -24,23 +23,23 @@ function readText(path: string): string | undefined {
     return Deno.readTextFileSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) return readByShell(path);
-    // To be unable to look is not to find nobody there: a living process would be taken for dead.
+    // Out of descriptors: do not report a living process as dead.
     if (isShortage(error)) throw error;
-    // Gone between two looks, or never there.
+    // No such process.
     return undefined;
   }
 }
 
-/** Under a permission set the runtime refuses most of /proc; a shell that may be run can still read it. */
+/** Under a permission set Deno refuses most of /proc; a permitted shell can still read it. */
 function readByShell(path: string): string | undefined {
-  // A list of children has no end of line, for which `read` fails though it has read it.
+  // The list of children has no newline at its end: `read` then fails although it has read the line.
   return askShell('{ read -r line || [ -n "$line" ]; } <"$0" && printf %s "$line"', path);
 }
 
 function statOf(pid: number): ProcStat | undefined {
   const text = readText(`/proc/${pid}/stat`);
   if (text === undefined) return undefined;
-  // The command's name stands in parentheses and may itself hold anything, parentheses too.
+  // The command's name is in parentheses and may itself contain parentheses.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return statFrom(fields);
 }
@@ -59,19 +58,19 @@ function isDead({ state }: ProcStat): boolean {
   return state === "Z" || state === "X";
 }
 
-/** The identity of a living process; undefined when there is none (a zombie counts as none). @throws when no descriptor is left to look. */
+/** The identity of a living process; undefined if there is none, or only a zombie. @throws when out of descriptors */
 export function identityOf(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
   const stat = statOf(pid);
   return stat === undefined || isDead(stat) ? undefined : `${boot()}/${stat.startTicks}`;
 }
 
-/** When this system's first process started; in a container that is the container's own. NaN where it is not to be seen. */
+/** Start time of pid 1, which in a container is the container's; NaN if not readable. */
 let firstTicks: number | undefined;
 
 /**
- * Whether the process may belong to this run of the system at all. After a reboot, or in a container that was started
- * again, its pid (and its group's number, leader or not) is somebody else's.
+ * Whether the process can belong to the current boot. After a reboot or a restart of the container, its pid and process
+ * group id belong to others.
  */
 export function isOfThisSystem(process: ProcessRef): boolean {
   const [bootId, ticks] = process.identity.split("/");
@@ -80,7 +79,7 @@ export function isOfThisSystem(process: ProcessRef): boolean {
   return !(Number(ticks) < firstTicks);
 }
 
-/** Whether exactly this process still lives. */
+/** Whether exactly this process is alive. */
 export function isAlive(process: ProcessRef): boolean {
   return identityOf(process.pid) === process.identity;
 }
@@ -93,15 +92,15 @@ export function processRef(pid: number): ProcessRef | undefined {
 /**
  * The living (not zombie) members of a process group.
  *
- * Reads all of /proc (by one shell where the runtime refuses to): a group may outlive its leader.
+ * Reads all of /proc (through one shell if Deno refuses), because a group may outlive its leader.
  */
 export function groupMembers(groupId: number): number[] {
   return allStats().filter(([, stat]) => stat.processGroup === groupId && !isDead(stat)).map(([pid]) => pid);
 }
 
-/** Living children of a group's leader that have left the group, and whether each leads one of its own now. */
+/** Living children of a group's leader outside the group, and whether each leads its own group. */
 export function childrenOutside(leader: number): { process: ProcessRef; leads: boolean }[] {
-  // The kernel's own list where it keeps one: a daemon that stops hundreds of runs at once cannot read all of /proc for each.
+  // Use the kernel's list of children if available: reading all of /proc is too slow when stopping hundreds of runs.
   const listed = readText(`/proc/${leader}/task/${leader}/children`);
   const stats = listed === undefined ? allStats() : statsOf((listed.match(/\d+/g) ?? []).map(Number));
   return stats
@@ -133,7 +132,7 @@ function allStats(): [number, ProcStat][] {
       return statsOf(pids);
     } catch (error) {
       if (isShortage(error)) throw error;
-      // Refused: one shell reads them all.
+      // Not permitted: read all with one shell.
     }
   }
   const lines = askShell(

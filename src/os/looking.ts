@@ -1,22 +1,22 @@
-/** What is at a path: looked up by the runtime, and by a shell where the permissions do not name the path. */
+/** Kind of file at a path, from Deno or, for paths without permission, from a shell. */
 import { askShell } from "./shell.ts";
 
 export type Kind = "directory" | "file" | "executable" | "other";
 
-const LOOK = `for path in "$0" "$@"; do
+const SCRIPT = `for path in "$0" "$@"; do
   if [ -d "$path" ]; then echo directory; elif [ -f "$path" ]; then
     if [ -x "$path" ]; then echo executable; else echo file; fi
   elif [ -e "$path" ]; then echo other; else echo; fi
 done`;
 
-/** Undefined where there is nothing, or nothing that this user may look at. Links are followed. */
+/** Undefined where there is no file, or none that this user can see. Follows links. */
 export function kindsOf(paths: readonly string[]): (Kind | undefined)[] {
   try {
-    return paths.map(look);
+    return paths.map(statKind);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotCapable)) throw error;
   }
-  const lines = askShell(LOOK, ...paths)?.split("\n") ?? [];
+  const lines = askShell(SCRIPT, ...paths)?.split("\n") ?? [];
   return paths.map((_, at) => (lines[at] || undefined) as Kind | undefined);
 }
 
@@ -24,7 +24,7 @@ export function kindOf(path: string): Kind | undefined {
   return kindsOf([path])[0];
 }
 
-/** The first of `paths` that is a file to execute. */
+/** The first of `paths` that is an executable file. */
 export function firstExecutable(paths: readonly string[]): string | undefined {
   if (paths.length === 0) return undefined;
   const at = kindsOf(paths).indexOf("executable");
@@ -32,7 +32,7 @@ export function firstExecutable(paths: readonly string[]): string | undefined {
 }
 
 /** @throws NotCapable */
-function look(path: string): Kind | undefined {
+function statKind(path: string): Kind | undefined {
   let info: Deno.FileInfo;
   try {
     info = Deno.statSync(path);

@@ -1,6 +1,6 @@
-/** What of the daemon's environment its workers get. */
+/** Environment variables that workers inherit from the daemon. */
 
-/** Names passed on from the daemon's environment; a `*` at either end stands for any text. */
+/** Names of inherited variables; a `*` at either end matches any text. */
 export const PASSED_ON: readonly string[] = [
   ...["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LANGUAGE", "LC_*", "TZ"],
   ...["LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHONPATH", "PYENV_*", "UV_*", "DENO_DIR", "MOSAIC_CACHE_DIR"],
@@ -19,5 +19,5 @@ export const PASSED_ON: readonly string[] = [
   ...["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"],
 ];
 
-/** Further names for PASSED_ON, separated by commas, in the daemon's own environment. */
+/** Variable of the daemon with further names, separated by commas. */
 export const PASS_VARIABLE = "MOSAIC_WORKER_ENV";

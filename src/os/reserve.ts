@@ -1,20 +1,20 @@
 /**
- * Space on a disk that is kept for when it is full. The file holds it; released, there is room for what must always be
- * possible: to move a write-ahead log into its database, to cancel, end and delete runs. Made of random bytes: a file
- * system may keep zeros, or a hole, without any space.
+ * A file that reserves disk space. Deleting it frees the space for operations that must work on a full disk: moving a
+ * write-ahead log into its database, cancelling, ending and deleting runs. Contains random bytes, because a file system
+ * may store zeros or holes without using space.
  */
 import { disk } from "./host_resources.ts";
 import { messageOf } from "../base/errors.ts";
 
-/** Of a small file system. */
+/** Maximum share of a small file system. */
 const SHARE = 1 / 16;
 const LEAST_BYTES = 256 << 10;
 const CHUNK_BYTES = 1 << 20;
 
-/** @param most where the file system is large enough */
+/** @param most size on a large file system */
 export function reserveBytes(directory: string, most: number): number {
   const { total } = disk(directory);
-  // Where the runtime may not ask, the disk is taken for a large one.
+  // Without permission to ask, assume a large disk.
   return total === 0 ? most : Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE)));
 }
 
@@ -27,7 +27,7 @@ export class Reserve {
     this.bytes = bytes;
   }
 
-  /** Whether the space is held. */
+  /** Whether the space is reserved. */
   get whole(): boolean {
     try {
       const { size, blocks } = Deno.lstatSync(this.#path);
@@ -37,12 +37,12 @@ export class Reserve {
     }
   }
 
-  /** Whether the disk has room for it; false where that may not be asked. */
+  /** Whether the disk has enough free space for it; false if unknown. */
   get fits(): boolean {
     return disk(this.#path.slice(0, this.#path.lastIndexOf("/"))).available >= this.bytes;
   }
 
-  /** Takes the space, all of it or nothing. @returns whether it is held */
+  /** Reserves the space, all or nothing. @returns whether it is reserved */
   make(): boolean {
     if (this.whole) return true;
     try {
@@ -62,7 +62,7 @@ export class Reserve {
     }
   }
 
-  /** Gives the space back to the disk. */
+  /** Frees the space. */
   release(): void {
     try {
       Deno.removeSync(this.#path);
@@ -72,28 +72,28 @@ export class Reserve {
   }
 }
 
-/** How often the space is tried to be had again. */
+/** Interval between attempts to reserve the space again. */
 const REFILL_MS = 1000;
-/** A shorter log gives no room worth having. */
+/** Moving a smaller log frees too little. */
 const LEAST_LOG_BYTES = 64 << 10;
 
-/** The database beside a reserve. */
+/** The database that a reserve belongs to. */
 export interface Reserved {
   isFull: (error: unknown) => boolean;
-  /** What ordinary writes fail with while the reserve is not whole. */
+  /** Error of ordinary writes while the reserve is not whole. */
   full: () => Error;
   logBytes: () => number;
   /** Moves the log into the database. @returns whether the log is empty */
   emptyLog: () => boolean;
 }
 
-/** What a database's writes have to do with its reserve. */
+/** Executes a database's writes with its reserve. */
 export class WithReserve {
   readonly #reserve: Reserve | undefined;
   readonly #of: Reserved;
   /** The reserve is not whole. */
   #short = false;
-  /** On a monotonic clock: what did not help is not tried again before this time. */
+  /** No further attempt to free space before this time (monotonic). */
   #notBefore = -Infinity;
 
   constructor(reserve: Reserve | undefined, of: Reserved) {
@@ -101,14 +101,14 @@ export class WithReserve {
     this.#of = of;
   }
 
-  /** When the database has been opened. */
+  /** Call after opening the database. */
   begin(): void {
     if (this.#reserve === undefined || this.#reserve.make()) return;
     this.#short = true;
     this.relieve();
   }
 
-  /** An ordinary write: it may not use the reserve, but what can be freed with its help. */
+  /** An ordinary write: may not use the reserve, but may use space freed by moving the log. */
   write<T>(work: () => T): T {
     this.require();
     try {
@@ -119,7 +119,7 @@ export class WithReserve {
     }
   }
 
-  /** A write that must be possible on a full disk. */
+  /** A write that must work on a full disk. */
   writeAlways<T>(work: () => T): T {
     try {
       return work();
@@ -134,21 +134,21 @@ export class WithReserve {
 
   /** Whether the reserve is not whole, and ordinary writes are refused. */
   get short(): boolean {
-    // Asking is cheap where the runtime may: the first call after there is room again succeeds.
+    // `fits` is cheap: the first call after space was freed succeeds.
     if (this.#short && (this.#reserve!.fits || performance.now() >= this.#notBefore)) this.refill();
     return this.#short;
   }
 
-  /** @throws what ordinary writes fail with while the reserve is not whole */
+  /** @throws the error of ordinary writes while the reserve is not whole */
   require(): void {
     if (this.short) throw this.#of.full();
   }
 
-  /** On a full disk: the log moves into the database, which needs no more room than it had itself. */
+  /** On a full disk: moves the log into the database, which needs no more space than the log had. */
   relieve(): boolean {
     if (this.#reserve === undefined || this.#of.logBytes() < LEAST_LOG_BYTES) return false;
     if (performance.now() < this.#notBefore) return false;
-    // Pages that the database has already need no room in it.
+    // Pages that the database already contains need no new space.
     if (!this.#short && this.#of.emptyLog()) return true;
     this.#reserve.release();
     const emptied = this.#of.emptyLog();
@@ -157,7 +157,7 @@ export class WithReserve {
     return emptied && !this.#short;
   }
 
-  /** Gives the reserve to what has to be written now. */
+  /** Releases the reserve for a write that must succeed. */
   spend(): void {
     if (this.#reserve === undefined) return;
     this.#reserve.release();
@@ -165,7 +165,7 @@ export class WithReserve {
     this.#of.emptyLog();
   }
 
-  /** Takes the space again where there is any. */
+  /** Reserves the space again if possible. */
   refill(): void {
     if (this.#reserve === undefined) return;
     this.#short = !this.#reserve.make();

@@ -1,6 +1,6 @@
 /**
- * Tells a service manager (systemd, Type=notify) that the daemon is ready, stopping, and still alive, by the protocol of
- * sd_notify(3): datagrams to the Unix socket that $NOTIFY_SOCKET names.
+ * Notifies a service manager (systemd, Type=notify) that the daemon is ready, stopping or alive, by the sd_notify(3)
+ * protocol: datagrams to the Unix socket $NOTIFY_SOCKET.
  */
 import { messageOf } from "../base/errors.ts";
 import { removeIfThere } from "./files.ts";
@@ -11,16 +11,16 @@ export interface ServiceManager {
   readonly present: boolean;
   ready(status: string): Promise<void>;
   stopping(): Promise<void>;
-  /** Sends the watchdog's sign of life at half of $WATCHDOG_USEC, as long as `alive` says so. */
+  /** Sends watchdog heartbeats every half of $WATCHDOG_USEC while `alive` returns true. */
   keepAlive(alive: () => boolean): void;
   close(): void;
 }
 
 /**
- * Without $NOTIFY_SOCKET nothing is sent.
+ * Without $NOTIFY_SOCKET it sends nothing.
  *
  * @param env reads one variable
- * @param ownPath where this end of the socket may be
+ * @param ownPath path for this end of the socket
  */
 export function serviceManager(
   env: (name: string) => string | undefined,
@@ -35,17 +35,17 @@ export function serviceManager(
       removeIfThere(ownPath);
       socket = Deno.listenDatagram({ transport: "unixpacket", path: ownPath });
     } catch (error) {
-      log.warn({ error: messageOf(error) }, "the service manager cannot be told of the daemon's state");
+      log.warn({ error: messageOf(error) }, "cannot notify the service manager");
     }
   }
   const send = async (text: string) => {
     if (socket === undefined) return;
     try {
-      // An abstract address is written with "@" in the variable and with a NUL on the wire.
+      // An abstract address has "@" in the variable and NUL on the wire.
       const path = address!.replace(/^@/, "\0");
       await socket.send(new TextEncoder().encode(text), { transport: "unixpacket", path });
     } catch (error) {
-      log.warn({ error: messageOf(error), text }, "the service manager did not take a message");
+      log.warn({ error: messageOf(error), text }, "cannot send a message to the service manager");
     }
   };
   return {

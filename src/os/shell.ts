@@ -1,17 +1,17 @@
 /**
- * What the runtime does not do under a permission set, a shell that may be run does: start any program, hand it any
- * environment, look at any path. The permission to run /bin/sh is all it takes.
+ * Operations that Deno refuses under a permission set, done through /bin/sh: starting any program with any environment,
+ * reading any path. Needs only the permission to run /bin/sh.
  */
 
-/** Sets the variables before `--`, then becomes the command behind it. */
+/** Exports the variables before `--`, then execs the command after it. */
 const BECOME = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"';
 
-/** Names the runtime hands to no child unless it may run everything: they make the loader run other code. */
+/** Variables that make the loader run other code; Deno passes them to children only with permission to run everything. */
 function isLoaderVariable(name: string): boolean {
   return name.startsWith("LD_") || name.startsWith("DYLD_");
 }
 
-/** `env` in two: what can be handed over, and `NAME=value` words for a shell to export. */
+/** Splits `env` into variables that Deno can pass and `NAME=value` words for the shell to export. */
 export function splitEnvironment(env: Record<string, string>): { env: Record<string, string>; exports: string[] } {
   const plain: Record<string, string> = {};
   const exports: string[] = [];

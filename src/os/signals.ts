@@ -1,37 +1,37 @@
-/** The one way in which mosaic signals a process or a group. */
+/** All signals to processes and process groups are sent here. */
 import { childrenOutside, groupMembers, isAlive, isOfThisSystem, type ProcessRef } from "./identity.ts";
 import { askShell } from "./shell.ts";
 
 export type Signal = "SIGTERM" | "SIGKILL" | "SIGSTOP" | "SIGCONT" | "SIGINT";
 
-/** kill(0), kill(-0) and kill(-1) reach mosaic itself or everybody: no pid that could mean that is let through. */
+/** kill(0) and kill(-1) would signal mosaic itself or all processes: refuse such pids. */
 function checked(pid: number): number {
   if (!Number.isSafeInteger(pid) || pid <= 1) throw new TypeError(`refusing to signal pid ${pid}`);
   return pid;
 }
 
-/** Signals one process if it is still the one that was meant; false when it is gone. */
+/** Signals exactly this process; false if it is gone. */
 export function signalProcess(process: ProcessRef, signal: Signal): boolean {
   if (!isAlive(process)) return false;
   return send(checked(process.pid), signal);
 }
 
 export interface Reach {
-  /** Whether children of the leader are reached that are outside its group; to look for them takes time. */
+  /** Also signal the leader's children outside its group. Finding them takes time. */
   outside?: boolean;
 }
 
 /**
- * Signals the group that `leader` leads. The leader may be gone while its group lives on (its pid is not given out again
- * as long as the group exists), so only a *different* living process under that pid stops the signal.
+ * Signals the group that `leader` leads. The group may outlive its leader, and the kernel does not reuse the leader's pid
+ * while the group exists. So the signal is suppressed only if a *different* living process has that pid.
  *
- * A worker is reached where it has begun a group or session of its own, too: it is the leader's child, as long as the
- * leader lives. What it has started elsewhere itself is its own business.
+ * Also reaches a worker that has created its own group or session: while the leader lives, the worker is its child.
+ * Processes that the worker itself moves to further sessions are not reached.
  */
 export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true }: Reach = {}): boolean {
   const group = -checked(leader.pid);
   if (!groupIsOurs(leader)) return false;
-  // Once the leader is gone its pid may be another's, which leads no group: the children there are not the worker's.
+  // After the leader's end its pid may be reused by a process that leads no group: its children are not the worker's.
   if (outside && isAlive(leader)) {
     for (const { process, leads } of childrenOutside(leader.pid)) {
       if (isAlive(process)) sendIfAllowed(leads ? -checked(process.pid) : checked(process.pid), signal);
@@ -41,8 +41,8 @@ export function signalGroup(leader: ProcessRef, signal: Signal, { outside = true
 }
 
 /**
- * A worker's group, and those that children of its leader led when this first looked: they outlive the leader, and once
- * it is gone nothing tells whose they are.
+ * A worker's group, and the groups of its leader's children, recorded at the first call: they outlive the leader, and
+ * after its end nothing identifies them.
  */
 export class WorkerGroups {
   readonly #leader: ProcessRef;
@@ -52,30 +52,30 @@ export class WorkerGroups {
     this.#leader = leader;
   }
 
-  /** Whether any member of any of the groups still lives. */
+  /** Whether any member of any of the groups is alive. */
   alive(): boolean {
-    // One that is gone is not looked at again: its number may be given out anew.
-    this.#led = this.#look().filter(groupAlive);
+    // Forget ended groups: their ids may be reused.
+    this.#led = this.#groups().filter(groupAlive);
     return this.#led.length > 0 || groupAlive(this.#leader);
   }
 
   signal(signal: Signal): void {
-    const led = this.#look();
-    // As long as the leader lives this reaches them all, and a worker is to hear of its end once.
+    const led = this.#groups();
+    // While the leader lives this reaches all groups; the worker should get the signal only once.
     signalGroup(this.#leader, signal);
     if (signal !== "SIGKILL") return;
-    // What may not be signalled is not waited for either.
+    // Do not wait for processes that cannot be signalled.
     this.#led = led.filter((one) => groupIsOurs(one) && sendIfAllowed(-checked(one.pid), signal));
   }
 
-  #look(): ProcessRef[] {
+  #groups(): ProcessRef[] {
     return this.#led ??= isAlive(this.#leader)
       ? childrenOutside(this.#leader.pid).filter(({ leads }) => leads).map(({ process }) => process)
       : [];
   }
 }
 
-/** A program that runs as another user (set-uid) is not mosaic's to signal, and must not keep the others from it. */
+/** Ignores a missing permission: a set-uid program cannot be signalled, and must not prevent signalling the others. */
 function sendIfAllowed(target: number, signal: Signal): boolean {
   try {
     return send(target, signal);
@@ -85,7 +85,7 @@ function sendIfAllowed(target: number, signal: Signal): boolean {
   }
 }
 
-/** Whether any member of the leader's group still lives; zombies do not count. */
+/** Whether any member of the leader's group is alive; zombies do not count. */
 export function groupAlive(leader: ProcessRef): boolean {
   if (isAlive(leader)) return true;
   if (!isOfThisSystem(leader) || !groupExists(leader.pid)) return false;
@@ -93,10 +93,10 @@ export function groupAlive(leader: ProcessRef): boolean {
   return members.length > 0 && !members.includes(leader.pid);
 }
 
-/** Cheap, and sure only when it says no: zombies that nobody has reaped count here. */
+/** Cheap check; may return true for a group of zombies. */
 function groupExists(groupId: number): boolean {
   try {
-    // Not imported: the global is there from the beginning, Node's module costs a proxy 40 ms of its start.
+    // Use the global: importing node:process costs a proxy 40 ms at its start.
     // deno-lint-ignore no-process-global
     return process.kill(-checked(groupId), 0);
   } catch (error) {
@@ -107,7 +107,7 @@ function groupExists(groupId: number): boolean {
 function groupIsOurs(leader: ProcessRef): boolean {
   if (isAlive(leader)) return true;
   if (!isOfThisSystem(leader)) return false;
-  // The leader is gone. A living process with its pid is another one that got the number after the group had ended.
+  // The leader is gone. A living process with its pid means that the group has ended and the pid was reused.
   return !groupMembers(leader.pid).includes(leader.pid);
 }
 
@@ -116,7 +116,7 @@ function send(target: number, signal: Signal): boolean {
     Deno.kill(target, signal);
     return true;
   } catch (error) {
-    // The runtime signals only when it may run anything at all; a shell that may be run can do it as well.
+    // Deno can signal only with permission to run everything; a permitted shell can do it.
     if (error instanceof Deno.errors.NotCapable) return sendByShell(target, signal);
     if (error instanceof Deno.errors.NotFound || (error instanceof Error && error.message.includes("ESRCH"))) {
       return false;

@@ -1,16 +1,16 @@
-/** Where a state directory's Unix socket is: in it, unless that name is longer than the system's sockets may have. */
+/** Path of a state directory's Unix socket: in the directory, unless the path is too long for a socket. */
 import { createHash } from "node:crypto";
 
-/** The most bytes of a socket's name. */
+/** Maximum bytes of a socket's path. */
 const MOST_BYTES = 107;
 
 export interface SocketPlace {
   path: string;
-  /** Of its own, where it is not in the state directory: to be made for the owner alone. */
+  /** Directory to create for the owner alone; undefined if the socket is in the state directory. */
   directory: string | undefined;
 }
 
-/** @param trainer the part of the state directory that has its small files */
+/** @param trainer the `trainer` directory of the state directory */
 export function socketPlace(trainer: string, env: (name: string) => string | undefined): SocketPlace {
   const near = `${trainer}/daemon.sock`;
   if (new TextEncoder().encode(near).length <= MOST_BYTES) return { path: near, directory: undefined };

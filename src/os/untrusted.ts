@@ -1,10 +1,9 @@
 /**
- * Files that a worker can touch. Below a run's directory a worker may at any time put a FIFO, a directory or a link where a
- * file was. Whoever opens such a path does it here: a FIFO is not waited for, a link is not followed, and what is opened is
- * the regular file that was looked up, below the directory that it was looked up in.
+ * Files that a worker can change. Below its run's directory a worker can replace any file by a FIFO, a directory or a link.
+ * All such paths are opened here: without waiting for FIFOs, without following links, and only if the opened file is the
+ * regular file that was looked up.
  *
- * The look-up beside the flags is needed because under a permission set the runtime resolves links before the kernel sees
- * O_NOFOLLOW.
+ * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
@@ -13,7 +12,7 @@ import { askShell } from "./shell.ts";
 
 type NodeFs = typeof import("node:fs");
 
-/** Of a record that is read whole: mosaic's own are some hundred bytes, a start file carries an environment. */
+/** Maximum size of a control file. Most have some hundred bytes; a start file contains an environment. */
 const MAX_RECORD_BYTES = 16 << 20;
 const CHUNK_BYTES = 64 << 10;
 
@@ -26,12 +25,12 @@ function parentOf(path: string): string {
 }
 
 function notRegular(path: string): MosaicError {
-  return new MosaicError("permission_denied", `${path} is no regular file of its run's directory`, {
-    hint: "The run's worker has put something else there (a link, a FIFO, a directory); mosaic does not open it.",
+  return new MosaicError("permission_denied", `${path} is not a regular file in its run's directory`, {
+    hint: "The run's worker has replaced it (by a link, a FIFO, a directory); mosaic does not open it.",
   });
 }
 
-/** @throws `permission_denied` for what is there and is no regular file, or lies behind a link. */
+/** @throws `permission_denied` for anything but a regular file, and for a path through a link */
 function lookUp(path: string, below: string): Deno.FileInfo | undefined {
   try {
     for (let at = parentOf(path); at.length > below.length; at = parentOf(at)) {
@@ -71,7 +70,7 @@ export class RegularFile implements Disposable {
     return { dev: info.dev, ino: info.ino, size: info.size, mtimeMs: info.mtimeMs, isFile: info.isFile() };
   }
 
-  /** Bytes from `position` on, as many as there are and fit. */
+  /** Reads from `position` until `into` is full or the file ends. @returns bytes read */
   readSync(position: number, into: Uint8Array): number {
     let filled = 0;
     while (filled < into.length) {
@@ -82,7 +81,7 @@ export class RegularFile implements Disposable {
     return filled;
   }
 
-  /** The same beside the event loop. */
+  /** Asynchronous `readSync`. */
   async read(position: number, into: Uint8Array): Promise<number> {
     let filled = 0;
     while (filled < into.length) {
@@ -126,8 +125,8 @@ export class RegularFile implements Disposable {
   }
 
   /**
-   * Asks the kernel where the opened file lies, which no worker can change between two looks.
-   * @throws `permission_denied` when that is not below `directory`, and for a file that was removed
+   * Checks the opened file's real path, as the kernel knows it, which a worker cannot change after the open.
+   * @throws `permission_denied` when it is not below `directory`, or the file was removed
    */
   requireBelow(directory: string): void {
     const real = this.#place();
@@ -141,7 +140,7 @@ export class RegularFile implements Disposable {
       return Deno.readLinkSync(`/proc/self/fd/${this.#fd}`);
     } catch (error) {
       if (!(error instanceof Deno.errors.NotCapable)) throw error;
-      // Under a permission set /proc is a shell's to read.
+      // Under a permission set only a shell can read /proc.
       return askShell('readlink "/proc/$0/fd/$1"', String(Deno.pid), String(this.#fd))?.replace(/\n$/, "");
     }
   }
@@ -156,7 +155,7 @@ export class RegularFile implements Disposable {
   }
 }
 
-/** @throws as Deno.openSync would, so that a shortage of descriptors is known as one; `permission_denied` for a link */
+/** @throws errors in Deno's form, so that isShortage() recognises them; `permission_denied` for a link */
 function openNow(path: string): RegularFile | undefined {
   const { openSync, constants: { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } } = nodeFs();
   try {
@@ -171,7 +170,8 @@ function openNow(path: string): RegularFile | undefined {
 }
 
 /**
- * The regular file at `path`, for reading; undefined when there is none. Nothing between `below` and it may be a link.
+ * Opens the regular file at `path` for reading; undefined if there is none. No directory between `below` and it may be a
+ * link.
  *
  * @throws MosaicError `permission_denied` when something else is there
  */
@@ -191,8 +191,8 @@ export function openRegular(path: string, below = parentOf(path)): RegularFile |
 }
 
 /**
- * The same for a proxy, whose start loading Node's file module would double. A FIFO that takes the file's place between the
- * look-up and the opening is waited for here: the proxy then hangs, and the daemon replaces it.
+ * `openRegular` without node:fs, which would double the start-up time of a proxy. If a FIFO replaces the file between
+ * look-up and open, the open blocks: the proxy hangs, and the daemon replaces it.
  */
 export function openRegularInProxy(path: string, below = parentOf(path)): Deno.FsFile | undefined {
   const before = lookUp(path, below);
@@ -214,12 +214,12 @@ export function openRegularInProxy(path: string, below = parentOf(path)): Deno.F
   }
 }
 
-/** A log of a run, of which neither the file nor its directory may be a link. */
+/** Opens a log of a run; neither the file nor its directory may be a link. */
 export function openLog(path: string): RegularFile | undefined {
   return openRegular(path, parentOf(parentOf(path)));
 }
 
-/** Where a log begins: behind the journal's header, if there is one. */
+/** Offset of a log's first byte, after the journal's header if there is one. */
 export function beginOfLog(file: RegularFile): number {
   const bytes = new Uint8Array(JOURNAL_HEADER.length);
   return headerLength(bytes.subarray(0, file.readSync(0, bytes)));
@@ -230,7 +230,7 @@ export function openLogInProxy(path: string): Deno.FsFile | undefined {
   return openRegularInProxy(path, parentOf(parentOf(path)));
 }
 
-/** Undefined for what is no regular file: that is no record. */
+/** Undefined if it is not a regular file. */
 function ifRegular<T>(open: () => T | undefined): T | undefined {
   try {
     return open();
@@ -240,7 +240,7 @@ function ifRegular<T>(open: () => T | undefined): T | undefined {
   }
 }
 
-/** The text of one of mosaic's own records; undefined where there is none, or something that cannot be one. */
+/** The text of a control file; undefined if there is none, or not a regular file, or it is too large. */
 export function readRecord(path: string, below?: string): string | undefined {
   using file = ifRegular(() => openRegular(path, below));
   if (file === undefined) return undefined;
@@ -264,7 +264,7 @@ export function readRecordInProxy(path: string, below?: string): string | undefi
   return new TextDecoder().decode(bytes.subarray(0, filled));
 }
 
-/** Puts aside what is at the place of one of mosaic's own files and is none. In one step, however large it is. */
+/** Renames anything at `path` that is not of the wanted kind. Atomic, whatever its size. */
 export function makeWay(path: string, wanted: "file" | "directory" | "nothing" = "file"): void {
   try {
     const info = Deno.lstatSync(path);
@@ -275,22 +275,22 @@ export function makeWay(path: string, wanted: "file" | "directory" | "nothing" =
   }
 }
 
-/** Makes a directory of a run; something else in its place is put aside. */
+/** Creates a directory of a run; renames anything else in its place. */
 export function makeDirectory(path: string): void {
   makeWay(path, "directory");
   Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
-/** Writes one of mosaic's own records whole, under a name that nobody can know before, and whatever is in its place. */
+/** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
 export function writeRecord(path: string, text: string, options: { durable?: boolean } = {}): void {
   makeWay(path);
   writeFileAtomic(path, text, { mode: 0o600, ...options });
 }
 
-/** Opens a file of a run for appending; what is there and is no regular file is put aside. */
+/** Opens a file of a run for appending; renames anything at `path` that is not a regular file. */
 export function openForAppending(path: string): Deno.FsFile {
   makeWay(path);
-  // A wrapper that was cut short may have made it unwritable already.
+  // An interrupted wrapper may have made it read-only.
   if (lookUp(path, parentOf(path)) !== undefined) Deno.chmodSync(path, 0o600);
   return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
 }

@@ -1,4 +1,4 @@
-/** Opens an SQLite database in WAL mode, on a full disk too. */
+/** Opens an SQLite database in WAL mode, even on a full disk. */
 import { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
 import type { Reserve } from "./reserve.ts";
@@ -6,13 +6,13 @@ import type { Reserve } from "./reserve.ts";
 export interface WalDatabase {
   db: DatabaseSync;
   /**
-   * There was no room for the memory that connections share: this one has its own, and until it is closed no other
-   * connection can use the database. It can be read at once, and written as soon as there is room.
+   * No free space for the shared-memory file: the connection uses private memory, and until it is closed no other
+   * connection can use the database. It can be read at once, and written as soon as there is free space.
    */
   alone: boolean;
 }
 
-/** @param reserve given up where there is no room to open it otherwise @throws what SQLite throws */
+/** @param reserve released if the disk is too full to open the database @throws SQLite's error */
 export function openWal(path: string, busyTimeoutMs: number, reserve?: Reserve): WalDatabase {
   const open = (locking: "NORMAL" | "EXCLUSIVE") => ({
     db: opened(path, busyTimeoutMs, locking),
@@ -42,7 +42,7 @@ function opened(path: string, busyTimeoutMs: number, locking: "NORMAL" | "EXCLUS
   const db = new DatabaseSync(path);
   try {
     db.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}; PRAGMA locking_mode = ${locking}; PRAGMA journal_mode = WAL`);
-    // The first read sets the shared memory up.
+    // The first read creates the shared memory.
     db.prepare("PRAGMA user_version").get();
     return db;
   } catch (error) {

@@ -1,9 +1,9 @@
-/** Addresses as net permissions name them. */
+/** Addresses in the form of net permissions. */
 import { MosaicError } from "../base/errors.ts";
 import { absolutePath } from "./arguments.ts";
 import type { Permissions } from "./permissions.ts";
 
-/** A Unix socket is named to the network check and, being a file, to those of files. */
+/** A Unix socket needs a net permission and, being a file, read and write permissions. */
 export interface AddressGrant {
   net: string[];
   socket: string | undefined;
@@ -49,8 +49,7 @@ function isName(entry: string): boolean {
 }
 
 /**
- * A name is looked up before it is connected to: that takes the name itself (the runtime checks look-ups without a port)
- * and each of its addresses.
+ * Adds the permissions to resolve a host name (without a port) and to connect to each of its addresses.
  *
  * @param resolve the addresses of a name; none where it is unknown
  */

@@ -1,4 +1,4 @@
-/** Looks for a few options in a command line that another parser will check: this one must only never miss them. */
+/** Finds a few options in a command line. Another parser validates it; this one must not miss an option. */
 import { MosaicError } from "../base/errors.ts";
 
 export interface CommandLine {

@@ -1,4 +1,4 @@
-/** What `mosaic daemon ARGS` needs, and what of that only until it answers. */
+/** The permissions that `mosaic daemon ARGS` needs, and those needed only for its start. */
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";

@@ -1,7 +1,7 @@
 /**
- * What the portable executable runs before a daemon or a proxy: prints the flags of its command line, one a line.
+ * Run by the portable executable before a daemon or a proxy: prints the permission flags for its command line, one per line.
  *
- * For a command line that cannot be planned it prints none: the program, which gets the client's then, says what is wrong.
+ * Prints none for an invalid command line: the program then starts with the client's permissions and reports the error.
  */
 import { MosaicError } from "../base/errors.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf } from "./permissions.ts";

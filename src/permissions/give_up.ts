@@ -1,12 +1,12 @@
-/** Gives permissions back to the runtime: what a daemon needed only to start, and what no part of mosaic ever needs. */
+/** Revokes permissions: those that a daemon needs only to start, and those that mosaic never needs. */
 import { descriptor, isGranted } from "./granted.ts";
 import { type Kind, type Permissions, permissions, without } from "./permissions.ts";
 
 /**
- * The runtime lets every program import code from half a dozen hosts (jsr.io, esm.sh, …) unless told otherwise, and asks them
- * for any path that is named: a way out. Everything of mosaic is in its own files.
+ * Deno allows imports from several hosts (jsr.io, esm.sh, …) by default, which can be used to send data out. mosaic needs
+ * no remote imports.
  *
- * Only `-A` grants FFI. It is left whole: with one permission less the runtime refuses /proc and /dev as well.
+ * FFI is granted only by `-A`. Then nothing is revoked: with one permission less Deno also refuses /proc and /dev.
  */
 export function giveUpImports(): void {
   if (Deno.permissions.querySync({ name: "ffi" }).state === "granted") return;
@@ -14,12 +14,12 @@ export function giveUpImports(): void {
 }
 
 /**
- * Gives `some` up, except what `kept` covers.
+ * Revokes `some`, except what `kept` covers.
  *
- * The runtime takes every entry away that covers the one revoked: a directory with the file in it, a host with its port. So
- * an entry is left alone where a wider one grants it: the wider one may be what something else rests on.
+ * Revoking an entry also revokes every wider entry that covers it: a directory that contains the file, a host without
+ * port. So an entry covered by a wider one is not revoked, because the wider one may still be needed.
  *
- * @returns what is gone
+ * @returns the revoked permissions
  */
 export function giveUp(some: Permissions, kept: Permissions): Permissions {
   const gone = permissions();

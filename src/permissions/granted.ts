@@ -1,4 +1,4 @@
-/** What this process has been granted, asked of the runtime itself. */
+/** Queries Deno for this process's permissions. */
 import type { Kind } from "./permissions.ts";
 
 /** Undefined: the whole kind. */

@@ -1,4 +1,4 @@
-/** What to say of a permission that is missing: one line that names it and the flag. */
+/** Error messages for missing permissions, with the flag that grants them. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { programForm } from "../os/self.ts";
 import { EXTRA_VARIABLE } from "./permissions.ts";
@@ -10,11 +10,11 @@ const DEEDS: Record<string, string> = {
   write: "write to",
   net: "connect to or listen on",
   run: "run",
-  env: "look at the variable",
-  sys: "ask the system for",
+  env: "read the variable",
+  sys: "read the system's",
 };
 
-/** The error of the runtime as one of mosaic's; anything else as it is. */
+/** Converts Deno's NotCapable error to a MosaicError; returns other errors unchanged. */
 export function explainMissing(error: unknown): unknown {
   if (!(error instanceof Deno.errors.NotCapable)) return error;
   const match = REFUSAL.exec(error.message);

@@ -1,6 +1,6 @@
 /**
- * The exact permissions of a part: what a daemon or a proxy needs with these arguments, in this environment, and nothing
- * else. Decides only; what it depends on comes in as a World. A client has no plan but a set (scripts/compile/client_permissions.sh).
+ * The minimal permissions of a daemon or proxy with these arguments, in this environment. Pure: its inputs are in a World.
+ * Clients use a fixed set (scripts/compile/client_permissions.sh).
  */
 import { withAddresses } from "./addresses.ts";
 import { daemonPlan } from "./daemon_plan.ts";

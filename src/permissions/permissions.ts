@@ -1,17 +1,17 @@
-/** What a process may do, by the runtime's permissions, and how that is written as its flags. */
+/** Sets of Deno permissions, and their flags. */
 import { MosaicError } from "../base/errors.ts";
 
 export const KINDS = ["read", "write", "net", "run", "env", "sys"] as const;
 export type Kind = typeof KINDS[number];
 
-/** Per kind what is granted: a list, or all of it. There is none for native libraries (FFI): nothing of mosaic needs it. */
+/** Granted entries per kind, or "all". FFI is missing because mosaic never needs it. */
 export type Permissions = Record<Kind, readonly string[] | "all">;
 
 export function permissions(some: Partial<Permissions> = {}): Permissions {
   return { read: [], write: [], net: [], run: [], env: [], sys: [], ...some };
 }
 
-/** Both together, each entry once, nothing that another entry covers. */
+/** The union, without duplicates and entries covered by others. */
 export function together(a: Permissions, b: Permissions): Permissions {
   const sum = permissions();
   for (const kind of KINDS) {
@@ -21,7 +21,7 @@ export function together(a: Permissions, b: Permissions): Permissions {
   return sum;
 }
 
-/** `of` without what `by` grants as well. */
+/** The entries of `of` that `by` does not grant. */
 export function without(of: Permissions, by: Permissions): Permissions {
   const rest = permissions();
   for (const kind of KINDS) {
@@ -80,7 +80,7 @@ const FLAG = /^--allow-(read|write|net|run|env|sys)(?:=(.+))?$/;
 const SHORT_FLAG = /^-([RWNES])(?:=(.+))?$/;
 const OF_LETTER: Record<string, Kind> = { R: "read", W: "write", N: "net", E: "env", S: "sys" };
 
-/** Reads flags back; undefined for `-A`. Flags of other kinds are passed over. */
+/** Parses permission flags; undefined for `-A`. Ignores other flags. */
 export function permissionsOfFlags(flags: readonly string[]): Permissions | undefined {
   let granted = permissions();
   for (const flag of flags) {
@@ -100,7 +100,7 @@ function entriesOf(text: string): string[] {
 export const EXTRA_VARIABLE = "MOSAIC_ALLOW";
 
 /**
- * What an operator grants beyond the plan: `$MOSAIC_ALLOW`, flags with blanks between.
+ * Additional permissions from `$MOSAIC_ALLOW`: flags separated by spaces.
  * @throws MosaicError `invalid_argument` for anything else, `-A` and `--allow-ffi` too.
  */
 export function extraPermissions(text: string | undefined): Permissions {

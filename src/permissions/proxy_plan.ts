@@ -1,4 +1,4 @@
-/** What `mosaic proxy ARGS` needs. */
+/** The permissions that `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
@@ -22,7 +22,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     read.push(target.socket);
     write.push(target.socket);
   } else if (daemonJson !== undefined) {
-    // A daemon that is started again may listen on another port of its host.
+    // A restarted daemon may listen on another port of its host.
     net.push(...target.net.filter((entry) => entry.includes(":")).map(hostOf));
   }
   for (const option of FILES) {
@@ -37,13 +37,13 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     write: [...write, ...directories],
     net,
     run: ["/bin/sh"],
-    // Stand-alone it hands its whole environment to the worker; a daemon's start file holds the worker's.
+    // A stand-alone proxy passes its whole environment to the worker; otherwise the start file has the worker's.
     env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES],
     sys: ["hostname", "statfs"],
   });
 }
 
-/** The daemon's start file says where the daemon says where it is. Undefined: nobody's, the proxy stands alone. */
+/** Path of the daemon's daemon.json, from the start file; undefined for a stand-alone proxy. */
 function daemonJsonOf(runDir: string, line: CommandLine, world: World): string | undefined {
   const attempt = Number(optionValue(line, "--attempt") ?? 1);
   const files = new RunFiles(runDir, optionValue(line, "--worker-id") ?? "");
@@ -55,7 +55,7 @@ function daemonJsonOf(runDir: string, line: CommandLine, world: World): string |
   }
 }
 
-/** The run's directory below the state directory; a temporary one where that cannot be made. */
+/** The run's directory below the state directory, and the temporary directory used if it cannot be created. */
 function standAlone(line: CommandLine, world: World, read: string[]): string[] {
   const runId = optionValue(line, "--run-id") ?? "";
   const temporary = absolutePath(world.env("TMPDIR") || "/tmp", world.cwd);

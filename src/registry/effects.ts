@@ -1,4 +1,4 @@
-/** What a transition changes in a run's row besides its state. Pure; an explicit patch goes over it. */
+/** Changes that a transition implies for a run's row, besides its state. Pure; an explicit patch overrides them. */
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecycle/lifecycle.ts";
 import type { Told } from "./event_kinds.ts";
 import type { RunRow } from "./types.ts";
@@ -8,7 +8,7 @@ export function queuedEvent(run: RunRow, position: number | null): Told {
   return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
 }
 
-/** Everything that belonged to the processes of the attempt before. */
+/** Fields of the previous attempt's processes. */
 const NO_PROCESSES: Partial<RunRow> = {
   proxy: null,
   worker: null,

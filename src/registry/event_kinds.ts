@@ -1,4 +1,4 @@
-/** Every kind of event that the log of all runs can hold (docs/observability.md says when, and with which data). */
+/** All kinds of events (docs/observability.md describes when they occur and their data). */
 import { MosaicError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 
@@ -25,7 +25,7 @@ export const EVENT_KINDS = [
 ] as const;
 export type EventKind = typeof EVENT_KINDS[number];
 
-/** What is told of a run beside a transition. */
+/** An event to append together with a transition. */
 export interface Told {
   kind: EventKind;
   data: Record<string, unknown>;
@@ -34,19 +34,19 @@ export interface Told {
 /**
  * The kinds named in "failed, completed".
  *
- * @throws {MosaicError} `invalid_argument` with what was meant, for a kind that is none.
+ * @throws {MosaicError} `invalid_argument` with a suggestion, for an unknown kind
  */
 export function parseEventKinds(text: string): EventKind[] {
   const words = text.split(",").map((word) => word.trim()).filter((word) => word !== "");
   if (words.length === 0) {
-    throw new MosaicError("invalid_argument", "no kind of event is named", {
-      hint: `Name some, such as failed,completed. There are: ${EVENT_KINDS.join(", ")}.`,
+    throw new MosaicError("invalid_argument", "no event kind given", {
+      hint: `Give kinds such as failed,completed. Kinds: ${EVENT_KINDS.join(", ")}.`,
     });
   }
   return words.map((word) => {
     const kind = EVENT_KINDS.find((known) => known === word);
     if (kind !== undefined) return kind;
-    throw new MosaicError("invalid_argument", `there is no kind of event "${word}".${didYouMean(word, EVENT_KINDS)}`, {
+    throw new MosaicError("invalid_argument", `no kind of event "${word}".${didYouMean(word, EVENT_KINDS)}`, {
       hint: `Kinds: ${EVENT_KINDS.join(", ")}.`,
     });
   });

@@ -1,10 +1,10 @@
-/** Which run a person means by a name or a part of an id, and what they may have meant by one that is none. */
+/** Resolves a run by name or id prefix, with suggestions for an unknown one. */
 import { editDistance } from "../base/edit_distance.ts";
 import { MosaicError } from "../base/errors.ts";
 import { NEWEST_FIRST } from "./listing.ts";
 import type { Sql } from "./sqlite.ts";
 
-/** Among so many of the newest names a misspelt one is looked for. */
+/** Newest names searched for suggestions. */
 const NAMES_SEARCHED = 2000;
 
 /**
@@ -29,7 +29,7 @@ export function resolveRunId(sql: Sql, ref: string): string {
     const shown = matches.slice(0, 5).map((row) => `${row.run_id} (${row.name})`).join(", ");
     throw new MosaicError(
       "invalid_argument",
-      `${JSON.stringify(ref)} could be any of several runs: ${shown}${matches.length > 5 ? ", …" : ""}`,
+      `${JSON.stringify(ref)} matches several runs: ${shown}${matches.length > 5 ? ", …" : ""}`,
       { hint: "Give a longer part of the run id." },
     );
   }

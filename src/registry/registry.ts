@@ -1,8 +1,8 @@
 /**
  * Runs, transitions, events, artifacts and GPU slots in registry.db.
  *
- * One process writes, synchronously: what a method returns has been committed, and whoever waits is woken after the
- * commit. Trouble with the disk is a MosaicError `unavailable`; then nothing was written, and the next call may succeed.
+ * One process writes, synchronously: a method returns after the commit, and waiters are woken after the commit. A disk
+ * error is a MosaicError `unavailable`; nothing was written then, and the next call may succeed.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
@@ -30,7 +30,7 @@ import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
 const HEARTBEAT_WRITE_MS = 5000;
-/** How often the database is probed when somebody asks whether it can be written. */
+/** Minimum interval between probes of whether the database can be written. */
 const PROBE_MS = 5000;
 /** Of a write that must be possible on a full disk; it adds few rows, or none. */
 const ALWAYS = true;
@@ -89,7 +89,7 @@ export class Registry implements RunReader {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
-          hint: "Leave the run id out to get a new one.",
+          hint: "Omit the run id to get a new one.",
         });
       }
       const now = this.#now();
@@ -131,7 +131,7 @@ export class Registry implements RunReader {
     if (ref === "@last") {
       // By the order of insertion: after the clock was set back, times do not tell.
       const row = this.#sql.get(`${SELECT_RUN} ORDER BY rowid DESC LIMIT 1`);
-      if (row === undefined) throw new MosaicError("not_found", "there is no last run: nothing has been submitted yet");
+      if (row === undefined) throw new MosaicError("not_found", "no run has been submitted yet");
       return this.#runFrom(row);
     }
     const exact = this.get(ref) ?? this.get(ref.toUpperCase());
@@ -186,7 +186,7 @@ export class Registry implements RunReader {
     ).map((row) => this.#runFrom(row));
   }
 
-  /** Runs whose state cannot be read: whether they live, nobody knows. */
+  /** Runs whose state cannot be read, so that it is unknown whether they live. */
   ofUnknownState(): RunRow[] {
     // The inner one reads an index alone, for it goes over all runs.
     return this.#sql.all(
@@ -413,7 +413,7 @@ export class Registry implements RunReader {
     return this.#sql.all("SELECT DISTINCT run_id FROM artifacts WHERE sha256 = ''").map((row) => row.run_id as string);
   }
 
-  /** Removes an ended run's rows; its "deleted" event (with its name) stays. @throws `not_found`, `failed_precondition`. */
+  /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
   delete(runId: string): void {
     this.#write(() => {
       const run = this.require(runId);
@@ -436,7 +436,7 @@ export class Registry implements RunReader {
     }, ALWAYS);
   }
 
-  /** Whether the database can be written: found out by a write of nothing, at most every few seconds. */
+  /** Whether the database can be written, by an empty write, at most every few seconds. */
   writable(): boolean {
     const now = this.#now();
     if (Math.abs(now - this.#probedAt) >= PROBE_MS) {
@@ -520,7 +520,7 @@ export class Registry implements RunReader {
     this.#dropUnofferedGpus();
   }
 
-  /** A slot that the host no longer has goes when its last holder lets go of it. */
+  /** A slot that the host no longer has is deleted when its holder releases it. */
   #dropUnofferedGpus(): void {
     this.#sql.run("DELETE FROM gpu_slots WHERE offered = 0 AND run_id IS NULL");
   }

@@ -1,4 +1,4 @@
-/** Between the rows of registry.db and what the program works with. */
+/** Converts rows of registry.db to and from objects. */
 import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { type ArtifactRow } from "./types.ts";
@@ -7,7 +7,7 @@ import type { EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
 type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;
-/** What is looked at before it is believed, for nothing could be done with the run otherwise. */
+/** Kinds that are validated when read, because the run could not be handled otherwise. */
 type CheckedKind = "texts" | "process" | "state" | "base";
 
 /** Column and kind of every field of a run that is stored in its row (its GPU slots are a table of their own). */
@@ -78,7 +78,7 @@ function encode(kind: Kind, value: unknown): SQLInputValue {
   }
 }
 
-/** What stands for a value that cannot be read: nothing is known, and nothing of the run goes on. */
+/** Substitute for a damaged value: nothing is known, and the run does not continue. */
 const IN_ITS_PLACE: Record<CheckedKind, string | null> = {
   texts: "[]",
   process: null,
@@ -86,7 +86,7 @@ const IN_ITS_PLACE: Record<CheckedKind, string | null> = {
   base: "runs" satisfies BaseDir,
 };
 
-/** What each column is mended to when it is damaged. */
+/** Value that a repair writes into each damaged column. */
 export const MENDED: ReadonlyMap<string, string | null> = new Map(
   FIELDS.flatMap(([, [column, kind]]) => isChecked(kind) ? [[column, IN_ITS_PLACE[kind]]] : []),
 );
@@ -116,7 +116,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** A row that somebody or the disk has damaged hides no other: what cannot be read is left out, and named in `damaged`. */
+/** Quarantines damaged columns: substitutes their values and names them in `damaged`, so that other runs stay readable. */
 export function runFrom(row: SqlRow): RunRow {
   const damaged: string[] = [];
   const decode = (column: string, kind: Kind): unknown => {
@@ -175,7 +175,7 @@ export function transitionFrom(row: SqlRow): TransitionRow {
   } as TransitionRow;
 }
 
-/** Data that is damaged is given as a text, under a name that says so: it hides no other event. */
+/** Damaged data becomes `{"damaged": TEXT}`, so that other events stay readable. */
 export function eventFrom(row: SqlRow): EventRow {
   return {
     seq: row.seq,

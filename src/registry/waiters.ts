@@ -1,4 +1,4 @@
-/** Parked readers of a growing log. One that waits costs an entry in a set: no timer, no query. */
+/** Waiting readers of a growing log. A waiting reader costs one set entry: no timer, no query. */
 export class Waiters {
   readonly #parked = new Set<{ beyond: number; wake: () => void }>();
 
@@ -7,7 +7,7 @@ export class Waiters {
     return this.#parked.size;
   }
 
-  /** Resolves when `wake` is told of a head past `beyond`, or when the signal aborts. */
+  /** Resolves when `wake` is called with a head past `beyond`, or when the signal aborts. */
   wait(beyond: number, head: number, signal: AbortSignal): Promise<void> {
     if (head > beyond || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** What a person may do to runs from the page: each is one call of the core. */
+/** Actions on runs from the page; each is one call of the core. */
 import type { Core } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -25,7 +25,7 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown
 function amount(body: Body, field: string): number {
   const value = body[field];
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
-    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)}; it must be a number from 0 up`);
+    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)}; must be a number, at least 0`);
   }
   return value;
 }
@@ -44,7 +44,7 @@ function parseBody(text: string): Body {
 async function apply(core: Core, runId: string, action: string, body: Body, log: Logger): Promise<void> {
   if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
   await ACTIONS[action]!(core, runId, body);
-  log.info({ run_id: runId, action }, "asked for from the page");
+  log.info({ run_id: runId, action }, "action from the page");
 }
 
 /** The run's line after the action; null when it is deleted. */

@@ -39,7 +39,7 @@ export function errorBody(error: unknown): { status: ContentfulStatusCode; body:
   if (!(error instanceof MosaicError) || error.code === "internal") {
     return {
       status: 500,
-      body: { error: { code: "internal", message: "a defect of mosaic; the daemon's log has it" } },
+      body: { error: { code: "internal", message: "internal error; see the daemon's log" } },
     };
   }
   const { code, message, hint } = error;
@@ -57,7 +57,7 @@ export function wholeNumber(
   if (text === undefined || text === "") return fallback;
   const value = Number(text);
   if (!Number.isSafeInteger(value) || value < min || value > max) {
-    throw new MosaicError("invalid_argument", `${name} is "${text}"; it must be a whole number from ${min} to ${max}`);
+    throw new MosaicError("invalid_argument", `${name} is "${text}"; must be an integer from ${min} to ${max}`);
   }
   return value;
 }

@@ -6,7 +6,7 @@ import type { RunRow } from "../registry/types.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import { figuresOf } from "../observability/figures.ts";
+import { metricsOf } from "../observability/metrics.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import { applyToMany, applyToRun } from "./actions.ts";
@@ -80,7 +80,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   };
   const streamOf = (c: Ctx): LogStream => {
     const stream = c.req.param("stream") as LogStream;
-    if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `there is no log called "${stream}"`);
+    if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `no log "${stream}"`);
     return stream;
   };
   /** Where a live stream goes on: after the last event the browser saw, else after `since`, else at `fallback`. */
@@ -109,7 +109,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     if (error instanceof MosaicError && error.retryAfterMs !== undefined) {
       c.header("retry-after", String(Math.ceil(error.retryAfterMs / 1000)));
     }
-    if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "a request of the page failed");
+    if (status === 500) options.log.error({ err: messageOf(error), path: c.req.path }, "page request failed");
     return c.json(body, status);
   });
   app.notFound((c) => c.json({ error: { code: "not_found", message: `there is nothing at ${c.req.path}` } }, 404));
@@ -119,7 +119,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     const state = readiness();
     return c.json(state, state.ready ? 200 : 503);
   });
-  app.get("/metrics", (c) => c.body(prometheusText(figuresOf(core)), 200, { "content-type": PROMETHEUS_TYPE }));
+  app.get("/metrics", (c) => c.body(prometheusText(metricsOf(core)), 200, { "content-type": PROMETHEUS_TYPE }));
 
   app.get("/api/session", (c) =>
     c.json({
@@ -174,7 +174,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   app.get("/api/runs/:id/config", (c) => {
     const reveal = c.req.query("reveal") === "1";
     if (reveal && c.get("identity").readOnly) {
-      throw new MosaicError("permission_denied", "secrets of a config are shown to its owners only");
+      throw new MosaicError("permission_denied", "secrets of a config are shown only to the admin role");
     }
     return c.json(presentConfig(runOf(c).configJson, reveal));
   });

@@ -81,7 +81,7 @@ export function refuseForeignChange(request: Request, token: string): void {
   const site = headers.get("sec-fetch-site");
   const foreignOrigin = origin !== undefined && origin !== hostsOf(request)[0]!.host;
   if (foreignOrigin || (site !== null && site !== "same-origin")) {
-    throw new MosaicError("permission_denied", `a change was asked for by another site (${origin ?? site})`);
+    throw new MosaicError("permission_denied", `another site requested a change (${origin ?? site})`);
   }
   if (!sameText(headers.get("x-mosaic-token") ?? "", token)) {
     throw new MosaicError("permission_denied", "the header x-mosaic-token is missing or from an earlier daemon", {
@@ -153,7 +153,7 @@ export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
     if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
     if (changes && !owner) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly) {
-      throw new MosaicError("permission_denied", `${identity.name} may look at runs but not change them`);
+      throw new MosaicError("permission_denied", `${identity.name} may read runs but not change them`);
     }
     c.set("identity", identity);
     await next();

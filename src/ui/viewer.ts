@@ -1,4 +1,4 @@
-/** Who asks. Access control decides; without it everybody who reaches the page is its owner. */
+/** Who sent a request. Without access control, everybody who can reach the page is its owner. */
 export interface Identity {
   name: string;
   /** May look, but change nothing; the page shows such a person no buttons, and secrets in configs stay hidden. */

@@ -23,7 +23,7 @@ Deno.test("plot: a rising line rises from the lower left to the upper right", ()
 Deno.test("plot: flat, single, missing and logarithmic values", () => {
   assert.match(plot([{ name: "a", points: [{ x: 1, y: 7 }, { x: 2, y: 7 }] }], OPTIONS), /[⠁-⣿]/);
   assert.match(plot([{ name: "a", points: [{ x: 1, y: 7 }] }], OPTIONS), /[⠁-⣿]/);
-  assert.equal(plot([{ name: "a", points: [{ x: 1, y: NaN }] }], OPTIONS), "reward: nothing to draw yet\n");
+  assert.equal(plot([{ name: "a", points: [{ x: 1, y: NaN }] }], OPTIONS), "reward: no points to plot\n");
   const log = plot([{ name: "a", points: [{ x: 1, y: -1 }, { x: 2, y: 1 }, { x: 3, y: 1000 }] }], {
     ...OPTIONS,
     log: true,

@@ -72,7 +72,7 @@ Deno.test("checkpoints and logs that are not to be kept go with the end of the r
   }, { what: "a summary without what is gone" });
   const { out, err } = await mosaic(["logs", run]);
   assert.equal(out, "");
-  assert.match(err, /its logs are gone: the config says not to keep them \(artifacts\.persist_logs\)/);
+  assert.match(err, /the logs were deleted: the config has artifacts\.persist_logs false/);
   // The next attempt is not sent to a checkpoint that is gone: it would fail for that.
   await ok(["retry", run]);
   await ok(["wait", run]);
@@ -238,7 +238,7 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   assert.equal((await mosaic(["delete", run])).code, 6);
   await ok(["resume", run]);
   await until(async () => await state(run) === "EXECUTING", { what: "the run to go on" });
-  assert.equal(await ok(["throttle", run, "--hz", "50"]), `${run}  is held to 50 steps/s\n`);
+  assert.equal(await ok(["throttle", run, "--hz", "50"]), `${run}  is limited to 50 steps/s\n`);
   assert.equal(JSON.parse(await ok(["show", run, "-o", "json"])).max_rate_hz, 50);
   await ok(["reset", run]);
   await until(async () => JSON.parse(await ok(["show", run, "-o", "json"])).attempt === 2, { what: "attempt 2" });

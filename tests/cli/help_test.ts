@@ -47,7 +47,7 @@ Deno.test("did you mean: whatever can be misspelt is told what was meant, with e
     ["list --columns nmae", /no column "nmae"\. Did you mean name\?/],
     ["list --sort -stpes", /no column "stpes"\. Did you mean steps\?/],
     ["list --state runing", /no state "runing"\. Did you mean running\?/],
-    ["list -o jsno", /'jsno' is invalid\. It may be table, wide, json, jsonl or csv\. Did you mean json\?/],
+    ["list -o jsno", /'jsno' is invalid\. It must be table, wide, json, jsonl or csv\. Did you mean json\?/],
     ["export x --format parqet", /'parqet' is invalid.* Did you mean parquet\?/],
     ["export x --format csv --kind step", /--kind has "step"\. Did you mean steps\?/],
     ["completions bahs", /'bahs' is invalid.* Did you mean bash\?/],

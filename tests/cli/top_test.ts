@@ -60,7 +60,7 @@ Deno.test("top: what would harm is asked for first; what makes no sense is told"
   assert.deepEqual(onKey(stateOf(), "p", NOW, 10).action, { type: "pause", run: ID_A });
   const paused = stateOf({ runs: [runJson(fakeRun({ state: "PAUSED" }))] });
   assert.deepEqual(onKey(paused, "p", NOW, 10).action, { type: "resume", run: ID_A });
-  assert.equal(press(stateOf(), "r").message, "cart-1 is alive");
+  assert.equal(press(stateOf(), "r").message, "cart-1 is still live");
   assert.equal(press(stateOf({ selected: ID_B }), "p").message, "old has ended");
   assert.deepEqual(onKey(stateOf(), "q", NOW, 10).action, { type: "quit" });
   assert.deepEqual(onKey(asked.state, "ctrl-c", NOW, 10).action, { type: "quit" });
@@ -91,7 +91,7 @@ Deno.test("top: shows host, GPUs, runs with their curves, and how old it is when
     height: 8,
     color: false,
   });
-  assert.equal(old[2], "the daemon does not answer; this is 12s old");
+  assert.equal(old[2], "the daemon does not answer; data is 12s old");
 });
 
 Deno.test("top: the names of a sweep's runs are told apart, whatever else goes for it", () => {
@@ -167,7 +167,7 @@ async function top(keys: string[], answers: Answers = {}) {
 Deno.test("top: cancels by keys, and gives the terminal back", async () => {
   const { code, asked, released, out } = await top(["c", "n", "c", "y", "enter", "q"]);
   assert.deepEqual([code, asked, released], [0, [ID_A], true]);
-  assert.match(out, /cancel asked for/);
+  assert.match(out, /cancel requested/);
   assert.match(out, new RegExp(`run +${ID_A}`));
 });
 

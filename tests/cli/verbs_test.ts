@@ -179,7 +179,7 @@ Deno.test("submit: prints the id and nothing else", async () => {
   const json = await run(["submit", "-o", "json", "-"], answers);
   assert.equal(json.out, `{"run_id":"${ID_A}","digest":"d"}\n`);
   const missing = await run(["submit", "/nowhere.json"], answers);
-  assert.deepEqual([missing.code, missing.err], [EXIT.notFound, "mosaic: /nowhere.json: there is no such file\n"]);
+  assert.deepEqual([missing.code, missing.err], [EXIT.notFound, "mosaic: /nowhere.json: no such file\n"]);
 });
 
 Deno.test("submit: a config's violations are printed one a line, as by validate", async () => {
@@ -247,7 +247,7 @@ Deno.test("submit --follow: Ctrl-C leaves the run alone and says so", async () =
     StreamEvents: () => [],
   });
   assert.equal(await runCli(["submit", "--follow", "-"], world), EXIT.interrupted);
-  assert.match(world.stderr(), new RegExp(`run ${ID_A} goes on`));
+  assert.match(world.stderr(), new RegExp(`run ${ID_A} continues`));
 });
 
 Deno.test("wait: the first that did not succeed decides; a retried failure has not ended", async () => {
@@ -335,7 +335,7 @@ Deno.test("steps -f: a broken connection is taken up after the last record, with
     },
   });
   assert.deepEqual([code, out, world.connections], [0, STEPS.join(""), 3]);
-  assert.match(err, /no daemon answers at x; trying again\nmosaic: the daemon answers again\n/);
+  assert.match(err, /no daemon answers at x; retrying\nmosaic: reconnected to the daemon\n/);
 });
 
 Deno.test("steps: without -f a broken connection is an error", async () => {
@@ -449,7 +449,7 @@ Deno.test("control: one refusal does not keep the others from being asked", asyn
     },
   });
   assert.equal(code, EXIT.notFound);
-  assert.equal(out, `${ID_B}  is held to 5 steps/s\n`);
+  assert.equal(out, `${ID_B}  is limited to 5 steps/s\n`);
   assert.equal(err, "mosaic: a: there is no run\n");
 });
 
@@ -507,7 +507,7 @@ Deno.test("show --config: dots that the daemon has put there for a read token ar
     const { code, out, err } = await run(args, { GetRun: () => fakeRun({ configJson }) });
     assert.equal(code, 0);
     assert.deepEqual(JSON.parse(out), JSON.parse(configJson));
-    assert.match(err, /the daemon hides secrets from a read token; with the admin token they are shown/);
+    assert.match(err, /the daemon hides secrets from a read token; use the admin token to see them/);
   }
   const { err } = await run(["show", "x", "--config"], { GetRun: () => fakeRun({ configJson: "{}" }) });
   assert.equal(err, "");

@@ -127,7 +127,7 @@ Deno.test("doctor: a directory of no run in which a proxy is at work is not move
     try {
       const { repaired, remaining } = repair(layout.stateDir);
       assert.deepEqual(repaired, []);
-      assert.match(remaining[0]!.message, /a proxy is at work/);
+      assert.match(remaining[0]!.message, /a proxy is running/);
     } finally {
       lock.close();
     }
@@ -217,7 +217,7 @@ Deno.test("doctor: of a damaged registry every row that can be read is rescued, 
     damage(layout.registryDb, 0.5, 0.55);
     assert.ok(found(layout).includes("error database trainer/registry.db"));
     const { repaired, remaining } = repair(layout.stateDir);
-    assert.match(repaired[0]!.outcome, /rows rescued: .*runs \d+ \(not all\).*damaged database is now/);
+    assert.match(repaired[0]!.outcome, /rows recovered: .*runs \d+ \(not all\).*damaged database is now/);
     assert.ok(!remaining.some(({ severity }) => severity === "error"), JSON.stringify(remaining));
     inRegistry(layout, (registry) => {
       const runs = registry.count({});
@@ -242,7 +242,7 @@ Deno.test("doctor: a registry that is no database at all is put aside, and no ru
     }
     write(layout.registryDb, "this is no database ".repeat(500));
     const { repaired } = repair(layout.stateDir);
-    assert.match(repaired[0]!.outcome, /nothing could be read/);
+    assert.match(repaired[0]!.outcome, /no rows are readable/);
     assert.ok(Deno.statSync(layout.runDir("runs", runId(1))).isDirectory);
     inRegistry(layout, (registry) => assert.equal(registry.count({}), 0));
   });
@@ -343,15 +343,15 @@ Deno.test("doctor: the command prints findings, what --repair would do, and exit
     };
     const looked = await run();
     assert.equal(looked.code, 1);
-    assert.match(looked.out, /^warning .*daemon\.pid\n.*runs no more\n.*--repair would remove it\n$/);
+    assert.match(looked.out, /^warning .*daemon\.pid\n.*no longer runs\n.*--repair would remove it\n$/);
     assert.match(looked.err, /1 warning\n$/);
     const json = JSON.parse((await run("-o", "json")).out);
     assert.deepEqual(Object.keys(json), ["state_dir", "repaired", "findings"]);
     assert.deepEqual(Object.keys(json.findings[0]), ["check", "severity", "path", "message", "remedy"]);
     const mended = await run("--repair");
     assert.equal(mended.code, 0);
-    assert.match(mended.out, /^mended /);
-    assert.match(mended.err, /all is well/);
+    assert.match(mended.out, /^repaired /);
+    assert.match(mended.err, /no problems/);
     assert.equal((await run("-o", "xml")).code, 2);
     assert.equal((await run("--state-dir", "/nowhere/at/all")).code, 4);
   });

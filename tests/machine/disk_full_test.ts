@@ -81,7 +81,7 @@ diskTest(
     const second = new SteppedWorker(stage.stateDir, [50]);
     const waiting = await submit(daemon, second.config());
     const why = await until(async () => (await getRun(daemon, waiting)).waitingFor, { what: "the second run to wait" });
-    assert.match(why, /room on the disk of .*custom_scripts \([\d.]+ MiB free, [\d.]+ MiB needed\)/);
+    assert.match(why, /free space on the disk of .*custom_scripts \([\d.]+ MiB free, [\d.]+ MiB needed\)/);
     disk.free();
     await first.assertWhole(daemon, run);
     await second.assertWhole(daemon, waiting);

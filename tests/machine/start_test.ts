@@ -71,8 +71,8 @@ async function mendedDaemon(stateDir: string): Promise<TestDaemon> {
   assert.match(found.out, /^error /m);
   assert.match(found.out, /--repair would/);
   const mended = await mosaic(["doctor", "--repair", "--state-dir", stateDir]);
-  assert.match(mended.out, /^mended /m, mended.out + mended.err);
-  assert.doesNotMatch(mended.out, /^(error|NOT mended) /m);
+  assert.match(mended.out, /^repaired /m, mended.out + mended.err);
+  assert.doesNotMatch(mended.out, /^(error|NOT repaired) /m);
   const daemon = await TestDaemon.start({ stateDir });
   const worker = new SteppedWorker(stateDir, [100]);
   await worker.assertWhole(daemon, await submit(daemon, worker.config()));

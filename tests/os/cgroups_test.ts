@@ -44,7 +44,7 @@ Deno.test("cgroups: what is no place for groups is refused, with what to do abou
     () => RunCgroups.open("/tmp"),
     (error) =>
       error instanceof MosaicError && error.code === "failed_precondition" &&
-      /--cgroup-parent \/tmp: it is no directory of cgroup v2/.test(error.message) &&
+      /--cgroup-parent \/tmp: it is not a cgroup v2 directory/.test(error.message) &&
       /delegated/.test(error.hint ?? ""),
   );
 });
@@ -53,8 +53,8 @@ Deno.test("cgroups: without a parent the limits are advice, and both the log and
   await using daemon = await TestDaemon.start();
   const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1 }) }));
   await untilState(daemon, run, "TERMINATED");
-  assert.match(daemon.output(), /cpus and memory_mb of configs are advice/);
-  assert.match(await show(daemon, run), /limits +1 CPU, 256 MiB \(advice\)/);
+  assert.match(daemon.output(), /cpus and memory_mb of configs are not enforced/);
+  assert.match(await show(daemon, run), /limits +1 CPU, 256 MiB \(not enforced\)/);
 });
 
 /** Says aloud what was not tried, above; it is not the test's to grant. */

@@ -38,5 +38,5 @@ Deno.test("service manager: without one, or with one that is gone, the daemon go
   );
   await gone.ready("listening");
   gone.close();
-  assert.match(lines.join(""), /did not take a message/);
+  assert.match(lines.join(""), /cannot send a message/);
 });

@@ -6,7 +6,7 @@ import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";
 
 Deno.test("resolve: id, id in lower case, unique prefix, unique name, @last", async () => {
   await withRegistry(({ registry, clock }) => {
-    assert.throws(() => registry.resolve("@last"), hasCode("not_found", /nothing has been submitted/));
+    assert.throws(() => registry.resolve("@last"), hasCode("not_found", /no run has been submitted/));
     registry.insert(newRun(1, { runId: "01AAAAAAAAAAAAAAAAAAAAAAAA", name: "cartpole" }));
     clock.now += 1;
     registry.insert(newRun(2, { runId: "01ABAAAAAAAAAAAAAAAAAAAAAA", name: "lunar lander" }));

@@ -1,15 +1,15 @@
 /**
  * The demo's learner: an actor-critic that learns from whole episodes (REINFORCE with a learned baseline and
- * generalised advantages). Everything it draws comes from one seeded source, so a seed fixes the whole run.
+ * generalised advantages). All random numbers come from one seeded generator, so a seed determines the whole run.
  */
 import type { CartPoleAction, CartPoleState } from "./cartpole.ts";
 import { Network, type NetworkState } from "./network.ts";
 import { Random, type RandomState } from "./random.ts";
 
 export interface AgentOptions {
-  /** Discount of a reward one step later. */
+  /** Discount factor per step. */
   gamma: number;
-  /** Units of the hidden layer; 0 is a linear policy. */
+  /** Units of the hidden layer; 0: linear policy. */
   hidden: number;
   /** Weight of the entropy bonus. */
   entropy: number;
@@ -21,11 +21,11 @@ export interface AgentState {
   random: RandomState;
 }
 
-/** What one update tells about itself. */
+/** Statistics of one update. */
 export interface UpdateStats {
   policyLoss: number;
   valueLoss: number;
-  /** Mean over the episode, in nats; ln 2 is a fair coin. */
+  /** Mean over the episode, in nats; ln 2: a uniform policy. */
   entropy: number;
   gradientNorm: number;
 }
@@ -33,7 +33,7 @@ export interface UpdateStats {
 /** Trades the critic's bias against the return's variance. */
 const LAMBDA = 0.95;
 const VALUE_SCALE = 100;
-/** The observation's components brought to about ±1. */
+/** The observation's components scaled to about ±1. */
 const SCALE = [1 / 2.4, 1 / 2, 1 / 0.21, 1 / 2] as const;
 
 interface Moment {
@@ -57,7 +57,7 @@ export class Agent {
     this.#value = new Network(4, options.hidden, saved?.value ?? this.random);
   }
 
-  /** Between episodes only: what is gathered of an unfinished one is not part of it. */
+  /** Call only between episodes: the state does not include an unfinished episode. */
   get state(): AgentState {
     return { policy: this.#policy.state, value: this.#value.state, random: this.random.state };
   }
@@ -74,7 +74,7 @@ export class Agent {
     this.#episode.at(-1)!.reward = value;
   }
 
-  /** Learns from the episode. `last` is the state it was cut off in, undefined when it ended by itself. */
+  /** Learns from the episode. @param last the state at truncation; undefined when the episode terminated */
   learn(last: CartPoleState | undefined, learningRate: number): UpdateStats {
     const { gamma, entropy: bonus } = this.#options;
     const episode = this.#episode;

@@ -13,10 +13,10 @@ const POLE_MASS_LENGTH = POLE_MASS * HALF_POLE_LENGTH;
 const FORCE = 10.0; // N
 const TIME_STEP = 0.02; // s
 
-/** The episode is lost beyond these. */
+/** The episode terminates beyond these. */
 export const MAX_ANGLE = (12 * 2 * Math.PI) / 360; // rad
 export const MAX_POSITION = 2.4; // m
-/** The episode is truncated (won) at this many steps. */
+/** The episode is truncated at this many steps. */
 export const MAX_EPISODE_STEPS = 500;
 
 /** Cart position (m), cart velocity (m/s), pole angle (rad), pole angular velocity (rad/s). */
@@ -42,7 +42,7 @@ export function advance(state: CartPoleState, action: CartPoleAction): CartPoleS
   ];
 }
 
-/** Whether the pole has fallen or the cart left the track. */
+/** Whether the pole has fallen or the cart has left the track. */
 export function isLost(state: CartPoleState): boolean {
   return Math.abs(state[0]) > MAX_POSITION || Math.abs(state[2]) > MAX_ANGLE;
 }
@@ -54,7 +54,7 @@ export interface StepResult {
   truncated: boolean;
 }
 
-/** The environment: physics, start states and the ends of episodes. */
+/** The environment: physics, start states, termination and truncation. */
 export class CartPole {
   #state: CartPoleState = [0, 0, 0, 0];
   #steps = 0;

@@ -1,4 +1,4 @@
-/** `mosaic demo`: a daemon, two runs that learn, and what a person sees of them, in about 20 seconds. */
+/** `mosaic demo`: starts a daemon, trains two runs and prints their progress, in about 20 seconds. */
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { hasEnded, untilEnded } from "../following.ts";
@@ -14,12 +14,12 @@ import { type DemoView, liveLines, plainLine, summary } from "./demo_text.ts";
 import { type LocalDaemon, startLocalDaemon } from "./local_daemon.ts";
 
 export interface DemoOptions {
-  /** Leave the daemon up. */
+  /** Keep the daemon running. */
   keep: boolean;
-  /** Of each run. */
+  /** Per run. */
   steps: number;
   stepDelayMs: number;
-  /** Where the state directory goes; undefined: a temporary one. */
+  /** The state directory; undefined: a temporary one. */
   stateDir: string | undefined;
 }
 
@@ -29,7 +29,7 @@ const PLAIN_LOOK_MS = 2000;
 const CANCEL_MS = 20_000;
 const CURVE_POINTS = 32;
 
-/** Gives 0 when both runs succeeded, 1 when one did not, 130 when the signal aborted it. */
+/** @returns 0 when both runs succeeded, 1 when one did not, 130 when the signal aborted */
 export async function runDemo(context: Context, options: DemoOptions, signal: AbortSignal): Promise<number> {
   const stateDir = options.stateDir ?? Deno.makeTempDirSync({ prefix: "mosaic-demo-" });
   Deno.mkdirSync(stateDir, { recursive: true });
@@ -38,7 +38,7 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
   const ids: string[] = [];
   let left = false;
   try {
-    using link = await Link.open(context, { target: daemon.target }, { patienceMs: PATIENCE_MS });
+    using link = await Link.open(context, { target: daemon.target }, { retryMs: PATIENCE_MS });
     context.out.write(`Status page      http://${daemon.http}/\n\n`);
     for (const spec of DEMO_RUNS) {
       const configJson = JSON.stringify(demoConfig(spec, options));
@@ -61,7 +61,7 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
   }
 }
 
-/** Shows the runs until all have ended; undefined when the signal aborted before. */
+/** Prints progress until all runs have ended; undefined when the signal aborts first. */
 async function show(
   link: Link,
   context: Context,
@@ -85,7 +85,7 @@ async function show(
     }
     if (isTty) {
       const lines = liveLines(views, { width, color });
-      // Back to the first line of what was drawn before; each line is cleared as it is written.
+      // Move to the first line of the previous output; each line is cleared before it is written.
       if (drawn > 0) context.out.move({ up: drawn });
       for (const line of lines) {
         context.out.move("line");
@@ -117,7 +117,7 @@ The daemon is stopped. Everything lies in ${daemon.stateDir}; look at it again w
 `;
 }
 
-/** Nothing is left running: runs outlive their daemon, so those that live are cancelled before it is stopped. */
+/** Cancels live runs, which would outlive the daemon, then stops the daemon. */
 async function takeDown(context: Context, daemon: LocalDaemon, ids: readonly string[]): Promise<void> {
   try {
     using link = await Link.open(context, { target: daemon.target });
@@ -125,7 +125,7 @@ async function takeDown(context: Context, daemon: LocalDaemon, ids: readonly str
     for (const run of ids) await link.unary(Mosaic.method.cancelRun, { run, graceSeconds: 2 });
     for (const run of ids) await untilEnded(link, run, late);
   } catch (error) {
-    context.err.write(`mosaic: the runs could not be cancelled: ${messageOf(error)}\n`);
+    context.err.write(`mosaic: cannot cancel the runs: ${messageOf(error)}\n`);
   }
   await daemon.stop();
 }

@@ -1,4 +1,4 @@
-/** The two runs that the demo trains against each other. */
+/** The demo's two runs. */
 import { selfCommand } from "../../os/self.ts";
 import type { DemoWorkerOptions } from "./worker_options.ts";
 
@@ -12,10 +12,10 @@ export const DEMO_RUNS: readonly DemoRunSpec[] = [
   { name: "cartpole-linear", settings: { hidden: 0, learningRate: 0.02 } },
 ];
 
-/** Together with the start about 20 s. */
+/** About 20 s including the start. */
 export const DEMO_DEFAULTS = { steps: 50_000, stepDelayMs: 0.25 };
 
-/** A config as anybody would write it: the worker's own settings are its `config`, which mosaic hands on as a file. */
+/** A run's config. mosaic passes `metadata.worker.config` to the worker as a file. */
 export function demoConfig(spec: DemoRunSpec, length: { steps: number; stepDelayMs: number }): Record<string, unknown> {
   const [program, ...args] = [...selfCommand().argv, "demo-worker", "--control"];
   return {

@@ -1,4 +1,4 @@
-/** What the demo shows: its runs while they train, and the table at the end. */
+/** The demo's output: progress of the runs, and the table at the end. */
 import { sparkline } from "../chart.ts";
 import { compact, count, duration, number, rate } from "../format.ts";
 import type { RunJson } from "../message_json.ts";
@@ -9,13 +9,13 @@ import { cut, harmless, pad, paint, stateStyle } from "../text.ts";
 
 export interface DemoView {
   run: RunJson;
-  /** Mean episode rewards over stretches of the run, oldest first. */
+  /** Mean episode rewards over equal ranges of the run, oldest first. */
   rewards: number[];
 }
 
 const SPARK_WIDTH = 32;
 
-/** Two lines per run, for a terminal that is drawn over. */
+/** Two lines per run, for redrawing on a terminal. */
 export function liveLines(views: readonly DemoView[], { width, color }: { width: number; color: boolean }): string[] {
   const name = Math.max(...views.map((v) => v.run.name.length));
   return views.flatMap(({ run, rewards }) => {
@@ -34,7 +34,7 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
   });
 }
 
-/** One line for output that is no terminal. */
+/** One line, for output that is not a terminal. */
 export function plainLine({ run, rewards }: DemoView): string {
   const { telemetry: t } = run;
   const reward = t.mean_reward_100 === null ? "-" : number(t.mean_reward_100);

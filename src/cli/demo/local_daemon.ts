@@ -1,4 +1,4 @@
-/** A daemon of the demo's own: started on free ports with a state directory of its own, and stopped again. */
+/** The demo's daemon: on free ports, with its own state directory. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
 import { readTextIfThere } from "../../os/files.ts";
@@ -23,14 +23,14 @@ export interface LocalDaemon {
   /** The status page, HOST:PORT. */
   http: string;
   pid: number;
-  /** SIGTERM, and SIGKILL to one that does not go. Its runs are not ended by it. */
+  /** Sends SIGTERM, then SIGKILL after a timeout. Does not end the runs. */
   stop(): Promise<void>;
 }
 
 /**
- * Resolves when the daemon answers. It leads a session of its own, so that a Ctrl-C meant for the demo does not reach it.
+ * Starts the daemon and resolves when it is ready. It leads its own session, so that Ctrl-C in the demo does not reach it.
  *
- * @throws {MosaicError} `unavailable` with what the daemon said when it does not come up
+ * @throws {MosaicError} `unavailable` with the daemon's output when it does not start
  */
 export async function startLocalDaemon(stateDir: string, signal: AbortSignal): Promise<LocalDaemon> {
   const layout = new Layout(stateDir);
@@ -67,7 +67,7 @@ function addresses(daemonJson: string, pid: number): { target: string; http: str
     const said = JSON.parse(text) as { pid: number; socket: string; http: string };
     return said.pid === pid ? { target: `unix:${said.socket}`, http: said.http } : undefined;
   } catch (error) {
-    throw new MosaicError("unavailable", `${daemonJson} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw new MosaicError("unavailable", `cannot read ${daemonJson}: ${messageOf(error)}`, { cause: error });
   }
 }
 

@@ -14,7 +14,7 @@ const BETA2 = 0.999;
 const EPSILON = 1e-8;
 
 /**
- * Weights lie in one array: for each hidden unit its input weights and bias, then the output weights and bias.
+ * All weights are in one array: for each hidden unit its input weights and bias, then the output weights and bias.
  * `hidden` 0 is a linear model: the input weights, then the bias.
  */
 export class Network {
@@ -49,7 +49,7 @@ export class Network {
     return structuredClone(this.#state);
   }
 
-  /** The output for `x`; keeps what `backward` needs. */
+  /** The output for `x`; stores the activations for `backward`. */
   forward(x: ArrayLike<number>): number {
     const w = this.#state.weights;
     const n = this.inputs;
@@ -93,7 +93,7 @@ export class Network {
     g[outputs + this.hidden]! += slope;
   }
 
-  /** One Adam step along the gradients gathered since the last, which are then forgotten. Returns their norm. */
+  /** One Adam step with the accumulated gradients, which are then reset. @returns their norm */
   update(learningRate: number): number {
     const { weights, first, second } = this.#state;
     const t = ++this.#state.updates;
@@ -112,7 +112,7 @@ export class Network {
   }
 }
 
-/** Hidden weights ~ N(0, 1/inputs); the output starts near zero, so that the first policy is near a fair coin. */
+/** Hidden weights ~ N(0, 1/inputs); output weights near zero, so that the initial policy is nearly uniform. */
 function initialWeights(inputs: number, hidden: number, random: Random): number[] {
   if (hidden === 0) return new Array(inputs + 1).fill(0);
   const weights: number[] = [];

@@ -1,4 +1,4 @@
-/** A seeded source of random numbers (sfc32) whose state can be saved, so that a resumed run goes on exactly. */
+/** A seeded random number generator (sfc32) whose state can be saved, so that a resumed run continues exactly. */
 export type RandomState = [number, number, number, number];
 
 export class Random {
@@ -10,7 +10,7 @@ export class Random {
   constructor(seed: number | RandomState) {
     if (typeof seed === "number") {
       [this.#a, this.#b, this.#c, this.#d] = [0x9e3779b9, 0x243f6a88, seed | 0, 1];
-      // Near seeds give near states: the first outputs are thrown away until they have parted.
+      // Similar seeds give similar states: discard the first outputs.
       for (let i = 0; i < 16; i++) this.next();
     } else {
       [this.#a, this.#b, this.#c, this.#d] = seed;

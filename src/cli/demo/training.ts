@@ -1,4 +1,4 @@
-/** The demo's training as a sequence of things that happened; no clock, no files, no output. */
+/** The demo's training as a sequence of events, without clock, files or output. */
 import { Agent, type AgentState, type UpdateStats } from "./agent.ts";
 import { CartPole, type CartPoleAction, type CartPoleState } from "./cartpole.ts";
 import type { DemoWorkerOptions } from "./worker_options.ts";
@@ -10,7 +10,7 @@ export type TrainingRecord =
     episode: number;
     step: number;
     action: CartPoleAction;
-    /** The state in which the action was taken. */
+    /** State before the action. */
     observation: CartPoleState;
     reward: number;
     terminated: boolean;
@@ -29,11 +29,11 @@ export type TrainingRecord =
     meanReward100: number;
   };
 
-/** Enough to go on after an episode as if nothing had been. */
+/** State from which training continues exactly after an episode. */
 export interface Checkpoint {
   format: "mosaic-demo-cartpole";
   version: 1;
-  /** Episodes and steps done. */
+  /** Completed episodes and steps. */
   episode: number;
   totalSteps: number;
   recentRewards: number[];
@@ -41,7 +41,7 @@ export interface Checkpoint {
   agent: AgentState;
 }
 
-/** The learning rate falls to this part of its start over the run, so that a good policy is kept. */
+/** The learning rate decreases to this fraction over the run, so that a good policy is not lost. */
 const FINAL_RATE = 0.05;
 
 export class Training {
@@ -51,7 +51,7 @@ export class Training {
   #totalSteps: number;
   #recentRewards: number[];
 
-  /** @throws {RangeError} when the checkpoint is of another network. */
+  /** @throws {RangeError} when the checkpoint's network has another size */
   constructor(options: DemoWorkerOptions, checkpoint?: Checkpoint) {
     this.#options = options;
     this.#agent = new Agent(options, checkpoint?.agent ?? new Random(options.seed));
@@ -66,7 +66,7 @@ export class Training {
   get totalSteps(): number {
     return this.#totalSteps;
   }
-  /** Mean reward of the last (at most) 100 episodes; 0 before the first. */
+  /** Mean reward of the last 100 episodes or fewer; 0 before the first. */
   get meanReward100(): number {
     const r = this.#recentRewards;
     return r.length === 0 ? 0 : r.reduce((a, b) => a + b, 0) / r.length;
@@ -84,7 +84,7 @@ export class Training {
     };
   }
 
-  /** Trains to the end; stop asking and it has stopped. An episode cut short by `maxSteps` is truncated, not lost. */
+  /** Trains to the end; stops when the consumer stops iterating. An episode that reaches `maxSteps` is truncated. */
   *records(): Generator<TrainingRecord, void, void> {
     const { episodes, maxSteps, learningRate } = this.#options;
     const environment = new CartPole();
@@ -137,12 +137,12 @@ export class Training {
   }
 }
 
-/** @throws {Error} saying what is wrong when the text is no checkpoint of this worker. */
+/** @throws {Error} when the text is not a checkpoint of this worker */
 export function parseCheckpoint(text: string): Checkpoint {
   const value = JSON.parse(text) as Partial<Checkpoint> | null;
   if (typeof value !== "object" || value === null || value.format !== "mosaic-demo-cartpole") {
-    throw new Error("it is no checkpoint of the demo worker");
+    throw new Error("it is not a checkpoint of the demo worker");
   }
-  if (value.version !== 1) throw new Error(`its version is ${value.version}, and this worker reads version 1`);
+  if (value.version !== 1) throw new Error(`its version is ${value.version}; this worker reads version 1`);
   return value as Checkpoint;
 }

@@ -1,6 +1,6 @@
 /**
- * `mosaic demo-worker`: trains on CartPole and says so on standard output in the documented dialect (docs/telemetry.md).
- * It knows nothing of mosaic but its environment: RUN_ID, MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
+ * `mosaic demo-worker`: trains on CartPole and prints telemetry in the documented dialect (docs/telemetry.md). It uses
+ * only these environment variables: RUN_ID, MOSAIC_CHECKPOINT_DIR or MOSAIC_RUN_DIR, MOSAIC_RESUME_FROM.
  */
 import { messageOf } from "../../base/errors.ts";
 import { writeFileAtomic } from "../../os/files.ts";
@@ -10,22 +10,22 @@ import { sleep } from "../../base/sleep.ts";
 
 export interface WorkerEnvironment {
   runId: string;
-  /** Where checkpoints go; none are saved without it. */
+  /** Directory for checkpoints; undefined: none are saved. */
   checkpointDir: string | undefined;
-  /** A checkpoint to go on from. */
+  /** Checkpoint to continue from. */
   resumeFrom: string | undefined;
-  /** Whole lines. @throws when the reader is gone. */
+  /** Writes whole lines. @throws when the reader has gone */
   write(text: string): void;
-  /** Lines of standard input; only read when control is asked for. */
+  /** Lines of standard input; read only with --control. */
   controlLines(): AsyncIterable<string>;
-  /** Aborted when the worker is asked to stop. */
+  /** Aborted when the worker must stop. */
   stop: AbortSignal;
   /** Milliseconds, monotonic. */
   now(): number;
   unixSeconds(): number;
 }
 
-/** Output is gathered this long (ms) before it is written: one write per step would cost more than the step. */
+/** Output is buffered for this long (ms): a write per step would cost more than the step. */
 const FLUSH_MS = 10;
 const HEARTBEAT_MS = 30_000;
 export const STOPPED = 143;
@@ -35,7 +35,7 @@ export function checkpointDir(env: (name: string) => string | undefined): string
   return env("MOSAIC_CHECKPOINT_DIR") || (runDir && `${runDir}/checkpoints`) || undefined;
 }
 
-/** Trains to the end. Gives the exit code: 0, 1 for a failure, 143 when it was asked to stop. */
+/** Trains to the end. @returns the exit code: 0, 1 after a failure, 143 when stopped */
 export async function runWorker(options: DemoWorkerOptions, env: WorkerEnvironment): Promise<number> {
   let pending = "";
   const say = (record: Record<string, unknown>) => {
@@ -154,7 +154,7 @@ function tell(
   }
 }
 
-/** When output is due, and how long to wait so that steps take as long as they should. */
+/** Decides when to write output, and how long to wait between steps. */
 class Pace {
   readonly #env: WorkerEnvironment;
   readonly #stepMs: number;
@@ -173,31 +173,31 @@ class Pace {
     this.#steps += 1;
   }
 
-  /** How far (ms) the training is ahead of its pace. */
+  /** How far (ms) training is ahead of the requested pace. */
   #ahead(): number {
     return this.#startedAt + this.#steps * this.#stepMs - this.#env.now();
   }
 
   due(): boolean {
-    // The clock costs more than a step: without a pace to keep it is looked at now and then.
+    // Reading the clock costs more than a step: without a step delay, read it only now and then.
     if (this.#stepMs === 0 && ++this.#looks % 64 !== 0) return false;
     return this.#ahead() >= FLUSH_MS || this.#env.now() - this.#flushedAt >= FLUSH_MS;
   }
 
-  /** Lets signals and control lines in, and waits until the pace allows to go on. */
+  /** Yields to signals and control lines, and waits for the requested pace. */
   async breathe(): Promise<void> {
     await sleep(Math.max(0, this.#ahead()));
     this.#flushedAt = this.#env.now();
   }
 
-  /** After a pause nothing is to be caught up. */
+  /** After a pause, do not catch up the lost time. */
   restart(): void {
     this.#startedAt = this.#env.now();
     this.#steps = 0;
   }
 }
 
-/** What the other side wants, by `{"control":"pause"}` and `{"control":"resume"}`; acknowledged by events. */
+/** The pause state requested by `{"control":"pause"}` and `{"control":"resume"}`; acknowledges with events. */
 class Control {
   paused = false;
   #wake: () => void = () => {};
@@ -214,7 +214,7 @@ class Control {
       const wish = controlOf(line);
       if (wish !== undefined) this.#set(wish === "pause");
     }
-    // Nobody is left who could ask to go on.
+    // Standard input has ended: no resume can arrive.
     this.#set(false);
   }
 
@@ -226,7 +226,7 @@ class Control {
     if (!paused) this.#wake();
   }
 
-  /** Resolves when the pause is over or the worker is to stop. */
+  /** Resolves when the worker is resumed or must stop. */
   async resumed(stop: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
       if (!this.paused || stop.aborted) return resolve();
@@ -236,7 +236,7 @@ class Control {
   }
 }
 
-/** The wish that a line of standard input states; undefined for any other line. */
+/** The control request of a line of standard input; undefined for any other line. */
 export function controlOf(line: string): "pause" | "resume" | undefined {
   try {
     const value = JSON.parse(line) as { control?: unknown } | null;

@@ -1,24 +1,24 @@
-/** What a demo worker is told: by flags, by a config file (`--config`, as the daemon writes it), by its environment. */
+/** Options of the demo worker, from flags and from a config file (`--config`, as the daemon writes it). */
 import { MosaicError } from "../../base/errors.ts";
 
 export interface DemoWorkerOptions {
   episodes: number;
-  /** Total steps after which the run ends too; 0 is no bound. */
+  /** Maximum total steps; 0: no limit. */
   maxSteps: number;
   learningRate: number;
   gamma: number;
   hidden: number;
   entropy: number;
   seed: number;
-  /** Milliseconds that one step takes at least, on average; fractions count. 0 is as fast as it goes. */
+  /** Minimum average milliseconds per step, may be fractional; 0: no delay. */
   stepDelayMs: number;
-  /** Episodes between two checkpoints; 0 saves only the last. */
+  /** Episodes between two checkpoints; 0: only one at the end. */
   checkpointEvery: number;
-  /** Print an event of the learner's metrics each so many episodes; 0 prints none. */
+  /** Episodes between two metrics records; 0: none. */
   metricsEvery: number;
-  /** Print steps, not only episodes. */
+  /** Print steps, too. */
   steps: boolean;
-  /** Read `{"control": …}` lines from standard input. */
+  /** Accept `{"control": …}` lines on standard input. */
   control: boolean;
 }
 
@@ -37,7 +37,7 @@ export const DEFAULTS: DemoWorkerOptions = {
   control: false,
 };
 
-/** Each numeric option's bounds; `integer` ones take whole numbers only. */
+/** Bounds of each numeric option. */
 const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; integer?: boolean } } = {
   episodes: { min: 1, max: 10_000_000, integer: true },
   maxSteps: { min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
@@ -52,8 +52,8 @@ const BOUNDS: { [K in keyof DemoWorkerOptions]?: { min: number; max: number; int
 };
 
 /**
- * Flags win over the config file, the file over the defaults. The file's keys are the options' names in snake_case;
- * others are not this worker's and pass.
+ * Flags override the config file, the file overrides the defaults. The file's keys are the options' names in snake_case;
+ * other keys are ignored.
  *
  * @throws {MosaicError} `invalid_argument` naming the option, its value and its bounds.
  */
@@ -76,9 +76,9 @@ export function demoWorkerOptions(
       typeof value !== "number" || !(value >= bounds.min && value <= bounds.max) ||
       (bounds.integer && !Number.isInteger(value))
     ) {
-      const kind = bounds.integer ? "a whole number" : "a number";
+      const kind = bounds.integer ? "an integer" : "a number";
       const flag = snake.replaceAll("_", "-");
-      throw new MosaicError("invalid_argument", `--${flag} is ${JSON.stringify(given)}: it must be ${kind}`, {
+      throw new MosaicError("invalid_argument", `--${flag} is ${JSON.stringify(given)}: must be ${kind}`, {
         hint: `It must be from ${bounds.min} to ${bounds.max}.`,
       });
     }

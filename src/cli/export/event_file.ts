@@ -1,6 +1,6 @@
 /**
  * TensorBoard's event file: TFRecord frames (length, its masked CRC-32C, data, its masked CRC-32C) that each hold a
- * `tensorflow.Event`. Only what scalars need is written, by hand: the messages are four fields.
+ * `tensorflow.Event`. Encodes only the four fields that scalars need.
  */
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { frame } from "../../telemetry/formats/tfrecord.ts";
@@ -14,12 +14,12 @@ export interface Scalar {
   wallTime: number;
 }
 
-/** The name by which TensorBoard finds an event file. */
+/** A file name that TensorBoard recognises. */
 export function eventFileName(unixSeconds: number, host: string): string {
   return `events.out.tfevents.${Math.floor(unixSeconds)}.${host}`;
 }
 
-/** The frame that begins every event file. */
+/** The first frame of every event file. */
 export function versionFrame(wallTime: number): Uint8Array {
   const event = new BinaryWriter();
   event.tag(1, WireType.Bit64).double(wallTime);
@@ -39,7 +39,7 @@ export function scalarFrame({ tag, value, step, wallTime }: Scalar): Uint8Array 
   return frame(event.finish());
 }
 
-/** The scalars of an episode or metric record; a value that is no finite number is left out. */
+/** The scalars of an episode or metric record; omits values that are not finite. */
 export function scalarsOf(kind: "episodes" | "metrics", record: Record<string, unknown>): Scalar[] {
   const wallTime = Date.parse(String(record["timestamp"])) / 1000;
   const step = Number(kind === "metrics" ? record["step"] : record["seq"]);

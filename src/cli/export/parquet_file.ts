@@ -45,12 +45,12 @@ function cell(record: TelemetryRecord, field: string, type: ColumnType): unknown
   const value = record[field];
   switch (type) {
     case "JSON":
-      // An absent value is null, and so is JSON's null: both say that there is nothing.
+      // Absent values and JSON's null both become null.
       return value ?? null;
     case "INT64":
       return value === undefined || value === null ? null : BigInt(value as number | string);
     case "DOUBLE":
-      // A number that JSON cannot write comes by its name.
+      // NaN and infinities have their name in the _text field.
       return typeof value === "number" ? value : field + "_text" in record ? Number(record[`${field}_text`]) : null;
     case "TIMESTAMP":
       return typeof value === "string" ? new Date(value) : null;

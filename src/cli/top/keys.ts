@@ -1,4 +1,4 @@
-/** Keys out of the bytes of a terminal in raw mode. */
+/** Decodes the keys that a terminal in raw mode sends. */
 
 const SEQUENCES: Record<string, string> = {
   "\x1b[A": "up",
@@ -17,7 +17,7 @@ const SEQUENCES: Record<string, string> = {
   "\x1b": "escape",
 };
 
-/** The names of the keys in what one read gave; sequences that mean nothing here are left out. */
+/** The names of the keys in one read; ignores unknown sequences. */
 export function keysOf(text: string): string[] {
   const keys: string[] = [];
   for (let rest = text; rest !== "";) {

@@ -1,4 +1,4 @@
-/** What `mosaic top` knows and does: its state, and what a key makes of it. Pure; src/cli/verbs/top.ts carries it out. */
+/** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/top.ts executes the actions. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { HostJson, RunDetailJson, RunJson } from "../message_json.ts";
 import { elapsedMs } from "../runs_table.ts";
@@ -9,21 +9,21 @@ export type Sort = typeof SORTS[number];
 export interface TopState {
   runs: RunJson[];
   host: HostJson | undefined;
-  /** Episode rewards of the runs that are shown, oldest first. */
+  /** Episode rewards of the visible runs, oldest first. */
   curves: ReadonlyMap<string, number[]>;
-  /** When what is shown was true (Unix ms); undefined before the first answer. */
+  /** Time of the last answer (Unix ms); undefined before the first. */
   seenAt: number | undefined;
-  /** Why nothing newer is known; undefined while the daemon answers. */
+  /** Why the last poll failed; undefined while the daemon answers. */
   trouble: string | undefined;
   selected: string | undefined;
   sort: Sort;
-  /** Ended runs too. */
+  /** Show ended runs, too. */
   all: boolean;
-  /** The selected run in full, where that is what is shown. */
+  /** The run whose details are shown; undefined: the list is shown. */
   detail: RunDetailJson | "loading" | undefined;
-  /** The keys are shown instead of the runs. */
+  /** Show the keys instead of the runs. */
   help: boolean;
-  /** What is asked before it is done. */
+  /** The action that waits for confirmation. */
   asking: { question: string; action: Action } | undefined;
   message: string;
 }
@@ -52,7 +52,7 @@ export const INITIAL: TopState = {
 export function visibleRuns(state: TopState, now: number): RunJson[] {
   const shown = state.all ? state.runs : state.runs.filter((r) => r.outcome === null);
   const by: Record<Sort, (a: RunJson, b: RunJson) => number> = {
-    // Live runs first: they are what a person came for.
+    // Live runs first.
     newest: (a, b) => Number(a.outcome !== null) - Number(b.outcome !== null) || (a.run_id < b.run_id ? 1 : -1),
     name: (a, b) => a.name.localeCompare(b.name),
     state: (a, b) => a.state.localeCompare(b.state),
@@ -64,7 +64,7 @@ export function visibleRuns(state: TopState, now: number): RunJson[] {
   return [...shown].sort(by[state.sort]);
 }
 
-/** The selected run; the first one when the selected is gone. */
+/** The selected run; the first one if the selected run is no longer listed. */
 export function selectedRun(state: TopState, now: number): RunJson | undefined {
   const runs = visibleRuns(state, now);
   return runs.find((r) => r.run_id === state.selected) ?? runs[0];
@@ -75,10 +75,10 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
   if (state.asking !== undefined) {
     const { action } = state.asking;
     const answered = { ...state, asking: undefined };
-    return key === "y" ? { state: answered, action } : { state: { ...answered, message: "left as it is" } };
+    return key === "y" ? { state: answered, action } : { state: { ...answered, message: "not done" } };
   }
   const quiet = { ...state, message: "", help: false };
-  // The key that leaves the help does nothing else; q always quits.
+  // Any key closes the help and does nothing else, except q, which quits.
   if (state.help && key !== "q") return { state: quiet };
   const run = selectedRun(state, now);
   const select = (distance: number) => {
@@ -138,7 +138,7 @@ export function onKey(state: TopState, key: string, now: number, page: number): 
         },
       };
     case "r":
-      if (!ended) return tell(`${run.name} is alive`);
+      if (!ended) return tell(`${run.name} is still live`);
       return {
         state: { ...chosen, asking: { question: `Retry ${run.name}?`, action: { type: "retry", run: run.run_id } } },
       };

@@ -1,4 +1,4 @@
-/** What `mosaic top` draws: exactly as many lines as the terminal has, none longer than it is wide. */
+/** Draws `mosaic top`: as many lines as the terminal has, none wider than it. */
 import { plot, sparkline } from "../chart.ts";
 import { bytes, duration, shortIds } from "../format.ts";
 import type { HostJson, RunJson } from "../message_json.ts";
@@ -16,33 +16,33 @@ export interface Screen {
   color: boolean;
 }
 
-/** Of the curve: where there is room, and where names would have to be cut for it. */
+/** Width of the curve; the smaller one if names would have to be cut otherwise. */
 const CURVE_WIDTHS = [16, 8] as const;
-/** Names up to this length are whole: the ends of a sweep's names tell its runs apart. */
+/** Names up to this length are not cut: runs of a sweep differ in the ends of their names. */
 const WHOLE_NAME = 20;
-/** Lines above the runs and below them. */
+/** Lines above and below the runs. */
 const HEAD = 4;
 const FOOT = 1;
-/** After so long without news what is shown is called old. */
+/** Data older than this is marked as old. */
 const STALE_MS = 5000;
-/** What a narrow screen does without, first things first. */
+/** Columns that a narrow screen omits, in this order. */
 const LEAST_WANTED = ["elapsed", "gpus", "curve", "rate", "note", "steps", "reward"];
-/** The key line, most wanted last: what does not fit is left out from the front but for the way out. */
+/** The key line, most important last: keys that do not fit are omitted from the front, except the last two. */
 const LIST_KEYS = ["↑↓ select", "s sort", "a all/live", "r retry", "p pause/resume", "c cancel", "enter details"];
 const DETAIL_KEYS = ["↑↓ another run", "r retry", "p pause/resume", "c cancel", "esc back"];
 const ALWAYS = ["? keys", "q quit"];
 const HELP = [
   "↑ ↓ or k j         select a run",
-  "page up, page down  select a page further",
+  "page up, page down  select a run one page up or down",
   "home end or g G    the first, the last run",
   "enter              details of the run",
   "esc                back to the list; from there: quit",
-  "p                  pause the run, or let it go on",
+  "p                  pause or resume the run",
   "c                  cancel the run (asks first)",
-  "r                  start an ended run again (asks first)",
+  "r                  retry an ended run (asks first)",
   "a                  all runs, or live ones only",
-  "s                  sort by the next column",
-  "?                  these keys",
+  "s                  sort by another column",
+  "?                  show these keys",
   "q, ctrl-c          quit",
 ];
 
@@ -85,14 +85,14 @@ export function runsOnScreen(state: TopState, now: number, screen: Pick<Screen, 
 
 function headLines(state: TopState, now: number, { width, color }: Screen): string[] {
   const { host } = state;
-  if (host === undefined) return [cut(state.trouble ?? "asking the daemon …", width), "", ""];
+  if (host === undefined) return [cut(state.trouble ?? "connecting to the daemon …", width), "", ""];
   const states = RUN_STATES.filter((s) => host.runs_by_state[s]).map((s) => `${host.runs_by_state[s]} ${s}`);
   const up = host.started_at === null ? "" : `up ${duration(now - Date.parse(host.started_at))}`;
   const title = [`mosaic ${host.version}`, host.listen, up, states.join(", ") || "no runs"].filter((t) => t !== "");
   const age = now - (state.seenAt ?? now);
   const trouble = state.trouble === undefined && age < STALE_MS
     ? ""
-    : `${state.trouble ?? "no answer"}; this is ${duration(age)} old`;
+    : `${state.trouble ?? "no answer"}; data is ${duration(age)} old`;
   return [
     paint(cut(title.join("   "), width), "bold", color),
     cut(hostLine(host), width),
@@ -143,7 +143,7 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const plain = lined(false);
   const selected = selectedRun(state, now)?.run_id;
   return lined(screen.color).map((line, i) => {
-    // Narrower than the least columns: cut, and so unpainted.
+    // Wider than the screen even with the fewest columns: cut it, without colours.
     if (widthOf(plain[i]!) > screen.width) line = cut(plain[i]!, screen.width);
     const run = shown[i - 1];
     if (run === undefined || run.run_id !== selected) return line;
@@ -164,7 +164,7 @@ function detailLines(state: TopState, now: number, { width, height, color }: Scr
     title: "episode reward",
     xLabel: "",
   });
-  // Cut before it is painted: a line cut within an escape sequence would paint the rest of the screen.
+  // Cut before adding colours: a line cut within an escape sequence would colour the rest of the screen.
   const text = showText({ ...run, artifacts: [] }, { now, color: false }).split("\n").map((l) => cut(l, width));
   return [...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)), ...drawn.trimEnd().split("\n")];
 }

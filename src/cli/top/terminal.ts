@@ -1,30 +1,30 @@
-/** The whole terminal, taken and given back: alternate screen, raw keyboard, and whatever ends the process in between. */
+/** Takes over the terminal (alternate screen, raw keyboard) and restores it, however the process ends. */
 import { MosaicError } from "../../base/errors.ts";
 import { keysOf } from "./keys.ts";
 
-/** A terminal whose screen and keyboard are ours. */
+/** A terminal whose screen and keyboard this process controls. */
 export interface TakenTerminal {
-  /** Names of keys (src/cli/top/keys.ts); ends when the terminal is given back or gone. */
+  /** Names of keys (src/cli/top/keys.ts); ends when the terminal is restored or gone. */
   keys: AsyncIterable<string>;
-  /** Draws the lines over all that is there; at most as many as the terminal has, none wider. */
+  /** Replaces the screen's content. At most as many lines as the terminal has, none wider. */
   show(lines: readonly string[]): void;
-  /** Shell, screen and cursor as they were. More than once does no harm. */
+  /** Restores screen, keyboard mode and cursor. Idempotent. */
   giveBack(): void;
 }
 
 const TAKE = "\x1b[?1049h\x1b[?25l";
 const GIVE_BACK = "\x1b[0m\x1b[?25h\x1b[?1049l";
-/** A terminal that knows it shows the frame at once, others ignore it. */
+/** Synchronised update: terminals that support it show the frame at once, others ignore it. */
 const FRAME = ["\x1b[?2026h", "\x1b[?2026l"] as const;
 
 const ENDING = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
- * The terminal is given back on every way out but SIGKILL: by the caller, by a signal that ends the process (with 128 and
- * its number), and by an error that nobody catches.
+ * Restores the terminal in every case except SIGKILL: by the caller, on a signal that ends the process (exit code 128 plus
+ * its number), and on an uncaught error.
  *
- * @param onChange the window was resized, or the process was stopped and goes on: everything is to be drawn again
- * @throws MosaicError `invalid_argument` when standard input is no terminal
+ * @param onChange called when everything must be redrawn: the window was resized, or the process was stopped and continued
+ * @throws MosaicError `invalid_argument` when standard input is not a terminal
  */
 export function takeTerminal(onChange: () => void): TakenTerminal {
   if (!Deno.stdin.isTerminal()) throw noTerminal();
@@ -47,7 +47,7 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
       Deno.stdin.setRaw(false);
       write(GIVE_BACK);
     } catch {
-      // The terminal itself is gone: there is nothing to give back.
+      // The terminal is gone: nothing to restore.
     }
   };
   const onContinue = () => {
@@ -55,7 +55,7 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
     onChange();
   };
   const onResize = () => {
-    // The terminal may have wrapped what was there.
+    // The terminal may have wrapped lines.
     write("\x1b[2J");
     onChange();
   };
@@ -87,7 +87,7 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
     })(),
     show(lines) {
       if (!ours) return;
-      // A line is cleared before it is written: cleared after, one that reaches the margin would lose its last column.
+      // Clear each line before writing it: clearing after would erase the last column of a full line.
       write(`${FRAME[0]}\x1b[H${lines.map((line) => `\x1b[2K${line}`).join("\r\n")}${FRAME[1]}`);
     },
     giveBack,
@@ -95,7 +95,7 @@ export function takeTerminal(onChange: () => void): TakenTerminal {
 }
 
 export function noTerminal(): MosaicError {
-  return new MosaicError("invalid_argument", "mosaic top needs a terminal, for its screen and for its keys", {
-    hint: `"mosaic list --watch" prints to anything.`,
+  return new MosaicError("invalid_argument", "mosaic top needs a terminal: standard input or output is not one", {
+    hint: `Use "mosaic list --watch", which needs no terminal.`,
   });
 }

@@ -4,24 +4,23 @@ import { controlVerb } from "../each_run.ts";
 import { connectionFlags, decimal } from "../flags.ts";
 import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
-import { FOLLOW_PATIENCE_MS } from "./submit.ts";
+import { FOLLOW_RETRY_MS } from "./submit.ts";
 
 export const define = controlVerb({
   description:
-    "Cancels runs: SIGTERM to the worker's whole process group, SIGKILL after the grace period. Answers at once; a run " +
-    "is CANCELLED, and its GPUs free, when all its processes are gone. Cancelling a run that has ended changes nothing.",
+    "Cancels runs: SIGTERM to the worker's process group, SIGKILL after the grace period. Returns at once; a run is CANCELLED and its GPUs are free when all its processes are gone. Cancelling an ended run changes nothing.",
   options: (command) =>
     command
       .option("--grace <seconds>", "time between SIGTERM and SIGKILL (default: the daemon's)", decimal(0))
       .option("-w, --wait", "wait until the runs have ended"),
   examples: [
     ["mosaic cancel @last", "cancel the newest run"],
-    ["mosaic cancel --wait --grace 30 01K9ZQ", "leave it 30 s to save its work"],
+    ["mosaic cancel --wait --grace 30 01K9ZQ", "allow it 30 s to save its work"],
     ["mosaic list -q -s live -t sweep | xargs -r mosaic cancel", "cancel all live runs of a sweep"],
   ],
   exits: {
-    0: "they are being cancelled, or had ended before",
-    130: "--wait was ended by Ctrl-C; they are still being cancelled",
+    0: "the runs are being cancelled, or had already ended",
+    130: "--wait was interrupted by Ctrl-C; the runs are still being cancelled",
   },
   ask: (link, run, { grace }) =>
     link.unary(link.methods.cancelRun, { run, ...(grace === undefined ? {} : { graceSeconds: Number(grace) }) }),
@@ -30,7 +29,7 @@ export const define = controlVerb({
   afterwards: async (context, cancelled, flags) => {
     if (flags["wait"] !== true) return 0;
     return await interruptible(context, "the runs are still being cancelled", async (signal) => {
-      using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+      using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
       for (const { runId } of cancelled) await untilEnded(link, runId, signal);
       return 0;
     });

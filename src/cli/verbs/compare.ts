@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
-import { type ComparisonRow, configDifferences, figureRows, rowsWithoutSecrets } from "../comparing.ts";
+import { type ComparisonRow, configDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
@@ -15,19 +15,19 @@ import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Compares runs: their figures, the last value of every metric, what differs in their configs, and one series of all " +
-        "drawn over each other.",
+      "Compares runs: totals, the last value of every metric, the differences between their configs, and a plot of one " +
+        "series of each run.",
     )
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
-    .option("-m, --metric <name>", "the series to draw", DEFAULT_SERIES)
-    .option("--no-plot", "draw nothing");
+    .option("-m, --metric <name>", "series to plot", DEFAULT_SERIES)
+    .option("--no-plot", "do not plot");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic compare cart-lr-3e-3 cart-lr-1e-2", "two runs by their names"],
-          ["mosaic compare $(mosaic list -q -t sweep) -m policy_loss", "all of a sweep"],
+          ["mosaic compare $(mosaic list -q -t sweep) -m policy_loss", "all runs of a sweep"],
         ],
         exits: { 4: "no such run, or no such series" },
       }),
@@ -60,7 +60,7 @@ export function define(command: Command, context: Context): void {
         ));
         context.out.write("\n");
       };
-      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...figureRows(runs, context.now())]);
+      print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...summaryRows(runs, context.now())]);
       print(
         "Last value of each metric",
         metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),
@@ -71,7 +71,7 @@ export function define(command: Command, context: Context): void {
       const series: Series[] = [];
       let label = "";
       for (const run of runs) {
-        // What some of the runs do not have is drawn for the others.
+        // Plot the runs that have the series; warn about those that do not.
         if (metrics.find((m) => m.name === name)?.last[runs.indexOf(run)] === null) {
           context.err.write(`mosaic: ${run.run_id} (${harmless(run.name)}) has no series "${harmless(name)}"\n`);
           continue;

@@ -7,16 +7,19 @@ import { connectionFlags, connectionOptions } from "../flags.ts";
 import { Link } from "../daemon_link.ts";
 import { VERBS } from "../verbs.ts";
 
-/** The newest. */
+/** The newest runs offered as candidates. */
 const RUNS_OFFERED = 50;
 
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Prints a script that completes commands, options and their values, and runs, which it asks of the daemon.",
+      "Prints a completion script for commands, options, option values and runs. The script asks the daemon for the runs.",
     )
     .addArgument(
-      oneOf(new Argument("<shell>", "whose script; runs: what the scripts offer for a run"), [...SHELLS, "runs"]),
+      oneOf(new Argument("<shell>", "shell; runs: print the candidates for a run argument (used by the scripts)"), [
+        ...SHELLS,
+        "runs",
+      ]),
     );
   connectionOptions(command)
     .addHelpText(
@@ -40,7 +43,7 @@ export function define(command: Command, context: Context): void {
     });
 }
 
-/** What each verb says of itself. */
+/** Names, summaries and options of all verbs. */
 export async function describeVerbs(context: Context): Promise<CompletedVerb[]> {
   const described: CompletedVerb[] = [];
   for (const verb of VERBS) {

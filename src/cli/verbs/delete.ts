@@ -5,12 +5,12 @@ import { runsVerb } from "../each_run.ts";
 import { bytes } from "../format.ts";
 
 export const define = runsVerb({
-  description: "Deletes ended runs for good: registry entry, telemetry, logs, checkpoints and all other files.",
+  description: "Deletes ended runs permanently: registry entry, telemetry, logs, checkpoints and all other files.",
   examples: [
     ["mosaic delete 01K9ZQ", "delete one run"],
-    ["mosaic prune --older-than 30d --dry-run", "see what a policy would delete"],
+    ["mosaic prune --older-than 30d --dry-run", "show what a policy would delete"],
   ],
-  exits: { 0: "deleted", 4: "no such run", 6: "a run is still alive (mosaic cancel ends it)" },
+  exits: { 0: "deleted", 4: "no such run", 6: "a run is still live (mosaic cancel ends it)" },
   ask: async (link, ref): Promise<z.infer<typeof Deletion>> => {
     // By its id: a short one may fit another run once this one is gone.
     const { runId } = await link.unary(link.methods.getRun, { run: ref });

@@ -9,19 +9,19 @@ import { interruptible } from "../interrupt.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Shows mosaic at work: starts a daemon on free ports with a state directory of its own, trains two agents on " +
-        "CartPole under it, and shows their progress. Takes about 20 seconds and leaves nothing running.",
+      "Runs a demonstration: starts a daemon on free ports with its own state directory, trains two agents on CartPole, " +
+        "and shows their progress. Takes about 20 seconds and leaves nothing running.",
     )
-    .option("--keep", "leave the daemon up, and say how to stop it")
-    .option("--steps <n>", `steps of each run (default: ${DEMO_DEFAULTS.steps})`, wholeNumber(1))
-    .option("--step-delay-ms <ms>", `least time per step (default: ${DEMO_DEFAULTS.stepDelayMs})`, decimal(0))
-    .option("--state-dir <dir>", "its state directory (default: a temporary one)")
+    .option("--keep", "keep the daemon running and print how to stop it")
+    .option("--steps <n>", `steps per run (default: ${DEMO_DEFAULTS.steps})`, wholeNumber(1))
+    .option("--step-delay-ms <ms>", `minimum time per step (default: ${DEMO_DEFAULTS.stepDelayMs})`, decimal(0))
+    .option("--state-dir <dir>", "state directory (default: a temporary one)")
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic demo", "see it work"],
-          ["mosaic demo --keep", "and look around afterwards: status page, mosaic list, mosaic plot …"],
+          ["mosaic demo", "run the demo"],
+          ["mosaic demo --keep", "then explore it: status page, mosaic list, mosaic plot …"],
         ],
         exits: { 0: "both runs succeeded", 1: "something failed", 130: "interrupted; nothing is left running" },
       }),

@@ -9,43 +9,49 @@ import type { Context } from "../context.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Trains an actor-critic on CartPole-v1 (the same physics and ends of episodes as Gymnasium's) and prints steps, " +
-        "episodes, metrics and lifecycle events on standard output, one JSON object a line. Needs nothing but mosaic. " +
-        "The same seed and options give the same training, also across a resume from a checkpoint.",
+      "Trains an actor-critic on CartPole-v1 (same physics and termination rules as Gymnasium) and prints steps, " +
+        "episodes, metrics and lifecycle events on standard output, one JSON object per line. Needs only mosaic. " +
+        "Training is deterministic for a seed and options, also when resumed from a checkpoint.",
     )
-    .option("--episodes <n>", `episodes to train (default: ${DEFAULTS.episodes})`)
-    .option("--max-steps <n>", "end after this many steps in all (default: no bound)")
-    .option("--learning-rate <x>", `Adam's rate at the start; falls linearly (default: ${DEFAULTS.learningRate})`)
-    .option("--gamma <x>", `discount of later rewards (default: ${DEFAULTS.gamma})`)
-    .option("--hidden <n>", `units of the hidden layer, 0 for a linear policy (default: ${DEFAULTS.hidden})`)
+    .option("--episodes <n>", `number of episodes (default: ${DEFAULTS.episodes})`)
+    .option("--max-steps <n>", "maximum total steps (default: no limit)")
+    .option(
+      "--learning-rate <x>",
+      `initial learning rate of Adam; decreases linearly (default: ${DEFAULTS.learningRate})`,
+    )
+    .option("--gamma <x>", `discount factor (default: ${DEFAULTS.gamma})`)
+    .option("--hidden <n>", `units of the hidden layer, 0: linear policy (default: ${DEFAULTS.hidden})`)
     .option("--entropy <x>", `weight of the entropy bonus (default: ${DEFAULTS.entropy})`)
-    .option("--seed <n>", `seed of everything random (default: ${DEFAULTS.seed})`)
-    .option("--step-delay-ms <ms>", "hold training to this time per step, fractions too (default: as fast as it goes)")
+    .option("--seed <n>", `random seed (default: ${DEFAULTS.seed})`)
+    .option("--step-delay-ms <ms>", "minimum time per step, may be fractional (default: no delay)")
     .option("--checkpoint-every <n>", `episodes between checkpoints (default: ${DEFAULTS.checkpointEvery})`)
-    .option("--metrics-every <n>", `episodes between metrics, 0 for none (default: ${DEFAULTS.metricsEvery})`)
-    .option("--no-steps", "print episodes only")
-    .option("--control", `obey {"control":"pause"} and {"control":"resume"} on standard input`)
-    .option("--config <file>", "read options from a JSON file, as the daemon writes it (keys like learning_rate)")
-    .option("--worker-id <id>", "accepted and not used")
-    .option("--grpc", "accepted and not used: this worker speaks by standard output")
-    .option("--grpc-target <target>", "accepted and not used")
+    .option("--metrics-every <n>", `episodes between metrics, 0: no metrics (default: ${DEFAULTS.metricsEvery})`)
+    .option("--no-steps", "do not print steps")
+    .option("--control", `accept {"control":"pause"} and {"control":"resume"} on standard input`)
+    .option("--config <file>", "JSON file with options, as the daemon writes it (keys such as learning_rate)")
+    .option("--worker-id <id>", "ignored")
+    .option("--grpc", "ignored: this worker reports on standard output")
+    .option("--grpc-target <target>", "ignored")
     .addHelpText(
       "after",
       manual({
         environment: [
-          ["RUN_ID", "written on each record (default: demo)"],
-          ["MOSAIC_CHECKPOINT_DIR", "where checkpoints go (default: $MOSAIC_RUN_DIR/checkpoints, else none are saved)"],
-          ["MOSAIC_RESUME_FROM", "a checkpoint to go on from"],
+          ["RUN_ID", "run_id of the records (default: demo)"],
+          [
+            "MOSAIC_CHECKPOINT_DIR",
+            "directory for checkpoints (default: $MOSAIC_RUN_DIR/checkpoints, else no checkpoints)",
+          ],
+          ["MOSAIC_RESUME_FROM", "checkpoint to continue from"],
         ],
         examples: [
           ["mosaic run --follow -- mosaic demo-worker --episodes 200", "train under the daemon"],
           ["mosaic demo-worker --seed 7 --no-steps | tail -1", "train without one"],
         ],
         exits: {
-          0: "trained to the end",
+          0: "training complete",
           1: "failed (the reason is in the run_failed event)",
           2: "wrong arguments",
-          143: "asked to stop by SIGTERM",
+          143: "stopped by SIGTERM",
         },
       }),
     )
@@ -78,7 +84,7 @@ function readConfig(path: string): Record<string, unknown> {
   try {
     const value = JSON.parse(Deno.readTextFileSync(path));
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
-    throw new Error("it is no JSON object");
+    throw new Error("it is not a JSON object");
   } catch (error) {
     throw new MosaicError("invalid_argument", `--config ${path}: ${messageOf(error)}`, { cause: error });
   }

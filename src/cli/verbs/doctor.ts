@@ -12,25 +12,25 @@ import type { Examination } from "../../registry/contract.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Examines a state directory: both databases, GPU slots, files that belong to no run, what is left of a daemon that " +
-        "is gone, modes. Needs no daemon and only reads; with --repair it mends what it can, for which no daemon may run. " +
-        "Nothing of a run is ever deleted: what belongs to nobody is moved to trainer/lost+found.",
+      "Checks a state directory: both databases, GPU slots, files without a run, files left by an earlier daemon, file " +
+        "modes. Needs no daemon and changes nothing; with --repair it repairs what it can, and no daemon may be running. " +
+        "Files of runs are never deleted: files without a run are moved to trainer/lost+found.",
     )
-    .option("--state-dir <dir>", "the directory (default: as for the daemon)")
-    .option("--repair", "mend what can be mended, then examine again")
-    .addOption(oneOf(new Option("-o, --output <format>", "how to print"), ["text", "json"]).default("text"))
+    .option("--state-dir <dir>", "state directory (default: as for the daemon)")
+    .option("--repair", "repair what can be repaired, then check again")
+    .addOption(oneOf(new Option("-o, --output <format>", "output format"), ["text", "json"]).default("text"))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic doctor", "what is wrong, and what --repair would do about it"],
-          ["mosaic doctor --repair", "mend it"],
+          ["mosaic doctor", "list problems, and what --repair would do about them"],
+          ["mosaic doctor --repair", "repair it"],
           ["mosaic doctor -o json | jq '.findings[] | select(.severity == \"error\")'", "errors only"],
         ],
         exits: {
-          0: "nothing is wrong (notes do not count)",
-          1: "something is wrong, or was not mended",
-          4: "there is no such directory",
+          0: "no problems (notes do not count)",
+          1: "there are problems, or a repair failed",
+          4: "no such directory",
           6: "--repair while a daemon runs",
         },
       }),
@@ -46,7 +46,9 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(`${JSON.stringify(json)}\n`);
       } else {
         for (const { finding, done, outcome } of repaired) {
-          const lines = `${done ? "mended" : "NOT mended"}  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`;
+          const lines = `${
+            done ? "repaired" : "NOT repaired"
+          }  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`;
           context.out.write(harmlessLines(lines));
         }
         for (const finding of remaining) context.out.write(harmlessLines(asText(finding, options.repair === true)));
@@ -63,7 +65,7 @@ function asText(finding: Finding, afterRepair: boolean): string {
 }
 
 function summary(stateDir: string, findings: readonly Finding[]): string {
-  if (findings.length === 0) return `${stateDir}: all is well`;
+  if (findings.length === 0) return `${stateDir}: no problems`;
   const counted = (["error", "warning", "note"] as const)
     .map((severity) => [severity, findings.filter((finding) => finding.severity === severity).length] as const)
     .filter(([, n]) => n > 0)

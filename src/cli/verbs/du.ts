@@ -13,7 +13,7 @@ import { type Column, csv, table } from "../table.ts";
 import { stateStyle } from "../text.ts";
 
 const PAGE = 1000;
-/** Largest runs that a table shows unless told otherwise. */
+/** Runs in a table by default. */
 const SHOWN = 20;
 
 type UsageJson = z.infer<typeof Usage>;
@@ -22,18 +22,18 @@ type RunUsage = UsageJson["runs"][number];
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Shows what runs take on the daemon's disk, largest first, and all of it by directory. Telemetry lies in one database " +
-        "for all runs: what is shown of a run is its share, estimated.",
+      "Shows the disk space that runs use, largest first, and the total per directory. All runs share one telemetry " +
+        "database: a run's share of it is an estimate.",
     )
-    .option("-l, --limit <n>", `at most so many runs (a table: ${SHOWN})`, wholeNumber(1));
+    .option("-l, --limit <n>", `maximum number of runs (default for a table: ${SHOWN})`, wholeNumber(1));
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic du", "the largest runs, and the sum"],
+          ["mosaic du", "the largest runs, and the total"],
           ["mosaic du -o json | jq .total_bytes", "for a script"],
-          ["mosaic prune --max-size 200G --dry-run", "which runs a bound would delete"],
+          ["mosaic prune --max-size 200G --dry-run", "which runs a limit would delete"],
         ],
       }),
     )

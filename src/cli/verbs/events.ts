@@ -11,37 +11,37 @@ import { Link } from "../daemon_link.ts";
 import { parseEventKinds } from "../../registry/event_kinds.ts";
 import { printTelemetry } from "../telemetry_verb.ts";
 
-const FOLLOW_PATIENCE_MS = 120_000;
-/** Events of all runs that a follower begins with. */
+const FOLLOW_RETRY_MS = 120_000;
+/** With --follow and without a run: events printed before the new ones. */
 export const RECENT = 10;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Prints what happened to a run, or to all runs: queued, states with their reasons, checkpoints, artifacts, failures " +
-        "with what to do about them. An event's seq is ascending over all runs and never used twice.",
+      "Prints the events of a run, or of all runs: queued, state changes with reasons, checkpoints, artifacts, failures " +
+        "with hints. Event seqs ascend over all runs and are never reused.",
     )
-    .argument("[run]", "only of this run")
-    .option("-f, --follow", "go on as they happen (of one run: until it has ended)")
+    .argument("[run]", "only events of this run")
+    .option("-f, --follow", "continue with new events (of one run: until it has ended)")
     .option(
       "-t, --tail <n>",
-      "begin with the newest n (of all runs with -f the default is 10, else all)",
+      "start with the newest n events (default: all; with -f for all runs: 10)",
       wholeNumber(1),
     )
-    .option("--since <when>", "begin after this seq, or so long ago (2h), or at a time")
-    .option("-k, --kind <kinds>", "only these kinds, comma-separated, such as failed,checkpoint_saved")
-    .option("--worker", "what the worker itself reported of its life, unabridged");
+    .option("--since <when>", "start after this seq, this long ago (2h), or at this time")
+    .option("-k, --kind <kinds>", "only these kinds (comma-separated), such as failed,checkpoint_saved")
+    .option("--worker", "print the lifecycle events that the worker reported");
   connectionOptions(outputOption(command, ["table", "jsonl", "json"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic events -f", "the last ten events of this host, and whatever happens from now on"],
-          ["mosaic events -k failed --since 1d", "what failed since yesterday, why, and what to do about it"],
-          ["mosaic events @last", "what happened to the newest run"],
-          ['mosaic events -f -o jsonl | while read -r event; do notify "$event"; done', "drive something else"],
+          ["mosaic events -f", "the newest ten events of this host, then new ones"],
+          ["mosaic events -k failed --since 1d", "failures of the last day, with reasons and hints"],
+          ["mosaic events @last", "events of the newest run"],
+          ['mosaic events -f -o jsonl | while read -r event; do notify "$event"; done', "run a command for each event"],
         ],
-        exits: { 130: "ended by Ctrl-C; the run goes on" },
+        exits: { 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
@@ -57,14 +57,14 @@ export function define(command: Command, context: Context, result: { code: numbe
       const kinds = typeof flags["kind"] === "string" ? parseEventKinds(flags["kind"]) : [];
       const follow = flags["follow"] === true;
       const start = startOf(flags["since"], context.now());
-      // The whole history of a host is no answer to "what happens".
+      // Following all runs starts with a few events, not with the host's whole history.
       const recent = follow && run === undefined && flags["since"] === undefined ? RECENT : 0;
       const tail = Number(flags["tail"] ?? recent);
       result.code = await printEvents(context, { run: run ?? "", kinds, follow, ...start, tail }, flags);
     });
 }
 
-/** What --since says: a seq (a bare number), or a moment (Unix ms). */
+/** Parses --since: a seq (digits only), or a time (Unix ms). */
 export function startOf(since: unknown, now: number): { sinceSeq: number; from: number } {
   if (since === undefined) return { sinceSeq: 0, from: 0 };
   const seq = /^\d+$/.test(String(since)) ? Number(since) : undefined;
@@ -72,15 +72,15 @@ export function startOf(since: unknown, now: number): { sinceSeq: number; from: 
 }
 
 export interface EventsQuery {
-  /** "" is all runs. */
+  /** "": all runs. */
   run: string;
-  /** Empty is all. */
+  /** Empty: all kinds. */
   kinds: string[];
   follow: boolean;
   sinceSeq: number;
-  /** Only what happened since (Unix ms); 0: everything. */
+  /** Earliest time (Unix ms); 0: no limit. */
   from: number;
-  /** Begin with the newest so many; 0: with the first. */
+  /** Start with the newest n; 0: with the first. */
   tail: number;
 }
 
@@ -90,8 +90,8 @@ export async function printEvents(
   flags: Record<string, unknown>,
 ): Promise<number> {
   return await interruptible(context, "", async (signal) => {
-    using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
-    // By its id: a name or @last may mean another run when the stream is opened again.
+    using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
+    // Resolve to the id first: a name or @last may mean another run when the stream is reopened.
     const runId = run === "" ? "" : (await link.unary(link.methods.getRun, { run }, signal)).runId;
     const events = link.resumed(
       link.methods.streamEvents,

@@ -23,33 +23,34 @@ const PATIENCE_MS = 120_000;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Writes a run's telemetry to files, one per kind of record, besides run.json (all that is known of the run). " +
-        "Exporting a live run gives what is stored by now.",
+      "Writes a run's telemetry to files, one per kind of record, and run.json (everything known about the run). " +
+        "Exporting a live run writes what is stored so far.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .addOption(oneOf(new Option("--format <format>", "what to write"), FORMATS).makeOptionMandatory())
+    .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
-    .option("--out <dir>", "where (default: a directory named by the run's id); - prints one kind of jsonl or csv");
+    .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv");
   connectionOptions(command)
     .addHelpText(
       "after",
       manual({
-        details: "tensorboard writes one event file: episode/reward and episode/length by the number of the episode, " +
-          "and every metric by its own step. parquet columns are typed; what the worker gave as JSON (action, " +
-          "observation, …) is a JSON column.",
+        details:
+          "tensorboard writes one event file: episode/reward and episode/length by episode number, and every metric " +
+          "by its own step. parquet columns are typed; fields that the worker sent as JSON (action, observation, …) are " +
+          "JSON columns.",
         examples: [
           ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
-          ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "look at the episodes"],
+          ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "print the episodes as a table"],
           ["mosaic export @last --format tensorboard --out tb/last", "for tensorboard --logdir tb"],
         ],
-        exits: { 130: "interrupted; the files hold what had come" },
+        exits: { 130: "interrupted; the files contain what was received until then" },
       }),
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {
       const format = flags["format"] as ExportFormat;
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: PATIENCE_MS });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const batches = (kind: Kind) => batchesOf(link, run.runId, kind, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));

@@ -30,31 +30,31 @@ export function define(command: Command, context: Context, result: { code: numbe
   command
     .description("Lists runs, newest first.")
     .option("-s, --state <states>", "only these states (comma-separated; also: live, ended, queued, running, failed)")
-    .option("-n, --name <text>", "only names that contain this")
-    .option("-t, --tag <tag>", "only runs with this tag, may be repeated", repeated)
-    .option("--since <when>", "only submitted since: a duration ago (2h) or a time")
-    .option("-l, --limit <n>", "at most so many", wholeNumber(1))
-    .option("--sort <column>", "sort by a column; -column is descending")
-    .option("-c, --columns <names>", "these columns (comma-separated)")
+    .option("-n, --name <text>", "only runs whose name contains this")
+    .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
+    .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
+    .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
+    .option("--sort <column>", "sort by this column; -column: descending")
+    .option("-c, --columns <names>", "columns to print (comma-separated)")
     .option("-q, --quiet", "print run ids only")
-    .option("-w, --watch [seconds]", "print again every so many seconds (default: 2)", wholeNumber(1));
+    .option("-w, --watch [seconds]", "refresh every n seconds (default: 2)", wholeNumber(1));
   connectionOptions(outputOption(command, FORMATS))
     .addHelpText(
       "after",
       manual({
         details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}.`,
         examples: [
-          ["mosaic list --state live", "what is running or waits"],
-          ["mosaic list -s failed --since 1d -c run,name,reason", "what failed since yesterday, and why"],
+          ["mosaic list --state live", "running and queued runs"],
+          ["mosaic list -s failed --since 1d -c run,name,reason", "failures of the last day, with reasons"],
           ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
-          ["mosaic list --watch", "a live table; mosaic top is the full-screen one"],
+          ["mosaic list --watch", "a live table; mosaic top has a full-screen one"],
         ],
-        exits: { 130: "--watch was ended by Ctrl-C" },
+        exits: { 130: "--watch was interrupted by Ctrl-C" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
       const watch = flags["watch"];
-      using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+      using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
       if (watch === undefined) {
         context.out.write(render(await fetchRuns(link, context, flags), flags, context));
         return;
@@ -63,7 +63,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       result.code = await interruptible(context, "", async (signal) => {
         while (!signal.aborted) {
           const text = render(await fetchRuns(link, context, flags, signal), flags, context);
-          // A terminal is drawn over from its upper left corner; elsewhere the tables follow each other.
+          // On a terminal, redraw from the upper left corner; elsewhere append.
           if (context.terminal.isTty) context.out.move("screen");
           context.out.write(text);
           await pause(seconds * 1000, signal);
@@ -73,7 +73,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** All pages, as far as --limit goes. */
+/** Fetches pages until --limit is reached. */
 async function fetchRuns(
   link: Link,
   context: Context,

@@ -10,34 +10,34 @@ import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 
-const FOLLOW_PATIENCE_MS = 120_000;
+const FOLLOW_RETRY_MS = 120_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Prints what the worker of the newest attempt wrote, byte for byte. A live viewer gets at most a bounded number of " +
-        "lines a second; what is left out is told on stderr, and the file has it all.",
+      "Prints the output of the newest attempt's worker, byte for byte. With --follow the daemon limits the lines per " +
+        "second; the number of suppressed lines is printed on stderr, and the file has them all.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .option("-f, --follow", "go on as it writes, until the run has ended")
-    .option("--stderr", "its error output instead of its standard output")
-    .option("-n, --tail <n>", "only the last so many lines", wholeNumber(1))
-    .option("--since-offset <bytes>", "from this byte of the file", wholeNumber());
+    .option("-f, --follow", "continue with new output until the run has ended")
+    .option("--stderr", "print standard error instead of standard output")
+    .option("-n, --tail <n>", "only the last n lines", wholeNumber(1))
+    .option("--since-offset <bytes>", "start at this byte offset", wholeNumber());
   connectionOptions(command)
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic logs @last --stderr --tail 50", "why it failed"],
-          ["mosaic logs @last -f", "as it writes"],
+          ["mosaic logs @last --stderr --tail 50", "the last lines before a failure"],
+          ["mosaic logs @last -f", "follow the output"],
         ],
-        exits: { 130: "ended by Ctrl-C; the run goes on" },
+        exits: { 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (ref: string, flags: Record<string, unknown>) => {
       const follow = flags["follow"] === true;
-      result.code = await interruptible(context, follow ? "the run goes on" : "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+      result.code = await interruptible(context, follow ? "the run continues" : "", async (signal) => {
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const { runId } = run;
         const tail = Number(flags["tail"] ?? 0);
@@ -68,14 +68,14 @@ export function define(command: Command, context: Context, result: { code: numbe
           }
         }
         if (bytes === 0 && keepsNoLogs(run)) {
-          context.err.write("mosaic: its logs are gone: the config says not to keep them (artifacts.persist_logs)\n");
+          context.err.write("mosaic: the logs were deleted: the config has artifacts.persist_logs false\n");
         }
         return EXIT.ok;
       });
     });
 }
 
-/** Logs that are not to be kept go when the run has ended well or was cancelled. */
+/** With artifacts.persist_logs false, the daemon deletes the logs of a run that succeeded or was cancelled. */
 function keepsNoLogs(run: Run): boolean {
   if (run.outcome === "" || run.outcome === "failed") return false;
   const { artifacts } = runDetailJson(run).config as { artifacts?: { persist_logs?: boolean } };

@@ -19,28 +19,28 @@ type SeriesJson = z.infer<typeof Series>;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Lists a run's metric series (every numeric field that its records brought, besides episode_reward and " +
-        "episode_length), or prints their points: a table without --since, --limit or --tail the newest 20, the other " +
-        "formats all.",
+      "Lists a run's metric series (every numeric field of its records, without episode_reward and episode_length), or " +
+        "prints their points. Without --since, --limit or --tail a table shows the newest 20 points; the other formats " +
+        "print all.",
     )
     .argument("<run>", RUN_ARGUMENT)
     .argument("[name...]", "only these series")
-    .option("--points", "print the points themselves; --follow, --since, --limit and --tail imply it");
+    .option("--points", "print the points; implied by --follow, --since, --limit and --tail");
   telemetryOptions(command)
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic metrics @last", "each series with its last value and its curve"],
-          ["mosaic metrics @last policy_loss --points -o csv", "the points of one"],
+          ["mosaic metrics @last policy_loss --points -o csv", "the points of one series"],
           ["mosaic plot @last policy_loss", "draw it"],
         ],
-        exits: { 4: "no such run, or no such series", 130: "ended by Ctrl-C; the run goes on" },
+        exits: { 4: "no such run, or no such series", 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (run: string, names: string[], flags: Record<string, unknown>) => {
       if (["points", "follow", "since", "limit", "tail"].some((flag) => flags[flag] !== undefined)) {
-        // What comes with the next records is not known yet.
+        // With --follow a series may appear later.
         if (flags["follow"] !== true) await checkNames(context, run, names, flags);
         const where = names.length === 0 ? {} : {
           where: (record: Record<string, unknown>) => names.includes(String(record["name"])),

@@ -9,25 +9,24 @@ import type { Context } from "../context.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Prints the runtime permissions that a daemon or a proxy needs with exactly these arguments, in this environment: " +
-        "what it is started with where permissions are held to the least. Nothing is started. The other commands need no " +
-        "plan: one set for clients does (docs/permissions.md).",
+      "Prints the Deno permissions that a daemon or a proxy needs with these arguments and in this environment. Starts " +
+        "nothing. All other commands use one fixed permission set (docs/permissions.md).",
     )
-    .addArgument(oneOf(new Argument("<part>", "whose permissions"), PLANNED_PARTS))
-    .argument("[arguments...]", "of the daemon or proxy")
-    .addOption(oneOf(new Option("-o, --output <format>", "how to print"), ["flags", "json"]).default("flags"))
+    .addArgument(oneOf(new Argument("<part>", "the process"), PLANNED_PARTS))
+    .argument("[arguments...]", "arguments of the daemon or proxy")
+    .addOption(oneOf(new Option("-o, --output <format>", "output format"), ["flags", "json"]).default("flags"))
     .passThroughOptions()
     .addHelpText(
       "after",
       manual({
-        details: "Options of this command come before the part that is asked about.",
-        environment: [["MOSAIC_ALLOW", "flags granted beyond the plan, such as --allow-net=hooks.example.com:443"]],
+        details: "Options of this command must come before <part>.",
+        environment: [["MOSAIC_ALLOW", "additional flags, such as --allow-net=hooks.example.com:443"]],
         examples: [
-          ["mosaic permissions daemon --listen unix:/run/mosaic.sock", "one flag a line"],
-          ["mosaic permissions -o json proxy --run-id R -- python train.py", "by kind"],
-          ["deno run $(mosaic permissions daemon) src/main.ts daemon", "from source, held to the least"],
+          ["mosaic permissions daemon --listen unix:/run/mosaic.sock", "one flag per line"],
+          ["mosaic permissions -o json proxy --run-id R -- python train.py", "grouped by kind, as JSON"],
+          ["deno run $(mosaic permissions daemon) src/main.ts daemon", "run from source with minimal permissions"],
         ],
-        exits: { 0: "printed", 2: "not daemon or proxy, an option without its value, an address that is none" },
+        exits: { 0: "printed", 2: "neither daemon nor proxy, an option without a value, or an invalid address" },
       }),
     )
     .action(async (part: PlannedPart, args: string[], options: { output: string }) => {

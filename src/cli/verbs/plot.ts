@@ -24,26 +24,26 @@ type BucketJson = z.infer<typeof Bucket>;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Draws a run's series: episode_reward, episode_length, reward, or any metric (mosaic metrics RUN lists them). Each " +
-        "point is the mean of a stretch, so that any length fits.",
+      "Plots a series of a run: episode_reward, episode_length, reward, or any metric (mosaic metrics RUN lists them). " +
+        "Each point is the mean of a range, so that a series of any length fits.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .argument("[metric]", "the series", DEFAULT_SERIES)
-    .option("--width <columns>", "width (default: the terminal's)", wholeNumber(20))
-    .option("--height <rows>", "height (default: two thirds of the terminal's)", wholeNumber(6))
-    .option("--log", "logarithmic scale")
-    .option("--time", "wall time, in seconds since the first point, instead of the step or episode")
-    .option("--from <x>", "from this step or episode", wholeNumber())
-    .option("--to <x>", "to this step or episode", wholeNumber())
-    .option("-w, --watch", "draw again every two seconds until the run has ended");
+    .argument("[metric]", "series", DEFAULT_SERIES)
+    .option("--width <columns>", "width of the plot (default: the terminal's)", wholeNumber(20))
+    .option("--height <rows>", "height of the plot (default: two thirds of the terminal's)", wholeNumber(6))
+    .option("--log", "logarithmic y axis")
+    .option("--time", "x axis: seconds since the first point, instead of step or episode")
+    .option("--from <x>", "first step or episode", wholeNumber())
+    .option("--to <x>", "last step or episode", wholeNumber())
+    .option("-w, --watch", "refresh every two seconds until the run has ended");
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic plot @last", "the reward of its episodes"],
+          ["mosaic plot @last", "the episode rewards"],
           ["mosaic plot @last policy_loss --log --watch", "a metric, live"],
-          ["mosaic plot @last -o csv", "what would be drawn, as numbers"],
+          ["mosaic plot @last -o csv", "the plotted values"],
         ],
         exits: { 4: "no such run, or no such series" },
       }),
@@ -51,7 +51,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (ref: string, name: string, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
       result.code = await interruptible(context, "", async (signal) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: watch ? 60_000 : 0 });
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
         for (;;) {
           const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
@@ -97,13 +97,13 @@ function render(
   });
 }
 
-/** What the x axis of a series counts; a daemon from before steps were sent leaves the numbers of the points. */
+/** Unit of a series' x axis; "point" for a daemon of a version that sends no steps. */
 export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
   if ([DEFAULT_SERIES, "episode_length"].includes(series)) return "episode";
   return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
 }
 
-/** Where a bucket ends on the x axis: metrics are seen over the worker's steps, as on the page. */
+/** End of a bucket on the x axis: the worker's step for metrics, as on the page. */
 export function position(bucket: SeriesBucket): number {
   return bucket.step ?? Number(bucket.lastX);
 }
@@ -122,7 +122,7 @@ function bucketJson(b: SeriesBucket): BucketJson {
   };
 }
 
-/** @throws {MosaicError} `not_found` with what was meant, for a name that is not known. */
+/** @throws {MosaicError} `not_found` with a suggestion, for an unknown name */
 export function requireSeries(names: readonly string[], known: readonly string[]): void {
   for (const name of names) {
     if (known.includes(name)) continue;
@@ -134,8 +134,8 @@ export function requireSeries(names: readonly string[], known: readonly string[]
 
 /**
  * A run's series.
- * @param options `from` and `to` are steps or episodes, 0 is no bound
- * @throws {MosaicError} `not_found` with what was meant when it has none of that name
+ * @param options `from` and `to` are steps or episodes; 0: no limit
+ * @throws {MosaicError} `not_found` with a suggestion when the run has no such series
  */
 export async function fetchSeries(
   link: Link,
@@ -145,12 +145,12 @@ export async function fetchSeries(
 ): Promise<SeriesBucket[]> {
   const { series } = await link.unary(link.methods.listSeries, { run });
   const known = series.map((s) => s.name);
-  // The three that every run may have are empty before the first episode; any other name must be known.
+  // Every run may have these three, empty before the first episode; any other series must exist.
   if (!["reward", DEFAULT_SERIES, "episode_length"].includes(name)) requireSeries([name], known);
   const read = async (fromX: bigint, toX: bigint) =>
     (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX })).buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);
-  // The daemon counts points. Those of a metric lie at the worker's steps: where, its whole series says.
+  // The daemon selects by point number. For a metric, find the points' steps from the whole series first.
   const whole = await read(0n, 0n);
   if (whole.every((b) => b.step === undefined)) return await read(BigInt(from), BigInt(to));
   const upper = to === 0 ? Infinity : to;

@@ -32,36 +32,36 @@ import { harmless, stateStyle } from "../text.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
-  /** Null where nobody could say in time. */
+  /** Null: not known in time. */
   size: number | null;
 }
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Deletes ended runs, with all their files and telemetry, by number, age or size. Live runs are never touched. At " +
-        "least one of the three limits must be given; --dry-run shows what would go.",
+      "Deletes ended runs with their files and telemetry, by count, age or size. Live runs are never deleted. At least " +
+        "one of the three limits must be given; --dry-run shows what would be deleted.",
     )
-    .option("--keep-last <n>", "keep the newest so many ended runs, whatever else is said", wholeNumber())
-    .option("--older-than <duration>", "delete what ended longer ago, as in 30d", durationValue)
+    .option("--keep-last <n>", "always keep the newest n ended runs", wholeNumber())
+    .option("--older-than <duration>", "delete runs that ended more than this long ago, such as 30d", durationValue)
     .option(
       "--max-size <size>",
-      "delete the oldest until files and telemetry of the rest take no more, as in 200G",
+      "delete the oldest runs until all runs use no more disk space than this, such as 200G",
       bytesValue,
     )
-    .option("-t, --tag <tag>", "only among runs with this tag, may be repeated", repeated)
-    .option("-n, --name <text>", "only among runs whose names contain this")
-    .option("--dry-run", "delete nothing");
+    .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
+    .option("-n, --name <text>", "only runs whose name contains this")
+    .option("--dry-run", "show what would be deleted; delete nothing");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic prune --older-than 30d --dry-run", "what a month's limit would delete"],
-          ["mosaic prune --keep-last 100", "the newest 100 ended runs stay"],
-          ["mosaic prune --max-size 500G --tag sweep", "bound the space that a sweep takes"],
+          ["mosaic prune --older-than 30d --dry-run", "show what a limit of 30 days would delete"],
+          ["mosaic prune --keep-last 100", "keep the newest 100 ended runs"],
+          ["mosaic prune --max-size 500G --tag sweep", "limit the disk space of a sweep"],
         ],
-        exits: { 0: "done, or there is nothing to delete", 2: "wrong arguments; none of the three limits is given" },
+        exits: { 0: "done, or nothing to delete", 2: "wrong arguments, or no limit given" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
@@ -71,8 +71,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         ...(flags["maxSize"] === undefined ? {} : { maxBytes: Number(flags["maxSize"]) }),
       };
       if (Object.keys(policy).length === 0) {
-        throw new MosaicError("invalid_argument", "there is no limit by which to choose", {
-          hint: "Give --keep-last, --older-than or --max-size; with --dry-run nothing is deleted.",
+        throw new MosaicError("invalid_argument", "no limit given: use --keep-last, --older-than or --max-size", {
+          hint: "With --dry-run nothing is deleted.",
         });
       }
       using link = await Link.open(context, connectionFlags(flags));
@@ -87,7 +87,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           }
           done.push(choice);
         } catch (error) {
-          // It may have been retried or deleted by somebody else meanwhile.
+          // Another client may have retried or deleted the run in the meantime.
           if (!(error instanceof MosaicError)) throw error;
           context.err.write(`mosaic: ${choice.run.runId}: ${harmless(messageOf(error))}\n`);
           result.code ||= exitOfError(error);
@@ -105,7 +105,7 @@ async function candidates(link: Link, flags: Record<string, unknown>, context: C
   const runs: Run[] = [];
   for (let pageToken = "";;) {
     const page = await link.unary(link.methods.listRuns, {
-      // Live runs are never chosen; what they take counts towards a size.
+      // Live runs are never chosen, but their size counts towards --max-size.
       states: flags["maxSize"] === undefined ? [...ENDED_STATES] : [],
       tags: (flags["tag"] as string[] | undefined) ?? [],
       nameContains: String(flags["name"] ?? ""),
@@ -130,13 +130,13 @@ async function candidates(link: Link, flags: Record<string, unknown>, context: C
   }));
 }
 
-/** Number and age choose without sizes: where they cannot be had, that is said and nothing else. */
+/** Count and age need no sizes: on failure, prints a warning and omits them. */
 async function sizesToShow(link: Link, context: Context): Promise<Map<string, number> | undefined> {
   try {
     return bytesByRun(await diskUsageSoon(link));
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    context.err.write(`mosaic: the sizes of runs are not known and not shown: ${harmless(messageOf(error))}\n`);
+    context.err.write(`mosaic: cannot get the sizes of runs, not shown: ${harmless(messageOf(error))}\n`);
     return undefined;
   }
 }

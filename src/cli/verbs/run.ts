@@ -10,38 +10,38 @@ import { FOLLOW_EXITS, submit } from "./submit.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Runs a command as a training run, without writing a config: any program that prints telemetry as JSON lines, or " +
-        "none. It starts in the present directory. Each call is a run of its own. Prints the run's id.",
+      "Submits a command as a training run, without a config file. The command may print telemetry as JSON lines; it need " +
+        "not. It starts in the current directory. Each call is a new run. Prints the run's id.",
     )
     .usage("[options] -- COMMAND [ARGUMENTS]")
-    // From the program's name on everything is the program's, with or without the two dashes.
+    // Everything after the program's name belongs to the program, with or without "--".
     .passThroughOptions()
     .argument("<command...>", "the program and its arguments")
-    .option("-f, --follow", "print the run's events until it ends, and exit by its outcome")
-    .option("-n, --name <name>", "the run's name (default: from the command)")
-    .option("--gpus <n>", "GPUs it needs", wholeNumber())
-    .option("-e, --env <name=value>", "a variable of its environment; NAME alone passes yours on", repeated)
-    .option("-t, --tag <tag>", "a tag, may be repeated", repeated)
-    .option("--priority <n>", "higher starts earlier (default: 0)", wholeNumber(-1_000_000))
-    .option("--cwd <dir>", "where it starts (default: the present directory)")
-    .option("--max-steps <n>", "end it after this many steps", wholeNumber(1))
-    .option("--max-duration <duration>", "end it after this time, as in 90m", durationValue)
-    .option("--stall-timeout <duration>", "fault it when it says nothing for this long", durationValue)
-    .option("--attempts <n>", "start it again when it fails, so many attempts in all", wholeNumber(1))
-    .option("--backoff <seconds>", "before the second attempt, doubled for each further one", decimal(0))
-    .option("--supports-pause", "it takes pause and resume as JSON lines on standard input")
-    .option("--worker-id <id>", "the worker's name in log files and records")
+    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
+    .option("-n, --name <name>", "name of the run (default: from the command)")
+    .option("--gpus <n>", "number of GPU slots required", wholeNumber())
+    .option("-e, --env <name=value>", "environment variable; NAME alone passes your value on", repeated)
+    .option("-t, --tag <tag>", "tag (repeatable)", repeated)
+    .option("--priority <n>", "priority; higher starts earlier (default: 0)", wholeNumber(-1_000_000))
+    .option("--cwd <dir>", "working directory (default: the current directory)")
+    .option("--max-steps <n>", "maximum number of steps", wholeNumber(1))
+    .option("--max-duration <duration>", "maximum running time, such as 90m", durationValue)
+    .option("--stall-timeout <duration>", "fail the run after this long without output", durationValue)
+    .option("--attempts <n>", "maximum number of attempts if the run fails", wholeNumber(1))
+    .option("--backoff <seconds>", "delay before the second attempt, doubled for each further one", decimal(0))
+    .option("--supports-pause", "the program accepts pause and resume as JSON lines on standard input")
+    .option("--worker-id <id>", "worker's name in log files and records")
     .option("--dry-run", "print the config instead of submitting it");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic run --follow -- python train.py --lr 3e-4", "train, watch, exit by the outcome"],
-          ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "queue it for a GPU"],
+          ["mosaic run --follow -- python train.py --lr 3e-4", "train, print events, exit by the outcome"],
+          ["mosaic run --gpus 1 --name sweep-7 --tag sweep -e SEED -- ./train.sh", "wait for a free GPU slot"],
           ["mosaic run --attempts 3 --max-duration 8h -- python train.py", "retry failures, with a limit"],
         ],
-        exits: { ...FOLLOW_EXITS, 4: "there is no such program" },
+        exits: { ...FOLLOW_EXITS, 4: "no such program" },
       }),
     )
     .action(async (words: string[], flags: Record<string, unknown>) => {

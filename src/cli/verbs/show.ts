@@ -11,20 +11,20 @@ import { showText } from "../show_text.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Shows all that is known of a run: state and why, its processes, telemetry counts, GPUs, states it went through, " +
-        "artifacts, and the last lines of its error output.",
+      "Shows everything known about a run: state and reason, processes, telemetry counts, GPU slots, state changes, " +
+        "artifacts, and the last lines of standard error.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .option("--config", "print its config instead, as it was stored; on a terminal its secrets are hidden")
-    .option("--reveal", "with --config: secrets too");
+    .option("--config", "print the stored config instead; secrets are hidden on a terminal")
+    .option("--reveal", "with --config: print secrets too");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
       "after",
       manual({
         examples: [
           ["mosaic show @last", "the newest run"],
-          ["mosaic show 01K9ZQ -o json | jq .transitions", "the states it went through"],
-          ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "run it again"],
+          ["mosaic show 01K9ZQ -o json | jq .transitions", "the run's state changes"],
+          ["mosaic show @last --config | jq '.run_name = \"again\"' | mosaic submit -", "submit it again"],
         ],
       }),
     )
@@ -32,15 +32,15 @@ export function define(command: Command, context: Context): void {
       using link = await Link.open(context, connectionFlags(flags));
       const run = await link.unary(link.methods.getRun, { run: ref });
       if (flags["config"] === true) {
-        // Programs, and whoever submits it again, get it whole.
+        // A pipe gets the secrets: the config may be submitted again.
         const reveal = flags["reveal"] === true || !context.terminal.isTty;
         const { text, hidden } = presentConfig(run.configJson, reveal);
         context.out.write(`${text}\n`);
         if (hidden > 0) context.err.write(`mosaic: secrets are hidden (${hidden}); --reveal shows them\n`);
-        // None was submitted with these dots in it: the daemon has put them there.
+        // The daemon replaced secrets with this text: no submitted config contains it.
         else if (text.includes(HIDDEN)) {
           context.err.write(
-            "mosaic: the daemon hides secrets from a read token; with the admin token they are shown\n",
+            "mosaic: the daemon hides secrets from a read token; use the admin token to see them\n",
           );
         }
         return;

@@ -14,7 +14,7 @@ export function define(command: Command, context: Context): void {
       "after",
       manual({
         examples: [
-          ["mosaic status", "is a daemon up, and what does it hold"],
+          ["mosaic status", "whether a daemon is running, and its GPU slots"],
           ["mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'", "free GPU slots"],
         ],
         exits: { 0: "the daemon answers", 3: "it does not" },

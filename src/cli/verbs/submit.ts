@@ -10,19 +10,19 @@ import { interruptible } from "../interrupt.ts";
 import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
 
-/** How long (ms) a following verb waits for a daemon that is being restarted. */
-export const FOLLOW_PATIENCE_MS = 120_000;
+/** How long (ms) a verb with --follow waits for a daemon that is restarting. */
+export const FOLLOW_RETRY_MS = 120_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Submits a run and prints its id. The config is a file of JSON (docs/configuration.md), or - for standard input.\n\n" +
-        "A config that is submitted again while its first run is alive starts nothing: that run's id is printed. After " +
-        "its end it starts a new run.",
+      "Submits a run and prints its id. The config is a JSON file (docs/configuration.md).\n\n" +
+        "If a live run has the same config, nothing is started and that run's id is printed. If that run has ended, a " +
+        "new run is started.",
     )
-    .argument("<file>", "the config, or - for standard input")
-    .option("-f, --follow", "print the run's events until it ends, and exit by its outcome")
-    .option("--run-id <ulid>", "run it under this id");
+    .argument("<file>", "config file, or - for standard input")
+    .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
+    .option("--run-id <ulid>", "id of the new run");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -46,21 +46,21 @@ export const FOLLOW_EXITS = {
   0: "submitted; with --follow: the run succeeded",
   1: "with --follow: the run failed",
   2: "wrong arguments, or the config is not valid (every violation is printed)",
-  4: "there is no such file",
+  4: "no such file",
   5: "with --follow: the run was cancelled",
-  6: "the run id is taken by a run with another config",
-  7: "this host can never give what the config asks for, or a limit was reached",
-  130: "interrupted; the run goes on",
+  6: "the run id belongs to a run with another config",
+  7: "this host does not have the requested resources, or a limit was reached",
+  130: "interrupted; the run continues",
 };
 
-/** Submits, prints the id, and follows where that is asked for. */
+/** Submits, prints the id, and with --follow prints events until the end. @returns the exit code */
 export async function submit(
   context: Context,
   configJson: string,
   flags: Record<string, unknown>,
 ): Promise<number> {
   const follow = flags["follow"] === true;
-  using link = await Link.open(context, connectionFlags(flags), { patienceMs: follow ? FOLLOW_PATIENCE_MS : 0 });
+  using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
   const { TrainerService } = await import("../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
   try {
@@ -74,18 +74,18 @@ export async function submit(
   if (!follow) return 0;
   return await interruptible(
     context,
-    `run ${runId} goes on; "mosaic events ${runId} -f" follows it again, "mosaic cancel ${runId}" ends it`,
+    `run ${runId} continues; "mosaic events ${runId} -f" follows it again, "mosaic cancel ${runId}" ends it`,
     (signal) => followRun(link, context, runId, signal, json),
   );
 }
 
 /**
- * The daemon's refusal of a config names every violation in one line: they are printed one a line instead, as by
- * validate. A refusal for another reason (or by a daemon with another schema) stays as it is.
+ * The daemon reports all violations of a config on one line; prints them one per line, as `validate` does. Other errors
+ * (and violations that only the daemon's version finds) are returned unchanged.
  */
 async function withViolations(error: unknown, configJson: string, context: Context): Promise<unknown> {
   if (!(error instanceof MosaicError) || error.code !== "invalid_argument") return error;
-  // The schema is loaded by whom it concerns only.
+  // Load the schema only when it is needed.
   const { violationsOf } = await import("../../config/config.ts");
   const violations = violationsOf(configJson);
   if (violations.length < 2) return error;
@@ -100,7 +100,7 @@ export async function readConfigText(file: string, context: Context): Promise<st
   } catch (error) {
     if (error instanceof Deno.errors.NotCapable) throw error;
     if (error instanceof Deno.errors.NotFound) {
-      throw new MosaicError("not_found", `${file}: there is no such file`, { cause: error });
+      throw new MosaicError("not_found", `${file}: no such file`, { cause: error });
     }
     throw new MosaicError("invalid_argument", `${file}: ${messageOf(error)}`, { cause: error });
   }

@@ -7,23 +7,24 @@ import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {
   command
-    .description("Shows or replaces the tokens that a daemon with --auth token asks for.")
-    .addArgument(oneOf(new Argument("<what>", "to be done"), ["show", "rotate"]))
+    .description("Shows or replaces the tokens of a daemon with --auth token.")
+    .addArgument(oneOf(new Argument("<what>", "action"), ["show", "rotate"]))
     .allowExcessArguments()
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
-    .addOption(oneOf(new Option("--role <role>", "whose token (default: show admin, rotate all)"), ROLES))
+    .addOption(oneOf(new Option("--role <role>", "role of the token (default: show admin, rotate all)"), ROLES))
     .addHelpText(
       "after",
       manual({
-        details: "The admin token may do everything; the read token may look, and change nothing. " +
-          "After a rotation the old ones are worth nothing at once, on a running daemon too.",
+        details:
+          "The admin token allows everything, the read token only reading. Rotation invalidates the old tokens " +
+          "immediately, also for a running daemon.",
         examples: [
           ["mosaic token show", "print the admin token"],
-          ["export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)", "look at another host's runs"],
-          ["mosaic token rotate", "replace both"],
+          ["export MOSAIC_TOKEN=$(ssh HOST mosaic token show --role read)", "read another host's runs"],
+          ["mosaic token rotate", "replace both tokens"],
         ],
-        environment: [["MOSAIC_STATE_DIR", "the state directory, where --state-dir is not given"]],
-        exits: { 0: "done", 1: "the file cannot be used or written" },
+        environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],
+        exits: { 0: "done", 1: "the token file cannot be read or written" },
       }),
     )
     .action((what: "show" | "rotate", flags: { stateDir?: string; role?: Role }) => {
@@ -31,7 +32,7 @@ export function define(command: Command, context: Context): void {
       if (more !== undefined) {
         const role = ROLES.find((r) => r === more) ?? "read";
         return command.error(
-          `"${more}" is one word too many. A role is an option: mosaic token ${what} --role ${role}`,
+          `unexpected argument "${more}". Give the role as an option: mosaic token ${what} --role ${role}`,
         );
       }
       const path = new Layout(resolveStateDir(flags.stateDir, context.env)).tokensFile;

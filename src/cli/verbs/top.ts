@@ -11,34 +11,35 @@ import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
 import { noTerminal, type TakenTerminal } from "../top/terminal.ts";
 import { draw, runRows, runsOnScreen } from "../top/screen.ts";
 
-const LOOK_MS = 1000;
+const POLL_MS = 1000;
 const MOST_RUNS = 500;
 const CURVE_POINTS = 64;
 
 export function define(command: Command, context: Context): void {
   command.description(
-    "Shows runs, their curves, GPUs and the host on the whole screen, live. Keys: ↑ ↓ select, enter shows details, p pauses " +
-      "and resumes, c cancels, r retries, a switches between all and live runs, s sorts by the next column, ? shows all keys, q leaves.",
+    "Shows runs, their curves, GPUs and the host full-screen, live. Keys: ↑ ↓ select, enter shows details, p pauses and " +
+      "resumes, c cancels, r retries, a switches between all and live runs, s sorts by the next column, ? shows all keys, " +
+      "q quits.",
   );
   connectionOptions(command)
     .addHelpText(
       "after",
       manual({
-        examples: [["mosaic top", "watch this host"]],
+        examples: [["mosaic top", "show this host"]],
         exits: {
-          0: "left by q",
-          2: "there is no terminal (mosaic list --watch needs none)",
-          3: "no daemon answers at the start",
-          129: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
-          130: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
-          143: "ended by SIGHUP, SIGINT, SIGTERM; the terminal is as it was before",
+          0: "ended by q",
+          2: "standard input or output is not a terminal (mosaic list --watch needs none)",
+          3: "daemon unreachable at the start",
+          129: "ended by SIGHUP; the terminal is restored",
+          130: "ended by SIGINT; the terminal is restored",
+          143: "ended by SIGTERM; the terminal is restored",
         },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {
       if (!context.terminal.isTty) throw noTerminal();
       using link = await Link.open(context, connectionFlags(flags));
-      // Before the screen is taken: a daemon that is not there is told as by any other verb.
+      // Before taking the screen: an unreachable daemon is reported as by any other verb.
       await link.unary(link.methods.getHost, {});
       await new Top(link, context).run();
     });
@@ -50,7 +51,7 @@ class Top {
   readonly #stop = new AbortController();
   #terminal: TakenTerminal | undefined;
   #state: TopState = INITIAL;
-  /** What wakes the looking early: something was done, so that its effect is seen at once. */
+  /** Aborted after an action, so that the next poll shows its effect at once. */
   #wake = new AbortController();
 
   constructor(link: Link, context: Context) {
@@ -61,7 +62,7 @@ class Top {
   async run(): Promise<void> {
     this.#terminal = await this.#context.takeTerminal(() => this.#draw());
     try {
-      const looking = this.#look();
+      const polling = this.#poll();
       for await (const key of this.#terminal.keys) {
         const page = runRows(this.#context.terminal);
         const { state, action } = onKey(this.#state, key, this.#context.now(), page);
@@ -71,7 +72,7 @@ class Top {
         if (action !== undefined) await this.#do(action);
       }
       this.#stop.abort();
-      await looking;
+      await polling;
     } finally {
       this.#stop.abort();
       this.#terminal.giveBack();
@@ -88,16 +89,16 @@ class Top {
     this.#terminal?.show(draw(this.#state, this.#context.now(), this.#context.terminal));
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       try {
         await this.#refresh();
       } catch (error) {
-        // A daemon that is being restarted comes back; anything else is told as well, and the screen stays.
+        // Show the error and keep polling: a restarting daemon comes back.
         this.#set({ trouble: isTransient(error) ? `the daemon does not answer` : messageOf(error) });
       }
       this.#wake = new AbortController();
-      await pause(LOOK_MS, AbortSignal.any([this.#stop.signal, this.#wake.signal]));
+      await pause(POLL_MS, AbortSignal.any([this.#stop.signal, this.#wake.signal]));
     }
   }
 
@@ -129,7 +130,7 @@ class Top {
 
   async #detail(run: string): Promise<void> {
     const detail = runDetailJson(await this.#link.unary(this.#link.methods.getRun, { run }, this.#stop.signal));
-    // Left meanwhile by a key: then it stays left.
+    // A key may have closed the details in the meantime.
     if (this.#state.detail !== undefined) this.#set({ detail });
   }
 
@@ -153,7 +154,7 @@ class Top {
           await this.#link.unary(this.#link.methods.retryRun, { run }, signal);
           break;
       }
-      this.#set({ message: `${action.type} asked for` });
+      this.#set({ message: `${action.type} requested` });
     } catch (error) {
       this.#set({ message: messageOf(error), detail: action.type === "detail" ? undefined : this.#state.detail });
     }

@@ -10,17 +10,17 @@ import { readConfigText } from "./submit.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Checks a config without submitting it; no daemon is needed. Every violation is printed with its path.",
+      "Checks a config without submitting it and prints every violation with its path. Needs no daemon.",
     )
-    .argument("<file>", "the config, or - for standard input")
-    .option("--canonical", "print the canonical form, of which the digest is taken");
+    .argument("<file>", "config file, or - for standard input")
+    .option("--canonical", "print the canonical form, whose SHA-256 is the digest");
   outputOption(command, ["table", "json"])
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic validate train.json", "print its digest, or what is wrong with it"],
-          ["mosaic validate --canonical train.json | sha256sum", "the digest, by other means"],
+          ["mosaic validate train.json", "print its digest, or its violations"],
+          ["mosaic validate --canonical train.json | sha256sum", "compute the digest with sha256sum"],
         ],
         exits: { 0: "valid", 2: "not valid", 4: "no such file" },
       }),
@@ -38,7 +38,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         for (const { path, message } of violations) context.err.write(`${harmless(`${path} ${message}`)}\n`);
         context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
       } else if (flags["canonical"] === true) {
-        // Without a newline: it is the text whose SHA-256 is the digest.
+        // No newline: the digest is the SHA-256 of exactly this text.
         context.out.write(readConfig(text).canonicalJson);
       } else {
         context.out.write(`valid, digest ${digest}\n`);

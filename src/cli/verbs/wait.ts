@@ -10,45 +10,45 @@ import { interruptible } from "../interrupt.ts";
 import { runJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { harmless } from "../text.ts";
-import { FOLLOW_PATIENCE_MS } from "./submit.ts";
+import { FOLLOW_RETRY_MS } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Waits until runs have ended, and exits by their outcome: by the first that did not succeed, in the order given. " +
-        "A failed run that is to be attempted again has not ended.",
+      "Waits until runs have ended. The exit code is that of the first run, in the order given, that did not succeed. A " +
+        "failed run that will be retried has not ended.",
     )
     .argument("<run...>", RUN_ARGUMENT)
-    .option("--timeout <duration>", "give up after this time, as in 30m", durationValue);
+    .option("--timeout <duration>", "maximum time to wait, such as 30m", durationValue);
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic wait @last && ./deploy.sh", "go on when it has succeeded"],
+          ["mosaic wait @last && ./deploy.sh", "continue when it has succeeded"],
           ["mosaic wait --timeout 8h $(mosaic list -q -t sweep -s live)", "wait for a whole sweep"],
         ],
         exits: {
           0: "all succeeded",
-          1: "one failed",
+          1: "a run failed",
           4: "no such run",
-          5: "one was cancelled",
-          9: "the time given by --timeout is over",
-          130: "interrupted; the runs go on",
+          5: "a run was cancelled",
+          9: "the --timeout has expired",
+          130: "interrupted; the runs continue",
         },
       }),
     )
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       const timeout = flags["timeout"] === undefined ? undefined : Number(flags["timeout"]);
-      result.code = await interruptible(context, "the runs go on", async (interrupted) => {
-        using link = await Link.open(context, connectionFlags(flags), { patienceMs: FOLLOW_PATIENCE_MS });
+      result.code = await interruptible(context, "the runs continue", async (interrupted) => {
+        using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
         const late = new AbortController();
         const timer = timeout === undefined ? undefined : setTimeout(() => late.abort(), timeout);
         const signal = AbortSignal.any([interrupted, late.signal]);
         let code: number = EXIT.ok;
         const ended: unknown[] = [];
         try {
-          // All names are resolved first: "@last" may be another run later, and a misspelt one is told at once.
+          // Resolve all names first: @last may change, and a misspelt name should fail at once.
           const ids: string[] = [];
           for (const run of refs) ids.push((await link.unary(link.methods.getRun, { run }, signal)).runId);
           for (const id of ids) {

@@ -8,13 +8,13 @@ import { printEvents, RECENT, startOf } from "./events.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Prints each change of state, of one run or of all, as it happens. Watching one run ends when it has ended; watching " +
-        "all goes on until Ctrl-C.",
+      "Prints state changes of one run, or of all runs, as they happen. Ends when the run has ended; for all runs, at " +
+        "Ctrl-C.",
     )
     .argument("[run]", "only this run")
     .option(
       "--since <when>",
-      "changes after this event's seq, or since so long ago (2h), or a time (default: of one run all, of all runs those to come)",
+      "start after this event seq, this long ago (2h), or at this time (default for one run: all changes; for all runs: new changes)",
     );
   connectionOptions(outputOption(command, ["table", "jsonl"]))
     .addHelpText(
@@ -22,9 +22,9 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic watch", "all runs"],
-          ["mosaic watch @last -o jsonl", "one run, one JSON object a line (the shape of mosaic events)"],
+          ["mosaic watch @last -o jsonl", "one run, one JSON object per line (as mosaic events)"],
         ],
-        exits: { 130: "ended by Ctrl-C; the run goes on" },
+        exits: { 130: "interrupted by Ctrl-C; the run continues" },
       }),
     )
     .action(async (run: string | undefined, flags: Record<string, unknown>) => {
@@ -35,7 +35,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         kinds: ["state", "deleted"],
         follow: true,
         ...start,
-        // What came before is not shown, and yet tells a stream that is opened again where to go on.
+        // Earlier events are not printed, but give a reopened stream the seq to continue from.
         ...(toCome ? { from: context.now(), tail: RECENT } : { tail: 0 }),
       };
       result.code = await printEvents(context, query, flags);

@@ -1,6 +1,6 @@
 /**
- * Whether the daemon may deliver to a webhook that a run's config names. Its permissions are planned from its own options,
- * before any config is known: a host or a file beyond them is better refused at submission than found out by silence.
+ * Whether the daemon has the permissions for a webhook that a run's config names. The permissions are planned from the
+ * daemon's options, before any config is known; so a webhook beyond them is refused at submission.
  */
 import { MosaicError } from "../../base/errors.ts";
 import { urlGrant } from "../../permissions/addresses.ts";

@@ -1,9 +1,9 @@
 /**
  * Delivers the event log to URLs: one for the whole daemon, and one per run that names `metadata.webhook`.
  *
- * Each target is a cursor over the registry's events, kept in a file, so that a restart goes on where it was. Delivery is
- * in order and at least once; an event that a target has refused for good (4xx) or for `giveUpAfter` attempts is
- * skipped with a warning. A target that is down holds up nobody else.
+ * Each target has a cursor over the registry's events, stored in a file, so that delivery continues after a restart.
+ * Delivery is in order and at least once; an event that a target rejects (4xx), or that fails `giveUpAfter` times, is
+ * skipped with a warning. A target that is down does not delay other targets.
  */
 import type { RunReader } from "../../registry/reader.ts";
 import type { EventRow } from "../../registry/types.ts";
@@ -17,12 +17,12 @@ import { signedHeaders } from "./signature.ts";
 export interface WebhookOptions {
   runs: RunReader;
   log: Logger;
-  /** Where the cursors are kept. */
+  /** File of the cursors. */
   stateFile: string;
   secret: string;
   /** Gets the events of all runs. */
   daemonUrl?: string;
-  /** Of these kinds; all but those that come without end when left out. */
+  /** Event kinds to deliver; undefined: all except the periodic kinds. */
   daemonKinds?: readonly string[];
   /** What a run's config names. */
   targetOfRun: (runId: string) => RunTarget | undefined;
@@ -31,7 +31,7 @@ export interface WebhookOptions {
   firstRetryMs?: number;
   /** Per request. */
   timeoutMs?: number;
-  /** How deliveries went. */
+  /** Counts deliveries by result. */
   counts?: Counts;
 }
 
@@ -52,12 +52,12 @@ interface Target {
   last?: RunTarget;
 }
 
-/** They come every half minute as long as a run runs: only who names them gets them. */
+/** Periodic kinds, every half minute per run: delivered only if named. */
 const BY_NAME_ONLY = ["metrics"];
 
 const RETRY_CAP_MS = 300_000;
 const PAGE = 100;
-/** A run's target is let go of when the run has ended so long ago: its last files are artifacts by then. */
+/** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
 
 export class Webhooks {
@@ -82,7 +82,7 @@ export class Webhooks {
     this.#work.push(this.#discover());
   }
 
-  /** Ends after the requests under way; what is not delivered is delivered by the next start. */
+  /** Resolves after the current requests; the rest is delivered after the next start. */
   async close(): Promise<void> {
     this.#stop.abort();
     await Promise.all(this.#work);
@@ -98,7 +98,7 @@ export class Webhooks {
     this.#work.push(this.#deliverAll(target));
   }
 
-  /** The run goes, and with it the word on where its last event is to be sent: that is kept until it is delivered. */
+  /** The run is being deleted with its config: keep its target until its last event is delivered. */
   runWillGo(runId: string): void {
     const last = this.#options.targetOfRun(runId);
     if (last === undefined) return;
@@ -118,7 +118,7 @@ export class Webhooks {
     }
   }
 
-  /** Follows the log for runs that name a URL of their own. */
+  /** Follows the log for runs whose config names a URL. */
   async #discover(): Promise<void> {
     const { runs, targetOfRun } = this.#options;
     while (!this.#stop.signal.aborted) {
@@ -164,7 +164,7 @@ export class Webhooks {
     return !beingDeleted && row.finishedAt !== null && Date.now() - row.finishedAt > AFTER_END_MS;
   }
 
-  /** Undefined when the event is not to be sent, for nobody wants it or it cannot be signed. */
+  /** Undefined when the event is not to be sent: not a wanted kind, or it cannot be signed. */
   #terms(target: Target, event: EventRow): { secret: string } | undefined {
     const { targetOfRun, daemonKinds, secret, log } = this.#options;
     const own = target.runId === undefined ? undefined : targetOfRun(target.runId) ?? target.last;

@@ -1,9 +1,9 @@
 /**
- * Finds what runs leave behind and keeps a record of each file: kind, path, size, checksum, step.
+ * Finds the artifacts of runs and records each file: kind, path, size, checksum, step.
  *
- * A look at a run's directories costs a few system calls and happens when the engine asks for it; looks of one run are
- * coalesced. Checksums are computed one file at a time in small pieces, and only of files that have been quiet for a
- * while: until then an artifact is listed without one. Trouble is logged and mended by the next look; nothing is thrown.
+ * A scan of a run's directories costs a few system calls and happens when the engine requests it; requests for one run are
+ * coalesced. Checksums are computed one file at a time in small chunks, and only of files that have not changed for a
+ * while: until then an artifact has none. Errors are logged and retried by the next scan; nothing is thrown.
  */
 import { parseKeepingNumbers } from "../../base/numbers_kept.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -49,7 +49,7 @@ export class Artifacts {
   readonly #quietMs: number;
   readonly #now: () => number;
   readonly #closing = new AbortController();
-  /** The look that is under way or waiting, per run. */
+  /** The current or queued scan, per run. */
   readonly #looks = new Map<string, Promise<void>>();
   readonly #lookWanted = new Set<string>();
   /** All hashing, one file after the other. */
@@ -62,7 +62,7 @@ export class Artifacts {
     this.#now = options.now ?? Date.now;
   }
 
-  /** Looks at the run's directories soon; asking again before that costs nothing. */
+  /** Scans the run's directories soon; further requests before that are free. */
   observe(run: RunRow): void {
     if (this.#lookWanted.has(run.runId)) return;
     this.#lookWanted.add(run.runId);
@@ -104,7 +104,7 @@ export class Artifacts {
     });
   }
 
-  /** Computes what a daemon before this one had not come to. */
+  /** Computes the checksums that an earlier daemon had not computed. */
   recover(): void {
     for (const runId of this.#options.registry.runsWithUnhashedArtifacts()) {
       const run = this.#options.registry.get(runId);
@@ -112,7 +112,7 @@ export class Artifacts {
     }
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when all work is done. */
   async settled(): Promise<void> {
     for (;;) {
       const hashing = this.#hashing;
@@ -121,7 +121,7 @@ export class Artifacts {
     }
   }
 
-  /** Stops after the piece that is being read. */
+  /** Stops after the current chunk. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.settled();
@@ -134,7 +134,7 @@ export class Artifacts {
       try {
         await work();
       } catch (error) {
-        this.#options.log.warn({ run_id: run.runId, error: messageOf(error) }, "artifacts could not be recorded");
+        this.#options.log.warn({ run_id: run.runId, error: messageOf(error) }, "cannot record artifacts");
       }
     }).finally(() => {
       if (this.#looks.get(run.runId) === next) this.#looks.delete(run.runId);

@@ -1,15 +1,15 @@
-/** A run's files on disk: how much they take, and their removal. Links are counted and removed as links, never followed. */
+/** Size and removal of a run's files. Links are counted and removed as links, never followed. */
 import { relativeWithin } from "../artifacts/run_directory.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 
-/** What is about to be removed from a run's directory. */
+/** Name prefix of directories to be removed from a run's directory. */
 const ASIDE = ".dropped-";
 
 /** Run ids become parts of paths. */
 function checked(runId: string): string {
   if (!/^[0-9A-Za-z]{1,64}$/.test(runId)) {
-    throw new MosaicError("invalid_argument", `${JSON.stringify(runId.slice(0, 100))} is no run id`);
+    throw new MosaicError("invalid_argument", `${JSON.stringify(runId.slice(0, 100))} is not a run id`);
   }
   return runId;
 }
@@ -31,7 +31,7 @@ export function pathsOfRun(layout: Layout, runId: string): string[] {
   return paths;
 }
 
-/** Sizes that are asked for without giving way to anything else: about 2 ms. */
+/** Files whose sizes are read before yielding: about 2 ms. */
 const SIZES_A_TURN = 256;
 
 /** Bytes of the files at and below a path; 0 when there is nothing. */
@@ -48,8 +48,8 @@ async function bytesBelow(directory: string): Promise<number> {
 }
 
 /**
- * Tells of each entry of a directory with the bytes at and below it. Directories are read beside the event loop, however
- * large they are; sizes are asked for one after the other, which takes a tenth of the time that a promise for each would.
+ * Calls `found` for each entry of a directory with the bytes at and below it. Reads directories asynchronously; reads
+ * sizes synchronously in chunks, which takes a tenth of the time of one promise per file.
  */
 export async function eachIn(directory: string, found: (name: string, bytes: number) => void): Promise<void> {
   let asked = 0;
@@ -60,7 +60,7 @@ export async function eachIn(directory: string, found: (name: string, bytes: num
       if (++asked % SIZES_A_TURN === 0) await new Promise((resolve) => setTimeout(resolve, 0));
     }
   } catch {
-    // Not there, not readable, or removed meanwhile: what could be seen is counted.
+    // Missing, not readable, or removed in the meantime: count what was readable.
   }
 }
 
@@ -103,8 +103,8 @@ async function removeAt(path: string): Promise<number> {
 }
 
 function notRemoved(path: string, error: unknown): MosaicError {
-  return new MosaicError("unavailable", `${path} could not be removed: ${messageOf(error)}`, {
-    hint: "Look at its owner and mode; then delete the run again.",
+  return new MosaicError("unavailable", `cannot remove ${path}: ${messageOf(error)}`, {
+    hint: "Check its owner and mode, then delete the run again.",
     cause: error,
   });
 }
@@ -118,14 +118,14 @@ async function makeRemovable(path: string): Promise<void> {
   }
 }
 
-/** Directories that go when a run has ended well or was cancelled. A failed run keeps all for its next attempt. */
+/** Directories to remove when a run has succeeded or was cancelled. A failed run keeps all for its next attempt. */
 export function unkeptOf(artifacts: { dropCheckpoints: boolean; persistLogs: boolean }): string[] {
   return [...(artifacts.dropCheckpoints ? ["checkpoints"] : []), ...(artifacts.persistLogs ? [] : ["logs"])];
 }
 
 /** Removes these directories of a run. To be called when everything is stored, in the turn that has seen that no other attempt has begun. */
 export async function dropUnkept(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
-  for (const name of unkept) putAside(runDirectory, name);
+  for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
   // Those of a daemon that died over it go as well.
   for (const { name } of Deno.readDirSync(runDirectory)) {
@@ -134,8 +134,8 @@ export async function dropUnkept(runDirectory: string, unkept: readonly string[]
   return { freedBytes };
 }
 
-/** At once: removing takes time, in which the run's next attempt may begin and make a directory of that name. */
-function putAside(runDirectory: string, name: string): void {
+/** Atomic, so that the next attempt can create a directory of that name while the old one is removed. */
+function renameForRemoval(runDirectory: string, name: string): void {
   try {
     Deno.renameSync(`${runDirectory}/${name}`, `${runDirectory}/${ASIDE}${crypto.randomUUID()}`);
   } catch (error) {

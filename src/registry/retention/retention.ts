@@ -1,14 +1,14 @@
-/** Which ended runs go: by number, age and size. Pure; used by `mosaic prune` and by the daemon's own policies. */
+/** Chooses ended runs to delete, by count, age and size. Pure; used by `mosaic prune` and the daemon's retention. */
 import { MosaicError } from "../../base/errors.ts";
 import { isEnded, type RunState } from "../lifecycle/lifecycle.ts";
 
 /** At least one of them is given. */
 export interface RetentionPolicy {
-  /** The newest so many ended runs are kept, whatever else is said. Alone: all other ended runs go. */
+  /** Always keep the newest n ended runs. Alone: delete all other ended runs. */
   keepLast?: number;
-  /** Runs that ended longer ago than this many milliseconds go. */
+  /** Delete runs that ended more than this many milliseconds ago. */
   olderThanMs?: number;
-  /** Oldest runs go until the files and the telemetry of those that stay take no more than this many bytes. */
+  /** Delete the oldest runs until the files and telemetry of the rest use at most this many bytes. */
   maxBytes?: number;
 }
 
@@ -67,7 +67,7 @@ function checkPolicy(policy: RetentionPolicy): void {
   const given = Object.entries(policy).filter(([, value]) => value !== undefined);
   if (given.length === 0) {
     throw new MosaicError("invalid_argument", "no retention policy was given", {
-      hint: "Say how many runs to keep, from which age on they go, or how much space they may take.",
+      hint: "Give a number of runs to keep, a maximum age, or a maximum size.",
     });
   }
   for (const [name, value] of given) {

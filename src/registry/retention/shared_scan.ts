@@ -1,10 +1,10 @@
-/** A costly look at something, shared by those who ask: one at a time, and for a part of the time at most. */
+/** A costly scan whose result concurrent callers share: one scan at a time, and results are cached. */
 
-/** A look is good for so many times as long as it took. */
+/** A result is cached for this many times the scan time. */
 const REST = 10;
-/** And no longer than this (ms): what is looked at changes by itself, too. */
+/** At most this long (ms), because the files change. */
 const LONGEST_MS = 60_000;
-/** One that took less (ms) is not worth keeping. */
+/** Results of shorter scans (ms) are not cached. */
 const CHEAP_MS = 50;
 
 export class SharedLook<T> {
@@ -19,7 +19,7 @@ export class SharedLook<T> {
     this.#now = now;
   }
 
-  /** What is found now, or was a moment ago. One that fails is told to all who wait for it, and kept for nobody else. */
+  /** The cached result, or that of the current or a new scan. An error is reported to all waiting callers and not cached. */
   get(): Promise<T> {
     if (this.#last !== undefined && this.#now() < this.#last.until) return Promise.resolve(this.#last.found);
     if (this.#under !== undefined) return this.#under;
@@ -36,7 +36,7 @@ export class SharedLook<T> {
     return this.#under = look;
   }
 
-  /** What was found is wrong by now: whoever asks next gets a new look, also while one is under way. */
+  /** Invalidates the cached result and the current scan: the next caller starts a new one. */
   forget(): void {
     this.#last = undefined;
     this.#under = undefined;

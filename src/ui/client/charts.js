@@ -226,7 +226,7 @@ export class Charts {
       this.#single,
       values.length > 0 && list(values),
       settings.length > 0 &&
-        h("details", {}, h("summary", {}, `${settings.length} settings that the worker told`), list(settings)),
+        h("details", {}, h("summary", {}, `${settings.length} settings reported by the worker`), list(settings)),
     );
   }
 

@@ -48,7 +48,7 @@ Deno.test("learner: resumed from a checkpoint it goes on as if it had never stop
 Deno.test("learner: a checkpoint of another network is refused", () => {
   const saved = new Training(options({ hidden: 8 })).checkpoint();
   assert.throws(() => new Training(options({ hidden: 16 }), saved), /41 .*needs 97|weights/);
-  assert.throws(() => parseCheckpoint(`{"format":"other"}`), /no checkpoint/);
+  assert.throws(() => parseCheckpoint(`{"format":"other"}`), /not a checkpoint/);
   assert.throws(() => parseCheckpoint(`{"format":"mosaic-demo-cartpole","version":2}`), /version is 2/);
 });
 
@@ -68,7 +68,7 @@ Deno.test("options: flags win over the file, the file over the defaults", () => 
 Deno.test("options: a value out of bounds is refused with its name and bounds", () => {
   for (
     const [flags, message] of [
-      [{ episodes: "0" }, /--episodes is "0".*whole number/],
+      [{ episodes: "0" }, /--episodes is "0".*an integer/],
       [{ episodes: "2.5" }, /--episodes/],
       [{ learningRate: "fast" }, /--learning-rate is "fast"/],
       [{ gamma: "1.1" }, /--gamma/],

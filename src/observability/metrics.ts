@@ -1,7 +1,7 @@
 /**
- * The daemon's figures as series, for `/metrics` and for OTLP alike: names by Prometheus' conventions, base units, labels
- * from closed lists. No series is named after a run: runs come and go by the thousand, and what concerns one of them is
- * in its own telemetry. docs/observability.md lists them all, and a test holds that list against this one.
+ * The daemon's metrics, for `/metrics` and OTLP: names by Prometheus' conventions, base units, labels from closed lists.
+ * No label names a run, because there are thousands of runs; a run's own numbers are in its telemetry.
+ * docs/observability.md lists all metrics, and a test compares that list with this one.
  */
 import process from "node:process";
 import { Layout } from "../base/layout.ts";
@@ -14,7 +14,7 @@ export type Labels = Record<string, string>;
 interface Described {
   name: string;
   help: string;
-  /** By UCUM, as OTLP wants it. */
+  /** UCUM unit, for OTLP. */
   unit: "s" | "By" | "1";
 }
 
@@ -25,8 +25,8 @@ export type Family =
     | { type: "histogram"; histogram: HistogramSnapshot }
   );
 
-/** All of them, read now: a few queries and system calls, however many runs there are. */
-export function figuresOf(daemon: Observed): Family[] {
+/** All metrics, read now, with a few queries and system calls independent of the number of runs. */
+export function metricsOf(daemon: Observed): Family[] {
   return [...ofRuns(daemon), ...ofTelemetry(daemon), ...ofReaders(daemon), ...ofStorage(daemon), ...ofProcess(daemon)];
 }
 

@@ -1,4 +1,4 @@
-/** Follows the transitions of all runs and counts them: states entered, why attempts fail, how long things take. */
+/** Counts the transitions of all runs: states entered, failure reasons, durations. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { RunReader } from "../registry/reader.ts";
@@ -8,10 +8,10 @@ import type { Activity } from "./activity.ts";
 import { failureClass } from "./failure_class.ts";
 
 const PAGE = 200;
-/** After trouble with the database. */
+/** Delay after a database error. */
 const TROUBLE_WAIT_MS = 5000;
 
-export class LifecycleFigures {
+export class LifecycleMetrics {
   readonly #runs: RunReader;
   readonly #activity: Activity;
   readonly #log: Logger;
@@ -42,7 +42,7 @@ export class LifecycleFigures {
         }
         if (page.length < PAGE) await this.#runs.waitTransitionsBeyond(seq, signal);
       } catch (error) {
-        this.#log.warn({ error: messageOf(error) }, "transitions could not be counted; tried again");
+        this.#log.warn({ error: messageOf(error) }, "cannot count transitions; retrying");
         await pause(TROUBLE_WAIT_MS, signal);
       }
     }

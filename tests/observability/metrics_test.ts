@@ -4,7 +4,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { Activity } from "../../src/observability/activity.ts";
 import { failureClass } from "../../src/observability/failure_class.ts";
 import { Histogram } from "../../src/observability/histogram.ts";
-import { LifecycleFigures } from "../../src/observability/lifecycle_figures.ts";
+import { LifecycleMetrics } from "../../src/observability/lifecycle_metrics.ts";
 import { prometheusText } from "../../src/observability/prometheus_text.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { until } from "../harness/wait.ts";
@@ -59,7 +59,7 @@ Deno.test("lifecycle figures: how long a run waits and starts, per attempt, and 
   let now = 1_700_000_000_000;
   const registry = Registry.open(":memory:", { now: () => now });
   const activity = new Activity();
-  const figures = new LifecycleFigures(registry, activity, createLogger({ sinks: [] }));
+  const figures = new LifecycleMetrics(registry, activity, createLogger({ sinks: [] }));
   const later = (seconds: number) => void (now += seconds * 1000);
   try {
     const { runId } = registry.insert(newRun(1));
