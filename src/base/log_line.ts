@@ -1,5 +1,5 @@
 /** Sinks of log lines, and the text format for people. */
-import { harmless, harmlessLines } from "./terminal_text.ts";
+import { escapeControl, escapeControlLines } from "./terminal_text.ts";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 export type LogLevel = typeof LOG_LEVELS[number];
@@ -14,7 +14,7 @@ const encoder = new TextEncoder();
 export const stderrSink: LogSink = (line) => {
   try {
     // JSON does not escape all control characters.
-    const shown = Deno.stderr.isTerminal() ? harmlessLines(line) : line;
+    const shown = Deno.stderr.isTerminal() ? escapeControlLines(line) : line;
     Deno.stderr.writeSync(encoder.encode(shown));
   } catch {
     // stderr is closed: nowhere to report it.
@@ -29,5 +29,5 @@ export function textLine({ time, level, msg, ...rest }: Record<string, unknown>)
   const text = `${time} ${String(level).toUpperCase().padEnd(5)} ${msg ?? ""}${
     fields.length > 0 ? "  " + fields.join(" ") : ""
   }`;
-  return `${harmless(text)}\n`;
+  return `${escapeControl(text)}\n`;
 }

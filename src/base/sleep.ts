@@ -4,6 +4,6 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-export function othersTurn(): Promise<void> {
+export function yieldToOthers(): Promise<void> {
   return sleep(0);
 }

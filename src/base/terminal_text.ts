@@ -15,13 +15,13 @@ function shown(char: string): string {
 }
 
 /** Escapes control characters for one line: shows them as symbols; tabs and newlines become a space. */
-export function harmless(text: string): string {
+export function escapeControl(text: string): string {
   return text.replace(/[\t\n\r]+/g, " ").replace(OBEYED, shown);
 }
 
 /** Escapes control characters in text of several lines; keeps the line breaks. */
-export function harmlessLines(text: string): string {
-  return text.split("\n").map(harmless).join("\n");
+export function escapeControlLines(text: string): string {
+  return text.split("\n").map(escapeControl).join("\n");
 }
 
 /** Escapes a stream of text: passes line breaks and colours, turns a carriage return into a line break, escapes the rest. */

@@ -1,6 +1,6 @@
 /** Curves for a terminal: a one-line sparkline, and a plot of several series in Braille dots. */
 import { number } from "./format.ts";
-import { harmless, pad, paint, type Style, widthOf } from "./text.ts";
+import { escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 const BARS = "▁▂▃▄▅▆▇█";
 
@@ -60,7 +60,7 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
     s.points.filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0))
   );
   const all = usable.flat();
-  if (all.length === 0) return `${harmless(options.title)}: no points to plot\n`;
+  if (all.length === 0) return `${escapeControl(options.title)}: no points to plot\n`;
   const [xLow, xHigh] = range(all.map((p) => p.x), false);
   const [low, high] = range(all.map((p) => scale(p.y)), true);
   const rows = Math.max(3, options.height - 3);
@@ -81,16 +81,16 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
       last = at;
     }
   });
-  const lines = [paint(harmless(options.title), "bold", options.color)];
+  const lines = [paint(escapeControl(options.title), "bold", options.color)];
   for (let r = 0; r < rows; r++) {
     lines.push(`${pad(labels[r]!, gutter, "right")} ${labels[r] === "" ? "│" : "┤"}${grid.row(r, options.color)}`);
   }
   const right = number(xHigh);
   lines.push(`${" ".repeat(gutter)} └${"─".repeat(columns)}`);
-  const left = `${number(xLow)} ${harmless(options.xLabel)}`;
+  const left = `${number(xLow)} ${escapeControl(options.xLabel)}`;
   lines.push(`${" ".repeat(gutter + 2)}${pad(left, columns - widthOf(right))}${right}`);
   if (series.length > 1) {
-    lines.push(series.map((s, i) => paint(`── ${harmless(s.name)}`, seriesStyle(i), options.color)).join("   "));
+    lines.push(series.map((s, i) => paint(`── ${escapeControl(s.name)}`, seriesStyle(i), options.color)).join("   "));
   }
   return `${lines.map((l) => l.trimEnd()).join("\n")}\n`;
 }

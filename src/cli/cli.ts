@@ -1,7 +1,7 @@
 /** The command line: finds the verb, loads its module, runs it, and turns errors into a message and an exit code. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
-import { harmless } from "../base/terminal_text.ts";
+import { escapeControl } from "../base/terminal_text.ts";
 import { VERSION_TEXT } from "../base/version.ts";
 import { type Context, realContext } from "./context.ts";
 import { EXIT, exitOfError } from "./exit.ts";
@@ -76,8 +76,8 @@ async function runVerb(
 /** Prints the error on one line and its hint on the next. */
 function report(error: unknown, context: Context): number {
   // Escape: messages contain names of runs and files.
-  const lines = [`mosaic: ${harmless(messageOf(error))}`];
-  if (error instanceof MosaicError && error.hint) lines.push(`  ${harmless(error.hint)}`);
+  const lines = [`mosaic: ${escapeControl(messageOf(error))}`];
+  if (error instanceof MosaicError && error.hint) lines.push(`  ${escapeControl(error.hint)}`);
   if (!(error instanceof MosaicError)) {
     lines.push("  This is a bug in mosaic; set MOSAIC_TRACE=1 for a stack trace.");
     if (context.env("MOSAIC_TRACE") && error instanceof Error) lines.push(error.stack ?? "");

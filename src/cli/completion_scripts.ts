@@ -4,7 +4,7 @@
  * Run names are untrusted. The scripts never pass them to anything that expands or evaluates text (`compgen -W`, `eval`)
  * and quote what they put on the command line.
  */
-import { harmless } from "./text.ts";
+import { escapeControl } from "./text.ts";
 
 export interface CompletedVerb {
   name: string;
@@ -26,7 +26,7 @@ const RUNS = "mosaic completions runs 2>/dev/null";
 
 /** Ids and names for completion; omits names with control characters and names that look like options. */
 export function runCandidates(runs: readonly { runId: string; name: string }[]): string[] {
-  const plain = (name: string) => name !== "" && !name.startsWith("-") && harmless(name) === name;
+  const plain = (name: string) => name !== "" && !name.startsWith("-") && escapeControl(name) === name;
   return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];
 }
 

@@ -11,7 +11,7 @@ import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { pause } from "../wire/waiting.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";
-import { harmless } from "./text.ts";
+import { escapeControl } from "./text.ts";
 
 type Methods = typeof Mosaic.method;
 
@@ -117,7 +117,7 @@ export class Link implements Disposable {
   /** Waits and reconnects. @throws `error` when it is not transient or the retry time is over */
   async #mend(error: unknown, breaks: Breaks, signal: AbortSignal | undefined): Promise<void> {
     if (!isTransient(error) || signal?.aborted || !breaks.mayTryAgain()) throw error;
-    if (!this.#told) this.#context.err.write(`mosaic: ${harmless(messageOf(error))}; retrying\n`);
+    if (!this.#told) this.#context.err.write(`mosaic: ${escapeControl(messageOf(error))}; retrying\n`);
     this.#told = true;
     await pause(breaks.pauseMs(), signal);
     try {

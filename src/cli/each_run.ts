@@ -8,7 +8,7 @@ import { exitOfError } from "./exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
 import { runJson } from "./message_json.ts";
 import { Link } from "./daemon_link.ts";
-import { harmless } from "./text.ts";
+import { escapeControl } from "./text.ts";
 import type { VerbModule } from "./verbs.ts";
 
 type Flags = Record<string, unknown>;
@@ -41,7 +41,7 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
 
 /** A verb that changes how a run goes on: the daemon answers with the run. */
 export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
-  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${harmless(verb.done(run))}`, json: runJson });
+  return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJson });
 }
 
 /**
@@ -64,7 +64,7 @@ async function eachRun<A>(
       if (flags["output"] === "table") context.out.write(`${line(answer)}\n`);
     } catch (error) {
       if (!(error instanceof MosaicError) || refs.length === 1) throw error;
-      context.err.write(`mosaic: ${harmless(`${ref}: ${messageOf(error)}`)}\n`);
+      context.err.write(`mosaic: ${escapeControl(`${ref}: ${messageOf(error)}`)}\n`);
       code ||= exitOfError(error);
     }
   }

@@ -1,7 +1,7 @@
 /** An event as one line of text. */
 import { clock, number } from "./format.ts";
 import type { EventJson } from "./message_json.ts";
-import { harmless, paint, stateStyle } from "./text.ts";
+import { escapeControl, paint, stateStyle } from "./text.ts";
 
 export interface EventLineOptions {
   color: boolean;
@@ -16,11 +16,11 @@ const LONGEST_VALUE = 120;
 
 export function eventLine(event: EventJson, options: EventLineOptions): string {
   const at = event.at === null ? "        " : clock(Date.parse(event.at));
-  const run = options.withRun ? `${event.run_id.slice(0, ID_SHOWN)}  ${harmless(event.run_name)}  ` : "";
+  const run = options.withRun ? `${event.run_id.slice(0, ID_SHOWN)}  ${escapeControl(event.run_name)}  ` : "";
   const attempt = event.attempt > 1 ? ` (attempt ${event.attempt})` : "";
   const line = `${paint(at, "dim", options.color)}  ${run}${eventText(event, options)}${attempt}\n`;
   const hint = options.brief ? hintOf(event) : undefined;
-  return hint === undefined ? line : `${line}${" ".repeat(at.length + 2)}${harmless(hint)}\n`;
+  return hint === undefined ? line : `${line}${" ".repeat(at.length + 2)}${escapeControl(hint)}\n`;
 }
 
 function hintOf({ kind, data: { hint } }: EventJson): string | undefined {
@@ -32,17 +32,17 @@ function eventText(event: EventJson, { color, brief }: EventLineOptions): string
   if (event.kind === "state") {
     const to = String(data["to"] ?? "");
     const from = data["from"] ? `${data["from"]} → ` : "";
-    const reason = data["reason"] ? `: ${harmless(String(data["reason"]))}` : "";
+    const reason = data["reason"] ? `: ${escapeControl(String(data["reason"]))}` : "";
     return `${from}${paint(to, stateStyle(to), color)}${reason}`;
   }
   const fields = Object.entries(data)
     .filter(([key, value]) => value !== null && value !== "" && !(brief && key === "hint"))
-    .map(([key, value]) => `${harmless(key)}=${shown(value, brief)}`);
-  return [paint(harmless(event.kind), "bold", color), ...fields].join(" ");
+    .map(([key, value]) => `${escapeControl(key)}=${shown(value, brief)}`);
+  return [paint(escapeControl(event.kind), "bold", color), ...fields].join(" ");
 }
 
 function shown(value: unknown, brief: boolean): string {
   if (typeof value === "number") return number(value);
-  const text = harmless(typeof value === "string" ? value : JSON.stringify(value));
+  const text = escapeControl(typeof value === "string" ? value : JSON.stringify(value));
   return brief && text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE)}…` : text;
 }

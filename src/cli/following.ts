@@ -10,7 +10,7 @@ import { pause } from "../wire/waiting.ts";
 import type { Link } from "./daemon_link.ts";
 import { progressText } from "./progress.ts";
 import { elapsedMs, progressOf } from "./runs_table.ts";
-import { cut, harmless } from "./text.ts";
+import { cut, escapeControl } from "./text.ts";
 
 /** Poll interval of a followed run; its events trigger an earlier poll. */
 const POLL_MS = 1000;
@@ -116,7 +116,7 @@ export function statusText(run: RunJson, now: number, width: number): string {
     t.steps_per_second > 0 ? rate(t.steps_per_second) : "",
     t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`,
   ];
-  return cut(harmless(parts.filter((p) => p !== "").join("  ")), width - 1);
+  return cut(escapeControl(parts.filter((p) => p !== "").join("  ")), width - 1);
 }
 
 /** A line on stderr that is redrawn in place; nothing if stderr is not a terminal. */

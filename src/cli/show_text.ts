@@ -4,7 +4,7 @@ import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
-import { harmless, paint, stateStyle } from "./text.ts";
+import { escapeControl, paint, stateStyle } from "./text.ts";
 
 export interface ShownRun extends RunDetailJson {
   artifacts: ArtifactJson[];
@@ -14,7 +14,9 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
   const ms = (at: string | null) => at === null ? null : Date.parse(at);
   const elapsed = elapsedMs(run, now);
   const { telemetry: t, capabilities: c } = run;
-  const headline = `${paint(harmless(run.name), "bold", color)}  ${paint(run.state, stateStyle(run.state), color)}\n`;
+  const headline = `${paint(escapeControl(run.name), "bold", color)}  ${
+    paint(run.state, stateStyle(run.state), color)
+  }\n`;
   const waits = [
     run.queue_position === null ? "" : `#${run.queue_position} in the queue`,
     run.waiting_for === null ? "" : `for ${run.waiting_for}`,
@@ -85,7 +87,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
     run.stderr_tail.length === 0
       ? ""
-      : section("Last lines of standard error", run.stderr_tail.map((l) => `${harmless(l)}\n`).join(""), color),
+      : section("Last lines of standard error", run.stderr_tail.map((l) => `${escapeControl(l)}\n`).join(""), color),
   ].join("");
 }
 

@@ -1,5 +1,5 @@
 /** Tables that fit the terminal: only columns with `shrinkTo` are cut. */
-import { cut, harmless, pad, paint, type Style, widthOf } from "./text.ts";
+import { cut, escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 export interface Column<Row> {
   /** Name for --columns; the heading is its upper case. */
@@ -22,8 +22,8 @@ const GAP = 2;
 
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions): string {
   const heading = options.heading !== false;
-  const cells = rows.map((row) => columns.map((c) => harmless(c.text(row)) || "-"));
-  const titles = columns.map((c) => harmless(c.name).toUpperCase().replaceAll("_", " "));
+  const cells = rows.map((row) => columns.map((c) => escapeControl(c.text(row)) || "-"));
+  const titles = columns.map((c) => escapeControl(c.name).toUpperCase().replaceAll("_", " "));
   const widths = columns.map((_, i) =>
     Math.max(heading ? widthOf(titles[i]!) : 0, ...cells.map((row) => widthOf(row[i]!)), 0)
   );
@@ -81,7 +81,9 @@ export function facts(
 ): string {
   const shown = entries.filter(([, value]) => value !== undefined && value !== "");
   const width = Math.max(...shown.map(([name]) => widthOf(name)), 0) + GAP;
-  return shown.map(([name, value]) => `${paint(pad(harmless(name), width), "dim", color)}${harmless(value!)}\n`).join(
+  return shown.map(([name, value]) =>
+    `${paint(pad(escapeControl(name), width), "dim", color)}${escapeControl(value!)}\n`
+  ).join(
     "",
   );
 }

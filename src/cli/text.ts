@@ -1,5 +1,5 @@
 /** Text for a terminal: width, cutting, padding, colours, escaped control characters. */
-export { harmless, harmlessLines } from "../base/terminal_text.ts";
+export { escapeControl, escapeControlLines } from "../base/terminal_text.ts";
 
 // Zero-width characters: combining marks, joiners, variation selectors.
 const ZERO_WIDTH = /[\p{Mn}\p{Me}\u200b-\u200f\u2060\ufeff\ufe00-\ufe0f]/u;

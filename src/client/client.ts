@@ -16,12 +16,12 @@ import {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { errorOfAnswer, MAX_MESSAGE_BYTES, UNARY_TYPE } from "../wire/connect.ts";
-import { type ClientTls, dial, type Entrance, tlsFailure, usesTls } from "../wire/dial.ts";
+import { type ClientTls, dial, type DialOptions, tlsFailure, usesTls } from "../wire/dial.ts";
 import { type Http1Answer, Http1Connection } from "../wire/http1.ts";
 import { methodPath } from "../wire/method_path.ts";
 import { parseTarget } from "../wire/target.ts";
 import type { TargetOptions } from "./dial_options.ts";
-import { notRunning, resolveEntrance } from "./target.ts";
+import { notRunning, resolveDialOptions } from "./target.ts";
 
 const DEADLINE_MS = 10_000;
 
@@ -52,7 +52,7 @@ export interface UnaryOptions extends CallOptions {
 
 /** @throws MosaicError `unavailable` when no daemon is known; whether it answers shows at the first call. */
 export function connect(options: TargetOptions & { deadlineMs?: number } = {}): MosaicClient {
-  const { target, ...entrance } = resolveEntrance(options);
+  const { target, ...entrance } = resolveDialOptions(options);
   return new MosaicClient(target, { ...entrance, deadlineMs: options.deadlineMs, stateDir: options.stateDir });
 }
 
@@ -153,7 +153,7 @@ export class MosaicClient {
     this.#open.clear();
   }
 
-  get #entrance(): Entrance {
+  get #entrance(): DialOptions {
     const { token, tls, serverName } = this.#options;
     return { target: this.target, token, tls, serverName };
   }

@@ -1,9 +1,9 @@
 /** With what a client enters a daemon, and that no token travels where others could read it. */
 import { MosaicError } from "../base/errors.ts";
-import { type ClientTls, type Entrance, usesTls } from "../wire/dial.ts";
+import { type ClientTls, type DialOptions, usesTls } from "../wire/dial.ts";
 import { staysHere } from "../wire/target.ts";
 
-export type { Entrance };
+export type { DialOptions };
 
 export interface TargetOptions {
   /** `unix:PATH`, `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT`. */
@@ -26,7 +26,7 @@ export function environmentVariable(name: string): string | undefined {
 export function credentialsOf(
   options: TargetOptions,
   env: (name: string) => string | undefined,
-): Omit<Entrance, "target"> {
+): Omit<DialOptions, "target"> {
   return {
     token: options.token || env("MOSAIC_TOKEN") || undefined,
     tls: tlsOf(options.tls, env),
@@ -49,7 +49,7 @@ function tlsOf(
  * @throws MosaicError `failed_precondition` when a token would travel to another machine unencrypted, `invalid_argument`
  * for a target that is no address.
  */
-export function safeEntrance(entrance: Entrance): Entrance {
+export function safeDialOptions(entrance: DialOptions): DialOptions {
   const { target, token } = entrance;
   if (staysHere(target) || usesTls(entrance) || token === undefined) return entrance;
   throw new MosaicError("failed_precondition", `the token would travel to ${target} unencrypted`, {

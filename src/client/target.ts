@@ -2,7 +2,13 @@
 import { MosaicError } from "../base/errors.ts";
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { readTextIfThere } from "../os/files.ts";
-import { credentialsOf, type Entrance, environmentVariable, safeEntrance, type TargetOptions } from "./dial_options.ts";
+import {
+  credentialsOf,
+  type DialOptions,
+  environmentVariable,
+  safeDialOptions,
+  type TargetOptions,
+} from "./dial_options.ts";
 
 /**
  * `target`, else `$MOSAIC_TARGET`, else the Unix socket that the state directory's daemon says it listens on. That one needs no
@@ -11,11 +17,11 @@ import { credentialsOf, type Entrance, environmentVariable, safeEntrance, type T
  * @throws MosaicError `unavailable` when there is no such daemon, `invalid_argument` without a state directory or for a
  * target that is no address, `failed_precondition` when a token would travel to another machine unencrypted.
  */
-export function resolveEntrance(options: TargetOptions): Entrance {
+export function resolveDialOptions(options: TargetOptions): DialOptions {
   const env = options.env ?? environmentVariable;
   const given = options.target || (options.stateDir ? undefined : env("MOSAIC_TARGET"));
   const credentials = credentialsOf(options, env);
-  if (given) return safeEntrance({ target: given, ...credentials });
+  if (given) return safeDialOptions({ target: given, ...credentials });
   const target = socketOf(resolveStateDir(options.stateDir, env), options.stateDir);
   return { ...credentials, target, tls: undefined, serverName: undefined };
 }

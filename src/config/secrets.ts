@@ -1,5 +1,5 @@
 /** Presents a config to people: numbers as written, secrets hidden. The stored config does not change. */
-import { isPlainObject, parseKeepingNumbers } from "../base/numbers_kept.ts";
+import { isPlainObject, parseKeepingNumbers } from "../base/exact_numbers.ts";
 import { isJson } from "../base/json_text.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */

@@ -1,6 +1,6 @@
 /** The daemon's exit codes, stable for service managers and scripts (docs/operations.md). */
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { explainTrouble } from "../os/shortage.ts";
+import { explainShortage } from "../os/shortage.ts";
 
 export const DAEMON_EXIT = {
   ok: 0,
@@ -37,7 +37,7 @@ const DAMAGE = /malformed|not a database/i;
 /** Converts a known error during the start; undefined for a bug. */
 export function startFailureOf(error: unknown): StartFailure | undefined {
   if (error instanceof StartFailure) return error;
-  const known = explainTrouble(error, "start");
+  const known = explainShortage(error, "start");
   if (!(known instanceof MosaicError)) return undefined;
   if (known.cause !== undefined && DAMAGE.test(messageOf(known.cause))) {
     return new StartFailure(DAEMON_EXIT.damagedDatabase, known.message, known.hint);

@@ -18,13 +18,13 @@ export interface FileDescriptors {
   /** None is left except the reserve. */
   readonly short: boolean;
   /** Checks now instead of at the next poll. @returns `short` */
-  look(): boolean;
+  check(): boolean;
   /** Called at the beginning of each shortage. */
   onShortage(listener: () => void): void;
 }
 
 /** Never short: for tests and embedded cores. */
-export const PLENTY: FileDescriptors = { short: false, look: () => false, onShortage: () => {} };
+export const NEVER_SHORT: FileDescriptors = { short: false, check: () => false, onShortage: () => {} };
 
 /** @throws MosaicError `unavailable` in a shortage */
 export function requireDescriptors(descriptors: FileDescriptors, what: string): void {
@@ -46,8 +46,8 @@ export class DescriptorReserve implements FileDescriptors {
   constructor(log: Logger, limit = descriptorLimit()) {
     this.#log = log;
     this.#size = Math.min(HELD.most, Math.ceil((limit ?? Infinity) * HELD.share));
-    this.look();
-    this.#timer = setInterval(() => this.look(), POLL_MS);
+    this.check();
+    this.#timer = setInterval(() => this.check(), POLL_MS);
   }
 
   get short(): boolean {
@@ -58,7 +58,7 @@ export class DescriptorReserve implements FileDescriptors {
     this.#listeners.push(listener);
   }
 
-  look(): boolean {
+  check(): boolean {
     const missing = this.#size - this.#held.length;
     const { files, error } = open(missing + WANTED);
     if (error === undefined) {

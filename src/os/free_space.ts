@@ -8,7 +8,7 @@ import { disk } from "./host_resources.ts";
 const RESERVE_BYTES = 64 << 20;
 const RESERVE_SHARE = 0.02;
 
-export interface Room {
+export interface FreeSpace {
   /** Free bytes. */
   free: number;
   /** Bytes that must be free for workers to run. */
@@ -20,25 +20,25 @@ export interface Room {
 const POLLS_AHEAD = 2;
 
 /** Polls the free space of a disk and extrapolates how fast it shrinks. */
-export class RoomWatch {
+export class FreeSpacePoll {
   #before: number | undefined;
-  readonly #look: (path: string, held: boolean) => Room;
+  readonly #measure: (path: string, held: boolean) => FreeSpace;
 
-  constructor(look: (path: string, held: boolean) => Room = roomOf) {
-    this.#look = look;
+  constructor(measure: (path: string, held: boolean) => FreeSpace = freeSpaceOf) {
+    this.#measure = measure;
   }
 
   /** Not enough, too, if twice the space used since the last poll would fall below the minimum. */
-  look(path: string, held: boolean): Room {
-    const room = this.#look(path, held);
-    const used = this.#before === undefined ? 0 : Math.max(0, this.#before - room.free);
-    this.#before = room.free;
-    return { ...room, enough: room.enough && (used === 0 || room.free - POLLS_AHEAD * used >= room.needed) };
+  poll(path: string, held: boolean): FreeSpace {
+    const space = this.#measure(path, held);
+    const used = this.#before === undefined ? 0 : Math.max(0, this.#before - space.free);
+    this.#before = space.free;
+    return { ...space, enough: space.enough && (used === 0 || space.free - POLLS_AHEAD * used >= space.needed) };
   }
 }
 
 /** @param held workers are held because of low free space; resuming needs 25 % more (hysteresis) */
-export function roomOf(path: string, held = false): Room {
+export function freeSpaceOf(path: string, held = false): FreeSpace {
   const { total, available } = disk(path);
   const reserve = Math.min(RESERVE_BYTES, Math.ceil(total * RESERVE_SHARE));
   const needed = held ? Math.ceil(reserve * 1.25) : reserve;
@@ -47,7 +47,7 @@ export function roomOf(path: string, held = false): Room {
 }
 
 /** "free space on the disk of PATH (3.1 MiB free, 64.0 MiB needed)". */
-export function roomText(path: string, room: Room): string {
+export function freeSpaceText(path: string, space: FreeSpace): string {
   const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
-  return `free space on the disk of ${path} (${mib(room.free)} free, ${mib(room.needed)} needed)`;
+  return `free space on the disk of ${path} (${mib(space.free)} free, ${mib(space.needed)} needed)`;
 }

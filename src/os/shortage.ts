@@ -34,7 +34,7 @@ export function lacksDescriptors(error: unknown): boolean {
 }
 
 /** Converts a machine error to `unavailable` ("cannot WHAT: the disk is full"); returns other errors unchanged. */
-export function explainTrouble(error: unknown, what: string): unknown {
+export function explainShortage(error: unknown, what: string): unknown {
   const trouble = error instanceof MosaicError ? undefined : TROUBLE[numberOf(error)];
   if (trouble === undefined) return error;
   return new MosaicError("unavailable", `cannot ${what}: ${trouble[0]}`, { hint: trouble[1], cause: error });

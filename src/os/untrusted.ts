@@ -265,7 +265,7 @@ export function readRecordInProxy(path: string, below?: string): string | undefi
 }
 
 /** Renames anything at `path` that is not of the wanted kind. Atomic, whatever its size. */
-export function makeWay(path: string, wanted: "file" | "directory" | "nothing" = "file"): void {
+export function quarantineFile(path: string, wanted: "file" | "directory" | "nothing" = "file"): void {
   try {
     const info = Deno.lstatSync(path);
     if (wanted === "file" ? info.isFile : wanted === "directory" && info.isDirectory) return;
@@ -277,19 +277,19 @@ export function makeWay(path: string, wanted: "file" | "directory" | "nothing" =
 
 /** Creates a directory of a run; renames anything else in its place. */
 export function makeDirectory(path: string): void {
-  makeWay(path, "directory");
+  quarantineFile(path, "directory");
   Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
 /** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
 export function writeRecord(path: string, text: string, options: { durable?: boolean } = {}): void {
-  makeWay(path);
+  quarantineFile(path);
   writeFileAtomic(path, text, { mode: 0o600, ...options });
 }
 
 /** Opens a file of a run for appending; renames anything at `path` that is not a regular file. */
 export function openForAppending(path: string): Deno.FsFile {
-  makeWay(path);
+  quarantineFile(path);
   // An interrupted wrapper may have made it read-only.
   if (lookUp(path, parentOf(path)) !== undefined) Deno.chmodSync(path, 0o600);
   return Deno.openSync(path, { append: true, create: true, mode: 0o600 });

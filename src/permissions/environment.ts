@@ -1,5 +1,5 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
-import { PASS_VARIABLE, PASSED_ON } from "../os/passed_on.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../os/inherited_environment.ts";
 import { absolutePath } from "./arguments.ts";
 import type { World } from "./world.ts";
 

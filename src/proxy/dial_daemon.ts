@@ -1,10 +1,10 @@
 /** How the proxy connects: address, token and TLS files. */
-import { credentialsOf, type Entrance, environmentVariable, safeEntrance } from "../client/dial_options.ts";
+import { credentialsOf, type DialOptions, environmentVariable, safeDialOptions } from "../client/dial_options.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import type { StartPlan } from "./start_plan.ts";
 
 /** @throws when a token or certificate cannot be read, or the token would travel unencrypted. */
-export function dialOptions(args: ProxyArguments, { start, standAlone }: StartPlan, target: string): Entrance {
+export function dialOptions(args: ProxyArguments, { start, standAlone }: StartPlan, target: string): DialOptions {
   const { tokenFile, tlsCaFile, tlsServerName } = args;
   const given = {
     // Read each time: tokens are rotated.
@@ -13,5 +13,5 @@ export function dialOptions(args: ProxyArguments, { start, standAlone }: StartPl
     serverName: tlsServerName,
   };
   // What a daemon was given for its own clients is not for its proxies.
-  return safeEntrance({ target, ...credentialsOf(given, standAlone ? environmentVariable : () => undefined) });
+  return safeDialOptions({ target, ...credentialsOf(given, standAlone ? environmentVariable : () => undefined) });
 }

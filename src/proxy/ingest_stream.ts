@@ -1,12 +1,12 @@
 /** The stream to the daemon. */
 import { type DaemonMessageSchema, Ingest, type ProxyMessageSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { Entrance } from "../wire/dial.ts";
+import type { DialOptions } from "../wire/dial.ts";
 import { type SocketStream, socketStream } from "../wire/socket_stream.ts";
 
 /** `cancel` ends all that it holds. */
 export type IngestStream = SocketStream<typeof ProxyMessageSchema, typeof DaemonMessageSchema>;
 
 /** @throws MosaicError for an address or a token that cannot be used. */
-export function openIngest(entrance: Entrance): IngestStream {
+export function openIngest(entrance: DialOptions): IngestStream {
   return socketStream(Ingest.method.deliver, entrance);
 }

@@ -152,7 +152,7 @@ export class Journal {
     const from = this.#position;
     this.#position += length;
     this.#start += length;
-    // Room for a huge line is given back.
+    // FreeSpace for a huge line is given back.
     if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) this.#bytes = new Uint8Array(0);
     if (this.#start === this.#end) this.#start = this.#end = 0;
     return { from, to: this.#position, lines, overlong: 0 };

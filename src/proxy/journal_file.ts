@@ -15,9 +15,9 @@
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import { makeWay, openLogInProxy, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
+import { openLogInProxy, quarantineFile, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
-import { kindOf } from "../os/looking.ts";
+import { kindOf } from "../os/file_kinds.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { ProxyLog } from "./proxy_log.ts";
 
@@ -66,7 +66,7 @@ function textOf({ dev, ino }: Deno.FileInfo): string {
  * it; where that does not keep the file from being opened (by root), it gets a header.
  */
 export function createJournal(path: string, shiftPath: string): void {
-  makeWay(path);
+  quarantineFile(path);
   if (kindOf(path) !== undefined) Deno.chmodSync(path, 0o600);
   using file = Deno.openSync(path, { write: true, create: true, mode: 0o600 });
   Deno.chmodSync(path, 0o400);
@@ -160,7 +160,7 @@ export class JournalFile {
   }
 
   #sizeWithout(): number {
-    // Told once, when it is known from where on; by an earlier proxy already, maybe.
+    // EventToAppend once, when it is known from where on; by an earlier proxy already, maybe.
     if (this.#gone && this.#asked && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }

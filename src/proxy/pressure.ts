@@ -1,5 +1,5 @@
 /** Measures what may hold a worker (backpressure): how much is undelivered, and the free space. */
-import { roomText, RoomWatch } from "../os/free_space.ts";
+import { FreeSpacePoll, freeSpaceText } from "../os/free_space.ts";
 import { isShortage } from "../os/shortage.ts";
 import { backlogLimit, LEAST_BACKLOG_BYTES } from "./backlog.ts";
 import type { Event, Hold } from "./events.ts";
@@ -16,7 +16,7 @@ export class Pressure {
   /** 0 or undefined: the default. */
   readonly #givenLimit: number | undefined;
   readonly #startedAt = performance.now();
-  readonly #room = new RoomWatch();
+  readonly #space = new FreeSpacePoll();
   #limit: number | undefined;
 
   constructor(directory: string, journal: Journal, givenLimit: number | undefined) {
@@ -54,7 +54,7 @@ export class Pressure {
   #freeSpace(held: boolean): Event[] {
     const early = performance.now() < this.#startedAt + FREE_SPACE_AFTER_MS;
     if (early && this.#journal.size() < FREE_SPACE_AFTER_BYTES) return [];
-    const room = this.#room.look(this.#directory, held);
-    return [{ tag: "free_space_measured", enough: room.enough, text: roomText(this.#directory, room) }];
+    const space = this.#space.poll(this.#directory, held);
+    return [{ tag: "free_space_measured", enough: space.enough, text: freeSpaceText(this.#directory, space) }];
   }
 }

@@ -1,5 +1,5 @@
 /** Finds the worker's program as execvp would, before anything is started: so that the error names it. */
-import { kindsOf } from "../os/looking.ts";
+import { kindsOf } from "../os/file_kinds.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 
 /** `searched` is the PATH that was gone through: too long for a reason, and what a person wants to see in the log. */

@@ -9,7 +9,7 @@ import { sleep } from "../base/sleep.ts";
 import { VERSION } from "../base/version.ts";
 import { tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
-import { makeWay } from "../os/untrusted.ts";
+import { quarantineFile } from "../os/untrusted.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
@@ -45,7 +45,7 @@ export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: P
 }
 
 async function lock(path: string): Promise<Deno.FsFile | undefined> {
-  makeWay(path);
+  quarantineFile(path);
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
     const held = tryLock(path);
     if (held !== undefined) return held;

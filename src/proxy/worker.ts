@@ -8,8 +8,8 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { isAlive, type ProcessRef } from "../os/identity.ts";
 import { groupAlive } from "../os/signals.ts";
-import { kindOf } from "../os/looking.ts";
-import { makeWay, openForAppending, readRecordInProxy } from "../os/untrusted.ts";
+import { kindOf } from "../os/file_kinds.ts";
+import { openForAppending, quarantineFile, readRecordInProxy } from "../os/untrusted.ts";
 import { askShell } from "../os/shell.ts";
 import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
@@ -134,7 +134,7 @@ export async function startWorker(
   openForAppending(files.stderr(attempt)).close();
   // The wrapper would wait for the other end of a FIFO that a worker of an earlier attempt has put there.
   const exit = files.exitFile(attempt);
-  for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) makeWay(path);
+  for (const path of [files.workerFile(attempt), exit, `${exit}.tmp`, `${exit}.said.tmp`]) quarantineFile(path);
   const child = await retryOnShortage(() =>
     spawnWrapper(files, attempt, {
       program: program.path,
@@ -197,6 +197,6 @@ async function endOf(
 }
 
 function makeFifo(path: string): void {
-  makeWay(path, "nothing");
+  quarantineFile(path, "nothing");
   if (askShell('mkfifo -m 600 "$0"', path) === undefined) throw new Error(`the FIFO ${path} cannot be made`);
 }

@@ -1,10 +1,10 @@
 /** Changes that a transition implies for a run's row, besides its state. Pure; an explicit patch overrides them. */
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecycle/lifecycle.ts";
-import type { Told } from "./event_kinds.ts";
+import type { EventToAppend } from "./event_kinds.ts";
 import type { RunRow } from "./types.ts";
 
 /** A run waits to be started: as submitted, or for another attempt. `position` 1 is next; null where nobody knows. */
-export function queuedEvent(run: RunRow, position: number | null): Told {
+export function queuedEvent(run: RunRow, position: number | null): EventToAppend {
   return { kind: "queued", data: { digest: run.digest, priority: run.priority, position } };
 }
 

@@ -26,7 +26,7 @@ export const EVENT_KINDS = [
 export type EventKind = typeof EVENT_KINDS[number];
 
 /** An event to append together with a transition. */
-export interface Told {
+export interface EventToAppend {
   kind: EventKind;
   data: Record<string, unknown>;
 }

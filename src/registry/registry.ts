@@ -9,7 +9,7 @@ import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } fro
 import { MosaicError } from "../base/errors.ts";
 import type { RunReader } from "./reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
-import type { EventKind, Told } from "./event_kinds.ts";
+import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
@@ -207,7 +207,7 @@ export class Registry implements RunReader {
     runId: string,
     event: LifecycleEvent,
     patch: RunPatch = {},
-    tell?: (after: RunRow) => Told,
+    tell?: (after: RunRow) => EventToAppend,
   ): RunRow {
     return this.#write(() => {
       const before = this.require(runId);

@@ -3,7 +3,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { FollowedRun, TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
-import type { Piece, Renderings } from "./renderings.ts";
+import type { Piece, SharedEncodings } from "./shared_encodings.ts";
 import { turn } from "./turns.ts";
 import { firstOf } from "../wire/waiting.ts";
 
@@ -32,7 +32,7 @@ export interface CursorOptions {
 export async function* recordPieces<K extends TelemetryKind>(
   core: Core,
   run: FollowedRun,
-  renderings: Renderings,
+  renderings: SharedEncodings,
   form: Form<K>,
   options: CursorOptions,
 ): AsyncGenerator<Piece, void> {

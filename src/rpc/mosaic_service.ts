@@ -9,7 +9,7 @@ import { presentConfig } from "../config/secrets.ts";
 import { streamLogs } from "./log_stream.ts";
 import { streamEvents, streamTelemetry } from "./mosaic_streams.ts";
 import { artifactMessage, fullRunMessage, hostMessage, runMessage } from "./run_messages.ts";
-import { Renderings } from "./renderings.ts";
+import { SharedEncodings } from "./shared_encodings.ts";
 import type { Handlers } from "./handlers.ts";
 import { msOfTimestamp } from "../wire/time.ts";
 
@@ -36,7 +36,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     }
     return core.runs.resolve(ref);
   };
-  const renderings = new Renderings(core);
+  const renderings = new SharedEncodings(core);
   const detail = (row: RunRow): RunDetail => core.detail(row);
 
   return {

@@ -6,7 +6,7 @@ import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { recordPieces, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
-import type { Renderings } from "./renderings.ts";
+import type { SharedEncodings } from "./shared_encodings.ts";
 import { eventMessage } from "./run_messages.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
@@ -24,7 +24,7 @@ function kindOf(text: string): TelemetryKind {
 
 export async function streamTelemetry(
   core: Core,
-  renderings: Renderings,
+  renderings: SharedEncodings,
   request: TelemetryRequest,
   out: Outgoing<typeof TelemetryBatchSchema>,
   caller: Caller,

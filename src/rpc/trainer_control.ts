@@ -1,7 +1,7 @@
 /** ControlStream: pause, resume and throttle a run, grant credits, and hear of it when somebody else does. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ControlEvent, ControlEventSchema } from "../gen/gymgui/trainer_pb.ts";
-import type { ControlWish, Core } from "../dispatch/core/core.ts";
+import type { Core, DesiredControl } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Credits } from "./credits.ts";
 import type { Caller, Incoming, Outgoing } from "./handlers.ts";
@@ -11,13 +11,13 @@ const POLL_MS = 250;
 
 type ControlInit = MessageInitShape<typeof ControlEventSchema>;
 
-function wishOf(core: Core, runId: string): ControlWish | undefined {
+function wishOf(core: Core, runId: string): DesiredControl | undefined {
   const row = core.runs.get(runId);
   return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
 }
 
 /** What turns one wish into the other, as events. */
-export function controlChanges(runId: string, before: ControlWish, now: ControlWish): ControlInit[] {
+export function controlChanges(runId: string, before: DesiredControl, now: DesiredControl): ControlInit[] {
   const changes: ControlInit[] = [];
   if (now.paused !== before.paused) {
     changes.push({ runId, event: { case: now.paused ? "pause" : "resume", value: true } });
@@ -61,7 +61,7 @@ export async function controlStream(
   out: Outgoing<typeof ControlEventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const told = new Map<string, ControlWish>();
+  const told = new Map<string, DesiredControl>();
   const ended = new AbortController();
   let unread = false;
   let wake: () => void = () => {};

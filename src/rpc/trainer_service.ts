@@ -4,7 +4,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { Credits } from "./credits.ts";
 import { runRecord, statesOf } from "./run_records.ts";
-import { Renderings } from "./renderings.ts";
+import { SharedEncodings } from "./shared_encodings.ts";
 import type { Handlers } from "./handlers.ts";
 import { timestampOfMs } from "../wire/time.ts";
 import { controlStream } from "./trainer_control.ts";
@@ -29,7 +29,7 @@ export interface Health {
 
 export function trainerHandlers(core: Core, health: Health): Handlers<typeof TrainerService> {
   const credits = new Credits();
-  const renderings = new Renderings(core);
+  const renderings = new SharedEncodings(core);
   return {
     submitRun(request) {
       return core.submit(request.configJson, request.runId === "" ? undefined : request.runId);

@@ -10,7 +10,7 @@ import type { Credits } from "./credits.ts";
 import { recordPieces, sinceOf } from "./cursors.ts";
 import { messagesOf } from "../wire/frames.ts";
 import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
-import type { Renderings } from "./renderings.ts";
+import type { SharedEncodings } from "./shared_encodings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
@@ -78,7 +78,7 @@ function required(runId: string): string {
 async function streamRecords<K extends "steps" | "episodes">(
   core: Core,
   credits: Credits,
-  renderings: Renderings,
+  renderings: SharedEncodings,
   form: Form<K>,
   request: { runId: string; sinceSeq: bigint },
   out: Outgoing<DescMessage>,
@@ -108,7 +108,7 @@ async function streamRecords<K extends "steps" | "episodes">(
 export function streamRunSteps(
   core: Core,
   credits: Credits,
-  renderings: Renderings,
+  renderings: SharedEncodings,
   request: StreamStepsRequest,
   out: Outgoing<typeof RunStepSchema>,
   caller: Caller,
@@ -119,7 +119,7 @@ export function streamRunSteps(
 export function streamRunEpisodes(
   core: Core,
   credits: Credits,
-  renderings: Renderings,
+  renderings: SharedEncodings,
   request: StreamEpisodesRequest,
   out: Outgoing<typeof RunEpisodeSchema>,
   caller: Caller,

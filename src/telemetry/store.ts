@@ -9,7 +9,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
-import { explainTrouble } from "../os/shortage.ts";
+import { explainShortage } from "../os/shortage.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
@@ -240,7 +240,7 @@ export class TelemetryStore implements TelemetryLog {
           cause: error,
         });
       }
-      throw machineTrouble(error, path) ?? explainTrouble(error, `open the telemetry database ${path}`);
+      throw machineTrouble(error, path) ?? explainShortage(error, `open the telemetry database ${path}`);
     }
   }
 

@@ -6,7 +6,7 @@ import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { runLine } from "./page_json.ts";
-import { othersTurn } from "../base/sleep.ts";
+import { yieldToOthers } from "../base/sleep.ts";
 
 export const PAGE_LIMIT = 1000;
 /** Runs looked at in one go for an order other than "created"; in between others have their turn. */
@@ -77,7 +77,7 @@ async function keyedRuns(core: Core, filter: RunFilter, key: Key): Promise<{ run
       keyed.push({ runId: row.runId, key: key(row, () => core.records.summary(row.runId)) });
     }
     token = page.nextToken;
-    if (token !== undefined) await othersTurn();
+    if (token !== undefined) await yieldToOthers();
   } while (token !== undefined);
   return keyed;
 }

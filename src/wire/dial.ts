@@ -13,7 +13,7 @@ export interface ClientTls {
   key?: string;
 }
 
-export interface Entrance {
+export interface DialOptions {
   /** See `parseTarget`. */
   target: string;
   /** Sent as `authorization: Bearer …`. */
@@ -27,7 +27,7 @@ export interface Entrance {
 /** The protocol that is spoken on the connection, as TLS names it. */
 export type Spoken = "http/1.1" | "h2";
 
-export function usesTls({ target, tls }: Pick<Entrance, "target" | "tls">): boolean {
+export function usesTls({ target, tls }: Pick<DialOptions, "target" | "tls">): boolean {
   const { address, tls: said } = parseTarget(target);
   return address.type === "tcp" && (said ?? tls !== undefined);
 }
@@ -36,7 +36,7 @@ export function usesTls({ target, tls }: Pick<Entrance, "target" | "tls">): bool
  * @throws MosaicError `invalid_argument`, `failed_precondition` for a target or files that cannot be used, `permission_denied`
  * under a permission set without the target, `unavailable` for TLS that failed; other errors where nobody answers.
  */
-export async function dial(entrance: Entrance, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
+export async function dial(entrance: DialOptions, spoken: Spoken, signal: AbortSignal): Promise<Deno.Conn> {
   const { address } = parseTarget(entrance.target);
   const dialling = address.type === "unix"
     ? Deno.connect({ transport: "unix", path: address.path })
@@ -56,7 +56,7 @@ function netNameOf(target: string): string {
 }
 
 async function overTcp(
-  entrance: Entrance,
+  entrance: DialOptions,
   { host, port }: { host: string; port: number },
   spoken: Spoken,
   signal: AbortSignal,
@@ -89,7 +89,7 @@ async function tcp(hostname: string, port: number, signal: AbortSignal): Promise
 
 /** @throws MosaicError `failed_precondition` */
 function certificateOf(
-  { tls, serverName, target }: Entrance,
+  { tls, serverName, target }: DialOptions,
   hostname: string,
 ): { cert: string; key: string } | undefined {
   if (tls?.cert === undefined && tls?.key === undefined) return undefined;

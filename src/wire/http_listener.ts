@@ -3,7 +3,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
 import { pause } from "./waiting.ts";
-import { type FileDescriptors, PLENTY } from "../os/descriptors.ts";
+import { type FileDescriptors, NEVER_SHORT } from "../os/descriptors.ts";
 import { missingNet } from "../permissions/missing.ts";
 
 /** HOST and PORT (0 picks a free one), or the path of a Unix socket, which is made anew. */
@@ -32,7 +32,7 @@ const AGAIN_MS = 1000;
 
 /** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
-  const { log, tls, descriptors = PLENTY } = options;
+  const { log, tls, descriptors = NEVER_SHORT } = options;
   const underWay = new UnderWay();
   const handler: HttpHandler = (request, info) => {
     underWay.add(info.completed);
@@ -73,7 +73,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       abort.abort();
       for (let back = false; !back && !stopping;) {
         await sleep(AGAIN_MS);
-        if (stopping || descriptors.look()) continue;
+        if (stopping || descriptors.check()) continue;
         try {
           abort = new AbortController();
           server = listen(bound);

@@ -20,7 +20,7 @@ import {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { envelope, errorOfAnswer, messagesOf, STREAM_TYPE } from "./connect.ts";
-import { dial, type Entrance, tlsFailure, usesTls } from "./dial.ts";
+import { dial, type DialOptions, tlsFailure, usesTls } from "./dial.ts";
 import type { Header } from "./hpack.ts";
 import { Http2Call } from "./http2_call.ts";
 import { methodPath } from "./method_path.ts";
@@ -43,7 +43,7 @@ export class StreamCall {
   readonly #call: Http2Call;
   readonly #target: string;
 
-  constructor(method: DescMethod, entrance: Entrance, metadata: Record<string, string> = {}) {
+  constructor(method: DescMethod, entrance: DialOptions, metadata: Record<string, string> = {}) {
     const { target, token, serverName } = entrance;
     const { address } = parseTarget(target);
     this.#target = target;
@@ -103,7 +103,7 @@ export class StreamCall {
 /** @throws MosaicError `invalid_argument` for a target that is no address or a token that is none. */
 export function socketStream<I extends DescMessage, O extends DescMessage>(
   method: DescMethodBiDiStreaming<I, O>,
-  entrance: Entrance,
+  entrance: DialOptions,
 ): SocketStream<I, O> {
   const { target } = entrance;
   const call = new StreamCall(method, entrance);

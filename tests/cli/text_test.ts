@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { csv, facts, table } from "../../src/cli/table.ts";
-import { cut, harmless, pad, widthOf } from "../../src/cli/text.ts";
+import { cut, escapeControl, pad, widthOf } from "../../src/cli/text.ts";
 import { didYouMean, nearest } from "../../src/base/nearest.ts";
 import { terminalOf } from "../../src/cli/context.ts";
 
@@ -15,9 +15,9 @@ Deno.test("text: width counts columns, not characters", () => {
 });
 
 Deno.test("text: a terminal obeys nothing that a worker wrote", () => {
-  assert.equal(harmless("a\x1b[31mred\x07\x7f"), "a␛[31mred␇␡");
-  assert.equal(harmless("two\nlines\tand\r\nmore"), "two lines and more");
-  assert.equal(harmless("\u202egpj.exe\u009b2J"), "�gpj.exe�2J");
+  assert.equal(escapeControl("a\x1b[31mred\x07\x7f"), "a␛[31mred␇␡");
+  assert.equal(escapeControl("two\nlines\tand\r\nmore"), "two lines and more");
+  assert.equal(escapeControl("\u202egpj.exe\u009b2J"), "�gpj.exe�2J");
 });
 
 const COLUMNS = [

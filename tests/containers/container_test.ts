@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readTokens } from "../../src/wire/tokens.ts";
 import { MosaicClient } from "../../src/client/client.ts";
-import { resolveEntrance } from "../../src/client/target.ts";
+import { resolveDialOptions } from "../../src/client/target.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { RunFiles } from "../../src/base/layout.ts";
@@ -57,7 +57,7 @@ class Outside implements AsyncDisposable {
   constructor(daemon: TestDaemon, ca: string) {
     this.#daemon = daemon;
     this.relay = new Relay(daemon.http);
-    const entrance = resolveEntrance({
+    const entrance = resolveDialOptions({
       target: daemon.http,
       token: readTokens(daemon.layout.tokensFile)!.admin,
       tls: { ca },

@@ -1,7 +1,7 @@
 /** An engine on a temporary state directory whose proxies are played by the test. */
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
-import type { ControlWish, ProxyLink, ProxySession } from "../../src/dispatch/core/core.ts";
+import type { DesiredControl, ProxyLink, ProxySession } from "../../src/dispatch/core/core.ts";
 import type { ProxyArguments, ProxyLauncher } from "../../src/dispatch/launch/local/proxy_process.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { createLogger } from "../../src/base/log.ts";
@@ -35,12 +35,12 @@ class StandIns implements ProxyLauncher {
 
 /** The test's end of a proxy's connection. */
 export class PlayedProxy implements ProxyLink {
-  readonly wishes: ControlWish[] = [];
+  readonly wishes: DesiredControl[] = [];
   readonly stops: number[] = [];
   session!: ProxySession;
   position = 0;
 
-  control(wish: ControlWish): void {
+  control(wish: DesiredControl): void {
     this.wishes.push(wish);
   }
   stop(graceSeconds: number): void {

@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
-import { makeDirectory, makeWay, openLog, openRegular, readRecord, writeRecord } from "../../src/os/untrusted.ts";
+import {
+  makeDirectory,
+  openLog,
+  openRegular,
+  quarantineFile,
+  readRecord,
+  writeRecord,
+} from "../../src/os/untrusted.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";
 import { askShell } from "../../src/os/shell.ts";
 import { hasCode } from "../registry/fixture.ts";
@@ -67,7 +74,7 @@ Deno.test("untrusted: a record is written whatever is in its place, and what was
       writeRecord(path, "new");
       assert.equal(readRecord(path), "new");
       assert.equal([...Deno.readDirSync(directory)].length, 2);
-      makeWay(path);
+      quarantineFile(path);
       assert.equal(readRecord(path), "new", "a regular file is in nobody's way");
       makeDirectory(path);
       assert(Deno.lstatSync(path).isDirectory);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { RUN_STEPS } from "../../src/rpc/record_forms.ts";
-import { Renderings } from "../../src/rpc/renderings.ts";
+import { SharedEncodings } from "../../src/rpc/shared_encodings.ts";
 import { executing, withServer } from "./fixture.ts";
 import { A_STEP } from "../harness/played_engine.ts";
 
@@ -10,7 +10,7 @@ const steps = (n: number, observationJson = "[0.5]") =>
 Deno.test("renderings: readers that have come as far get the same bytes; a single reader's are not kept", () =>
   withServer(({ core }) => {
     const runId = executing(core);
-    const renderings = new Renderings(core);
+    const renderings = new SharedEncodings(core);
     core.telemetry.append(runId, 1, steps(700), []);
     const one = renderings.open(RUN_STEPS, runId);
     const first = one.read(0, Infinity)!;
@@ -38,7 +38,7 @@ Deno.test("renderings: readers that have come as far get the same bytes; a singl
 Deno.test("renderings: what is kept is bounded, the newest of it", () =>
   withServer(({ core }) => {
     const runId = executing(core);
-    const renderings = new Renderings(core);
+    const renderings = new SharedEncodings(core);
     core.telemetry.append(runId, 1, steps(6000, JSON.stringify("x".repeat(5000))), []);
     const readers = [renderings.open(RUN_STEPS, runId), renderings.open(RUN_STEPS, runId)];
     let last = 0;

@@ -5,7 +5,7 @@ import { hasEnded, untilEnded } from "../following.ts";
 import { runJson } from "../message_json.ts";
 import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
-import { harmless } from "../text.ts";
+import { escapeControl } from "../text.ts";
 import { messageOf } from "../../base/errors.ts";
 import { TrainerService } from "../../gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../gen/mosaic/v1/mosaic_pb.ts";
@@ -47,11 +47,11 @@ export async function runDemo(context: Context, options: DemoOptions, signal: Ab
     const views = await show(link, context, ids, signal);
     if (views === undefined) return EXIT.interrupted;
     context.out.write(`\n${summary(views, context.now(), context.terminal.color)}\n`);
-    for (const { run } of views) context.out.write(`${harmless(`${run.name}  ${run.directory}`)}\n`);
+    for (const { run } of views) context.out.write(`${escapeControl(`${run.name}  ${run.directory}`)}\n`);
     const failed = views.filter(({ run }) => run.outcome !== "succeeded");
     for (const { run } of failed) {
-      const what = harmless(`${run.name} ${run.state}: ${run.reason ?? ""}`);
-      context.err.write(`mosaic: ${what}\n${run.hint ? `  ${harmless(run.hint)}\n` : ""}`);
+      const what = escapeControl(`${run.name} ${run.state}: ${run.reason ?? ""}`);
+      context.err.write(`mosaic: ${what}\n${run.hint ? `  ${escapeControl(run.hint)}\n` : ""}`);
     }
     left = options.keep;
     context.out.write(left ? keptText(daemon) : endText(daemon));

@@ -5,7 +5,7 @@ import type { RunJson } from "../message_json.ts";
 import { progressText } from "../progress.ts";
 import { elapsedMs, progressOf } from "../runs_table.ts";
 import { table } from "../table.ts";
-import { cut, harmless, pad, paint, stateStyle } from "../text.ts";
+import { cut, escapeControl, pad, paint, stateStyle } from "../text.ts";
 
 export interface DemoView {
   run: RunJson;
@@ -24,7 +24,7 @@ export function liveLines(views: readonly DemoView[], { width, color }: { width:
     const reward = t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`;
     const room = Math.max(10, width - name - 15);
     return [
-      `${paint(pad(harmless(run.name), name), "bold", color)}  ${state} ${
+      `${paint(pad(escapeControl(run.name), name), "bold", color)}  ${state} ${
         cut(progressText(progressOf(run), 20), room)
       }`,
       `${" ".repeat(name)}  ${pad(`${compact(t.episodes)} episodes`, 14)}${pad(rateText(run), 9)}${pad(reward, 14)}${

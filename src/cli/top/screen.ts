@@ -7,7 +7,7 @@ import { chooseColumns, DEFAULT_COLUMNS, runColumns } from "../runs_table.ts";
 import { showText } from "../show_text.ts";
 import { RUN_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import { type Column, table } from "../table.ts";
-import { cut, harmless, pad, paint, widthOf } from "../text.ts";
+import { cut, escapeControl, pad, paint, widthOf } from "../text.ts";
 import { selectedRun, type TopState, visibleRuns } from "./model.ts";
 
 export interface Screen {
@@ -69,8 +69,8 @@ export function draw(state: TopState, now: number, screen: Screen): string[] {
   const lines = [...headLines(state, now, screen), ...body].slice(0, height - FOOT);
   while (lines.length < height - FOOT) lines.push("");
   const foot = state.asking === undefined
-    ? paint(state.message === "" ? keyLine(keys, width) : cut(harmless(state.message), width), "dim", color)
-    : paint(cut(`${harmless(state.asking.question)} y/n`, width), "yellow", color);
+    ? paint(state.message === "" ? keyLine(keys, width) : cut(escapeControl(state.message), width), "dim", color)
+    : paint(cut(`${escapeControl(state.asking.question)} y/n`, width), "yellow", color);
   return [...lines, foot];
 }
 
@@ -96,7 +96,7 @@ function headLines(state: TopState, now: number, { width, color }: Screen): stri
   return [
     paint(cut(title.join("   "), width), "bold", color),
     cut(hostLine(host), width),
-    trouble === "" ? cut(gpuLine(state, host), width) : paint(cut(harmless(trouble), width), "red", color),
+    trouble === "" ? cut(gpuLine(state, host), width) : paint(cut(escapeControl(trouble), width), "red", color),
   ];
 }
 
@@ -115,7 +115,7 @@ function gpuLine(state: TopState, host: HostJson): string {
   if (host.gpus.length === 0) return "no GPU slots";
   const name = (id: string) => state.runs.find((r) => r.run_id === id)?.name ?? id.slice(0, 10);
   return `gpus ${
-    host.gpus.map((g) => `${g.slot}:${g.run_id === null ? "free" : harmless(name(g.run_id))}`).join("  ")
+    host.gpus.map((g) => `${g.slot}:${g.run_id === null ? "free" : escapeControl(name(g.run_id))}`).join("  ")
   }`;
 }
 
@@ -126,7 +126,7 @@ function listLines(state: TopState, now: number, screen: Screen): string[] {
   const all = runColumns({ now, shortId: (id) => ids.get(id)! });
   const known = chooseColumns(DEFAULT_COLUMNS, all);
   const note = known.pop()!;
-  const longest = Math.max(...shown.map((run) => widthOf(harmless(run.name))));
+  const longest = Math.max(...shown.map((run) => widthOf(escapeControl(run.name))));
   const named = known.map((c) => c.name === "name" ? { ...c, shrinkTo: Math.min(longest, WHOLE_NAME) } : c);
   const withCurve = (width: number): Column<RunJson>[] => {
     const curve = (run: RunJson) => pad(sparkline(state.curves.get(run.run_id) ?? [], width), width);

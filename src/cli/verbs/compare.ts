@@ -9,7 +9,7 @@ import { number } from "../format.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { table } from "../table.ts";
-import { harmless, paint } from "../text.ts";
+import { escapeControl, paint } from "../text.ts";
 import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
@@ -73,7 +73,9 @@ export function define(command: Command, context: Context): void {
       for (const run of runs) {
         // Plot the runs that have the series; warn about those that do not.
         if (metrics.find((m) => m.name === name)?.last[runs.indexOf(run)] === null) {
-          context.err.write(`mosaic: ${run.run_id} (${harmless(run.name)}) has no series "${harmless(name)}"\n`);
+          context.err.write(
+            `mosaic: ${run.run_id} (${escapeControl(run.name)}) has no series "${escapeControl(name)}"\n`,
+          );
           continue;
         }
         const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });

@@ -1,5 +1,5 @@
 /** `mosaic doctor` */
-import { harmlessLines } from "../text.ts";
+import { escapeControlLines } from "../text.ts";
 import { type Command, Option } from "commander";
 import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
@@ -49,9 +49,11 @@ export function define(command: Command, context: Context, result: { code: numbe
           const lines = `${
             done ? "repaired" : "NOT repaired"
           }  ${finding.path}\n    ${finding.message}\n    ${outcome}\n`;
-          context.out.write(harmlessLines(lines));
+          context.out.write(escapeControlLines(lines));
         }
-        for (const finding of remaining) context.out.write(harmlessLines(asText(finding, options.repair === true)));
+        for (const finding of remaining) {
+          context.out.write(escapeControlLines(asText(finding, options.repair === true)));
+        }
         context.err.write(`${summary(stateDir, remaining)}\n`);
       }
       const wrong = remaining.some((finding) => finding.severity !== "note") || repaired.some(({ done }) => !done);

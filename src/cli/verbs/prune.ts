@@ -28,7 +28,7 @@ import { timeMs } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import type { Pruning } from "../../registry/contract.ts";
 import { table } from "../table.ts";
-import { harmless, stateStyle } from "../text.ts";
+import { escapeControl, stateStyle } from "../text.ts";
 
 interface Candidate extends PrunableRun {
   name: string;
@@ -89,7 +89,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         } catch (error) {
           // Another client may have retried or deleted the run in the meantime.
           if (!(error instanceof MosaicError)) throw error;
-          context.err.write(`mosaic: ${choice.run.runId}: ${harmless(messageOf(error))}\n`);
+          context.err.write(`mosaic: ${choice.run.runId}: ${escapeControl(messageOf(error))}\n`);
           result.code ||= exitOfError(error);
         }
       }
@@ -136,7 +136,7 @@ async function sizesToShow(link: Link, context: Context): Promise<Map<string, nu
     return bytesByRun(await diskUsageSoon(link));
   } catch (error) {
     if (!(error instanceof MosaicError)) throw error;
-    context.err.write(`mosaic: cannot get the sizes of runs, not shown: ${harmless(messageOf(error))}\n`);
+    context.err.write(`mosaic: cannot get the sizes of runs, not shown: ${escapeControl(messageOf(error))}\n`);
     return undefined;
   }
 }

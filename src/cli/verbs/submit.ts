@@ -8,7 +8,7 @@ import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { followRun } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link } from "../daemon_link.ts";
-import { harmless } from "../text.ts";
+import { escapeControl } from "../text.ts";
 
 /** How long (ms) a verb with --follow waits for a daemon that is restarting. */
 export const FOLLOW_RETRY_MS = 120_000;
@@ -89,7 +89,7 @@ async function withViolations(error: unknown, configJson: string, context: Conte
   const { violationsOf } = await import("../../config/config.ts");
   const violations = violationsOf(configJson);
   if (violations.length < 2) return error;
-  for (const { path, message } of violations) context.err.write(`${harmless(path)} ${harmless(message)}\n`);
+  for (const { path, message } of violations) context.err.write(`${escapeControl(path)} ${escapeControl(message)}\n`);
   return new MosaicError("invalid_argument", `the config has ${violations.length} violations`, { cause: error });
 }
 

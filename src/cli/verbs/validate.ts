@@ -4,7 +4,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { outputOption } from "../flags.ts";
-import { harmless } from "../text.ts";
+import { escapeControl } from "../text.ts";
 import { readConfigText } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -35,7 +35,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       if (flags["output"] === "json") {
         context.out.write(`${JSON.stringify({ valid, digest, violations }, null, 2)}\n`);
       } else if (!valid) {
-        for (const { path, message } of violations) context.err.write(`${harmless(`${path} ${message}`)}\n`);
+        for (const { path, message } of violations) context.err.write(`${escapeControl(`${path} ${message}`)}\n`);
         context.err.write(`mosaic: ${file}: ${violations.length} violation${violations.length === 1 ? "" : "s"}\n`);
       } else if (flags["canonical"] === true) {
         // No newline: the digest is the SHA-256 of exactly this text.

@@ -9,7 +9,7 @@ import { untilEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { runJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
-import { harmless } from "../text.ts";
+import { escapeControl } from "../text.ts";
 import { FOLLOW_RETRY_MS } from "./submit.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
@@ -55,13 +55,15 @@ export function define(command: Command, context: Context, result: { code: numbe
             const run = await untilEnded(link, id, signal);
             if (run === undefined) {
               if (!interrupted.aborted) {
-                context.err.write(`mosaic: run ${harmless(id)} has not ended after ${duration(timeout!)}\n`);
+                context.err.write(`mosaic: run ${escapeControl(id)} has not ended after ${duration(timeout!)}\n`);
               }
               return EXIT.timedOut;
             }
             code ||= exitOfOutcome(run.outcome);
             if (flags["output"] === "table") {
-              context.out.write(`${run.runId}  ${run.state}${run.reason === "" ? "" : `: ${harmless(run.reason)}`}\n`);
+              context.out.write(
+                `${run.runId}  ${run.state}${run.reason === "" ? "" : `: ${escapeControl(run.reason)}`}\n`,
+              );
             } else if (flags["output"] === "jsonl") {
               context.out.write(`${JSON.stringify(runJson(run))}\n`);
             } else {

@@ -8,7 +8,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/types.ts";
-import type { ControlWish, ProxyLink } from "../core/core.ts";
+import type { DesiredControl, ProxyLink } from "../core/core.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";
 import type { AbsenceStep, AttemptHost, WorkerGroup } from "./host.ts";
@@ -68,7 +68,7 @@ export class Attempt {
   }
 
   /** The stricter of what people and what the backpressure policy want. */
-  desired(row: RunRow): ControlWish {
+  desired(row: RunRow): DesiredControl {
     const { paused, maxRateHz } = this.backpressure.hold;
     const rates = [row.maxRateHz, maxRateHz].filter((rate) => rate > 0);
     return { paused: row.pauseRequested || paused, maxRateHz: rates.length === 0 ? 0 : Math.min(...rates) };

@@ -1,5 +1,5 @@
 /** The event that tells how a run has ended, with a summary. Pure. */
-import type { Told } from "../../registry/event_kinds.ts";
+import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { RunTelemetry } from "../../telemetry/types.ts";
 
@@ -8,7 +8,7 @@ export function endedEvent(
   row: RunRow,
   telemetry: RunTelemetry,
   usedMs: number,
-): Told {
+): EventToAppend {
   const summary = {
     steps: telemetry.steps,
     episodes: telemetry.episodes,

@@ -1,13 +1,13 @@
 /** Commits how attempts end, and which of them are followed by another attempt. */
 import { planOf, type RunPlan } from "../../config/plan.ts";
-import { roomOf, roomText } from "../../os/free_space.ts";
+import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
-import { isUnkept } from "../../registry/retention/removal.ts";
+import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Ended } from "./attempt_state.ts";
@@ -72,17 +72,17 @@ export class Ends {
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
     const directory = layout.runDir(row.baseDir, row.runId);
-    const isThere = (path: string, attempt: number) => attempt > dropped || !isUnkept(directory, path);
+    const isThere = (path: string, attempt: number) => attempt > dropped || !isDropped(directory, path);
     return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, isThere);
   }
 
   #startAgain(attempt: Attempt, now: number): RunRow {
     const { registry, log } = this.#options;
     const { runId, files } = attempt;
-    const room = roomOf(files.directory);
+    const room = freeSpaceOf(files.directory);
     if (!room.enough) {
       log.warn({ run_id: runId, attempt: attempt.attempt }, "nothing was started: the disk is full");
-      return registry.apply(runId, { type: "requeued", reason: roomText(files.directory, room) });
+      return registry.apply(runId, { type: "requeued", reason: freeSpaceText(files.directory, room) });
     }
     const key = `${runId}/${attempt.attempt}`;
     const failures = (this.#startFailures.get(key) ?? 0) + 1;

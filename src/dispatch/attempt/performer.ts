@@ -3,10 +3,10 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ProcessRef } from "../../os/identity.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
-import type { Told } from "../../registry/event_kinds.ts";
+import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
-import type { ControlWish } from "../core/core.ts";
+import type { DesiredControl } from "../core/core.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Effect } from "./attempt_state.ts";
 import type { Ends } from "./ends.ts";
@@ -142,7 +142,7 @@ export class Performer {
     this.perform(supervised, attempt.stop(graceMs, clock(), reason === "heartbeat_timeout"));
   }
 
-  apply(attempt: Attempt, event: LifecycleEvent, tell?: () => Told): void {
+  apply(attempt: Attempt, event: LifecycleEvent, tell?: () => EventToAppend): void {
     const { registry, onChanged, clock } = this.#options;
     const row = registry.apply(attempt.runId, event, {}, tell);
     attempt.progress.stateIs(row.state, clock());
@@ -163,7 +163,7 @@ export class Performer {
     if (state === "HANDSHAKE" || state === "READY") this.apply(attempt, { type: "active" });
   }
 
-  desired(attempt: Attempt): ControlWish {
+  desired(attempt: Attempt): DesiredControl {
     return attempt.desired(this.row(attempt));
   }
 

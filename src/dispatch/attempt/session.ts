@@ -1,5 +1,5 @@
 /** A connected proxy as the adapters see it: the supervisor checks with each call that it is still the run's current one. */
-import type { ControlWish, ProxySession } from "../core/core.ts";
+import type { DesiredControl, ProxySession } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
@@ -29,13 +29,13 @@ export interface SessionOwner {
 export class Session implements ProxySession {
   readonly runId: string;
   readonly journalPosition: number;
-  readonly control: ControlWish;
+  readonly control: DesiredControl;
   /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
   #position: number;
 
-  constructor(owner: SessionOwner, runId: string, welcome: { position: number; control: ControlWish }) {
+  constructor(owner: SessionOwner, runId: string, welcome: { position: number; control: DesiredControl }) {
     this.#owner = owner;
     this.runId = runId;
     this.journalPosition = this.#position = welcome.position;

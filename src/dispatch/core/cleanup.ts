@@ -6,8 +6,8 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { dropUnkept, removeRunFiles, unkeptOf } from "../../registry/retention/removal.ts";
-import { SharedLook } from "../../registry/retention/shared_scan.ts";
+import { droppedDirectories, removeDropped, removeRunFiles } from "../../registry/retention/removal.ts";
+import { SharedScan } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -23,7 +23,7 @@ export interface CleanupOptions {
 
 export class Cleanup {
   readonly #options: CleanupOptions;
-  readonly #diskUsage: SharedLook<DiskUsage>;
+  readonly #diskUsage: SharedScan<DiskUsage>;
   readonly #deleting = new Set<string>();
   /** Runs of which an attempt has ended, while something is still made of its files. */
   readonly #finishing = new Map<string, Promise<void>>();
@@ -31,7 +31,7 @@ export class Cleanup {
 
   constructor(options: CleanupOptions) {
     this.#options = options;
-    this.#diskUsage = new SharedLook(async () => ({
+    this.#diskUsage = new SharedScan(async () => ({
       ...await filesUsage(options.layout),
       telemetryByRun: await options.telemetry.bytesOfRuns(),
     }));
@@ -80,14 +80,14 @@ export class Cleanup {
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
     const { registry, log, layout, artifacts } = this.#options;
     await artifacts.finish(row);
-    const unkept = unkeptOf(plan.artifacts);
+    const unkept = droppedDirectories(plan.artifacts);
     if (row.state === "FAULTED" || unkept.length === 0) return;
     // It may have been given another attempt meanwhile, which needs them.
     const now = registry.get(row.runId);
     if (now?.attempt !== row.attempt || !isEnded(now.state)) return;
     try {
       try {
-        await dropUnkept(layout.runDir(row.baseDir, row.runId), unkept);
+        await removeDropped(layout.runDir(row.baseDir, row.runId), unkept);
       } finally {
         this.#diskUsage.forget();
       }

@@ -67,7 +67,7 @@ export interface RegisterRequest {
 }
 
 /** What the daemon wants of a worker. */
-export interface ControlWish {
+export interface DesiredControl {
   paused: boolean;
   /** 0 is unlimited. */
   maxRateHz: number;
@@ -75,7 +75,7 @@ export interface ControlWish {
 
 /** What the engine may send to a proxy at any time. */
 export interface ProxyLink {
-  control(wish: ControlWish): void;
+  control(wish: DesiredControl): void;
   /** SIGTERM to the worker's group, after the grace period SIGKILL. */
   stop(graceSeconds: number): void;
   /** Ends the stream; the proxy reconnects. */
@@ -95,7 +95,7 @@ export interface ProxyHello {
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */
 export interface ProxySession {
   readonly journalPosition: number;
-  readonly control: ControlWish;
+  readonly control: DesiredControl;
   /**
    * Stores the batch and gives the position now stored; several may be under way, in order.
    * @throws MosaicError `unavailable` with nothing stored.

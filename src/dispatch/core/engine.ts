@@ -4,7 +4,7 @@ import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
-import { type FileDescriptors, PLENTY } from "../../os/descriptors.ts";
+import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/reader.ts";
@@ -86,7 +86,7 @@ export class Engine implements Core {
     this.records = telemetry;
     this.log = log;
     this.version = options.version;
-    const descriptors = options.descriptors ?? PLENTY;
+    const descriptors = options.descriptors ?? NEVER_SHORT;
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
     const placeFor = (priority: number) => this.#dispatcher.placeFor(priority);

@@ -7,7 +7,7 @@ import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Layout } from "../../base/layout.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
-import { explainTrouble } from "../../os/shortage.ts";
+import { explainShortage } from "../../os/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
@@ -75,7 +75,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
     return { row, fresh: true };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
-    throw explainTrouble(error, `write the run's config below ${layout.configs}`);
+    throw explainShortage(error, `write the run's config below ${layout.configs}`);
   }
 }
 

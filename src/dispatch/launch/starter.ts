@@ -11,7 +11,7 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ProcessRef } from "../../os/identity.ts";
-import { roomOf, roomText } from "../../os/free_space.ts";
+import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
 import { makeDirectory } from "../../os/untrusted.ts";
 import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
 import { isShortage } from "../../os/shortage.ts";
@@ -132,6 +132,6 @@ export class Starter {
 
 /** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */
 function requireFreeSpace(directory: string): void {
-  const room = roomOf(directory);
-  if (!room.enough) throw new MosaicError("unavailable", roomText(directory, room));
+  const room = freeSpaceOf(directory);
+  if (!room.enough) throw new MosaicError("unavailable", freeSpaceText(directory, room));
 }

@@ -5,7 +5,7 @@
  * coalesced. Checksums are computed one file at a time in small chunks, and only of files that have not changed for a
  * while: until then an artifact has none. Errors are logged and retried by the next scan; nothing is thrown.
  */
-import { parseKeepingNumbers } from "../../base/numbers_kept.ts";
+import { parseKeepingNumbers } from "../../base/exact_numbers.ts";
 import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
@@ -19,7 +19,7 @@ import { announcementOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
-import { othersTurn } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */
 const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
@@ -193,7 +193,7 @@ export class Artifacts {
     }
     for (let i = 0; i < changed.length; i += ROWS_AT_ONCE) {
       registry.putArtifacts(changed.slice(i, i + ROWS_AT_ONCE));
-      await othersTurn();
+      await yieldToOthers();
     }
     for (const file of unhashed) this.#hashLater(run, file);
   }

@@ -2,7 +2,7 @@
  * The two summaries that the original GUI looks for when a run has ended, for workers that write none themselves:
  * `analytics.json` (the shape that the original's workers share) and, for evaluations, `eval_summary.json`. Pure.
  */
-import { isPlainObject } from "../../base/numbers_kept.ts";
+import { isPlainObject } from "../../base/exact_numbers.ts";
 import { relativeWithin } from "./run_directory.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 

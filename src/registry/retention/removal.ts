@@ -119,12 +119,12 @@ async function makeRemovable(path: string): Promise<void> {
 }
 
 /** Directories to remove when a run has succeeded or was cancelled. A failed run keeps all for its next attempt. */
-export function unkeptOf(artifacts: { dropCheckpoints: boolean; persistLogs: boolean }): string[] {
+export function droppedDirectories(artifacts: { dropCheckpoints: boolean; persistLogs: boolean }): string[] {
   return [...(artifacts.dropCheckpoints ? ["checkpoints"] : []), ...(artifacts.persistLogs ? [] : ["logs"])];
 }
 
 /** Removes these directories of a run. To be called when everything is stored, in the turn that has seen that no other attempt has begun. */
-export async function dropUnkept(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
+export async function removeDropped(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
   for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
   // Those of a daemon that died over it go as well.
@@ -143,7 +143,7 @@ function renameForRemoval(runDirectory: string, name: string): void {
   }
 }
 
-/** Whether a path, as a worker told it, is of those that `dropUnkept` removes. A relative one is told from where the worker runs, which is not the run's directory. */
-export function isUnkept(runDirectory: string, path: string): boolean {
+/** Whether a path, as a worker told it, is of those that `removeDropped` removes. A relative one is told from where the worker runs, which is not the run's directory. */
+export function isDropped(runDirectory: string, path: string): boolean {
   return path.startsWith("/") && relativeWithin(runDirectory, path)?.startsWith("checkpoints/") === true;
 }

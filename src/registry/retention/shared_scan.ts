@@ -7,7 +7,7 @@ const LONGEST_MS = 60_000;
 /** Results of shorter scans (ms) are not cached. */
 const CHEAP_MS = 50;
 
-export class SharedLook<T> {
+export class SharedScan<T> {
   readonly #look: () => Promise<T>;
   readonly #now: () => number;
   #under: Promise<T> | undefined;

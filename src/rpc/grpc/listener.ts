@@ -4,7 +4,7 @@
  */
 import type { Socket } from "node:net";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { type FileDescriptors, PLENTY } from "../../os/descriptors.ts";
+import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
 import { isLoopback, type ListenAddress, parseListen } from "../../wire/address.ts";
 import { checkListener, type TlsTexts } from "../../wire/tls.ts";
 import type { Services } from "../services.ts";
@@ -46,7 +46,7 @@ export interface GrpcListener {
  * `permission_denied` when the runtime refuses it, `failed_precondition` when it would be open to other machines.
  */
 export async function listenGrpc(services: Services, options: GrpcOptions): Promise<GrpcListener> {
-  const { tls, descriptors = PLENTY } = options;
+  const { tls, descriptors = NEVER_SHORT } = options;
   const { log, gatekeeper } = services.context;
   checkListener({ listen: options.listen, tls, auth: gatekeeper === undefined ? "none" : "token" });
   const connections = new Connections({

@@ -4,7 +4,7 @@
  * goes on when it starts again.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { othersTurn } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Rows removed in one transaction; large rows have many pages each. */
 const ROWS_PER_PIECE = 1000;
@@ -80,7 +80,7 @@ export class Deletions {
 
   async #pause(): Promise<void> {
     this.wrote(PAGES_PER_PIECE * 4096);
-    await othersTurn();
+    await yieldToOthers();
   }
 
   async #giveBack(): Promise<void> {

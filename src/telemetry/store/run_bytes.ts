@@ -5,7 +5,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { textColumns } from "../record_fields.ts";
 import { allRows, prepareArrays } from "./reader.ts";
-import { othersTurn } from "../../base/sleep.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Rows of a kind whose texts are measured, evenly from the first to the last. */
 const SAMPLES = 10;
@@ -51,7 +51,7 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
     }
     weights.push(weight);
     sum += weight;
-    if (i % RUNS_PER_TURN === RUNS_PER_TURN - 1) await othersTurn();
+    if (i % RUNS_PER_TURN === RUNS_PER_TURN - 1) await yieldToOthers();
   }
   const scale = sum === 0 ? 0 : usedBytes() / sum;
   const found = new Map<string, number>();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Layout } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import { filesUsage } from "../../../src/registry/retention/usage.ts";
-import { dropUnkept, removeRunFiles, unkeptOf } from "../../../src/registry/retention/removal.ts";
+import { droppedDirectories, removeDropped, removeRunFiles } from "../../../src/registry/retention/removal.ts";
 import { sweep } from "../../../src/registry/retention/sweep.ts";
 import { newRun, runId, withRegistry } from "../fixture.ts";
 
@@ -85,13 +85,13 @@ Deno.test("run files: checkpoints and logs that the config does not want kept ar
   await withState(async (layout, write) => {
     const directory = layout.runDir("runs", runId(1));
     for (const name of ["checkpoints/a", "logs/a", "videos/a"]) write(`${directory}/${name}`, "12345");
-    await dropUnkept(directory, unkeptOf({ dropCheckpoints: false, persistLogs: true }));
+    await removeDropped(directory, droppedDirectories({ dropCheckpoints: false, persistLogs: true }));
     assert.ok(exists(`${directory}/checkpoints/a`) && exists(`${directory}/logs/a`));
-    assert.deepEqual(await dropUnkept(directory, unkeptOf({ dropCheckpoints: true, persistLogs: true })), {
+    assert.deepEqual(await removeDropped(directory, droppedDirectories({ dropCheckpoints: true, persistLogs: true })), {
       freedBytes: 5,
     });
     assert.ok(!exists(`${directory}/checkpoints`) && exists(`${directory}/logs/a`));
-    await dropUnkept(directory, unkeptOf({ dropCheckpoints: true, persistLogs: false }));
+    await removeDropped(directory, droppedDirectories({ dropCheckpoints: true, persistLogs: false }));
     assert.ok(!exists(`${directory}/logs`) && exists(`${directory}/videos/a`));
   });
 });
@@ -165,7 +165,7 @@ Deno.test("run files: what another attempt writes while its forerunner's are dro
     Deno.mkdirSync(`${directory}/logs`);
     for (let i = 0; i < 500; i++) Deno.writeTextFileSync(`${directory}/logs/old-${i}`, "x");
     Deno.mkdirSync(`${directory}/.dropped-by-a-daemon-that-died`);
-    const dropping = dropUnkept(directory, ["checkpoints", "logs"]);
+    const dropping = removeDropped(directory, ["checkpoints", "logs"]);
     Deno.mkdirSync(`${directory}/logs`, { recursive: true });
     Deno.writeTextFileSync(`${directory}/logs/new`, "y");
     const { freedBytes } = await dropping;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { SharedLook } from "../../../src/registry/retention/shared_scan.ts";
+import { SharedScan } from "../../../src/registry/retention/shared_scan.ts";
 
 /** A look that takes as long as the test says, and finds how many there have been. */
 function scene(took: number) {
   const clock = { now: 0 };
   const ends: (() => void)[] = [];
   let looks = 0;
-  const shared = new SharedLook(() => {
+  const shared = new SharedScan(() => {
     const found = ++looks;
     return new Promise<number>((resolve) => {
       ends.push(() => {
@@ -77,7 +77,7 @@ Deno.test("a shared look: what is forgotten is looked at anew, and a look from b
 
 Deno.test("a shared look: a failure is told to all who wait, and the next looks again", async () => {
   let fails = true;
-  const shared = new SharedLook(() => fails ? Promise.reject(new Error("no")) : Promise.resolve("yes"));
+  const shared = new SharedScan(() => fails ? Promise.reject(new Error("no")) : Promise.resolve("yes"));
   const asked = [shared.get(), shared.get()];
   for (const one of asked) await assert.rejects(one, /no/);
   fails = false;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readTokens } from "../../../src/wire/tokens.ts";
 import { MosaicClient } from "../../../src/client/client.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
-import { resolveEntrance } from "../../../src/client/target.ts";
+import { resolveDialOptions } from "../../../src/client/target.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf, countingWorker } from "../../harness/configs.ts";
@@ -132,7 +132,7 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
       serverName: "localhost",
       deadlineMs: 60_000,
     });
-    const { target } = resolveEntrance({ stateDir: daemon.stateDir, env: () => undefined });
+    const { target } = resolveDialOptions({ stateDir: daemon.stateDir, env: () => undefined });
     const near = new MosaicClient(target, { deadlineMs: 60_000 });
     try {
       const { runId } = await far.unary(TrainerService.method.submitRun, {

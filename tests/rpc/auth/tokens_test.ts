@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { checkListener } from "../../../src/wire/tls.ts";
 import { ensureTokens, readTokens, ROLES, rotateTokens, sameToken, TokenFile } from "../../../src/wire/tokens.ts";
-import { resolveEntrance } from "../../../src/client/target.ts";
+import { resolveDialOptions } from "../../../src/client/target.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
 function withDirectory(work: (directory: string, path: string) => void): void {
@@ -83,42 +83,42 @@ Deno.test("clients: the state directory's daemon is entered by its socket, witho
     ensureTokens(`${stateDir}/trainer/tokens.json`);
     Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1","socket":"/run/d.sock"}');
     const none = () => undefined;
-    assert.deepEqual(resolveEntrance({ stateDir, env: none }), {
+    assert.deepEqual(resolveDialOptions({ stateDir, env: none }), {
       target: "unix:/run/d.sock",
       token: undefined,
       tls: undefined,
       serverName: undefined,
     });
-    assert.equal(resolveEntrance({ target: "127.0.0.1:9", env: none }).token, undefined);
+    assert.equal(resolveDialOptions({ target: "127.0.0.1:9", env: none }).token, undefined);
     const env = (name: string) => ({ MOSAIC_TOKEN: "t", MOSAIC_TLS_CA: "/ca.pem" })[name];
-    assert.deepEqual(resolveEntrance({ target: "far:9", env }).tls?.ca, "/ca.pem");
+    assert.deepEqual(resolveDialOptions({ target: "far:9", env }).tls?.ca, "/ca.pem");
     // As of a proxy with --tls-ca, whose own certificate is in its environment.
     const own = (name: string) => ({ MOSAIC_TLS_CA: "/x", MOSAIC_TLS_CERT: "/c.pem", MOSAIC_TLS_KEY: "/k.pem" })[name];
-    assert.deepEqual(resolveEntrance({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls, {
+    assert.deepEqual(resolveDialOptions({ target: "far:9", tls: { ca: "/ca.pem" }, env: own }).tls, {
       ca: "/ca.pem",
       cert: "/c.pem",
       key: "/k.pem",
     });
     assert.throws(
-      () => resolveEntrance({ target: "far:9", token: "t", env: none }),
+      () => resolveDialOptions({ target: "far:9", token: "t", env: none }),
       hasCode("failed_precondition", /unencrypted/),
     );
     assert.throws(
-      () => resolveEntrance({ target: "http://far:9", env }),
+      () => resolveDialOptions({ target: "http://far:9", env }),
       hasCode("failed_precondition", /unencrypted/),
     );
-    assert.equal(resolveEntrance({ target: "https://far:9", token: "t", env: none }).token, "t");
-    assert.equal(resolveEntrance({ target: "127.0.0.1:9", token: "t", env: none }).token, "t");
-    assert.equal(resolveEntrance({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
+    assert.equal(resolveDialOptions({ target: "https://far:9", token: "t", env: none }).token, "t");
+    assert.equal(resolveDialOptions({ target: "127.0.0.1:9", token: "t", env: none }).token, "t");
+    assert.equal(resolveDialOptions({ target: "[2001:db8::1]:9", serverName: "far", env }).serverName, "far");
     for (const target of ["far", "ftp://far:1", "https://far:9/api", "unix:", "far:70000"]) {
       assert.throws(
-        () => resolveEntrance({ target, env: none }),
+        () => resolveDialOptions({ target, env: none }),
         hasCode("invalid_argument", /no daemon can be called/),
       );
     }
     Deno.writeTextFileSync(`${stateDir}/trainer/daemon.json`, '{"listen":"0.0.0.0:1"}');
     assert.throws(
-      () => resolveEntrance({ stateDir, env: none }),
+      () => resolveDialOptions({ stateDir, env: none }),
       hasCode("unavailable", /does not name the daemon's socket/),
     );
   });

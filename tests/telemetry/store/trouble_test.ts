@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { othersTurn } from "../../../src/base/sleep.ts";
+import { yieldToOthers } from "../../../src/base/sleep.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { until } from "../../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
@@ -118,7 +118,7 @@ for (const mode of ["worker", "inline"] as const) {
           store.ingest("R", 1, batch(b, b + 1, { steps: { n: 500, observationJson: text(500) } }));
           b++;
           reader.prepare("SELECT count(*) FROM telemetry_runs").get();
-          await othersTurn();
+          await yieldToOthers();
         }
         return b * 500 * 500 > 8 * limit && wal() < 2 * limit;
       }, { what: "a short log", state: wal });

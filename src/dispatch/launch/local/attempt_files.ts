@@ -1,7 +1,7 @@
 /** What the files of an attempt say about its processes (src/base/layout.ts, RunFiles). */
 import type { RunFiles } from "../../../base/layout.ts";
 import { tryLock } from "../../../os/files.ts";
-import { makeWay, readRecord } from "../../../os/untrusted.ts";
+import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { exitFileOf } from "../../../proxy/exit_place.ts";
 
@@ -44,7 +44,7 @@ export function workerStarted(files: RunFiles, attempt: number): boolean {
  */
 export function forbidWorker(files: RunFiles, attempt: number): boolean {
   // What is no regular file is no worker file, and keeps nobody from anything.
-  makeWay(files.workerFile(attempt));
+  quarantineFile(files.workerFile(attempt));
   try {
     Deno.openSync(files.workerFile(attempt), { write: true, createNew: true, mode: 0o600 }).close();
     return true;

@@ -1,6 +1,6 @@
 /** What the building of a worker's command asks of the host; tests give it a host of their own. */
 import { hostEnvironment } from "../../../os/environment.ts";
-import { firstExecutable, kindOf } from "../../../os/looking.ts";
+import { firstExecutable, kindOf } from "../../../os/file_kinds.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { askShell } from "../../../os/shell.ts";
 

@@ -1,7 +1,7 @@
 /** An attempt whose processes are on the daemon's own host: found by its files, kept by its proxy keeper, ended by signals. */
 import type { RunFiles } from "../../../base/layout.ts";
 import { endCgroup, oomKilled } from "../../../os/cgroups.ts";
-import { roomOf } from "../../../os/free_space.ts";
+import { freeSpaceOf } from "../../../os/free_space.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
 import { cgroupOf } from "../../../proxy/start_file.ts";
@@ -96,7 +96,7 @@ export class LocalAttempt implements AttemptHost {
   /** What to do with an attempt whose proxies die. */
   #withoutProxy(): AbsenceStep {
     // Those that die on a full disk will live when there is free space again.
-    if (!roomOf(this.#files.directory).enough) return { do: "attach" };
+    if (!freeSpaceOf(this.#files.directory).enough) return { do: "attach" };
     const exit = exitOf(this.#files, this.#attempt);
     if (exit === undefined && this.group(false) === "alive") return { do: "fault", reason: "proxy_lost" };
     const unknown = { lost: false, finalPosition: 0, stderrTail: [], spawnError: "" };

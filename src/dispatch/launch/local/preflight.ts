@@ -7,7 +7,7 @@ import { statfs } from "node:fs/promises";
 import { messageOf } from "../../../base/errors.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import type { RunPlan } from "../../../config/plan.ts";
-import { kindOf } from "../../../os/looking.ts";
+import { kindOf } from "../../../os/file_kinds.ts";
 import { askShell } from "../../../os/shell.ts";
 import type { WorkerCommand } from "./command.ts";
 import { checkModules, type ModuleCheck } from "./python_modules.ts";

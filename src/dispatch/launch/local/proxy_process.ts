@@ -6,7 +6,7 @@ import { hostEnvironment } from "../../../os/environment.ts";
 import { selfCommand } from "../../../os/self.ts";
 import { splitEnvironment, startDetached } from "../../../os/shell.ts";
 import { type ProcessRef, processRef } from "../../../os/identity.ts";
-import { makeWay, readRecord } from "../../../os/untrusted.ts";
+import { quarantineFile, readRecord } from "../../../os/untrusted.ts";
 
 export interface ProxyArguments {
   /** Where the daemon listens. */
@@ -58,7 +58,7 @@ export const localLauncher: ProxyLauncher = {
     const words = ["proxy", ...proxyArguments(proxy)];
     // The start file is where a worker without a sandbox can put a FIFO.
     const self = selfCommand(flagsOf(proxyPlan(words.slice(1), { ...realWorld(), readText: readRecord })));
-    makeWay(logFile);
+    quarantineFile(logFile);
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
     const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
     const child = startDetached([...self.argv, ...words], env, logFile, "/");

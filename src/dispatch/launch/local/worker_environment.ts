@@ -5,7 +5,7 @@
 import type { RunPlan } from "../../../config/plan.ts";
 import { exportWanted } from "../../../observability/otlp.ts";
 import { traceparent } from "../../../observability/trace_context.ts";
-import { PASS_VARIABLE, PASSED_ON } from "../../../os/passed_on.ts";
+import { PASS_VARIABLE, PASSED_ON } from "../../../os/inherited_environment.ts";
 
 export interface EnvironmentContext {
   runId: string;

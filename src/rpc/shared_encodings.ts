@@ -19,7 +19,7 @@ const ROWS_A_PIECE = 512;
 /** Of all pieces kept. */
 const MAX_BYTES = 8 << 20;
 
-export class Renderings {
+export class SharedEncodings {
   readonly #core: Core;
   /** Oldest first. */
   readonly #pieces = new Map<string, Piece>();

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { type Room, RoomWatch } from "../../src/os/free_space.ts";
+import { type FreeSpace, FreeSpacePoll } from "../../src/os/free_space.ts";
 
 const NEEDED = 64;
 
 function looks(...free: number[]): boolean[] {
   const left = [...free];
-  const look = (): Room => ({ free: left[0]!, needed: NEEDED, enough: left.shift()! >= NEEDED });
-  const watch = new RoomWatch(look);
-  return free.map(() => watch.look("/", false).enough);
+  const look = (): FreeSpace => ({ free: left[0]!, needed: NEEDED, enough: left.shift()! >= NEEDED });
+  const watch = new FreeSpacePoll(look);
+  return free.map(() => watch.poll("/", false).enough);
 }
 
 Deno.test("room: a disk that somebody fills is full two looks before it is; one that is used slowly is not", () => {
