@@ -19,7 +19,10 @@ export interface Caller {
 
 /** Messages from the client, in order, held back while nobody takes them. */
 export interface Incoming<T> {
-  /** All that wait (at least one), oldest first; empty when the client is done. @throws MosaicError when the call broke. */
+  /**
+   * All that wait (at least one), oldest first; empty when the client is done. Their fields of bytes are valid until the next
+   * `take`. @throws MosaicError when the call broke.
+   */
   take(): Promise<T[]>;
   /** Makes `take` throw this from now on. */
   interrupt(error: MosaicError): void;

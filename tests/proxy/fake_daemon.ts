@@ -10,7 +10,7 @@ import {
 } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { AnswerBody } from "../../src/rpc/connect/body.ts";
-import { EnvelopeSplitter } from "../../src/rpc/connect/envelopes.ts";
+import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { endOfStream } from "../../src/rpc/connect/errors.ts";
 import { envelope, STREAM_TYPE } from "../../src/wire/connect.ts";
 import type { EpisodeRecord, StepColumns, WorkerEventRecord } from "../../src/telemetry/batch.ts";
@@ -118,13 +118,14 @@ export class FakeDaemon {
   }
 
   async #read(call: Call, body: ReadableStream<Uint8Array>): Promise<void> {
-    const splitter = new EnvelopeSplitter(64 << 20);
+    const decode = (bytes: Uint8Array) => fromBinary(ProxyMessageSchema, bytes).message;
+    const incoming = new EnvelopedIncoming(body, 64 << 20, decode, new AbortController().signal);
     try {
-      for await (const piece of body) {
-        for (const bytes of splitter.push(piece)) {
+      for (let messages = await incoming.take(); messages.length > 0; messages = await incoming.take()) {
+        for (const message of messages) {
           if (!this.#calls.has(call)) return;
           try {
-            this.#take(call, fromBinary(ProxyMessageSchema, bytes).message);
+            this.#take(call, message);
           } catch (error) {
             this.#fail(call, new MosaicError("aborted", String(error)));
           }

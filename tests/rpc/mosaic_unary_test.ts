@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { Mosaic, ResetRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { methodPath } from "../../src/wire/method_path.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode } from "../registry/fixture.ts";
-import { executing, testEachWay, waiting } from "./fixture.ts";
+import { executing, testEachWay, waiting, withApi } from "./fixture.ts";
 
 const { method } = Mosaic;
 
@@ -171,4 +173,33 @@ Deno.test("errors: every code of MosaicError crosses the wire unchanged", async 
     const back = errorFromStatus(statusOf(new MosaicError(code, "text\nof two lines", { hint: `hint for ${code}` })));
     assert.deepEqual([back.code, back.message, back.hint], [code, "text\nof two lines", `hint for ${code}`]);
   }
+});
+
+Deno.test("deadlines: a call that takes longer than its connect-timeout-ms is answered with deadline_exceeded", async () => {
+  await withApi("Connect, TCP", async ({ core, url }) => {
+    const run = executing(core);
+    let resetting = 0;
+    core.reset = () => {
+      resetting++;
+      return new Promise(() => {});
+    };
+    const call = async (timeout: string) => {
+      const answer = await fetch(url + methodPath(method.resetRun), {
+        method: "POST",
+        signal: AbortSignal.timeout(20_000),
+        headers: { "content-type": "application/proto", "connect-timeout-ms": timeout },
+        body: toBinary(ResetRequestSchema, create(ResetRequestSchema, { run })) as Uint8Array<ArrayBuffer>,
+      });
+      return [answer.status, await answer.json()];
+    };
+    assert.deepEqual(await call("300"), [
+      504,
+      { code: "deadline_exceeded", message: "the call took longer than its 300 ms" },
+    ]);
+    assert.equal(resetting, 1);
+    const [status, { code, message }] = await call("soon");
+    assert.deepEqual([status, code], [400, "invalid_argument"]);
+    assert.match(message, /connect-timeout-ms is "soon"/);
+    assert.equal(resetting, 1);
+  });
 });

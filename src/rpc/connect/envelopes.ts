@@ -1,119 +1,186 @@
-/** A client's stream of enveloped messages (a byte of flags, the length in four, the message), read as they are taken. */
+/**
+ * A client's stream of enveloped messages (a byte of flags, the length in four, the message), read as they are taken, into
+ * buffers of our own: for each piece that comes, of 16 KiB at most, the runtime would make a buffer of 64 KiB.
+ */
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { FRAME_BYTES } from "../../wire/frames.ts";
 import type { Incoming } from "../handlers.ts";
+import { Interruption } from "../interruption.ts";
+import { BufferPool } from "./buffers.ts";
 
-/** Splits bytes as they come; copies only messages that came in several pieces. */
-export class EnvelopeSplitter {
-  readonly #most: number;
-  /** What has come of an envelope that is not whole yet, its header included. */
-  #pieces: Uint8Array[] = [];
-  #length = 0;
+/** Each stream has a buffer of so many bytes for itself, and reads larger messages into one of the pool. */
+const SMALL_BYTES = 16 << 10;
+/** Of a message that announces more, a buffer twice as large as what has come: a header alone costs nobody memory. */
+const BELIEVED_BYTES = 1 << 20;
 
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  /** No envelope is begun. */
-  get whole(): boolean {
-    return this.#length === 0;
-  }
-
-  /** @returns the messages that are whole now @throws MosaicError `resource_exhausted`, `invalid_argument` */
-  push(bytes: Uint8Array): Uint8Array[] {
-    const messages: Uint8Array[] = [];
-    this.#pieces.push(bytes);
-    this.#length += bytes.length;
-    while (this.#length >= FRAME_BYTES) {
-      if (this.#pieces[0]!.length < FRAME_BYTES) this.#join();
-      const size = FRAME_BYTES + this.#lengthOf(this.#pieces[0]!);
-      if (this.#length < size) break;
-      if (this.#pieces[0]!.length < size) this.#join();
-      const first = this.#pieces[0]!;
-      messages.push(first.subarray(FRAME_BYTES, size));
-      this.#length -= size;
-      if (first.length === size) this.#pieces.shift();
-      else this.#pieces[0] = first.subarray(size);
-    }
-    return messages;
-  }
-
-  #lengthOf(header: Uint8Array): number {
-    if (header[0] !== 0) {
-      throw new MosaicError("invalid_argument", `a message has the flags ${header[0]}: none may be compressed`);
-    }
-    const length = new DataView(header.buffer, header.byteOffset).getUint32(1);
-    if (length <= this.#most) return length;
-    throw boundReached("maxMessageBytes", this.#most, `a message has ${length} bytes`, "Send less at once");
-  }
-
-  #join(): void {
-    const all = new Uint8Array(this.#length);
-    let at = 0;
-    for (const piece of this.#pieces) {
-      all.set(piece, at);
-      at += piece.length;
-    }
-    this.#pieces = [all];
-  }
-}
+const pool = new BufferPool();
 
 export class EnvelopedIncoming<T> implements Incoming<T> {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  readonly #splitter: EnvelopeSplitter;
+  /** Undefined when nothing more comes. */
+  #reader: ReadableStreamBYOBReader | undefined;
+  readonly #most: number;
   readonly #decode: (bytes: Uint8Array) => T;
-  readonly #stopped: Promise<void>;
-  #stop!: () => void;
-  #interrupted: MosaicError | undefined;
-  /** Asked for and not come yet. */
-  #reading: Promise<ReadableStreamReadResult<Uint8Array>> | undefined;
+  readonly #interruption = new Interruption();
+  /** Messages and beginnings of such that are not taken lie in it from `#from` to `#to`. */
+  #small = new ArrayBuffer(SMALL_BYTES);
+  #from = 0;
+  #to = 0;
+  /** Holds the large message that was taken last. */
+  #large: ArrayBuffer | undefined;
 
-  /** @param signal aborted when the client has gone or the server stops: who waits for messages is woken. */
+  /**
+   * @param most bytes of one message
+   * @param decode its result may have views of the bytes: they are valid until the next `take`
+   * @param signal aborted when the client has gone or the server stops: who waits for messages is woken.
+   */
   constructor(
     body: ReadableStream<Uint8Array> | null,
     most: number,
     decode: (bytes: Uint8Array) => T,
     signal: AbortSignal,
   ) {
-    this.#reader = body?.getReader();
-    this.#splitter = new EnvelopeSplitter(most);
+    this.#reader = body === null ? undefined : readerOf(body);
+    this.#most = most;
     this.#decode = decode;
-    this.#stopped = new Promise((resolve) => this.#stop = resolve);
     const gone = () => this.interrupt(new MosaicError("aborted", "the client has gone"));
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone, { once: true });
   }
 
   async take(): Promise<T[]> {
-    if (this.#reader === undefined) return [];
+    this.#interruption.check();
+    this.#release();
     for (;;) {
-      if (this.#interrupted !== undefined) throw this.#interrupted;
-      this.#reading ??= this.#reader.read();
-      const read = await Promise.race([this.#reading, this.#stopped]).catch(broken);
-      if (read === undefined) continue;
-      this.#reading = undefined;
-      if (read.done) {
-        if (this.#splitter.whole) return [];
-        throw new MosaicError("invalid_argument", "the stream ends in the middle of a message");
+      const messages = this.#whole();
+      if (messages.length > 0) return messages;
+      const size = this.#size();
+      if (size > SMALL_BYTES) return [this.#decode(await this.#readLarge(size))];
+      new Uint8Array(this.#small).copyWithin(0, this.#from, this.#to);
+      this.#to -= this.#from;
+      this.#from = 0;
+      const read = await this.#read(new Uint8Array(this.#small, this.#to));
+      if (read === undefined) {
+        if (this.#to > 0) throw this.#broken(cutOff());
+        // The runtime has the other one.
+        this.#small = new ArrayBuffer(SMALL_BYTES);
+        return [];
       }
-      const messages = this.#splitter.push(read.value);
-      if (messages.length > 0) return messages.map(this.#decode);
+      this.#small = read.buffer;
+      this.#to += read.length;
     }
   }
 
   interrupt(error: MosaicError): void {
-    this.#interrupted ??= error;
-    this.#stop();
+    this.#interruption.interrupt(error);
   }
 
-  /** The rest is not wanted. */
+  /** The rest is not wanted, and no message is looked at any more. */
   async close(): Promise<void> {
-    this.#reading?.catch(() => {});
+    this.#release();
     await this.#reader?.cancel().catch(() => {});
+  }
+
+  /** The messages that are whole. */
+  #whole(): T[] {
+    const messages: T[] = [];
+    for (let size = this.#size(); size <= this.#to - this.#from; size = this.#size()) {
+      const message = new Uint8Array(this.#small, this.#from + FRAME_BYTES, size - FRAME_BYTES);
+      this.#from += size;
+      messages.push(this.#decode(message));
+    }
+    return messages;
+  }
+
+  /**
+   * Bytes of the next envelope, or of its header while that is not whole.
+   * @throws MosaicError `resource_exhausted`, `invalid_argument`
+   */
+  #size(): number {
+    if (this.#to - this.#from < FRAME_BYTES) return FRAME_BYTES;
+    const header = new DataView(this.#small, this.#from, FRAME_BYTES);
+    const flags = header.getUint8(0);
+    if (flags !== 0) {
+      throw new MosaicError("invalid_argument", `a message has the flags ${flags}: none may be compressed`);
+    }
+    const length = header.getUint32(1);
+    if (length <= this.#most) return FRAME_BYTES + length;
+    throw boundReached("maxMessageBytes", this.#most, `a message has ${length} bytes`, "Send less at once");
+  }
+
+  async #readLarge(size: number): Promise<Uint8Array> {
+    const begun = new Uint8Array(this.#small, this.#from, this.#to - this.#from);
+    let buffer = pool.take(Math.min(size, BELIEVED_BYTES));
+    new Uint8Array(buffer).set(begun);
+    let length = begun.length;
+    this.#from = this.#to = 0;
+    while (length < size) {
+      if (length === buffer.byteLength) {
+        const larger = pool.take(Math.min(size, 2 * length));
+        new Uint8Array(larger).set(new Uint8Array(buffer));
+        pool.give(buffer);
+        buffer = larger;
+      }
+      const wanted = Math.min(size, buffer.byteLength) - length;
+      // Read until all of it has come, without coming back here for each piece.
+      const read = await this.#read(new Uint8Array(buffer, length, wanted), wanted);
+      if (read === undefined) throw this.#broken(cutOff());
+      buffer = read.buffer;
+      length += read.length;
+    }
+    this.#large = buffer;
+    return new Uint8Array(buffer, FRAME_BYTES, size - FRAME_BYTES);
+  }
+
+  /** @param into its buffer is the result's afterwards @returns undefined at the end */
+  async #read(into: Uint8Array<ArrayBuffer>, min = 1): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    if (this.#reader === undefined) return undefined;
+    const reading = this.#reader.read(into, { min }).catch((cause) => {
+      throw this.#broken(new MosaicError("aborted", "the client has gone", { cause }));
+    });
+    const { done, value } = await this.#interruption.wait(reading);
+    if (!done) return value;
+    this.#reader = undefined;
+    return undefined;
+  }
+
+  /** No message comes any more: what is asked for later fails the same way. */
+  #broken(error: MosaicError): MosaicError {
+    this.interrupt(error);
+    return error;
+  }
+
+  #release(): void {
+    if (this.#large !== undefined) pool.give(this.#large);
+    this.#large = undefined;
   }
 }
 
-function broken(cause: unknown): never {
-  throw new MosaicError("aborted", "the client has gone", { cause });
+/** The runtime's server makes the stream of a request without any bytes by other means, which do not read into a buffer. */
+function readerOf(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader {
+  try {
+    return body.getReader({ mode: "byob" });
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return bytesOf(body.getReader()).getReader({ mode: "byob" });
+  }
+}
+
+function bytesOf(reader: ReadableStreamDefaultReader<Uint8Array>): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    type: "bytes",
+    async pull(controller) {
+      let { done, value } = await reader.read();
+      // It is asked again only when it has given something.
+      while (value?.length === 0) ({ done, value } = await reader.read());
+      if (!done) return controller.enqueue(value as Uint8Array<ArrayBuffer>);
+      controller.close();
+      controller.byobRequest?.respond(0);
+    },
+    cancel: () => reader.cancel(),
+  });
+}
+
+function cutOff(): MosaicError {
+  return new MosaicError("invalid_argument", "the stream ends in the middle of a message");
 }

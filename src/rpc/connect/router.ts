@@ -15,6 +15,7 @@ import { methodPath } from "../../wire/method_path.ts";
 import { admitted, type Arrival, arrivalOf, type CallContext, count, decode, isProxys } from "../calls.ts";
 import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, stopped } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
+import { Interruption } from "../interruption.ts";
 import { connectError } from "./errors.ts";
 
 type Answer = MessageInitShape<DescMessage>;
@@ -219,30 +220,22 @@ class HandedOver implements Outgoing<DescMessage> {
 class Taken implements Incoming<unknown> {
   readonly #messages: AsyncIterator<unknown>;
   readonly #admit: (message: unknown) => unknown;
-  readonly #stopped: Promise<void>;
-  #stop!: () => void;
-  #interrupted: MosaicError | undefined;
+  readonly #interruption = new Interruption();
 
   constructor(messages: AsyncIterable<unknown>, admit: (message: unknown) => unknown, signal: AbortSignal) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#admit = admit;
-    this.#stopped = new Promise((resolve) => this.#stop = resolve);
     const gone = () => this.interrupt(new MosaicError("aborted", "the client has gone"));
     if (signal.aborted) gone();
     else signal.addEventListener("abort", gone, { once: true });
   }
 
   async take(): Promise<unknown[]> {
-    if (this.#interrupted !== undefined) throw this.#interrupted;
-    const next = this.#messages.next();
-    next.catch(() => {});
-    const taken = await Promise.race([next, this.#stopped]);
-    if (taken === undefined) throw this.#interrupted;
+    const taken = await this.#interruption.wait(this.#messages.next());
     return taken.done ? [] : [this.#admit(taken.value)];
   }
 
   interrupt(error: MosaicError): void {
-    this.#interrupted ??= error;
-    this.#stop();
+    this.#interruption.interrupt(error);
   }
 }

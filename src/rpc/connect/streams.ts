@@ -18,6 +18,7 @@ import {
 import { requestOf, stopped } from "../calls.ts";
 import type { AnyHandler, Outgoing } from "../handlers.ts";
 import { AnswerBody, StalledError } from "./body.ts";
+import { startDeadline } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { endOfStream } from "./errors.ts";
 
@@ -66,16 +67,13 @@ async function run(
     signal,
   );
   let deadline: MosaicError | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let endDeadline: (() => void) | undefined;
   try {
-    const ms = timeoutOf(header("connect-timeout-ms"));
+    endDeadline = startDeadline(header("connect-timeout-ms"), (error) => {
+      deadline = error;
+      gone.abort();
+    });
     enter();
-    if (ms !== undefined) {
-      timer = setTimeout(() => {
-        deadline = new MosaicError("deadline_exceeded", `the call took longer than its ${ms} ms`);
-        gone.abort();
-      }, ms);
-    }
     const out = new StreamOutgoing(body, method.output);
     const clientStreams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
     const input = clientStreams ? incoming : await only(method, incoming);
@@ -93,7 +91,7 @@ async function run(
     if (why instanceof StalledError) body.reset(why);
     else body.end(endOfStream(why));
   } finally {
-    clearTimeout(timer);
+    endDeadline?.();
     context.stopping.removeEventListener("abort", abort);
     free();
     await incoming.close();
@@ -104,17 +102,6 @@ async function only(method: DescMethod, incoming: EnvelopedIncoming<unknown>): P
   const messages = await incoming.take();
   if (messages.length === 1) return messages[0];
   throw new MosaicError("invalid_argument", `${method.name} takes one message; ${messages.length} came`);
-}
-
-/** @throws MosaicError `invalid_argument` */
-function timeoutOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,10}$/.test(text)) {
-    throw new MosaicError("invalid_argument", `connect-timeout-ms is "${text}"; it must be a whole number`);
-  }
-  const ms = Number(text);
-  // Longer than the runtime's timers can wait is as good as for ever.
-  return ms > 0x7fff_ffff ? undefined : ms;
 }
 
 class StreamOutgoing implements Outgoing<DescMessage> {

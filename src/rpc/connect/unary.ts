@@ -7,6 +7,8 @@ import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol
 import { boundReached } from "../../base/load_limits.ts";
 import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
 import type { AnyHandler } from "../handlers.ts";
+import { Interruption } from "../interruption.ts";
+import { startDeadline } from "./deadline.ts";
 import { connectError } from "./errors.ts";
 
 const TYPE = "application/proto";
@@ -26,17 +28,32 @@ export async function answerUnary(
   peer: Peer,
 ): Promise<Response> {
   const header = (name: string) => request.headers.get(name) ?? undefined;
-  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal: context.stopping });
+  const gone = new AbortController();
+  const abort = () => gone.abort();
+  const interruption = new Interruption();
+  const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal: gone.signal });
+  let endDeadline: (() => void) | undefined;
+  context.stopping.addEventListener("abort", abort, { once: true });
+  if (context.stopping.aborted) abort();
   try {
+    endDeadline = startDeadline(header("connect-timeout-ms"), (error) => {
+      interruption.interrupt(error);
+      abort();
+    });
     enter();
     const length = Number(header("content-length"));
     if (length > context.maxMessageBytes) {
       const what = `the request of ${method.name} has ${length} bytes`;
       throw boundReached("maxMessageBytes", context.maxMessageBytes, what, "Send less at once");
     }
-    const message = requestOf(context, method, new Uint8Array(await request.arrayBuffer()), caller);
+    const message = requestOf(
+      context,
+      method,
+      new Uint8Array(await interruption.wait(request.arrayBuffer())),
+      caller,
+    );
     const answer = handler(message, caller);
-    const bytes = encode(method.output, answer instanceof Promise ? await answer : answer);
+    const bytes = encode(method.output, answer instanceof Promise ? await interruption.wait(answer) : answer);
     count(context, caller, "ok");
     return new Response(bytes, { headers: { "content-type": TYPE } });
   } catch (error) {
@@ -49,6 +66,8 @@ export async function answerUnary(
       headers,
     });
   } finally {
+    endDeadline?.();
+    context.stopping.removeEventListener("abort", abort);
     free();
   }
 }

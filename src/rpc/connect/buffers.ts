@@ -1,0 +1,32 @@
+/**
+ * Buffers for large messages, used again and again by all streams. The runtime counts a buffer that nobody holds any more
+ * only when some 64 MiB of them have come together, so a buffer for each message would be most of the daemon's memory.
+ */
+const LEAST_BYTES = 64 << 10;
+/** A larger one, which only huge records need, is not kept. */
+const LARGEST_KEPT_BYTES = 1 << 20;
+const ALL_KEPT_BYTES = 4 << 20;
+
+export class BufferPool {
+  readonly #free = new Map<number, ArrayBuffer[]>();
+  #bytes = 0;
+
+  /** Its size is a power of two; what is in it is left from others. */
+  take(least: number): ArrayBuffer {
+    const size = Math.max(LEAST_BYTES, 2 ** Math.ceil(Math.log2(least)));
+    const free = this.#free.get(size)?.pop();
+    if (free === undefined) return new ArrayBuffer(size);
+    this.#bytes -= size;
+    return free;
+  }
+
+  /** Whoever gives it uses it no longer. */
+  give(buffer: ArrayBuffer): void {
+    const size = buffer.byteLength;
+    if (size > LARGEST_KEPT_BYTES || this.#bytes + size > ALL_KEPT_BYTES) return;
+    this.#bytes += size;
+    const free = this.#free.get(size);
+    if (free === undefined) this.#free.set(size, [buffer]);
+    else free.push(buffer);
+  }
+}
