@@ -3,6 +3,7 @@ import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
+import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
 import type { SourceRecord } from "../../src/telemetry/formats/types.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
@@ -211,16 +212,32 @@ Deno.test("import: one series per source, no more than a run may have, and what 
   assert.deepEqual(shown.telemetry.violations, {});
 });
 
+Deno.test("import: what a program printed, where its file is named", async () => {
+  await using root = await directory();
+  const path = `${root.path}/train.log`;
+  const printed = await Deno.readTextFile(`${FIXTURES}sb3.stdout.txt`);
+  const others = `bar\rglobal_step=7, episodic_return=[12.5]\n${"x".repeat(300_000)}\n{'loss': 0.25, 'step': 3}`;
+  await Deno.writeTextFile(path, printed + others);
+  const run = await imported(path);
+  const text = new TextLines();
+  const fields = `${printed}${others}`.split(/[\r\n]/).flatMap((line) => text.read(line) ?? []);
+  const expected = fields.flatMap(({ step, scalars }) => scalars.map(([tag, value]): Point => [tag, step!, value]));
+  assert.ok(expected.length > 10);
+  assert.deepEqual(await pointsOf(run.run_id), expected.sort(byName));
+  const episodes = await json(["episodes", run.run_id]) as { total_reward: number }[];
+  assert.deepEqual(episodes.map((e) => e.total_reward), [12.5]);
+});
+
 Deno.test("import: refuses what it cannot import, and names it", async () => {
   await using root = await directory();
-  await Deno.writeTextFile(`${root.path}/notes.txt`, "");
+  await Deno.writeTextFile(`${root.path}/notes.md`, "");
   await Deno.mkdir(`${root.path}/deep/a`, { recursive: true });
   await Deno.writeTextFile(`${root.path}/deep/a/progress.csv`, "step,loss\n1,1\n");
   await Deno.mkdir(`${root.path}/deep/b`);
   await Deno.writeTextFile(`${root.path}/deep/b/progress.csv`, "step,loss\n1,2\n");
   const cases: [args: string[], code: number, message: RegExp][] = [
     [[`${root.path}/nowhere`], 4, /nowhere: there is no such file or directory/],
-    [[`${root.path}/notes.txt`], 2, /notes\.txt: its name is that of no format/],
+    [[`${root.path}/notes.md`], 2, /notes\.md: its name is that of no format/],
     [["--depth", "1", root.path], 4, /no files of trackers in it or 1 levels below it/],
     [["--name", "x", root.path], 2, /--name is for one run, and 2 are found/],
   ];

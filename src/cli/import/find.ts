@@ -1,6 +1,7 @@
 /** Which runs lie below a directory: the files of trackers, by their names. */
 import { formatOfName } from "../../telemetry/formats/formats.ts";
 import { MosaicError } from "../../base/errors.ts";
+import { isReadable } from "./read.ts";
 
 /** What makes one run. */
 export interface FoundRun {
@@ -74,9 +75,11 @@ export function findRuns(path: string, depth: number): Found {
 }
 
 function oneFile(path: string): FoundRun {
-  if (formatOfName(path) === undefined) {
+  if (!isReadable(path)) {
     throw new MosaicError("invalid_argument", `${path}: its name is that of no format that mosaic reads`, {
-      hint: "It reads *.tfevents.*, *.wandb, *.csv, *.jsonl, progress*.json and result.json (docs/formats.md).",
+      hint:
+        "It reads *.tfevents.*, *.wandb, *.csv, *.jsonl, progress*.json, result.json, and what a program printed as " +
+        "*.log, *.out or *.txt (docs/formats.md).",
     });
   }
   return { directory: path.slice(0, path.lastIndexOf("/")) || "/", files: [path] };

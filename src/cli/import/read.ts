@@ -1,12 +1,19 @@
 /** The records of a run's files, with bounded memory: a chunk of each file that is open. */
 import { MosaicError } from "../../base/errors.ts";
-import { openRegular } from "../../os/untrusted.ts";
+import { openRegular, type RegularFile } from "../../os/untrusted.ts";
 import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
 import type { Problem, SourceRecord } from "../../telemetry/formats/types.ts";
+
+import { isTextLog, textRecords } from "./text_log.ts";
 
 const CHUNK_BYTES = 256 << 10;
 /** Records of one read are held together. */
 const MAX_RECORDS = 1000;
+
+/** A file that has no reader by its name is read for the lines that hold numbers, where its name allows that. */
+export function isReadable(path: string): boolean {
+  return formatOfName(path) !== undefined || isTextLog(path);
+}
 
 export type OnProblem = (path: string, problem: Problem) => void;
 
@@ -15,9 +22,13 @@ export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 /** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
 export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
   const format = formatOfName(path);
-  if (format === undefined) throw new MosaicError("invalid_argument", `${path}: no reader has files of this name`);
+  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: no reader has files of this name`);
   using file = openRegular(path);
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
+  if (format === undefined) {
+    yield* textRecords(piecesOf(file));
+    return;
+  }
   const reader = openFormat(format);
   const { size } = file.stat();
   let buffer = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(size, 1)));
@@ -38,6 +49,19 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
       buffer = new Uint8Array(Math.min(size, Math.max(need, buffer.length * 2)));
     }
   }
+}
+
+function* piecesOf(file: RegularFile): Generator<string> {
+  const { size } = file.stat();
+  const decoder = new TextDecoder();
+  const buffer = new Uint8Array(Math.min(CHUNK_BYTES, size));
+  for (let at = 0; at < size;) {
+    const length = file.readSync(at, buffer);
+    if (length === 0) break;
+    at += length;
+    yield decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  yield decoder.decode();
 }
 
 /** The text that a table of parameters was written as says nothing more than the parameters, and may say secrets. */

@@ -22,7 +22,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .description(
       "Imports past runs that programs have left on disk: TensorBoard event files, Stable-Baselines3's monitor.csv and " +
         "progress files, Lightning's metrics.csv, RLlib's and Tune's result.json, W&B's offline logs. Each directory that " +
-        "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters.\n\n" +
+        "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters. A file that is " +
+        "named itself may also be another table, or what a program printed (.log, .out, .txt).\n\n" +
         "The daemon starts a worker that reads the files, so it has to run on this host. What was imported already, known " +
         "by its content, is not imported again.",
     )
