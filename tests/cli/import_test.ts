@@ -212,6 +212,23 @@ Deno.test("import: one series per source, no more than a run may have, and what 
   assert.deepEqual(shown.telemetry.violations, {});
 });
 
+Deno.test("import: compare shows the parameters that differ, and not where the files were", async () => {
+  await using root = await directory();
+  const runs: string[] = [];
+  for (const lr of [0.1, 0.2]) {
+    await Deno.mkdir(`${root.path}/${lr}/version_0`, { recursive: true });
+    const line = JSON.stringify({ training_iteration: 1, score: lr * 3, config: { lr, net: { layers: [64, 64] } } });
+    await Deno.writeTextFile(`${root.path}/${lr}/version_0/result.json`, `${line}\n`);
+    runs.push((await imported(`${root.path}/${lr}`)).run_id);
+  }
+  const { config, metrics } = await json(["compare", ...runs, "--no-plot"]);
+  assert.deepEqual(config, {
+    "metadata.parameters.lr": ["0.1", "0.2"],
+    run_name: ["0.1/version_0", "0.2/version_0"],
+  });
+  assert.deepEqual(metrics.score, [0.1 * 3, 0.2 * 3]);
+});
+
 Deno.test("import: what a program printed, where its file is named", async () => {
   await using root = await directory();
   const path = `${root.path}/train.log`;
