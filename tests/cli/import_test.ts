@@ -3,6 +3,9 @@ import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
+import { Lines } from "../../src/cli/import/lines.ts";
+import { recordsOf, recordsOfSource, sourcesOf } from "../../src/cli/import/read.ts";
+import { formatOfName } from "../../src/telemetry/formats/formats.ts";
 import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
 import type { SourceRecord } from "../../src/telemetry/formats/types.ts";
 import { TestDaemon } from "../harness/daemon.ts";
@@ -243,6 +246,57 @@ Deno.test("import: what a program printed, where its file is named", async () =>
   assert.deepEqual(await pointsOf(run.run_id), expected.sort(byName));
   const episodes = await json(["episodes", run.run_id]) as { total_reward: number }[];
   assert.deepEqual(episodes.map((e) => e.total_reward), [12.5]);
+});
+
+Deno.test("import: files larger than what is read at a time, and records larger than that, give what their readers give", async () => {
+  await using root = await directory();
+  const wide = (step: number) =>
+    JSON.stringify({ step, loss: step / 7, text: "x".repeat(step === 40 ? 1_500_000 : 20_000) }) + "\n";
+  const rows = Array.from({ length: 60 }, (_, step) => wide(step)).join("");
+  const table = `step,loss,note\n` +
+    Array.from({ length: 30 }, (_, i) => `${i},${i / 3},"${"y,".repeat(20_000)}"\n`).join("");
+  const files = {
+    "metrics.jsonl": new TextEncoder().encode(rows),
+    "metrics.csv": new TextEncoder().encode(table),
+    "events.out.tfevents.1": bytes(
+      versionFrame(1),
+      ...Array.from(
+        { length: 12_000 },
+        (_, step) => scalarFrame({ tag: "loss", value: step / 3, step, wallTime: 1.7e9 }),
+      ),
+    ),
+  };
+  for (const [name, content] of Object.entries(files)) {
+    const path = `${root.path}/${name}`;
+    await Deno.writeFile(path, content);
+    const problems: unknown[] = [];
+    const records = [...recordsOf(path, (_, problem) => problems.push(problem))];
+    const expected = readAll(formatOfName(path)!, content);
+    assert.deepEqual(records, expected.records);
+    assert.deepEqual(problems, expected.problems);
+    assert.ok(records.length >= 30 && content.length > 500_000, name);
+  }
+});
+
+Deno.test("import: monitor files that were written side by side give their episodes in the order of their times", async () => {
+  await using root = await directory();
+  for (const env of [0, 1]) {
+    const rows = [1, 2, 3].map((i) => `${i * 10 + env},${i},${i + env / 2}\n`).join("");
+    await Deno.writeTextFile(
+      `${root.path}/${env}.monitor.csv`,
+      `#{"t_start": 1700000000, "env_id": "x"}\nr,l,t\n${rows}`,
+    );
+  }
+  const [source, ...others] = sourcesOf([0, 1].map((env) => `${root.path}/${env}.monitor.csv`));
+  assert.deepEqual(others, []);
+  const records = [...recordsOfSource(source!, () => {})];
+  assert.deepEqual(records.map((r) => r.kind === "episode" && r.return), [10, 11, 20, 21, 30, 31]);
+  const lines = new Lines(256);
+  const printed = records.map((record) => JSON.parse(lines.add(record, source!.label)));
+  assert.deepEqual(
+    printed.map((line) => [line.episode_index, line.total_reward]),
+    [10, 11, 20, 21, 30, 31].map((r, i) => [i, r]),
+  );
 });
 
 Deno.test("import: refuses what it cannot import, and names it", async () => {
