@@ -124,6 +124,8 @@ client_flags() { # VERB ARGUMENTS
   case $verb in
   submit | validate) all=' read ' ;;                 # a config, wherever it is
   run) all=' read env ' ;;                           # finds the program, and passes variables on by name
+  import) all=' read ' ;;                            # the files of past runs, wherever they are
+  import-worker) all=' read env ' ;;                 # the same, and its attempt
   export) all=' read write ' ;;                      # --out
   permissions) all=' read env ' ;;                   # what it plans depends on both
   doctor) grant run /bin/sh ;;                       # reads what the runtime itself refuses

@@ -45,14 +45,17 @@ export function workedMs(run: RunDetailJson, now: number): number {
   return total + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
-/** Injected into every config: always different, never interesting. */
-const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/];
+/** Injected into every config, and so different in each without a meaning. Of imported runs: where their files were. */
+const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
+const IMPORT_WORKER = "mosaic:import-worker";
 
 /** Paths at which the configs differ, with each config's value ("" if absent). Each run's own id counts as equal. */
 export function configDifferences(runs: readonly { run_id: string; config: unknown }[]): ComparisonRow[] {
   const flat = runs.map((run) => {
     const values = new Map<string, string>();
     flatten(run.config, "", (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")));
+    // The same files again.
+    if (values.get("entry_point") === IMPORT_WORKER) values.delete("arguments");
     return values;
   });
   const paths = [...new Set(flat.flatMap((values) => [...values.keys()]))].sort();

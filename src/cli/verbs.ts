@@ -35,6 +35,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/run.ts"),
   },
   {
+    name: "import",
+    group: "Runs",
+    summary: "import past runs from the files of other trackers",
+    load: () => import("./verbs/import.ts"),
+  },
+  {
     name: "list",
     aliases: ["ls", "ps"],
     group: "Runs",
@@ -129,7 +135,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "export",
     group: "Telemetry",
-    summary: "write telemetry to JSON Lines, CSV, Parquet or TensorBoard files",
+    summary: "write telemetry as JSON Lines, CSV, Parquet, TensorBoard files",
     load: () => import("./verbs/export.ts"),
   },
   {
@@ -216,6 +222,12 @@ export const VERBS: readonly Verb[] = [
     group: "Parts",
     summary: "the demo's worker: learns CartPole and prints telemetry",
     load: () => import("./verbs/demo_worker.ts"),
+  },
+  {
+    name: "import-worker",
+    group: "Parts",
+    summary: "an imported run's worker: prints what its files hold",
+    load: () => import("./verbs/import_worker.ts"),
   },
   {
     name: "daemon",

@@ -29,7 +29,7 @@ export const SCHEMA_MINOR = 0;
 export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost"] as const;
 export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
 /** Entry points that are part of mosaic. */
-export const BUILT_IN_WORKERS = ["mosaic:demo-worker"] as const;
+export const BUILT_IN_WORKERS = ["mosaic:demo-worker", "mosaic:import-worker"] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
@@ -199,7 +199,8 @@ const flatFields = {
     (value) => !value.startsWith("mosaic:") || BUILT_IN_WORKERS.some((name) => name === value),
     { error: ({ input }) => `is no built-in worker: ${String(input)}; there is ${BUILT_IN_WORKERS.join(", ")}` },
   ).describe(
-    'Program to run when the worker has neither module nor script; "mosaic:demo-worker" is built in.',
+    'Program to run when the worker has neither module nor script; "mosaic:demo-worker" and "mosaic:import-worker" are ' +
+      "built in.",
   ),
   arguments: list(argument(), "strings").optional().describe("Arguments of the entry point."),
   environment: environment().describe("Variables added to the worker's environment."),

@@ -190,6 +190,20 @@ export const Comparison = z.strictObject({
   config: z.record(text(), z.array(text())),
 });
 
+export const Import = z.strictObject({
+  run_id: text(),
+  name: text(),
+  status: z.enum(["submitted", "already imported", "found"]),
+  directory: text(),
+  files: integer(),
+  series: integer(),
+  points: integer(),
+  episodes: integer(),
+  texts: integer(),
+  parameters: integer(),
+  left_out: z.array(text()),
+});
+
 export const Validation = z.strictObject({
   valid: z.boolean(),
   digest: maybe(text()),
@@ -371,6 +385,7 @@ export const SHAPES = {
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,
+  "Import": Import,
   "Validation": Validation,
   "Examination": Examination,
   "PermissionPlan": PermissionPlan,

@@ -281,6 +281,8 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     await holds("watch", [rich]);
     await holds("plot", [rich, "entropy"]);
     await holds("plot", [rich]);
+    Deno.writeTextFileSync(`${directory}/progress.csv`, "step,loss\n1,0.5\n2,nan\n");
+    await holds("import", [directory]);
     await holds("compare", [rich, failed, live]);
     await holds("status", []);
     await holds("du", []);

@@ -44,6 +44,8 @@ Deno.test("examples: what --help shows works", async (t) => {
   Deno.chdir(directory);
   try {
     Deno.writeTextFileSync("train.py", "pass\n");
+    Deno.mkdirSync("runs/ppo", { recursive: true });
+    Deno.writeTextFileSync("runs/ppo/progress.csv", "global_step,loss\n1,0.5\n2,0.25\n");
     Deno.writeTextFileSync("train.sh", "#!/bin/sh\nexit 0\n", { mode: 0o755 });
     const talks = [
       "/bin/sh",

@@ -96,6 +96,8 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
   const beyond: Record<string, (granted: Permissions) => unknown> = {
     submit: ({ read }) => read === "all",
     validate: ({ read }) => read === "all",
+    import: ({ read }) => read === "all",
+    "import-worker": ({ read, env }) => read === "all" && env === "all",
     run: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write }) => read === "all" && write === "all",
     permissions: ({ read, env }) => read === "all" && env === "all",

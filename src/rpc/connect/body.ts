@@ -9,6 +9,8 @@ export class AnswerBody {
   readonly #stallMs: number;
   #controller!: ReadableStreamDefaultController<Uint8Array>;
   #open = true;
+  /** The client has left before the end. A write finds out in the middle of `enqueue`: the runtime cancels the stream there. */
+  #gone = false;
   /** Shared by all who write at one time. */
   #waiting: Promise<void> | undefined;
   #wake: (() => void) | undefined;
@@ -24,6 +26,7 @@ export class AnswerBody {
       pull: () => this.#notify(),
       cancel: () => {
         this.#open = false;
+        this.#gone = true;
         onGone();
         this.#notify();
       },
@@ -37,6 +40,7 @@ export class AnswerBody {
   write(bytes: Uint8Array): Promise<void> | undefined {
     if (!this.#open) throw new MosaicError("aborted", "the client has gone");
     this.#controller.enqueue(bytes);
+    if (this.#gone) throw new MosaicError("aborted", "the client has gone");
     return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
   }
 
@@ -45,7 +49,7 @@ export class AnswerBody {
     if (!this.#open) return;
     this.#open = false;
     this.#controller.enqueue(last);
-    this.#controller.close();
+    if (!this.#gone) this.#controller.close();
   }
 
   /** Drops what the client has not taken, and its stream. */

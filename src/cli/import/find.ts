@@ -1,0 +1,106 @@
+/** Which runs lie below a directory: the files of trackers, by their names. */
+import { formatOfName } from "../../telemetry/formats/formats.ts";
+import { MosaicError } from "../../base/errors.ts";
+import { isReadable } from "./read.ts";
+
+/** What makes one run. */
+export interface FoundRun {
+  directory: string;
+  /** Absolute paths. */
+  files: string[];
+}
+
+export interface Found {
+  runs: FoundRun[];
+  /** What could not be looked into, and why. */
+  skipped: string[];
+}
+
+/** Each is open while its run is read. */
+export const MAX_FILES_PER_RUN = 256;
+
+/**
+ * Names that only trackers give. Any other table or JSON Lines file may be a data set: it is imported when it is named
+ * itself.
+ */
+const TRACKERS =
+  /\.tfevents\.|\.wandb$|(?:^|\.)monitor\.csv$|^progress[^/]*\.(?:csv|json)$|^metrics\.(?:csv|jsonl)$|^result\.json$/;
+
+export function isOfTracker(name: string): boolean {
+  return TRACKERS.test(name) && formatOfName(name) !== undefined;
+}
+
+/** The logger's second form of the same rows: Stable-Baselines3 and Tune write both. */
+function withoutCopies(names: readonly string[]): string[] {
+  const isCopy = (name: string) =>
+    /^progress.*\.csv$/.test(name) &&
+    (names.includes(name.replace(/csv$/, "json")) || (name === "progress.csv" && names.includes("result.json")));
+  return names.filter((name) => !isCopy(name));
+}
+
+/** The runs among the files of one directory: each log of W&B is one, all others together are another. */
+export function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
+  const known = withoutCopies(names.filter(isOfTracker).sort());
+  const logs = known.filter((name) => name.endsWith(".wandb"));
+  const others = known.filter((name) => !name.endsWith(".wandb"));
+  const path = (name: string) => `${directory === "/" ? "" : directory}/${name}`;
+  return [...logs.map((name) => [name]), ...(others.length === 0 ? [] : [others])]
+    .map((files) => ({ directory, files: files.map(path) }));
+}
+
+/**
+ * @param path a directory, or one file
+ * @param depth how many levels below a directory are looked into. Links are not followed, but for `path` itself.
+ * @throws MosaicError `not_found`; `invalid_argument` for a file that has no reader
+ */
+export function findRuns(path: string, depth: number): Found {
+  let real: string;
+  let isDirectory: boolean;
+  try {
+    real = Deno.realPathSync(path);
+    isDirectory = Deno.statSync(real).isDirectory;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new MosaicError("not_found", `${path}: there is no such file or directory`, { cause: error });
+  }
+  if (!isDirectory) return { runs: [oneFile(real)], skipped: [] };
+  const found: Found = { runs: [], skipped: [] };
+  look(real, depth, found);
+  if (found.runs.length > 0) return found;
+  throw new MosaicError("not_found", `${path}: no files of trackers in it or ${depth} levels below it`, {
+    hint:
+      "Event files, monitor.csv, progress.csv, progress.json, metrics.csv, result.json and .wandb logs are looked for; " +
+      "name another table or JSON Lines file itself, or give --depth.",
+  });
+}
+
+function oneFile(path: string): FoundRun {
+  if (!isReadable(path)) {
+    throw new MosaicError("invalid_argument", `${path}: its name is that of no format that mosaic reads`, {
+      hint:
+        "It reads *.tfevents.*, *.wandb, *.csv, *.jsonl, progress*.json, result.json, and what a program printed as " +
+        "*.log, *.out or *.txt (docs/formats.md).",
+    });
+  }
+  return { directory: path.slice(0, path.lastIndexOf("/")) || "/", files: [path] };
+}
+
+function look(directory: string, depth: number, found: Found): void {
+  let entries: Deno.DirEntry[];
+  try {
+    entries = [...Deno.readDirSync(directory)];
+  } catch (error) {
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    found.skipped.push(`${directory}: ${error instanceof Error ? error.message : error}`);
+    return;
+  }
+  const runs = runsAmong(directory, entries.filter((entry) => entry.isFile).map(({ name }) => name));
+  for (const run of runs) {
+    if (run.files.length <= MAX_FILES_PER_RUN) found.runs.push(run);
+    else found.skipped.push(`${directory}: ${run.files.length} files; at most ${MAX_FILES_PER_RUN} make one run`);
+  }
+  // What lies below a W&B run are its own files, among them links to event files that its log has, too.
+  if (depth === 0 || runs.some(({ files }) => files[0]!.endsWith(".wandb"))) return;
+  const below = entries.filter((entry) => entry.isDirectory).map(({ name }) => name).sort();
+  for (const name of below) look(`${directory === "/" ? "" : directory}/${name}`, depth - 1, found);
+}

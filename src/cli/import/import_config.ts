@@ -1,0 +1,46 @@
+/** The config of the run that a past run is imported as. Pure. */
+import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
+import { baseName } from "./read.ts";
+import type { ScannedRun } from "./scan.ts";
+
+/** Directory names that tell one run from another only together with the name above. */
+const SAYS_LITTLE =
+  /^(?:version_\d+|run_?\d+|\d+(?:\.\d+)*|train|validation|val|test|eval|logs?|runs?|tb|tensorboard|files)$/i;
+const LONGEST_TAG = 100;
+
+const cut = (text: string, length: number) => [...text].slice(0, length).join("");
+
+/** The tracker's own name, else the directory's, with the one above where it says little. */
+export function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "tracker">): string {
+  if (tracker.name !== "") return cut(tracker.name, LONGEST_RUN_NAME);
+  const parts = directory.split("/").filter((part) => part !== "");
+  const name = parts.at(-1) ?? "imported";
+  const above = parts.at(-2);
+  return cut(SAYS_LITTLE.test(name) && above !== undefined ? `${above}/${name}` : name, LONGEST_RUN_NAME);
+}
+
+export function importConfig(
+  run: ScannedRun,
+  options: { name?: string | undefined; tags: readonly string[] },
+): Record<string, unknown> {
+  const { id, name, project, group, tags } = run.tracker;
+  const known = Object.entries({ id, name, project, group }).filter(([, value]) => value !== "");
+  const own = tags.filter((tag) => tag !== "").map((tag) => cut(tag, LONGEST_TAG));
+  return {
+    run_name: options.name ?? runNameOf(run),
+    entry_point: "mosaic:import-worker",
+    arguments: run.files,
+    environment: {},
+    resources: { cpus: 1, memory_mb: 256, gpus: { requested: 0, mandatory: false } },
+    artifacts: {},
+    metadata: {
+      tags: [...new Set(["imported", ...options.tags, ...own])],
+      parameters: run.parameters,
+      imported: {
+        directory: run.directory,
+        files: run.files.map(baseName),
+        ...(known.length === 0 ? {} : { tracker: Object.fromEntries(known) }),
+      },
+    },
+  };
+}

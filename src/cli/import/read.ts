@@ -1,0 +1,127 @@
+/** The records of a run's files, with bounded memory: a chunk of each file that is open. */
+import { MosaicError } from "../../base/errors.ts";
+import { openRegular, type RegularFile } from "../../os/untrusted.ts";
+import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
+import type { Problem, SourceRecord } from "../../telemetry/formats/types.ts";
+
+import { isTextLog, textRecords } from "./text_log.ts";
+
+const CHUNK_BYTES = 256 << 10;
+/** Records of one read are held together. */
+const MAX_RECORDS = 1000;
+
+/** A file that has no reader by its name is read for the lines that hold numbers, where its name allows that. */
+export function isReadable(path: string): boolean {
+  return formatOfName(path) !== undefined || isTextLog(path);
+}
+
+export type OnProblem = (path: string, problem: Problem) => void;
+
+export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+
+/** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
+export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
+  const format = formatOfName(path);
+  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: no reader has files of this name`);
+  using file = openRegular(path);
+  if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
+  if (format === undefined) {
+    yield* textRecords(piecesOf(file));
+    return;
+  }
+  const reader = openFormat(format);
+  const { size } = file.stat();
+  let buffer = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(size, 1)));
+  for (;;) {
+    const from = reader.offset;
+    const length = file.readSync(from, buffer.subarray(0, Math.max(0, size - from)));
+    // A file that was made shorter meanwhile ends where it ends.
+    const end = from + length >= size || length < Math.min(buffer.length, size - from);
+    const { records, problems, need, again } = reader.read(buffer.subarray(0, length), {
+      end,
+      maxRecords: MAX_RECORDS,
+    });
+    for (const problem of problems) onProblem(path, problem);
+    yield* withoutParameterTables(records);
+    if (again) continue;
+    if (end) return;
+    if (need > buffer.length || reader.offset === from) {
+      buffer = new Uint8Array(Math.min(size, Math.max(need, buffer.length * 2)));
+    }
+  }
+}
+
+function* piecesOf(file: RegularFile): Generator<string> {
+  const { size } = file.stat();
+  const decoder = new TextDecoder();
+  const buffer = new Uint8Array(Math.min(CHUNK_BYTES, size));
+  for (let at = 0; at < size;) {
+    const length = file.readSync(at, buffer);
+    if (length === 0) break;
+    at += length;
+    yield decoder.decode(buffer.subarray(0, length), { stream: true });
+  }
+  yield decoder.decode();
+}
+
+/** The text that a table of parameters was written as says nothing more than the parameters, and may say secrets. */
+function* withoutParameterTables(records: readonly SourceRecord[]): Generator<SourceRecord> {
+  for (const [i, record] of records.entries()) {
+    const next = records[i + 1];
+    if (record.kind === "text" && next?.kind === "params" && next.origin === "text_summary") continue;
+    yield record;
+  }
+}
+
+/** Where series come from: of one source a name is one series, whatever number of files it has. */
+export interface Source {
+  /** "" for the run's event files or its W&B log, else the file's name. */
+  label: string;
+  files: string[];
+  /** Files that grew side by side: their records are put in the order of their times. */
+  parallel: boolean;
+}
+
+/** A run's sources; of a series that several of them have, the first one's keeps its name. */
+export function sourcesOf(files: readonly string[]): Source[] {
+  const sources: Source[] = [];
+  const [events, monitors]: [string[], string[]] = [[], []];
+  const tables: Source[] = [];
+  for (const path of [...files].sort()) {
+    const format = formatOfName(path);
+    if (format === "tfevents") events.push(path);
+    else if (/(?:^|\.)monitor\.csv$/.test(baseName(path))) monitors.push(path);
+    else if (format === "wandb") sources.push({ label: "", files: [path], parallel: false });
+    else tables.push({ label: baseName(path), files: [path], parallel: false });
+  }
+  if (events.length > 0) sources.push({ label: "", files: events, parallel: false });
+  if (monitors.length > 0) sources.push({ label: "monitor.csv", files: monitors, parallel: true });
+  return [...sources, ...tables];
+}
+
+export function* recordsOfSource(source: Source, onProblem: OnProblem): Generator<SourceRecord> {
+  const files = source.files.map((path) => recordsOf(path, onProblem));
+  if (source.parallel) yield* byTime(files);
+  else for (const file of files) yield* file;
+}
+
+/** Records of several files by their times; one without a time follows the one before it. */
+function* byTime(files: Generator<SourceRecord>[]): Generator<SourceRecord> {
+  try {
+    const heads = files.map((file) => ({ file, next: file.next(), time: -Infinity }));
+    const timed = (head: typeof heads[number]) => {
+      if (head.next.done !== true) head.time = head.next.value.wallTime ?? head.time;
+      return head;
+    };
+    let open = heads.filter(({ next }) => next.done !== true).map(timed);
+    while (open.length > 0) {
+      const first = open.reduce((least, head) => head.time < least.time ? head : least);
+      yield first.next.value as SourceRecord;
+      first.next = first.file.next();
+      if (first.next.done === true) open = open.filter((head) => head !== first);
+      else timed(first);
+    }
+  } finally {
+    for (const file of files) file.return(undefined);
+  }
+}

@@ -1,0 +1,40 @@
+/** A file of what a program printed, as records: the lines that hold numbers, by src/telemetry/formats/text_lines.ts. */
+import { TextLines } from "../../telemetry/formats/text_lines.ts";
+import type { SourceRecord } from "../../telemetry/formats/types.ts";
+
+/** No message to people is longer; the rest of such a line is passed over. */
+const MAX_LINE = 65_536;
+
+/** Names by which a file that somebody names is taken for a program's output. */
+export function isTextLog(path: string): boolean {
+  return /\.(?:log|txt|out)$/.test(path);
+}
+
+/** Lines of text that comes in pieces. A progress bar's carriage return ends a line, too. */
+export function* linesOf(pieces: Iterable<string>): Generator<string> {
+  let rest = "";
+  let skipping = false;
+  for (const piece of pieces) {
+    const parts = (rest + piece).split(/[\r\n]/);
+    rest = parts.pop()!;
+    for (const line of parts) {
+      if (!skipping) yield line;
+      skipping = false;
+    }
+    if (rest.length <= MAX_LINE) continue;
+    rest = "";
+    skipping = true;
+  }
+  if (rest !== "" && !skipping) yield rest;
+}
+
+export function* textRecords(pieces: Iterable<string>): Generator<SourceRecord> {
+  const text = new TextLines();
+  for (const line of linesOf(pieces)) {
+    const fields = text.read(line);
+    if (fields === undefined) continue;
+    const { step, wallTime, scalars, episode } = fields;
+    for (const [tag, value] of scalars) yield { kind: "scalar", tag, step, wallTime, value };
+    if (episode !== undefined) yield { kind: "episode", step, wallTime, ...episode, extra: {} };
+  }
+}

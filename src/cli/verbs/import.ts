@@ -1,0 +1,162 @@
+/** `mosaic import` */
+import type { Command } from "commander";
+import type { z } from "zod";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { sleep } from "../../base/sleep.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { Link } from "../daemon_link.ts";
+import { connectionFlags, connectionOptions, type Format, outputOption, repeated, wholeNumber } from "../flags.ts";
+import { compact, count } from "../format.ts";
+import type { ScannedRun } from "../import/scan.ts";
+import type { Import } from "../../registry/contract.ts";
+import { table } from "../table.ts";
+import { escapeControl } from "../text.ts";
+
+type ImportJson = z.infer<typeof Import>;
+
+const DEPTH = 8;
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Imports past runs that programs have left on disk: TensorBoard event files, Stable-Baselines3's monitor.csv and " +
+        "progress files, Lightning's metrics.csv, RLlib's and Tune's result.json, W&B's offline logs. Each directory that " +
+        "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters. A file that is " +
+        "named itself may also be another table, or what a program printed (.log, .out, .txt).\n\n" +
+        "The daemon starts a worker that reads the files, so it has to run on this host. What was imported already, known " +
+        "by its content, is not imported again.",
+    )
+    .argument("<path...>", "directories, or files of a run each")
+    .option("-n, --name <name>", "the run's name, where one is found (default: its directory's, or the tracker's)")
+    .option("-t, --tag <tag>", `a tag beside "imported", may be repeated`, repeated)
+    .option("--depth <n>", `levels below a directory that are looked into (default: ${DEPTH})`, wholeNumber())
+    .option("--dry-run", "list what would be imported, and ask no daemon")
+    .option("-q, --quiet", "print the ids only");
+  connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic import --dry-run runs", "what there is below runs, and how much"],
+          ["mosaic import -t cleanrl runs", "import each run below it"],
+          ["mosaic wait $(mosaic import -q runs) && mosaic list -t imported", "import, wait until all is stored, list"],
+        ],
+        exits: {
+          0: "submitted, or imported already",
+          1: "some could not be read or submitted; the others are imported",
+          2: "wrong arguments, or a file of no known format",
+          4: "there is no such path, or nothing of a tracker in it",
+        },
+      }),
+    )
+    .action(async (paths: string[], flags: Record<string, unknown>) => {
+      const found = await find(context, paths, Number(flags["depth"] ?? DEPTH));
+      if (found.skipped) result.code = 1;
+      const name = flags["name"] as string | undefined;
+      if (name !== undefined && found.runs.length > 1) {
+        throw new MosaicError("invalid_argument", `--name is for one run, and ${found.runs.length} are found`, {
+          hint: "Name the directory of one of them (mosaic import --dry-run lists them).",
+        });
+      }
+      const { importConfig } = await import("../import/import_config.ts");
+      const dryRun = flags["dryRun"] === true;
+      using link = dryRun ? undefined : await Link.open(context, connectionFlags(flags));
+      const done: ImportJson[] = [];
+      for (const directory of found.runs) {
+        try {
+          const { scanRun } = await import("../import/scan.ts");
+          const run = scanRun(directory);
+          const { series, points, episodes, texts } = run.counts;
+          if (points + episodes + texts + Object.keys(run.parameters).length === 0) {
+            context.err.write(`mosaic: ${escapeControl(run.directory)}: ${run.files.length} files without records\n`);
+            for (const what of run.leftOut) context.err.write(`  ${escapeControl(what)}\n`);
+            continue;
+          }
+          const config = importConfig(run, { name, tags: flags["tag"] as string[] | undefined ?? [] });
+          const entered = link === undefined
+            ? { run_id: run.runId, name: String(config["run_name"]), status: "found" as const }
+            : await enter(link, run, config);
+          done.push({
+            ...entered,
+            ...{ directory: run.directory, files: run.files.length, series, points, episodes, texts },
+            parameters: Object.keys(run.parameters).length,
+            left_out: run.leftOut,
+          });
+        } catch (error) {
+          if (!(error instanceof MosaicError) || error.code === "unavailable") throw error;
+          result.code = 1;
+          context.err.write(`mosaic: ${escapeControl(`${directory.directory}: ${messageOf(error)}`)}\n`);
+          if (error.hint !== undefined) context.err.write(`  ${escapeControl(error.hint)}\n`);
+        }
+      }
+      print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
+    });
+}
+
+async function find(context: Context, paths: readonly string[], depth: number) {
+  const { findRuns } = await import("../import/find.ts");
+  const all = paths.map((path) => findRuns(path, depth));
+  const skipped = all.flatMap((found) => found.skipped);
+  for (const what of skipped) context.err.write(`mosaic: ${escapeControl(what)}\n`);
+  // A directory that is named twice, or lies below another.
+  const runs = new Map(all.flatMap((found) => found.runs).map((run) => [run.files.join("\0"), run]));
+  return { runs: [...runs.values()], skipped: skipped.length > 0 };
+}
+
+type Entered = Pick<ImportJson, "run_id" | "name" | "status">;
+
+/** Submits the run, unless there is one of this content. */
+async function enter(link: Link, run: ScannedRun, config: Record<string, unknown>): Promise<Entered> {
+  const known = await existing(link, run.runId);
+  if (known !== undefined) return known;
+  const { TrainerService } = await import("../../gen/gymgui/trainer_pb.ts");
+  for (;;) {
+    try {
+      const request = { runId: run.runId, configJson: JSON.stringify(config) };
+      const { runId } = await link.unary(TrainerService.method.submitRun, request);
+      return { run_id: runId, name: String(config["run_name"]), status: "submitted" };
+    } catch (error) {
+      if (!(error instanceof MosaicError) || error.code !== "resource_exhausted") throw error;
+      if (error.retryAfterMs === undefined) throw error;
+      // More submissions a second than the daemon takes.
+      await sleep(error.retryAfterMs);
+    }
+  }
+}
+
+async function existing(link: Link, runId: string): Promise<Entered | undefined> {
+  try {
+    const { name } = await link.unary(link.methods.getRun, { run: runId });
+    return { run_id: runId, name, status: "already imported" };
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "not_found") return undefined;
+    throw error;
+  }
+}
+
+function print(context: Context, runs: readonly ImportJson[], format: Format | "quiet"): void {
+  if (format === "json") return context.out.write(`${JSON.stringify(runs, null, 2)}\n`);
+  if (format === "jsonl") return context.out.write(runs.map((run) => `${JSON.stringify(run)}\n`).join(""));
+  const { terminal } = context;
+  for (const { directory, left_out } of runs) {
+    for (const what of left_out) context.err.write(`mosaic: ${escapeControl(`${directory}: left out: ${what}`)}\n`);
+  }
+  if (format === "quiet") return context.out.write(runs.map(({ run_id }) => `${run_id}\n`).join(""));
+  if (runs.length === 0) return;
+  context.out.write(table<ImportJson>(
+    [
+      { name: "run", text: (r) => r.run_id },
+      { name: "name", shrinkTo: 12, text: (r) => r.name },
+      { name: "series", align: "right", text: (r) => count(r.series) },
+      { name: "points", align: "right", text: (r) => compact(r.points) },
+      { name: "episodes", align: "right", text: (r) => compact(r.episodes) },
+      { name: "texts", align: "right", text: (r) => count(r.texts) },
+      { name: "params", align: "right", text: (r) => count(r.parameters) },
+      { name: "status", text: (r) => r.status },
+      { name: "directory", shrinkTo: 12, text: (r) => r.directory },
+    ],
+    runs,
+    { width: terminal.isTty ? terminal.width : undefined, color: terminal.color },
+  ));
+}
