@@ -1,6 +1,7 @@
 /** `mosaic run -- COMMAND` */
 import type { Command } from "commander";
 import { resolve } from "node:path";
+import { MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { commandConfig, resolveProgram } from "../command_config.ts";
@@ -47,6 +48,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (words: string[], flags: Record<string, unknown>) => {
       const cwd = resolve(String(flags["cwd"] ?? "."));
       const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
+      // Another host may have programs that this one has not.
+      if (flags["target"] === undefined && !context.env("MOSAIC_TARGET")) requireProgram(program);
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
         cwd,
@@ -59,6 +62,23 @@ export function define(command: Command, context: Context, result: { code: numbe
       }
       result.code = await submit(context, JSON.stringify(config), flags);
     });
+}
+
+/** @param program as `resolveProgram` gives it @throws MosaicError `not_found` */
+function requireProgram(program: string): void {
+  if (program.startsWith("mosaic:")) return;
+  if (!program.startsWith("/")) {
+    throw new MosaicError("not_found", `${program}: there is no such program in PATH`, {
+      hint: "Give its path, as in ./train.sh, or its interpreter, as in python train.py.",
+    });
+  }
+  try {
+    Deno.statSync(program);
+  } catch (error) {
+    // What cannot be looked at may be there.
+    if (!(error instanceof Deno.errors.NotFound)) return;
+    throw new MosaicError("not_found", `${program}: there is no such program`, { cause: error });
+  }
 }
 
 function isExecutable(path: string): boolean {
