@@ -14,8 +14,9 @@ import {
 } from "./step.ts";
 import { withoutNonFinite } from "./tolerant.ts";
 
-const TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward];
-const STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps];
+/** Last Gymnasium's names for both, which a worker passes on as its wrapper gives them. */
+const TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward, SLOT.r];
+const STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps, SLOT.l];
 
 /** Non-finite numbers travel as text: JSON has none. */
 export function numberOnWire(value: number): number | string {

@@ -44,6 +44,8 @@ export const SLOT = {
   metadata: 41,
   metadata_json: 42,
   payload: 43,
+  r: 44,
+  l: 45,
 } as const;
 
 export const SLOTS = Object.keys(SLOT).length;

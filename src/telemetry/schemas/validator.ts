@@ -16,8 +16,8 @@ export interface TelemetryValidator {
 const SAME: string[][] = [
   ["episode", "episode_index", "episode_id", "episode_number"],
   ["step_index", "step", "time_step"],
-  ["total_reward", "episode_return", "episode_reward", "reward"],
-  ["steps", "num_steps", "episode_length", "episode_steps"],
+  ["total_reward", "episode_return", "episode_reward", "reward", "r"],
+  ["steps", "num_steps", "episode_length", "episode_steps", "l"],
   ["timestamp", "ts", "ts_unix_ns"],
   ["render_hint", "render"],
 ];
