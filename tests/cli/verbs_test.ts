@@ -205,6 +205,19 @@ Deno.test("run: the program's own options are its own, with or without two dashe
   }
 });
 
+Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
+  for (const program of ["no-such-program", "./no-such-program", "/no/such/program"]) {
+    const { code, err, out } = await run(["run", "--", program]);
+    assert.equal(code, EXIT.notFound);
+    assert.match(err, /no-such-program|\/no\/such\/program/);
+    assert.equal(out, "");
+  }
+  for (const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]) {
+    const { code, out } = await run(["run", ...words], { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) });
+    assert.deepEqual([code, out], [0, `${ID_A}\n`]);
+  }
+});
+
 function ending(state: string, outcome: string): Answers {
   let looks = 0;
   const event = (seq: bigint, data: unknown) => ({

@@ -48,8 +48,6 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (words: string[], flags: Record<string, unknown>) => {
       const cwd = resolve(String(flags["cwd"] ?? "."));
       const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
-      // Another host may have programs that this one has not.
-      if (flags["target"] === undefined && !context.env("MOSAIC_TARGET")) requireProgram(program);
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
         cwd,
@@ -60,6 +58,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
+      // Another host may have programs that this one has not.
+      if (flags["target"] === undefined && !context.env("MOSAIC_TARGET")) requireProgram(program);
       result.code = await submit(context, JSON.stringify(config), flags);
     });
 }
