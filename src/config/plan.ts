@@ -4,6 +4,7 @@ import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
 import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { TEXT_DIALECTS, type TextDialect } from "../telemetry/formats/text_dialects.ts";
 import { rawJson } from "../base/json_text.ts";
 import { pathText } from "./violations.ts";
 
@@ -78,6 +79,8 @@ export interface TelemetryPlan {
   schemaVersion: number | null;
   /** JSON Schema of the records; null when the config brings none. */
   schema: Record<string, unknown> | null;
+  /** Dialects of printed text that are not read. */
+  textOff: readonly TextDialect[];
 }
 
 /** Cache of recent plans: every event of a run with a webhook needs one, and each costs 0.2 ms. */
@@ -190,6 +193,7 @@ function makePlan(configJson: string): RunPlan {
       schemaId: telemetry.schema_id ?? (inner.schema_id || null),
       schemaVersion: telemetry.schema_version ?? null,
       schema: telemetry.schema ?? inner.schema_definition ?? null,
+      textOff: textOff(telemetry.text),
     },
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
@@ -215,6 +219,11 @@ function backpressurePlan(given: Metadata["backpressure"]): RunPlan["backpressur
     minRateHz: min_rate_hz ?? PLAN_DEFAULTS.minRateHz,
     starvedSeconds: starved_seconds ?? PLAN_DEFAULTS.starvedSeconds,
   };
+}
+
+function textOff(text: boolean | readonly TextDialect[] = true): readonly TextDialect[] {
+  if (typeof text === "boolean") return text ? [] : TEXT_DIALECTS;
+  return TEXT_DIALECTS.filter((dialect) => !text.includes(dialect));
 }
 
 function sandboxPlan(given: Metadata["sandbox"]): RunPlan["sandbox"] {

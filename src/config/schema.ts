@@ -20,6 +20,7 @@ import {
   record,
   text,
 } from "./field_kinds.ts";
+import { TEXT_DIALECTS } from "../telemetry/formats/text_dialects.ts";
 import { LONGEST_RUN_NAME } from "./run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
@@ -117,6 +118,10 @@ const telemetry = open({
   schema: anyObject().optional().describe("JSON Schema of step records; wins over worker.config.schema_definition."),
   schema_id: filledText(200).optional(),
   schema_version: integer(1).optional(),
+  text: either(
+    `true, false, or a list of ${TEXT_DIALECTS.map((d) => `"${d}"`).join(", ")}`,
+    [flag(), list(oneOf(TEXT_DIALECTS), "dialects")],
+  ).optional().describe("Which printed text becomes metrics and episodes; default true: every dialect."),
 });
 
 const sandbox = either('"none", "bubblewrap", or an object with kind, network, writable', [

@@ -4,14 +4,24 @@ import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
+import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalPiece } from "./journal.ts";
+import { recordsOf, TextRecords } from "./text_records.ts";
 
 /** A message may have 64 MiB; this leaves room for what is around the records. */
 const MAX_RECORD_BYTES = 63 << 20;
+/** A table that is longer is not waited for. It is less than any piece may have, so that reading always goes on. */
+const MAX_HELD_BYTES = 32 << 10;
 const SAMPLES = 3;
 const SAMPLE_LENGTH = 200;
 
 export interface BuiltBatch {
+  /**
+   * Where the next batch begins: the end of the piece, or of what is before a table that has not ended. So each batch can be
+   * read by itself, by whichever proxy.
+   */
+  to: number;
+  lines: number;
   message: Exclude<MessageInitShape<typeof BatchSchema>, { $typeName: string }>;
   steps: number;
   /** Kinds of the lifecycle records in it, for who waits for one. */
@@ -25,11 +35,21 @@ function jsonBytes(value: unknown): Uint8Array {
   return encoder.encode(JSON.stringify(value));
 }
 
+export interface BatchReading {
+  context: LineContext;
+  check?: RecordCheck | undefined;
+  /** Dialects of printed text that are not read. */
+  textOff?: readonly TextDialect[];
+  maxRecordBytes?: number;
+}
+
+/**
+ * @param more What may still come behind the piece: nothing, or what was written already and whatever follows it.
+ */
 export function buildBatch(
   piece: JournalPiece,
-  context: LineContext,
-  check: RecordCheck | undefined,
-  maxRecordBytes = MAX_RECORD_BYTES,
+  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES }: BatchReading,
+  more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder();
   const episodes: EpisodeRecord[] = [];
@@ -47,6 +67,7 @@ export function buildBatch(
   }
 
   const { lines } = piece;
+  const text = new TextRecords(lines, textOff);
   const violated = (kind: string, rules: readonly string[], i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
@@ -57,6 +78,18 @@ export function buildBatch(
   };
   for (let i = 0; i < lines.length; i++) {
     const parsed = readLine(lines, i, context, check);
+    if (parsed.type === "other") {
+      const fields = text.read(i);
+      if (fields === undefined) {
+        otherLines++;
+        continue;
+      }
+      const records = recordsOf(fields, context);
+      episodes.push(...records.episodes);
+      events.push(...records.events);
+      continue;
+    }
+    text.pass();
     switch (parsed.type) {
       case "step":
         columns.add(parsed.step);
@@ -69,12 +102,19 @@ export function buildBatch(
       case "event":
         events.push(parsed.event);
         break;
-      case "other":
-        otherLines++;
-        break;
       case "malformed":
         malformedLines++;
         if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
+    }
+  }
+
+  let to = piece.to;
+  const openAt = lines.length - text.openLines;
+  if (!more.final && openAt < lines.length) {
+    const from = piece.from + lines.begin(openAt);
+    if (from > piece.from || more.written - from <= MAX_HELD_BYTES) {
+      to = from;
+      otherLines -= text.openLines;
     }
   }
 
@@ -91,9 +131,11 @@ export function buildBatch(
     steps = 0;
   }
   return {
+    to,
+    lines: to < piece.to ? openAt : lines.length,
     message: {
       fromPosition: BigInt(piece.from),
-      toPosition: BigInt(piece.to),
+      toPosition: BigInt(to),
       stepsJson,
       episodesJson,
       eventsJson,

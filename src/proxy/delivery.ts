@@ -3,7 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { DaemonMessage, HelloSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
-import type { BuiltBatch } from "./batches.ts";
+import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
 import type { Event, Failure, Message } from "./events.ts";
 import type { IngestStream } from "./ingest_stream.ts";
@@ -18,7 +18,7 @@ type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: stri
 /** What is loaded only when the worker has been started: it starts up meanwhile. */
 export interface DeliveryParts {
   open: (target: string) => IngestStream;
-  buildBatch: (piece: JournalPiece) => BuiltBatch;
+  buildBatch: (piece: JournalPiece, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
 }
 
 export interface DeliveryPlan {
@@ -156,14 +156,20 @@ export class Delivery implements Receiver {
     const piece = this.#journal.next(final, most);
     if (piece === undefined) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     const { transport, buildBatch } = this.#parts!;
-    const { message, steps, eventKinds } = buildBatch(piece);
+    const { from } = piece;
+    const { message, steps, eventKinds, to, lines } = buildBatch(
+      piece,
+      final ? { final } : { final, written: this.#journal.size() },
+    );
+    if (to < piece.to) this.#journal.giveBack(to);
+    // All of it is the beginning of a table.
+    if (to === from && piece.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     transport.send({ case: "batch", value: { ...message, journalSize: this.#journalSize() } });
-    const { from, to, lines } = piece;
     this.#queue.put({
       tag: "batch_sent",
       source: "stdout",
       to,
-      lines: lines.length,
+      lines,
       bytes: to - from,
       steps,
       eventKinds,

@@ -47,6 +47,8 @@ export class Journal {
   #end = 0;
   /** While an overlong line is passed over: up to where no newline was found. */
   #skimmed: number | undefined;
+  /** What is held is no use without what follows it. */
+  #wantsMore = false;
   #limit = Infinity;
 
   constructor(file: JournalFile, bounds = JOURNAL_BOUNDS) {
@@ -76,6 +78,16 @@ export class Journal {
     this.#file.reached(position);
   }
 
+  /** What the last piece had from a position on is read again. */
+  giveBack(position: number): void {
+    const length = this.#position - position;
+    if (length === 0) return;
+    if (length > this.#start) return this.seek(position);
+    this.#start -= length;
+    this.#position = position;
+    this.#wantsMore = true;
+  }
+
   /**
    * The next whole lines; undefined when there are none yet.
    * @param final Text after the last newline is a line too.
@@ -85,6 +97,8 @@ export class Journal {
     // Looks whether others have done something to the file since the last piece.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
+    if (this.#wantsMore) this.#fill(want);
+    this.#wantsMore = false;
     for (;;) {
       // Whole lines that were read before something happened to the file are good.
       const piece = this.#cut(Math.min(most, this.#bounds.bytes));
@@ -152,9 +166,11 @@ export class Journal {
     const from = this.#position;
     this.#position += length;
     this.#start += length;
-    // FreeSpace for a huge line is given back.
-    if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) this.#bytes = new Uint8Array(0);
-    if (this.#start === this.#end) this.#start = this.#end = 0;
+    // The buffer of a huge line is given back.
+    if (this.#start === this.#end && this.#bytes.length > this.#bounds.bytes * 2) {
+      this.#bytes = new Uint8Array(0);
+      this.#start = this.#end = 0;
+    }
     return { from, to: this.#position, lines, overlong: 0 };
   }
 

@@ -146,9 +146,11 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Del
       ]);
       const validator = telemetryValidator(plan.start.schema);
       for (const note of validator?.notes ?? []) log.warn(note);
+      const { textOff = [] } = plan.start;
+      const reading = { context: { agentId, workerId }, check: validator?.check, textOff };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
-        buildBatch: (piece) => buildBatch(piece, { agentId, workerId }, validator?.check),
+        buildBatch: (piece, more) => buildBatch(piece, reading, more),
       };
     },
   };

@@ -58,8 +58,9 @@ export interface RecordTable {
 
 const EPISODE = ["episode_index", "episode"];
 const STEP = ["step_index", "step", "time_step"];
-const TOTAL_REWARD = ["total_reward", "reward", "episode_return", "episode_reward"];
-const STEPS = ["steps", "num_steps", "episode_length", "episode_steps"];
+/** Last in both: Gymnasium's names, which a worker passes on as its wrapper gives them. */
+const TOTAL_REWARD = ["total_reward", "reward", "episode_return", "episode_reward", "r"];
+const STEPS = ["steps", "num_steps", "episode_length", "episode_steps", "l"];
 
 /** Names in workers' lines that say what a record is, whose, which episode and when, and those of further fields. */
 export const DIALECT_NAMES = [

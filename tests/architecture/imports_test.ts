@@ -35,7 +35,7 @@ Deno.test("rooms: a program begins at each entry, and no file of src/ is left ov
 
 Deno.test("rooms: what is not allowed is named, file by file", () => {
   const rows = roomTable(
-    "| FreeSpace | Holds | May import |\n|---|---|---|\n| `cli` | verbs | `os` |\n| `os` | files | |\n\n",
+    "| Room | Holds | May import |\n|---|---|---|\n| `cli` | verbs | `os` |\n| `os` | files | |\n\n",
   );
   const good = { from: "cli/verbs.ts", to: "os/files.ts" };
   const within = { from: "os/files.ts", to: "os/shell.ts" };

@@ -9,13 +9,13 @@ export interface Import {
 export type Arrows = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** `daemon.ts` belongs to the room `daemon`, as what lies in `daemon/` does. */
-export function freeSpaceOf(file: string): string {
+export function roomOf(file: string): string {
   return file.split("/")[0]!.replace(/\.ts$/, "");
 }
 
-/** The rows below `| FreeSpace | Holds | May import |`. */
+/** The rows below `| Room | Holds | May import |`. */
 export function roomTable(markdown: string): Arrows {
-  const [, rows] = markdown.split("| FreeSpace | Holds | May import |\n|---|---|---|\n");
+  const [, rows] = markdown.split("| Room | Holds | May import |\n|---|---|---|\n");
   if (rows === undefined) throw new Error("there is no table of rooms");
   const table = new Map<string, ReadonlySet<string>>();
   for (const row of rows.split("\n\n")[0]!.trimEnd().split("\n")) {
@@ -61,9 +61,9 @@ export async function importsOf(src: URL, entries: readonly string[]): Promise<I
 export function arrowsOf(imports: readonly Import[]): Arrows {
   const arrows = new Map<string, Set<string>>();
   for (const { from, to } of imports) {
-    if (freeSpaceOf(from) === freeSpaceOf(to)) continue;
-    const targets = arrows.get(freeSpaceOf(from)) ?? new Set();
-    arrows.set(freeSpaceOf(from), targets.add(freeSpaceOf(to)));
+    if (roomOf(from) === roomOf(to)) continue;
+    const targets = arrows.get(roomOf(from)) ?? new Set();
+    arrows.set(roomOf(from), targets.add(roomOf(to)));
   }
   return arrows;
 }
@@ -71,10 +71,8 @@ export function arrowsOf(imports: readonly Import[]): Arrows {
 /** One line for each import that the table does not allow. */
 export function forbidden(imports: readonly Import[], table: Arrows): string[] {
   return imports
-    .filter(({ from, to }) =>
-      freeSpaceOf(from) !== freeSpaceOf(to) && table.get(freeSpaceOf(from))?.has(freeSpaceOf(to)) !== true
-    )
-    .map(({ from, to }) => `${from} -> ${to}: ${freeSpaceOf(from)} may not import ${freeSpaceOf(to)}`);
+    .filter(({ from, to }) => roomOf(from) !== roomOf(to) && table.get(roomOf(from))?.has(roomOf(to)) !== true)
+    .map(({ from, to }) => `${from} -> ${to}: ${roomOf(from)} may not import ${roomOf(to)}`);
 }
 
 /** Rooms that import one another in a circle, as "a -> b -> a"; undefined where there are none. */

@@ -205,6 +205,37 @@ Deno.test("run: the program's own options are its own, with or without two dashe
   }
 });
 
+Deno.test("run: a program that is not there is not submitted, unless the daemon may be on another host", async () => {
+  for (const program of ["no-such-program", "./no-such-program", "/no/such/program"]) {
+    const { code, err, out } = await run(["run", "--", program]);
+    assert.equal(code, EXIT.notFound);
+    assert.match(err, /no-such-program|\/no\/such\/program/);
+    assert.equal(out, "");
+  }
+  for (const words of [["--target", "far:1", "--", "no-such-program"], ["--", "mosaic:demo-worker"]]) {
+    const { code, out } = await run(["run", ...words], { SubmitRun: () => ({ runId: ID_A }), GetHost: () => ({}) });
+    assert.deepEqual([code, out], [0, `${ID_A}\n`]);
+  }
+});
+
+Deno.test("run: says that the host has GPUs where the run asks for none", async () => {
+  const hosts = [[], ["a"], ["a", "b"]].map((names) => ({ gpus: names.map((name, slot) => ({ slot, name })) }));
+  const said = async (host: unknown, words: string[]) => {
+    const { code, err, out } = await run(["run", ...words, "--", "/bin/sh"], {
+      SubmitRun: () => ({ runId: ID_A }),
+      GetHost: () => host,
+    });
+    assert.deepEqual([code, out], [0, `${ID_A}\n`]);
+    return err;
+  };
+  assert.equal(await said(hosts[0], []), "");
+  assert.match(await said(hosts[1], []), /^mosaic: the host has a GPU slot, and this run asks for none/);
+  assert.match(await said(hosts[2], []), /^mosaic: the host has 2 GPU slots, and/);
+  for (const words of [["--gpus", "0"], ["--gpus", "1"], ["-e", "CUDA_VISIBLE_DEVICES=1"]]) {
+    assert.equal(await said(hosts[2], words), "");
+  }
+});
+
 function ending(state: string, outcome: string): Answers {
   let looks = 0;
   const event = (seq: bigint, data: unknown) => ({

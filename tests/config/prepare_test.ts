@@ -54,13 +54,23 @@ Deno.test("plan: every default is in place", () => {
   assert.deepEqual(plan.restart, { maxAttempts: 1, backoffSeconds: 5, on: ["exit", "heartbeat", "handshake", "lost"] });
   assert.deepEqual(plan.backpressure, { policy: "journal", minRateHz: 1, starvedSeconds: 10 });
   assert.deepEqual(plan.preflight, { files: [], modules: [], minFreeDiskMb: 0, gpu: false });
-  assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null });
+  assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null, textOff: [] });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
   assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, dropCheckpoints: false });
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);
   assert.equal(plan.worker.useGrpc, true);
+});
+
+Deno.test("plan: telemetry.text names the dialects of printed text that are read", () => {
+  const config = JSON.parse(fixtureText("flat-minimal.json"));
+  const off = (text: unknown) =>
+    planOf(JSON.stringify({ ...config, metadata: { telemetry: { text } } })).telemetry.textOff;
+  assert.deepEqual(off(true), []);
+  assert.deepEqual(off(false), ["json", "python_dict", "key_value", "table", "episode"]);
+  assert.deepEqual(off(["table", "json"]), ["python_dict", "key_value", "episode"]);
+  assert.throws(() => off(["tables"]), /metadata.telemetry.text/);
 });
 
 Deno.test("plan: every field of the config arrives", () => {
@@ -81,6 +91,7 @@ Deno.test("plan: every field of the config arrives", () => {
     schemaId: "mine",
     schemaVersion: 3,
     schema: { required: ["reward"] },
+    textOff: [],
   });
   assert.deepEqual(plan.sandbox, { kind: "bubblewrap", network: true, writable: ["/srv/cache"] });
   assert.deepEqual(plan.webhook, {

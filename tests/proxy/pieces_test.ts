@@ -27,7 +27,7 @@ Deno.test("batch: counts and samples what is no record", () => {
     lines: Lines.of("plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'),
     overlong: 0,
   };
-  const { message, steps, eventKinds } = buildBatch(piece, CONTEXT, undefined);
+  const { message, steps, eventKinds } = buildBatch(piece, { context: CONTEXT });
   assert.equal(steps, 0);
   assert.deepEqual(eventKinds, ["paused"]);
   assert.deepEqual([message.fromPosition, message.toPosition], [10n, 90n]);
@@ -38,11 +38,14 @@ Deno.test("batch: counts and samples what is no record", () => {
 });
 
 Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {
-  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, CONTEXT, undefined);
+  const skipped = buildBatch({ from: 0, to: 99, lines: Lines.of(), overlong: 1 }, { context: CONTEXT });
   assert.equal(skipped.message.malformedLines, 1n);
   assert.match(skipped.message.malformedSamples![0]!, /99 bytes is too long/);
   const line = `{"type":"step","action":"${"\\\\".repeat(500)}"}`;
-  const large = buildBatch({ from: 0, to: line.length, lines: Lines.of(line), overlong: 0 }, CONTEXT, undefined, 1000);
+  const large = buildBatch({ from: 0, to: line.length, lines: Lines.of(line), overlong: 0 }, {
+    context: CONTEXT,
+    maxRecordBytes: 1000,
+  });
   assert.equal(large.message.malformedLines, 1n);
   assert.equal(large.message.stepsJson!.length, 0);
 });
@@ -113,7 +116,7 @@ async function withDelivery(
       load: () =>
         Promise.resolve({
           open: openStream,
-          buildBatch: (piece: JournalPiece) => buildBatch(piece, CONTEXT, undefined),
+          buildBatch: (piece: JournalPiece) => buildBatch(piece, { context: CONTEXT }),
         }),
     },
     journal,

@@ -1,7 +1,9 @@
 /** `mosaic run -- COMMAND` */
 import type { Command } from "commander";
 import { resolve } from "node:path";
+import { MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
+import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
 import { commandConfig, resolveProgram } from "../command_config.ts";
 import { connectionOptions, decimal, durationValue, outputOption, repeated, wholeNumber } from "../flags.ts";
@@ -10,8 +12,9 @@ import { FOLLOW_EXITS, submit } from "./submit.ts";
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Submits a command as a training run, without a config file. The command may print telemetry as JSON lines; it need " +
-        "not. It starts in the current directory. Each call is a new run. Prints the run's id.",
+      "Submits a command as a training run, without a config file. What it prints as JSON lines, key=value pairs or " +
+        "Stable-Baselines3's tables becomes its metrics. It starts in the current directory. Each call is a new run. " +
+        "Prints the run's id.",
     )
     .usage("[options] -- COMMAND [ARGUMENTS]")
     // Everything after the program's name belongs to the program, with or without "--".
@@ -47,18 +50,46 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (words: string[], flags: Record<string, unknown>) => {
       const cwd = resolve(String(flags["cwd"] ?? "."));
       const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
+      const variables = flags["env"] as string[] | undefined ?? [];
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
         cwd,
         nonce: crypto.randomUUID(),
         env: context.env,
-      }, flags["env"] as string[] | undefined);
+      }, variables);
       if (flags["dryRun"] === true) {
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
-      result.code = await submit(context, JSON.stringify(config), flags);
+      // Another host may have programs that this one has not.
+      if (flags["target"] === undefined && !context.env("MOSAIC_TARGET")) requireProgram(program);
+      const choosesGpus = flags["gpus"] !== undefined || variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
+      result.code = await submit(context, JSON.stringify(config), flags, choosesGpus ? undefined : unusedGpus);
     });
+}
+
+/** A program that finds no GPU trains on the CPU, often without a word. */
+function unusedGpus({ gpus }: HostResponse): string {
+  if (gpus.length === 0) return "";
+  const slots = gpus.length === 1 ? "a GPU slot" : `${gpus.length} GPU slots`;
+  return `the host has ${slots}, and this run asks for none: it sees no GPU (--gpus 1 asks for one, --gpus 0 says that none is meant)`;
+}
+
+/** @param program as `resolveProgram` gives it @throws MosaicError `not_found` */
+function requireProgram(program: string): void {
+  if (program.startsWith("mosaic:")) return;
+  if (!program.startsWith("/")) {
+    throw new MosaicError("not_found", `${program}: there is no such program in PATH`, {
+      hint: "Give its path, as in ./train.sh, or its interpreter, as in python train.py.",
+    });
+  }
+  try {
+    Deno.statSync(program);
+  } catch (error) {
+    // What cannot be looked at may be there.
+    if (!(error instanceof Deno.errors.NotFound)) return;
+    throw new MosaicError("not_found", `${program}: there is no such program`, { cause: error });
+  }
 }
 
 function isExecutable(path: string): boolean {

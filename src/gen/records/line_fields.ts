@@ -45,10 +45,12 @@ export const SLOT = {
   total_reward: 37,
   episode_return: 38,
   episode_reward: 39,
-  steps: 40,
-  num_steps: 41,
-  episode_length: 42,
-  episode_steps: 43,
+  r: 40,
+  steps: 41,
+  num_steps: 42,
+  episode_length: 43,
+  episode_steps: 44,
+  l: 45,
 } as const;
 
 /** What a proxy knows better than the worker's lines. */
@@ -113,8 +115,8 @@ export function stepOfLine<F>(fields: F, take: FieldTaker<F>, own: LineContext, 
   };
 }
 
-const EPISODE_TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward];
-const EPISODE_STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps];
+const EPISODE_TOTAL_REWARD = [SLOT.total_reward, SLOT.reward, SLOT.episode_return, SLOT.episode_reward, SLOT.r];
+const EPISODE_STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.episode_steps, SLOT.l];
 
 /** Without the record's further fields, or why the line is malformed. */
 export function episodeOfLine<F>(fields: F, take: FieldTaker<F>, own: LineContext, metadata: unknown): EpisodeRecord | string {

@@ -7,18 +7,8 @@
 import { flatNumbers, isObject } from "./flat.ts";
 import { jsonOf, literalOf, numberOfText, numberOfValue } from "./literal.ts";
 import { STEP_NAMES, stepOf, timeName, timeOf } from "./step_column.ts";
+import type { TextDialect } from "./text_dialects.ts";
 import type { ParamValue } from "./types.ts";
-
-/**
- * The dialects, each with the name that switches it off:
- * - `json`: `{"step": 10, "loss": 0.3}` without a type
- * - `python_dict`: `{'loss': 0.3, 'epoch': 1.0}`
- * - `key_value`: `global_step=128, episodic_return=[12.]`
- * - `table`: the block between dashes of Stable-Baselines3
- * - `episode`: Gymnasium's `r`, `l` and `t` in an object of either kind, and `episodic_return`
- */
-export const TEXT_DIALECTS = ["json", "python_dict", "key_value", "table", "episode"] as const;
-export type TextDialect = typeof TEXT_DIALECTS[number];
 
 export interface LineEpisode {
   return: number | null;
@@ -42,34 +32,37 @@ const MAX_ROWS = 512;
 const LINE_STEP_NAMES = STEP_NAMES.filter((name) => name !== "epoch");
 const KIND_NAMES = ["type", "event_type", "event"];
 
-/** The block of a table that is being read. */
-export interface TableState {
-  scope: string;
-  rows: [string, number][];
-}
-
 export class TextLines {
   readonly #off: ReadonlySet<TextDialect>;
-  #table: TableState | undefined;
+  /** The rows of the table that is being read, and the heading above the last one. */
+  #table: { scope: string; rows: [string, number][] } | undefined;
+  #openLines = 0;
 
-  /** @param state what `state()` gave, to go on within a table */
-  constructor(off: Iterable<TextDialect> = [], state: TableState | null = null) {
+  constructor(off: Iterable<TextDialect> = []) {
     this.#off = new Set(off);
-    this.#table = state === null ? undefined : { scope: state.scope, rows: state.rows.map(([k, v]) => [k, v]) };
   }
 
-  state(): TableState | null {
-    return this.#table === undefined
-      ? null
-      : { scope: this.#table.scope, rows: this.#table.rows.map(([k, v]) => [k, v]) };
+  /** How many of the lines read last belong to a table that has not ended: what they say comes with its end. */
+  get openLines(): number {
+    return this.#openLines;
+  }
+
+  /** A line that was not given to `read`: a table ends with it. */
+  pass(): void {
+    this.#table = undefined;
+    this.#openLines = 0;
   }
 
   /** @param line without its newline */
   read(line: string): LineFields | undefined {
     if (!this.#off.has("table")) {
       const first = line[0];
-      if (first === "-" || first === "|") return this.#tableLine(line);
-      this.#table = undefined;
+      if (first === "-" || first === "|") {
+        const fields = this.#tableLine(line);
+        this.#openLines = this.#table === undefined ? 0 : this.#openLines + 1;
+        return fields;
+      }
+      this.pass();
     }
     return readTextLine(line, this.#off);
   }
@@ -79,6 +72,7 @@ export class TextLines {
       const fields = this.#table === undefined ? undefined : tableFields(this.#table);
       // A rule ends a block or begins one; behind a block without rows it begins the next.
       this.#table = fields === undefined ? { scope: "", rows: [] } : undefined;
+      this.#openLines = 0;
       return fields;
     }
     const table = this.#table;
@@ -99,7 +93,7 @@ function isRule(line: string): boolean {
   return line.length >= 8 && line.length <= 256 && /^-+\s*$/.test(line);
 }
 
-function tableFields({ rows }: TableState): LineFields | undefined {
+function tableFields({ rows }: { rows: [string, number][] }): LineFields | undefined {
   return rows.length === 0 ? undefined : fieldsOf("table", new Map(rows), false);
 }
 
@@ -149,8 +143,8 @@ function episodeOf(value: { [key: string]: ParamValue }): LineEpisode | undefine
 function episodeFields(episode: LineEpisode, value: { [key: string]: ParamValue }): LineFields {
   const { episode: nested, ...beside } = value;
   if (!isObject(nested)) { for (const name of ["r", "l", "t"]) delete beside[name]; }
-  const rest = fieldsOf("episode", flatNumbers(beside, "/"), false);
-  return { dialect: "episode", step: rest?.step, wallTime: rest?.wallTime, scalars: rest?.scalars ?? [], episode };
+  const { step, wallTime, scalars } = placed(flatNumbers(beside, "/"));
+  return { dialect: "episode", step, wallTime, scalars, episode };
 }
 
 const PAIR = /([A-Za-z_][\w./-]{0,127})=(\[[^\]=]*\]|[^\s,;|=]+)(?:[\s,;|]+|$)/y;
@@ -185,14 +179,23 @@ function fieldsOf(
   episodes: boolean,
 ): LineFields | undefined {
   if (numbers.size === 0 || numbers.size > MAX_FIELDS) return undefined;
-  const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
-  const timeKey = timeName(numbers.keys());
-  const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
-  const scalars = [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined));
+  const { step, wallTime, scalars } = placed(numbers);
+  if (scalars.length === 0) return undefined;
   const episodicReturn = numbers.get("episodic_return");
   const episode = !episodes || episodicReturn === undefined
     ? undefined
     : { return: episodicReturn, length: numbers.get("episodic_length") ?? null, time: null };
-  if (scalars.length === 0) return undefined;
-  return { dialect, step: stepKey === undefined ? undefined : numbers.get(stepKey), wallTime, scalars, episode };
+  return { dialect, step, wallTime, scalars, episode };
+}
+
+/** The numbers without those that name their step and time. */
+function placed(numbers: ReadonlyMap<string, number>): Pick<LineFields, "step" | "wallTime" | "scalars"> {
+  const stepKey = LINE_STEP_NAMES.find((name) => stepOf(numbers.get(name)) !== undefined);
+  const timeKey = timeName(numbers.keys());
+  const wallTime = timeOf(timeKey === undefined ? undefined : numbers.get(timeKey));
+  return {
+    step: stepKey === undefined ? undefined : numbers.get(stepKey),
+    wallTime,
+    scalars: [...numbers].filter(([name]) => name !== stepKey && (name !== timeKey || wallTime === undefined)),
+  };
 }

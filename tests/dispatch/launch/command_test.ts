@@ -73,6 +73,7 @@ Deno.test("environment: what mosaic says is always there, and the config cannot 
   const directory = `/srv/mosaic/trainer/runs/${RUN_ID}`;
   assert.deepEqual(env, {
     PATH: "/usr/bin",
+    PYTHONUNBUFFERED: "1",
     OWN: "1",
     RUN_ID,
     WORKER_ID: "worker",
@@ -84,6 +85,14 @@ Deno.test("environment: what mosaic says is always there, and the config cannot 
     CUDA_VISIBLE_DEVICES: "1,3",
     TRAINER_WORKER_CONFIG_PATH: "/c.json",
   });
+});
+
+Deno.test("environment: Python's output is not buffered, unless the daemon's environment or the config says otherwise", () => {
+  const of = (environment: Record<string, string>, env: Record<string, string>) =>
+    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env }) })).env.PYTHONUNBUFFERED;
+  assert.equal(of({}, {}), "1");
+  assert.equal(of({}, { PYTHONUNBUFFERED: "" }), "");
+  assert.equal(of({ PYTHONUNBUFFERED: "" }, {}), "");
 });
 
 Deno.test("environment: of the daemon's only the allow-list and what MOSAIC_WORKER_ENV names is passed on", () => {

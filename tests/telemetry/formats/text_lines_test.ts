@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { jsonOf, literalOf, numberOfText } from "../../../src/telemetry/formats/literal.ts";
-import { type LineFields, readTextLine, TEXT_DIALECTS, TextLines } from "../../../src/telemetry/formats/text_lines.ts";
+import { TEXT_DIALECTS } from "../../../src/telemetry/formats/text_dialects.ts";
+import { type LineFields, readTextLine, TextLines } from "../../../src/telemetry/formats/text_lines.ts";
 import { FIXTURES } from "./harness.ts";
 
 /** `dialect step: name=value …`, and the episode. */
@@ -121,14 +122,11 @@ Deno.test("text lines: Stable-Baselines3's tables as PPO prints them; the step i
     "table 256: rollout/ep_len_mean=18.1 rollout/ep_rew_mean=18.1 time/fps=508 time/iterations=1 time/time_elapsed=0",
   );
   assert.deepEqual(found[1]!.scalars.slice(-2), [["train/policy_gradient_loss", -0.00243], ["train/value_loss", 72.7]]);
-  // Stored and restored after every line.
-  let text = new TextLines();
-  const restored = lines.flatMap((line) => {
-    const fields = text.read(line);
-    text = new TextLines([], JSON.parse(JSON.stringify(text.state())));
-    return fields ?? [];
-  });
-  assert.deepEqual(restored, found);
+  const text = new TextLines();
+  const open = lines.slice(0, lines.indexOf("| time/              |          |")).map((
+    line,
+  ) => (text.read(line), text.openLines));
+  assert.equal(Math.max(...open), open.filter((n) => n > 0).length);
 });
 
 Deno.test("text lines: what stands in a table's way ends it", () => {
@@ -140,7 +138,7 @@ Deno.test("text lines: what stands in a table's way ends it", () => {
   const long = new TextLines();
   long.read("-----------");
   for (let i = 0; i < 10_000; i++) long.read(`| key${i} | ${i} |`);
-  assert.equal(long.state(), null);
+  assert.equal(long.openLines, 0);
 });
 
 Deno.test("text lines: what Transformers prints", () => {

@@ -142,7 +142,7 @@ export class LocalHost implements Host {
     cgroup: RunCgroup | undefined,
   ): void {
     const { layout, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
-    const { schemaId, schema } = plan.telemetry;
+    const { schemaId, schema, textOff } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
       env: command.env,
@@ -151,6 +151,7 @@ export class LocalHost implements Host {
       daemonJson: layout.daemonJson,
       stateDir: layout.stateDir,
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
+      textOff,
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
       cgroup: cgroup ?? null,

@@ -23,6 +23,8 @@ export interface EnvironmentContext {
 
 export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
   const env = passedOn(context.hostEnv);
+  // Into a file Python writes whole blocks else: what it prints would be seen minutes later, or never where it is killed.
+  env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
   env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
   if (context.workerConfigPath !== undefined) env.TRAINER_WORKER_CONFIG_PATH = context.workerConfigPath;
   if (plan.fastlane !== null) {

@@ -1,0 +1,87 @@
+/** The lines of a piece that are no record of a worker's own dialects, read as the text for people that holds numbers. */
+import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
+import type { Lines } from "../telemetry/dialects/lines.ts";
+import { numberOnWire } from "../gen/records/step_columns.ts";
+import type { LineContext } from "../telemetry/dialects/parse_line.ts";
+import { nanosecondsOf } from "../telemetry/dialects/timestamps.ts";
+import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
+import { type LineFields, TextLines } from "../telemetry/formats/text_lines.ts";
+import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
+
+/** The kind of the event that carries printed numbers; a worker may print one itself. */
+const METRICS_KIND = "metrics";
+/** The store has series of these names that count steps or episodes. */
+const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
+
+const EQUALS = 0x3d;
+/** The first characters of objects and tables, and what may stand before an object. */
+const MARKS = new Set([0x7b, 0x2d, 0x7c, 0x20, 0x09]);
+
+export class TextRecords {
+  readonly #lines: Lines;
+  readonly #text: TextLines;
+  /** The first `=` at or behind what was looked at last. */
+  #equals = -1;
+
+  constructor(lines: Lines, off: Iterable<TextDialect>) {
+    this.#lines = lines;
+    this.#text = new TextLines(off);
+  }
+
+  /** Line `i`, which is no record. */
+  read(i: number): LineFields | undefined {
+    const { bytes, ends } = this.#lines;
+    const from = this.#lines.begin(i);
+    const end = ends[i]!;
+    if (!MARKS.has(bytes[from]!) && !this.#hasEquals(from, end)) {
+      this.pass();
+      return undefined;
+    }
+    return this.#text.read(this.#lines.slice(from, end));
+  }
+
+  /** Most output has no pairs: then each byte is looked at once, and no line becomes a text. */
+  #hasEquals(from: number, end: number): boolean {
+    if (this.#equals < from) {
+      const found = this.#lines.bytes.indexOf(EQUALS, from);
+      this.#equals = found < 0 ? Infinity : found;
+    }
+    return this.#equals < end;
+  }
+
+  /** A line is something else: a table ends with it. */
+  pass(): void {
+    if (this.#text.openLines > 0) this.#text.pass();
+  }
+
+  /** How many of the lines read last belong to a table that has not ended. */
+  get openLines(): number {
+    return this.#text.openLines;
+  }
+}
+
+/** What a line's fields are stored as: an episode with its scalars beside it, or events of scalars. */
+export function recordsOf(
+  { step, wallTime, scalars, episode }: LineFields,
+  context: LineContext,
+): { episodes: EpisodeRecord[]; events: WorkerEventRecord[] } {
+  const tsNs = wallTime === undefined ? "" : nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
+  const named = scalars.map(([tag, value]): [string, number] => [TAKEN_NAMES.has(tag) ? `printed/${tag}` : tag, value]);
+  const texts: string[] = [];
+  for (let i = 0; i < named.length; i += MAX_POINTS_PER_RECORD) {
+    const points = Object.fromEntries(named.slice(i, i + MAX_POINTS_PER_RECORD));
+    texts.push(JSON.stringify(step === undefined ? points : { global_step: step, ...points }));
+  }
+  const episodes = episode === undefined ? [] : [{
+    episode: 0,
+    totalReward: numberOnWire(episode.return ?? NaN),
+    steps: episode.length ?? 0,
+    terminated: false,
+    truncated: false,
+    metadataJson: texts.shift() ?? (step === undefined ? "{}" : JSON.stringify({ global_step: step })),
+    tsNs,
+    agentId: context.agentId,
+    workerId: context.workerId,
+  }];
+  return { episodes, events: texts.map((dataJson) => ({ kind: METRICS_KIND, dataJson, tsNs })) };
+}

@@ -1,0 +1,10 @@
+/**
+ * The dialects of printed text, each with the name that a config reads it by:
+ * - `json`: `{"step": 10, "loss": 0.3}` without a type
+ * - `python_dict`: `{'loss': 0.3, 'epoch': 1.0}`
+ * - `key_value`: `global_step=128, episodic_return=[12.]`
+ * - `table`: the block between dashes of Stable-Baselines3
+ * - `episode`: Gymnasium's `r`, `l` and `t` in an object of either kind, and `episodic_return`
+ */
+export const TEXT_DIALECTS = ["json", "python_dict", "key_value", "table", "episode"] as const;
+export type TextDialect = typeof TEXT_DIALECTS[number];
