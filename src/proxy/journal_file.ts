@@ -160,7 +160,7 @@ export class JournalFile {
   }
 
   #sizeWithout(): number {
-    // EventToAppend once, when it is known from where on; by an earlier proxy already, maybe.
+    // Reported once, when the position is known; possibly by an earlier proxy already.
     if (this.#gone && this.#asked && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }
