@@ -1,7 +1,7 @@
 /** What a stranger sends to the port of the page, byte by byte: it is refused before anybody is known, and costs nothing. */
 import assert from "node:assert/strict";
 import { pageLogin } from "../../src/ui/page_login.ts";
-import type { BodyLimits } from "../../src/ui/request.ts";
+import { type BodyLimits, textOf } from "../../src/ui/request.ts";
 import { createApp } from "../../src/ui/app.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
@@ -190,4 +190,24 @@ Deno.test("strangers: logging in works over the wire, with the form's own policy
     const form = await ask(`GET /login HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
     assert.match(form, /content-security-policy: [^\r]*form-action 'self'/i);
   });
+});
+
+Deno.test("guard: a body that comes in many small pieces is held as the text that it is, not as its pieces", async () => {
+  // As the runtime hands them over: each in a buffer of its own, which is much larger.
+  const buffers = 400;
+  let sent = 0;
+  let most = 0;
+  const { external } = Deno.memoryUsage();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      // As pieces come: not before the last was looked at.
+      await new Promise((resolve) => setImmediate(resolve));
+      most = Math.max(most, Deno.memoryUsage().external - external);
+      if (sent++ === buffers) return controller.close();
+      controller.enqueue(new Uint8Array(1 << 20).fill(97).subarray(0, 1));
+    },
+  }, { highWaterMark: 0 });
+  const request = new Request("http://localhost/", { method: "POST", body });
+  assert.equal(await textOf(request, { maxBytes: 1000, withinMs: 60_000 }), "a".repeat(buffers));
+  assert.ok(most < 200 << 20, `${most >> 20} MiB`);
 });
