@@ -115,7 +115,7 @@ Deno.test("upgrade: executables of two versions take over from each other, and r
       }
       const refused = await start(older, ["daemon", "--state-dir", stateDir], environment);
       assert.equal(refused.code, 2);
-      assert.match(refused.stderr, new RegExp(`a daemon \\(pid ${second.pid}\\) runs on .*\n.*--replace`));
+      assert.match(refused.stderr, new RegExp(`a daemon \\(pid ${second.pid}\\) already uses .*\n.*--replace`));
     });
 
     await t.step("the older file may go: a proxy that dies then is replaced by the newer one's", async () => {
