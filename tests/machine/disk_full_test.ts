@@ -98,7 +98,7 @@ diskTest(
     const worker = new SteppedWorker(stage.stateDir, [50]);
     const run = await submit(daemon, worker.config({ gpus: { requested: 1, mandatory: true } }));
     const why = await until(async () => (await getRun(daemon, run)).waitingFor, { what: "the run to wait" });
-    assert.match(why, /room on the disk/);
+    assert.match(why, /free space on the disk/);
     assert.equal((await getRun(daemon, run)).state, "INIT");
     disk.free();
     await worker.assertWhole(daemon, run);
