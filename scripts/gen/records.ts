@@ -576,7 +576,10 @@ function lineReader(table: RecordTable): string {
         first.push(`  const ${key} = take.index(fields, ${slotsOf(field)});`, ...malformed(json));
         return strict ? `${key} === "absent" ? 0 : ${key}` : `typeof ${key} === "number" ? ${key} : 0`;
       case "real": {
-        first.push(`  const ${key} = take.number(fields, ${slotsOf(field)});`, ...malformed(json));
+        first.push(
+          `  const ${key} = take.number(fields, ${slotsOf(field)}, ${field.absent === "nan" ? "NaN" : "0"});`,
+          ...malformed(json),
+        );
         const number = strict ? key : `${key} ?? 0`;
         return name === EPISODES.name ? `numberOnWire(${number})` : number;
       }
@@ -627,7 +630,7 @@ export interface LineContext {
 export interface FieldTaker<F> {
   episode(fields: F, metadata: unknown): number | undefined;
   index(fields: F, slots: readonly number[]): number | undefined | "absent";
-  number(fields: F, slots: readonly number[]): number | undefined;
+  number(fields: F, slots: readonly number[], absent: number): number | undefined;
   flag(fields: F, slot: number): boolean;
   label(fields: F, slot: number): string;
   time(fields: F): string;

@@ -37,6 +37,8 @@ export interface RecordField {
   proto?: number;
   /** Written in public JSON even when it says nothing. */
   always?: boolean;
+  /** What a line without it means: NaN, which public JSON writes as null, instead of 0. */
+  absent?: "nan";
   /** A line that gives no number for it is malformed. */
   strict?: boolean;
   /** How a worker's line is read for it, where its kind does not say: src/telemetry/dialects. `rest`: all other fields. */
@@ -138,6 +140,8 @@ export const RECORDS: Record<TelemetryKind, RecordTable> = {
         always: true,
         strict: true,
         names: TOTAL_REWARD,
+        // Unlike in a step, a missing reward of an episode cannot be told from one of 0.
+        absent: "nan",
       },
       { key: "steps", kind: "index", json: "steps", proto: 4, always: true, strict: true, names: STEPS },
       { key: "terminated", kind: "flag", json: "terminated", proto: 5, always: true },

@@ -96,6 +96,7 @@ const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
 
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
+const NO_REWARD = "store: episode without a reward";
 const CLAMPED = "store: value could not be stored as it was and was replaced";
 
 /** What is stored for one run. */
@@ -565,6 +566,7 @@ export class TelemetryStore implements TelemetryLog {
   #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
     const stored = storedEpisode(STORABLE, record, ++state.heads.episodes, attempt, arrivalNs);
     if (episodeChanged(record, stored)) addViolation(state, CLAMPED, 1);
+    if (Number.isNaN(stored.totalReward)) addViolation(state, NO_REWARD, 1);
     const live = state.live!;
     const source = this.#rows.sourceKey(state, stored.agentId, stored.workerId, "", "");
     this.#episodeWriter.add(...episodeRow(state.runKey, stored, source));

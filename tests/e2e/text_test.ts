@@ -43,6 +43,16 @@ Deno.test("printed text of an unchanged program is metrics and episodes; the pro
   assert.deepEqual(series.get("train/value_loss"), [3, 74.8]);
 });
 
+Deno.test("an episode without a reward has none: it counts in no mean, and the run says how many there were", async () => {
+  await using daemon = await TestDaemon.start();
+  const script = `echo '{"type":"episode","steps":3}'; echo '{"type":"episode","r":4,"l":2}'`;
+  const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", script] }));
+  const { telemetry } = await untilState(daemon, run, "TERMINATED");
+  assert.equal(telemetry?.episodes, 2n);
+  assert.equal(telemetry?.meanReward100, 4);
+  assert.deepEqual(telemetry?.violations, { "store: episode without a reward": 1n });
+});
+
 Deno.test("printed text is not read where the config says so", async () => {
   await using daemon = await TestDaemon.start();
   const config = JSON.parse(configOf({ command: ["/bin/sh", "-c", 'echo step=1 loss=2; echo "{\\"loss\\": 1}"'] }));

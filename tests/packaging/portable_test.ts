@@ -179,6 +179,8 @@ async function everyVerb(): Promise<void> {
   await using daemon = await daemonOfFile(freshDir("verbs-state"));
   const config = `${place}/config.json`;
   Deno.writeTextFileSync(config, configOf({ name: "submitted", command: countingWorker({ steps: 5 }) }));
+  const tracked = freshDir("tracked");
+  Deno.writeTextFileSync(`${tracked}/progress.csv`, "step,loss\n1,0.5\n2,0.25\n");
   const talks =
     'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5}"; test "$SEED" = 7';
   const sleeps = "while :; do echo '{}'; sleep 0.2; done";
@@ -209,6 +211,8 @@ async function everyVerb(): Promise<void> {
     [["prune", "--keep-last", "2"]],
     [["delete", "@last"]],
     [["demo-worker", "--episodes", "2"]],
+    [["import", tracked]],
+    [["import-worker", `${tracked}/progress.csv`]],
   ];
   const env = { MOSAIC_CACHE_DIR: shared, HOME: directory, TMPDIR: directory, PATH: Deno.env.get("PATH")! };
   for (const [words, expected = 0] of cases) {

@@ -65,7 +65,7 @@ export interface LineContext {
 export interface FieldTaker<F> {
   episode(fields: F, metadata: unknown): number | undefined;
   index(fields: F, slots: readonly number[]): number | undefined | "absent";
-  number(fields: F, slots: readonly number[]): number | undefined;
+  number(fields: F, slots: readonly number[], absent: number): number | undefined;
   flag(fields: F, slot: number): boolean;
   label(fields: F, slot: number): string;
   time(fields: F): string;
@@ -87,7 +87,7 @@ export function stepOfLine<F>(fields: F, take: FieldTaker<F>, own: LineContext, 
   if (episode === undefined) return "episode is no number";
   const step = take.index(fields, STEP_STEP_INDEX);
   if (step === undefined) return "step_index is no number";
-  const reward = take.number(fields, STEP_REWARD);
+  const reward = take.number(fields, STEP_REWARD, 0);
   if (reward === undefined) return "reward is no number";
   const agentId = take.label(fields, SLOT.agent_id);
   const workerId = take.label(fields, SLOT.worker_id);
@@ -122,7 +122,7 @@ const EPISODE_STEPS = [SLOT.steps, SLOT.num_steps, SLOT.episode_length, SLOT.epi
 export function episodeOfLine<F>(fields: F, take: FieldTaker<F>, own: LineContext, metadata: unknown): EpisodeRecord | string {
   const episode = take.episode(fields, metadata);
   if (episode === undefined) return "episode is no number";
-  const totalReward = take.number(fields, EPISODE_TOTAL_REWARD);
+  const totalReward = take.number(fields, EPISODE_TOTAL_REWARD, NaN);
   if (totalReward === undefined) return "total_reward is no number";
   const steps = take.index(fields, EPISODE_STEPS);
   if (steps === undefined) return "steps is no number";

@@ -55,15 +55,15 @@ function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
   return number === "absent" ? 0 : number === undefined ? undefined : Math.max(0, number - 1);
 }
 
-/** The first of the slots that holds something, as a number; `undefined` when that is none. Per-agent values are summed
+/** The first of the slots that holds something, as a number, else `absent`; `undefined` when it holds what is no number. Per-agent values are summed
  * and stay among the leftovers. */
-function takeNumber(fields: Fields, slots: readonly number[]): number | undefined {
+function takeNumber(fields: Fields, slots: readonly number[], absent: number): number | undefined {
   for (const slot of slots) {
     if (!fields.has(slot)) continue;
     if (!fields.isCompound(slot)) fields.take(slot);
     if (!fields.isNull(slot)) return toNumber(fields.value(slot), 0);
   }
-  return 0;
+  return absent;
 }
 
 function takeFlag(fields: Fields, slot: number): boolean {
