@@ -172,7 +172,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "reset",
     group: "Control",
-    summary: "stop runs and restart them, from a checkpoint or from their seed",
+    summary: "stop runs and restart them, from a checkpoint or the seed",
     load: () => import("./verbs/reset.ts"),
   },
   {

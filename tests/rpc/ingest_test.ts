@@ -290,7 +290,7 @@ testEachWay(
     }
     await Promise.all(acknowledged);
     const most = Math.max(...waited);
-    assert.ok(most <= 40, `a call was answered after ${most} batches`);
+    assert.ok(most <= 100, `a call was answered after ${most} of ${batches * proxies.length} batches`);
     proxies.forEach((proxy) => proxy.call.cancel());
   },
 );
