@@ -16,6 +16,8 @@ const LOOK_MS = 5000;
 const LEAST_UPTIME_MS = 60_000;
 /** There may be no quiet moment. */
 const PATIENCE_MS = 10 * 60_000;
+/** Between attempts to start a successor that took over nothing. */
+const AGAIN_MS = 10 * 60_000;
 
 export interface MemoryState {
   bytes: number;
@@ -35,7 +37,7 @@ export interface MemoryLimit {
   limitBytes: number;
   log: Logger;
   busy: () => boolean;
-  /** Called once. */
+  /** Called again after a while if it changes nothing. */
   go: () => void;
 }
 
@@ -43,6 +45,7 @@ export interface MemoryLimit {
 export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => void {
   const started = performance.now();
   let overSince: number | undefined;
+  let notBefore = -Infinity;
   const timer = setInterval(() => {
     const bytes = Deno.memoryUsage().rss;
     const now = performance.now();
@@ -50,7 +53,8 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
     if (overSince === undefined) log.warn({ bytes, limit: limitBytes }, "the daemon has grown beyond --max-memory");
     overSince ??= now;
     if (!mustGo({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
-    clearInterval(timer);
+    if (now < notBefore) return;
+    notBefore = now + AGAIN_MS;
     try {
       go();
     } catch (error) {

@@ -93,6 +93,8 @@ export class WithReserve {
   readonly #of: Reserved;
   /** The reserve is not whole. */
   #short = false;
+  /** Whether free space says that the reserve can be made. */
+  #trustsFits = true;
   /** No further attempt to free space before this time (monotonic). */
   #notBefore = -Infinity;
 
@@ -135,7 +137,9 @@ export class WithReserve {
   /** Whether the reserve is not whole, and ordinary writes are refused. */
   get short(): boolean {
     // `fits` is cheap: the first call after space was freed succeeds.
-    if (this.#short && (this.#reserve!.fits || performance.now() >= this.#notBefore)) this.refill();
+    if (this.#short && ((this.#trustsFits && this.#reserve!.fits) || performance.now() >= this.#notBefore)) {
+      this.refill();
+    }
     return this.#short;
   }
 
@@ -168,7 +172,16 @@ export class WithReserve {
   /** Reserves the space again if possible. */
   refill(): void {
     if (this.#reserve === undefined) return;
-    this.#short = !this.#reserve.make();
+    const { fits } = this.#reserve;
+    let made = false;
+    try {
+      made = this.#reserve.make();
+    } catch {
+      // No descriptors, a failing disk: the write before is committed all the same, and the next refill tries again.
+    }
+    this.#short = !made;
+    // Under a quota the disk seems to have room that this user has not.
+    this.#trustsFits = made || !fits;
     if (this.#short) this.#notBefore = performance.now() + REFILL_MS;
   }
 }

@@ -333,12 +333,21 @@ export function batchOf(message: Batch): IngestBatch {
     from: Number(message.fromPosition),
     to: Number(message.toPosition),
     steps,
-    episodes: parsed<EpisodeRecord[]>(message.episodesJson, "episodes_json", []),
-    events: parsed<WorkerEventRecord[]>(message.eventsJson, "events_json", []),
+    episodes: recordsOf<EpisodeRecord>(message.episodesJson, "episodes_json"),
+    events: recordsOf<WorkerEventRecord>(message.eventsJson, "events_json"),
     otherLines: Number(message.otherLines),
     malformedLines: Number(message.malformedLines),
     violations,
   };
+}
+
+/** @throws MosaicError `invalid_argument` for anything but an array of objects */
+function recordsOf<R extends object>(json: Uint8Array, field: string): R[] {
+  const records = parsed<unknown>(json, field, []);
+  if (Array.isArray(records) && records.every((record) => typeof record === "object" && record !== null)) {
+    return records as R[];
+  }
+  throw new MosaicError("invalid_argument", `${field} is not an array of objects`);
 }
 
 function exitOf(exit: Exit): ExitReport {

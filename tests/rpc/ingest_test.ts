@@ -154,14 +154,22 @@ testEachWay(
     assert.equal((await proxy.next())?.case, "ack");
     proxy.batch(9, 12, { stepsJson: json({ n: 1, step: [1] }) });
     assert.equal((await proxy.next())?.case, "ack");
+    proxy.batch(12, 15, { episodesJson: json([null]) });
+    assert.equal((await proxy.next())?.case, "ack");
+    proxy.batch(15, 18, { eventsJson: json({}) });
+    assert.equal((await proxy.next())?.case, "ack");
     assert.equal(core.telemetry.head(runId, "steps"), 1);
     const told = events.map(({ kind, dataJson }) => [kind, JSON.parse(dataJson)]);
     assert.deepEqual(told.map(([kind, { from, to, records }]) => [kind, from, to, records]), [
       ["records_refused", 0, 5, null],
       ["records_refused", 5, 9, null],
+      ["records_refused", 12, 15, null],
+      ["records_refused", 15, 18, null],
     ]);
     assert.match(told[0]![1].reason, /steps_json is no JSON/);
     assert.match(told[1]![1].reason, /column step has 1 of 2/);
+    assert.match(told[2]![1].reason, /episodes_json is not an array of objects/);
+    assert.match(told[3]![1].reason, /events_json is not an array of objects/);
   },
 );
 

@@ -84,10 +84,17 @@ export function define(command: Command, context: Context, result: { code: numbe
             left_out: run.leftOut,
           });
         } catch (error) {
-          if (!(error instanceof MosaicError) || error.code === "unavailable") throw error;
+          // A file that the system refuses is this run's trouble; a daemon that is away is everybody's.
+          const refused = /\(os error \d+\)/.test(messageOf(error));
+          if (!(error instanceof MosaicError ? error.code !== "unavailable" : refused)) {
+            print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
+            throw error;
+          }
           result.code = 1;
           context.err.write(`mosaic: ${escapeControl(`${directory.directory}: ${messageOf(error)}`)}\n`);
-          if (error.hint !== undefined) context.err.write(`  ${escapeControl(error.hint)}\n`);
+          if (error instanceof MosaicError && error.hint !== undefined) {
+            context.err.write(`  ${escapeControl(error.hint)}\n`);
+          }
         }
       }
       print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);

@@ -100,7 +100,8 @@ export class ProxySessions implements SessionOwner {
     // It may have ended during the commit.
     if (runs.get(attempt.runId) !== supervised) return result.position;
     const rule = attempt.plan.telemetry.strict ? Object.keys(batch.violations)[0] : undefined;
-    if (result.type === "stored" && rule !== undefined) performer.fault(supervised, `telemetry_schema: ${rule}`);
+    // A duplicate, too: the fault of the first delivery may not have been entered.
+    if (rule !== undefined) performer.fault(supervised, `telemetry_schema: ${rule}`);
     if (result.type === "duplicate" || result.steps + result.episodes + result.events.length > 0) {
       performer.active(attempt);
     }

@@ -1,5 +1,6 @@
 /** What workers and proxies call by the original's contract: RegisterWorker, Heartbeat, Publish. */
-import { MosaicError } from "../../base/errors.ts";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { EpisodeRecord, StepRecord } from "../../telemetry/batch.ts";
@@ -16,6 +17,7 @@ export interface WorkerCallsOptions {
   telemetry: TelemetryLog;
   supervisor: Supervisor;
   control: Control;
+  log: Logger;
 }
 
 export class WorkerCalls {
@@ -57,12 +59,17 @@ export class WorkerCalls {
   }
 
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
-    const { registry, telemetry, supervisor } = this.#options;
+    const { registry, telemetry, supervisor, log } = this.#options;
     const row = registry.require(runId);
     if (supervisor.get(runId) === undefined || row.state === "HANDSHAKE") {
       throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
     }
     telemetry.append(runId, row.attempt, steps, episodes);
-    supervisor.published(runId, steps.length);
+    try {
+      supervisor.published(runId, steps.length);
+    } catch (error) {
+      // The records are stored: a failure here must not make the caller publish them again. The next record tries again.
+      log.warn({ run_id: runId, error: messageOf(error) }, "published records are stored, the run's state is not yet");
+    }
   }
 }

@@ -46,9 +46,12 @@ export class Deletions {
   /** Removes the rows of a run whose deletion has begun; ends early when the store is closed. */
   async remove(runKey: number): Promise<void> {
     if (this.#closed) return;
-    const { wide } = this.db.prepare("SELECT wide FROM telemetry_runs WHERE run_key = ?").get(runKey) as {
-      wide: number;
-    };
+    const row = this.db.prepare("SELECT wide FROM telemetry_runs WHERE run_key = ?").get(runKey) as
+      | { wide: number }
+      | undefined;
+    // All rows are gone; only the space was not given back.
+    if (row === undefined) return await this.#giveBack();
+    const { wide } = row;
     for (const table of TABLES) {
       const rows = table === "steps" && wide ? WIDE_ROWS_PER_PIECE : ROWS_PER_PIECE;
       // From the end: the newest rows lie nearest to the end of the file, where pages are given back without moving any.

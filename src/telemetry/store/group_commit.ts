@@ -71,8 +71,9 @@ export class GroupCommit {
     this.#bytes = this.#rows = 0;
     this.#urgent = false;
     const outcomes = this.#options.commit(group);
-    this.#pace.committed(this.#options.now(), bytes, pagesOfGroup(group));
+    // First of all: what is committed must be acknowledged, whatever the rest of this function meets.
     group.forEach(({ settle }, i) => settle(outcomes[i]!));
+    this.#pace.committed(this.#options.now(), bytes, pagesOfGroup(group.filter((_, i) => !("error" in outcomes[i]!))));
   }
 
   #next(): void {

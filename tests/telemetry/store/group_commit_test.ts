@@ -153,3 +153,14 @@ Deno.test("pace: a line now and then and a large batch do not wait; many small o
   assert.ok(commits < 100, `${commits} commits, of ${10_000 / 5} batches`);
   assert.equal(pace.waitMs(30_000, 30_000, 10 * step), 0, "a large one");
 });
+
+Deno.test("group: a batch of a shape that nobody can weigh keeps no other from being acknowledged", () =>
+  withStore(async ({ store }) => {
+    for (const run of RUNS) store.ingest(run, 1, batch(0, 50, { steps: steps(0, 1) }));
+    const odd = store.deliver("A", 1, batch(50, 60, { episodes: [null as never] }));
+    const good = store.deliver("B", 1, batch(50, 60, { steps: steps(1, 1) }));
+    store.commitWaiting();
+    await assert.rejects(odd);
+    assert.equal((await good).type, "stored");
+    assert.equal(readAll(store, "B", "steps").length, 2);
+  }));
