@@ -97,7 +97,9 @@ export class Journal {
     // Looks whether others have done something to the file since the last piece.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
-    if (this.#wantsMore) this.#fill(want);
+    // What follows a loss is not read behind lines that were given back: they are cut, or passed over with the loss, first.
+    const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
+    if (this.#wantsMore && isReadable) this.#fill(want);
     this.#wantsMore = false;
     for (;;) {
       // Whole lines that were read before something happened to the file are good.

@@ -119,7 +119,7 @@ export class FakeDaemon {
 
   async #read(call: Call, body: ReadableStream<Uint8Array>): Promise<void> {
     const decode = (bytes: Uint8Array) => fromBinary(ProxyMessageSchema, bytes).message;
-    const incoming = new EnvelopedIncoming(body, 64 << 20, decode, new AbortController().signal);
+    const incoming = new EnvelopedIncoming(body, () => 64 << 20, decode, new AbortController().signal);
     try {
       for (let messages = await incoming.take(); messages.length > 0; messages = await incoming.take()) {
         for (const message of messages) {

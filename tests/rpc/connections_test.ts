@@ -4,7 +4,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { connect as connectHttp2 } from "node:http2";
 import { connect as connectSocket } from "node:net";
 import { Health } from "../../src/gen/grpc/health/v1/health_pb.ts";
-import { Mosaic, TelemetryRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { Ingest, Mosaic, TelemetryRequestSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicClient } from "../../src/client/client.ts";
 import { envelope } from "../../src/wire/connect.ts";
 import { writeAll } from "../../src/wire/http1.ts";
@@ -227,4 +227,16 @@ Deno.test("a killed daemon's socket takes no connection for the next one, though
   } finally {
     client.close();
   }
+});
+
+Deno.test("hostile proxies: before its hello is admitted, a delivery may say no more than a hello has", async () => {
+  await withApi("Connect, TCP", async ({ url }) => {
+    // The head of a message of 1 MiB.
+    const answer = await fetch(url + methodPath(Ingest.method.deliver), {
+      method: "POST",
+      headers: { "content-type": "application/connect+proto", authorization: "Bearer rubbish" },
+      body: Uint8Array.of(0, 0, 16, 0, 0),
+    });
+    assert.match(await answer.text(), /resource_exhausted.*1048576 bytes/);
+  });
 });

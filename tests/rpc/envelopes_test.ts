@@ -65,19 +65,20 @@ Deno.test("envelopes: messages of every size arrive whole, however the bytes com
   const bytes = joined(messages.map((message) => envelope(message)));
   for (const pieces of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [65_541, 3]]) {
     for (const type of ["bytes", undefined] as const) {
-      const incoming = new EnvelopedIncoming(bodyOf(bytes, pieces, type), MOST, (message) => message, NEVER);
+      const incoming = new EnvelopedIncoming(bodyOf(bytes, pieces, type), () => MOST, (message) => message, NEVER);
       assert.deepEqual(await all(incoming), messages, `in pieces of ${pieces}`);
     }
   }
   const small = joined([3, 0, 17].map((size, n) => envelope(messageOf(n, size))));
-  const incoming = new EnvelopedIncoming(bodyOf(small, [1]), MOST, (message) => message, NEVER);
+  const incoming = new EnvelopedIncoming(bodyOf(small, [1]), () => MOST, (message) => message, NEVER);
   assert.deepEqual((await all(incoming)).map((message) => message.length), [3, 0, 17]);
-  const halting = new EnvelopedIncoming(bodyOf(small, [0, 4, 0]), MOST, (message) => message, NEVER);
+  const halting = new EnvelopedIncoming(bodyOf(small, [0, 4, 0]), () => MOST, (message) => message, NEVER);
   assert.deepEqual((await all(halting)).map((message) => message.length), [3, 0, 17]);
 });
 
 Deno.test("envelopes: what is none, is too large or ends too early is refused; nothing at all is no message", async () => {
-  const of = (bytes: Uint8Array) => all(new EnvelopedIncoming(bodyOf(bytes, [9]), MOST, (message) => message, NEVER));
+  const of = (bytes: Uint8Array) =>
+    all(new EnvelopedIncoming(bodyOf(bytes, [9]), () => MOST, (message) => message, NEVER));
   await assert.rejects(of(Uint8Array.of(1, 0, 0, 0, 0)), hasCode("invalid_argument", /flags 1/));
   await assert.rejects(of(Uint8Array.of(0, 255, 255, 255, 255)), hasCode("resource_exhausted", /4294967295 bytes/));
   for (const length of [3, 5, 8, 100_004]) {
@@ -85,9 +86,9 @@ Deno.test("envelopes: what is none, is too large or ends too early is refused; n
     await assert.rejects(of(cut), hasCode("invalid_argument", /in the middle/));
   }
   assert.deepEqual(await of(new Uint8Array(0)), []);
-  const over = new EnvelopedIncoming(bodyOf(new Uint8Array(0), [9], "bytes"), MOST, (message) => message, NEVER);
+  const over = new EnvelopedIncoming(bodyOf(new Uint8Array(0), [9], "bytes"), () => MOST, (message) => message, NEVER);
   assert.deepEqual([await over.take(), await over.take()], [[], []]);
-  assert.deepEqual(await all(new EnvelopedIncoming(null, MOST, (message) => message, NEVER)), []);
+  assert.deepEqual(await all(new EnvelopedIncoming(null, () => MOST, (message) => message, NEVER)), []);
 });
 
 Deno.test("envelopes: who waits for a message, or for the rest of one, is woken by an interruption", async () => {
@@ -107,7 +108,7 @@ Deno.test("envelopes: who waits for a message, or for the rest of one, is woken 
         return new Promise(() => {});
       },
     });
-    const incoming = new EnvelopedIncoming(body, MOST, (message) => message, NEVER);
+    const incoming = new EnvelopedIncoming(body, () => MOST, (message) => message, NEVER);
     const taken = incoming.take();
     taken.catch(() => {});
     await waits;

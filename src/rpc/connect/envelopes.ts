@@ -19,7 +19,7 @@ const pool = new BufferPool();
 export class EnvelopedIncoming<T> implements Incoming<T> {
   /** Undefined when nothing more comes. */
   #reader: ReadableStreamBYOBReader | undefined;
-  readonly #most: number;
+  readonly #most: () => number;
   readonly #decode: (bytes: Uint8Array) => T;
   readonly #interruption = new Interruption();
   /** Messages and beginnings of such that are not taken lie in it from `#from` to `#to`. */
@@ -30,13 +30,13 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
   #large: ArrayBuffer | undefined;
 
   /**
-   * @param most bytes of one message
+   * @param most bytes of the message that comes next
    * @param decode its result may have views of the bytes: they are valid until the next `take`
    * @param signal aborted when the client has gone or the server stops: who waits for messages is woken.
    */
   constructor(
     body: ReadableStream<Uint8Array> | null,
-    most: number,
+    most: () => number,
     decode: (bytes: Uint8Array) => T,
     signal: AbortSignal,
   ) {
@@ -104,8 +104,9 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
       throw new MosaicError("invalid_argument", `a message has the flags ${flags}: none may be compressed`);
     }
     const length = header.getUint32(1);
-    if (length <= this.#most) return FRAME_BYTES + length;
-    throw boundReached("maxMessageBytes", this.#most, `a message has ${length} bytes`, "Send less at once");
+    const most = this.#most();
+    if (length <= most) return FRAME_BYTES + length;
+    throw boundReached("maxMessageBytes", most, `a message has ${length} bytes`, "Send less at once");
   }
 
   async #readLarge(size: number): Promise<Uint8Array> {

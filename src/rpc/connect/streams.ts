@@ -30,6 +30,10 @@ export interface StreamOptions {
   stallMs: number;
 }
 
+/** A proxy's first message, and the time until it is there. */
+const HELLO_BYTES = 64 << 10;
+const HELLO_MS = 15_000;
+
 export function answerStream(
   context: CallContext,
   method: DescMethod,
@@ -59,14 +63,26 @@ async function run(
   if (context.stopping.aborted) abort();
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const { caller, enter, free } = arrivalOf(context, { method, peer, header, signal });
-  const most = isProxys(method) ? MAX_MESSAGE_BYTES : context.maxMessageBytes;
+  let deadline: MosaicError | undefined;
+  // Until its hello is admitted, a proxy is a stranger: it gets little memory, and little time.
+  let most = isProxys(method) ? HELLO_BYTES : context.maxMessageBytes;
+  const helloTimer = isProxys(method)
+    ? setTimeout(() => {
+      deadline = new MosaicError("deadline_exceeded", `no hello came within ${HELLO_MS / 1000} s`);
+      gone.abort();
+    }, HELLO_MS)
+    : undefined;
   const incoming = new EnvelopedIncoming(
     request.body,
-    most,
-    (bytes) => requestOf(context, method, bytes, caller),
+    () => most,
+    (bytes) => {
+      const message = requestOf(context, method, bytes, caller);
+      clearTimeout(helloTimer);
+      if (isProxys(method)) most = MAX_MESSAGE_BYTES;
+      return message;
+    },
     signal,
   );
-  let deadline: MosaicError | undefined;
   let endDeadline: (() => void) | undefined;
   try {
     endDeadline = startDeadline(header("connect-timeout-ms"), (error) => {
@@ -91,6 +107,7 @@ async function run(
     if (why instanceof StalledError) body.reset(why);
     else body.end(endOfStream(why));
   } finally {
+    clearTimeout(helloTimer);
     endDeadline?.();
     context.stopping.removeEventListener("abort", abort);
     free();

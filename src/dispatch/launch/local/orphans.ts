@@ -10,7 +10,7 @@ import type { Logger } from "../../../base/log.ts";
 import { groupAlive, signalGroup } from "../../../os/signals.ts";
 import { readRecord } from "../../../os/untrusted.ts";
 import { askShell } from "../../../os/shell.ts";
-import type { ProcessRef } from "../../../os/identity.ts";
+import { groupMembers, type ProcessRef } from "../../../os/identity.ts";
 
 /** A process that says of itself which attempt of which run it belongs to. */
 export interface Claim {
@@ -84,11 +84,13 @@ function workerOfDirectory(runDir: string, attempt: number): ProcessRef | undefi
 /** @param livingAttempt the attempt of a run that has processes by right; undefined for every other run */
 export function reapOrphans(layout: Layout, livingAttempt: (runId: string) => number | undefined, log: Logger): void {
   const seen = new Set<number>();
-  for (const { runDir, attempt } of claims(layout)) {
+  for (const { pid, runDir, attempt } of claims(layout)) {
     const runId = runDir.slice(runDir.lastIndexOf("/") + 1);
     if (livingAttempt(runId) === attempt) continue;
     const worker = workerOfDirectory(runDir, attempt);
     if (worker === undefined || seen.has(worker.pid) || !groupAlive(worker)) continue;
+    // The group's number may be another's by now: a process that names the run must be a member of it.
+    if (!groupMembers(worker.pid).includes(pid)) continue;
     seen.add(worker.pid);
     log.warn({ run_id: runId, attempt, group: worker.pid }, "a worker group of an attempt that is over is killed");
     signalGroup(worker, "SIGKILL");
