@@ -46,6 +46,13 @@ Deno.test("command: only the usual gRPC address is replaced by the daemon's own"
   assert.equal(target("gpu-box:50055"), "gpu-box:50055");
 });
 
+Deno.test("command: without a gRPC listener a worker is told of none, unless its config names one", () => {
+  const argv = (grpc_target: string) =>
+    argvOf({ metadata: { worker: { module: "m", grpc_target } } }, { listenTarget: "" }).slice(-3);
+  assert.ok(!argv("").some((argument) => argument.startsWith("--grpc")), argv("").join(" "));
+  assert.deepEqual(argv("gpu-box:50055"), ["--grpc", "--grpc-target", "gpu-box:50055"]);
+});
+
 Deno.test("command: the interpreter is the config's, else uv's, else the virtual environment's, else python3", () => {
   const python = (worker: Record<string, unknown>, host: Parameters<typeof hostWith>[0]) =>
     workerCommand(planWith({ metadata: { worker: { module: "m", ...worker } } }), contextWith({ host: hostWith(host) }))

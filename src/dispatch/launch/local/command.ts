@@ -14,7 +14,7 @@ export interface CommandContext {
   stateDir: string;
   /** The run's directory, absolute. */
   directory: string;
-  /** Where the daemon can be dialled: `HOST:PORT` or `unix:PATH`. */
+  /** Where the daemon's gRPC can be dialled: `HOST:PORT` or `unix:PATH`; "" under `--listen none`. */
   listenTarget: string;
   /** The worker's config file, when one was written. */
   workerConfigPath?: string | undefined;
@@ -71,9 +71,11 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
     if (!argv.some((argument) => argument === flag || argument.startsWith(`${flag}=`))) argv.push(flag, ...value);
   };
   if (context.workerConfigPath !== undefined) addFlag("--config", context.workerConfigPath);
-  if (worker.useGrpc) {
+  const target = USUAL_TARGETS.includes(worker.grpcTarget) ? context.listenTarget : worker.grpcTarget;
+  // Without a gRPC listener there is nothing that the worker could call.
+  if (worker.useGrpc && target !== "") {
     addFlag("--grpc");
-    addFlag("--grpc-target", USUAL_TARGETS.includes(worker.grpcTarget) ? context.listenTarget : worker.grpcTarget);
+    addFlag("--grpc-target", target);
   }
   if (worker.workerId !== "") addFlag("--worker-id", worker.workerId);
   return argv;
