@@ -1,10 +1,11 @@
 /** `mosaic proxy`: arguments, log and exit status of a proxy. What it does is in src/proxy. */
+import { createLogger } from "./base/log.ts";
 import { messageOf, MosaicError } from "./base/errors.ts";
 import { stderrSink } from "./base/log_line.ts";
 import { parseProxyArguments, PROXY_USAGE, type ProxyArguments } from "./proxy/arguments.ts";
 import { PROXY_EXIT } from "./proxy/exit_codes.ts";
 import { explainMissing } from "./permissions/missing.ts";
-import { boundedFileSink, proxyLog } from "./proxy/proxy_log.ts";
+import { boundedFileSink } from "./proxy/bounded_log.ts";
 import { serveAttempt } from "./proxy/serve_attempt.ts";
 import { planStart } from "./proxy/start_plan.ts";
 
@@ -24,10 +25,10 @@ export async function runProxy(args: string[]): Promise<number> {
   }
   try {
     const plan = planStart(parsed);
-    const log = proxyLog([boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])], {
-      run_id: parsed.runId,
-      attempt: parsed.attempt,
-      proxy: Deno.pid,
+    const log = createLogger({
+      format: "text",
+      sinks: [boundedFileSink(plan.files.proxyLog), ...(plan.standAlone ? [stderrSink] : [])],
+      fields: { run_id: parsed.runId, attempt: parsed.attempt, proxy: Deno.pid },
     });
     try {
       return await serveAttempt(parsed, plan, log);

@@ -1,27 +1,43 @@
-/** Structured logs on stderr (and, for the daemon, logs/daemon.log): one JSON object per line, by pino. */
-import { pino } from "pino";
-import { type LogFormat, type LogLevel, type LogSink, stderrSink, textLine } from "./log_line.ts";
+/**
+ * Structured logs: one line per message, as a JSON object or as text for people. Loading a library for it took longer
+ * than all else that a proxy does to start a worker.
+ */
+import { LOG_LEVELS, type LogFormat, type LogLevel, type LogSink, stderrSink, textLine } from "./log_line.ts";
 
-export type Logger = pino.Logger;
+type Write = {
+  (message: string): void;
+  /** A field that is undefined is left out. */
+  (fields: Record<string, unknown>, message: string): void;
+};
 
-/** A logger that writes each line to every sink, as JSON or as text for people. */
+export type Logger = Readonly<Record<LogLevel, Write>>;
+
+/** What JSON has no form for. */
+function loggable(_name: string, value: unknown): unknown {
+  if (typeof value === "bigint") return String(value);
+  return value instanceof Error ? value.stack ?? value.message : value;
+}
+
+const silent: Write = () => {};
+
+/**
+ * A logger that writes each line of its level or above to every sink.
+ *
+ * @param options `level`: `info` by default. `fields`: on every line. `sinks`: stderr by default
+ */
 export function createLogger(
-  options: { level?: LogLevel; format?: LogFormat; sinks?: LogSink[]; fields?: Record<string, unknown> } = {},
+  options: { level?: LogLevel; format?: LogFormat; sinks?: readonly LogSink[]; fields?: Record<string, unknown> } = {},
 ): Logger {
   const sinks = options.sinks ?? [stderrSink];
-  const format = options.format ?? "json";
-  return pino(
-    {
-      level: options.level ?? "info",
-      base: options.fields ?? null,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (label: string) => ({ level: label }) },
-    },
-    {
-      write(line: string) {
-        const text = format === "text" ? textLine(JSON.parse(line)) : line;
-        for (const sink of sinks) sink(text);
-      },
-    },
-  );
+  const render = options.format === "text"
+    ? textLine
+    : (record: Record<string, unknown>) => `${JSON.stringify(record, loggable)}\n`;
+  const lowest = LOG_LEVELS.indexOf(options.level ?? "info");
+  const write = (level: LogLevel): Write => (first: string | Record<string, unknown>, message?: string) => {
+    const said = typeof first === "string" ? { msg: first } : { ...first, msg: message };
+    const line = render({ level, time: new Date().toISOString(), ...options.fields, ...said });
+    for (const sink of sinks) sink(line);
+  };
+  const writers = LOG_LEVELS.map((level, i) => [level, i < lowest ? silent : write(level)] as const);
+  return Object.fromEntries(writers) as Record<LogLevel, Write>;
 }

@@ -8,7 +8,7 @@ import type { DaemonAddress } from "./daemon_address.ts";
 import type { Event, Failure, Message } from "./events.ts";
 import type { IngestStream } from "./ingest_stream.ts";
 import type { Journal, JournalPiece } from "./journal.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
 import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
@@ -32,14 +32,14 @@ export class Delivery implements Receiver {
   readonly #plan: DeliveryPlan;
   readonly #journal: Journal;
   readonly #queue: EventQueue<Event>;
-  readonly #log: ProxyLog;
+  readonly #log: Logger;
   #parts: { transport: Transport; buildBatch: DeliveryParts["buildBatch"] } | undefined;
   #read: ReturnType<typeof setImmediate> | undefined;
   #announcements: ReturnType<typeof setInterval> | undefined;
   /** Between `connect` and `close`: the modules may be loaded too late. */
   #wanted = false;
 
-  constructor(plan: DeliveryPlan, journal: Journal, queue: EventQueue<Event>, log: ProxyLog) {
+  constructor(plan: DeliveryPlan, journal: Journal, queue: EventQueue<Event>, log: Logger) {
     this.#plan = plan;
     this.#journal = journal;
     this.#queue = queue;

@@ -19,7 +19,7 @@ import { openLogInProxy, quarantineFile, readRecordInProxy, writeRecord } from "
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 
 /** So much of what the file begins with, and of what was read last, is compared. */
 const COMPARED_BYTES = 256;
@@ -97,7 +97,7 @@ export class JournalFile {
   /** Outlives this process: another proxy must number the positions alike. */
   readonly #shiftPath: string | undefined;
   readonly #origin: () => JournalOrigin | undefined;
-  readonly #log: ProxyLog | undefined;
+  readonly #log: Logger | undefined;
   #file: Deno.FsFile | undefined;
   #shift: Shift = NO_SHIFT;
   /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
@@ -118,7 +118,7 @@ export class JournalFile {
   /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
   constructor(
     path: string,
-    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: ProxyLog } = {},
+    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: Logger } = {},
   ) {
     this.#path = path;
     this.#shiftPath = options.shiftPath;
@@ -126,7 +126,7 @@ export class JournalFile {
     this.#log = options.log;
   }
 
-  static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: ProxyLog): JournalFile {
+  static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
     return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), origin, log });
   }
 

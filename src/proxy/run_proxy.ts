@@ -6,7 +6,7 @@ import { isHeld } from "./control_state.ts";
 import { DutyCycle } from "./duty_cycle.ts";
 import type { Effect, Event, Hold, Result } from "./events.ts";
 import { PRESSURE_POLL_MS } from "./pressure.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { dueAt, holds, initialState, next, type Settings, type State } from "./state.ts";
 import type { Delivery } from "./delivery.ts";
@@ -22,7 +22,7 @@ export interface Edges {
   /** Bytes that the worker has written. */
   written: () => number;
   measure: (acknowledged: number, holds: (why: Hold) => boolean) => Event[];
-  log: ProxyLog;
+  log: Logger;
 }
 
 export interface Left {

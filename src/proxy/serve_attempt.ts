@@ -21,7 +21,7 @@ import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
 import { Pressure } from "./pressure.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
@@ -35,7 +35,7 @@ const LOCK_TRIES = 20;
 const LOCK_AGAIN_MS = 50;
 
 /** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
-export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Promise<number> {
+export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
   using held = await lock(plan.files.proxyLock(args.attempt));
   if (held === undefined) {
     log.warn("another proxy serves this attempt");
@@ -54,7 +54,7 @@ async function lock(path: string): Promise<Deno.FsFile | undefined> {
   return undefined;
 }
 
-async function serve(args: ProxyArguments, plan: StartPlan, log: ProxyLog): Promise<number> {
+async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
   const { files, start } = plan;
   const { attempt } = args;
   // What is wrong with the arguments must be seen before anything is started.
@@ -125,7 +125,7 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
   };
 }
 
-function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: ProxyLog): DeliveryPlan {
+function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): DeliveryPlan {
   const { runId, attempt, workerId, agentId } = args;
   return {
     address: new DaemonAddress(args.target, plan.start.daemonJson),

@@ -15,7 +15,7 @@ import { createJournal, type JournalOrigin } from "./journal_file.ts";
 import { readExit, readUnfinishedExit, type WorkerExit, writeExit } from "./exit_record.ts";
 import { findProgram } from "./program.ts";
 import { retryOnShortage } from "./retry_on_shortage.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 import { ALREADY_STARTED, NO_ROOM, spawnWrapper } from "./wrapper.ts";
 import { sleep } from "../base/sleep.ts";
 
@@ -115,7 +115,7 @@ export async function startWorker(
   files: RunFiles,
   attempt: number,
   start: WorkerStart,
-  log: ProxyLog,
+  log: Logger,
 ): Promise<Worker> {
   if (wasStarted(files, attempt)) return await attachWorker(files, attempt);
   const program = findProgram(start.argv[0]!, start.cwd, start.env.PATH);
@@ -167,7 +167,7 @@ async function endOf(
   attempt: number,
   leader: ProcessRef | undefined,
   status: Deno.CommandStatus,
-  log: ProxyLog,
+  log: Logger,
 ): Promise<Ending> {
   const exit = await retryOnShortage(() => readExit(files, attempt));
   if (exit !== undefined) return { exit };

@@ -7,7 +7,7 @@ import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";
 import type { ControlRecord, Event } from "./events.ts";
 import type { Journal } from "./journal.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { retryOnShortage } from "./retry_on_shortage.ts";
 import { lastLines } from "./tail.ts";
@@ -27,12 +27,12 @@ export class WorkerHandle {
   readonly #plan: WorkerPlan;
   readonly #journal: Journal;
   readonly #queue: EventQueue<Event>;
-  readonly #log: ProxyLog;
+  readonly #log: Logger;
   readonly #input: WorkerInput;
   #leader: ProcessRef | undefined;
   #groupEnd: GroupEnd | undefined;
 
-  constructor(plan: WorkerPlan, journal: Journal, queue: EventQueue<Event>, log: ProxyLog) {
+  constructor(plan: WorkerPlan, journal: Journal, queue: EventQueue<Event>, log: Logger) {
     this.#plan = plan;
     this.#journal = journal;
     this.#queue = queue;

@@ -1,14 +1,14 @@
 /** Control messages to a worker that reads them on its standard input, which is a FIFO then. */
 import { messageOf } from "../base/errors.ts";
-import type { ProxyLog } from "./proxy_log.ts";
+import type { Logger } from "../base/log.ts";
 
 export class WorkerInput {
   readonly #path: string;
-  readonly #log: ProxyLog;
+  readonly #log: Logger;
   #fifo: Deno.FsFile | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(path: string, log: ProxyLog) {
+  constructor(path: string, log: Logger) {
     this.#path = path;
     this.#log = log;
   }

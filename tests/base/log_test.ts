@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
 
-Deno.test("log: one JSON object a line, with level, time, message and fields; child fields on every line", () => {
+Deno.test("log: one JSON object a line, with level, time, message and fields, the logger's own on every line", () => {
   const lines: string[] = [];
-  const log = createLogger({ level: "info", sinks: [(line) => lines.push(line)] });
+  const log = createLogger({ fields: { run_id: "R1" }, sinks: [(line) => lines.push(line)] });
   log.debug("not shown");
-  log.child({ run_id: "R1" }).warn({ error: "line one\nline two" }, "a run's message");
+  log.warn({ error: "line one\nline two" }, "a run's message");
   assert.equal(lines.length, 1);
   assert.equal(lines[0]!.split("\n").length, 2, "a line break in a value must not break the line");
   const { time, ...rest } = JSON.parse(lines[0]!);

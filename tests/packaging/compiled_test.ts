@@ -186,7 +186,6 @@ Deno.test("compile: the whole program is in it, with its flags and its commit; t
         "hono",
         "zod",
         "commander",
-        "pino",
         "uplot",
         "protobufjs",
       ];

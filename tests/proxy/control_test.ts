@@ -5,7 +5,7 @@ import type { ControlRecord, Event } from "../../src/proxy/events.ts";
 import { RunFiles } from "../../src/base/layout.ts";
 import { Journal } from "../../src/proxy/journal.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
-import type { ProxyLog } from "../../src/proxy/proxy_log.ts";
+import type { Logger } from "../../src/base/log.ts";
 import { EventQueue } from "../../src/proxy/queue.ts";
 import { ProxyLoop } from "../../src/proxy/run_proxy.ts";
 import { WorkerHandle } from "../../src/proxy/worker_handle.ts";
@@ -81,7 +81,7 @@ Deno.test("control: a worker in a session of its own is paused, held over by ano
 Deno.test("control: what could not be signalled for want of a descriptor is signalled when there is one again", async () => {
   const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", detached: true }).spawn();
   const warned: unknown[] = [];
-  const log = { warn: (...what: unknown[]) => void warned.push(what) } as unknown as ProxyLog;
+  const log = { warn: (...what: unknown[]) => void warned.push(what) } as unknown as Logger;
   const directory = Deno.makeTempDirSync();
   const files = new RunFiles(directory, "w1");
   for (const needed of [files.logs, files.control]) Deno.mkdirSync(needed, { recursive: true });

@@ -1,5 +1,5 @@
 /** What a proxy's effects act on, for tests of a part of it: nothing happens. */
-import { proxyLog } from "../../src/proxy/proxy_log.ts";
+import { createLogger } from "../../src/base/log.ts";
 import type { Edges } from "../../src/proxy/run_proxy.ts";
 import type { Settings } from "../../src/proxy/state.ts";
 
@@ -31,6 +31,6 @@ export function inertEdges(): Edges {
     growth: { arm() {}, disarm() {} },
     written: () => 0,
     measure: () => [],
-    log: proxyLog([]),
+    log: createLogger({ sinks: [] }),
   };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Journal } from "../../src/proxy/journal.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
-import { boundedFileSink } from "../../src/proxy/proxy_log.ts";
+import { boundedFileSink } from "../../src/proxy/bounded_log.ts";
 import { lastLines } from "../../src/proxy/tail.ts";
 
 const BOUNDS = { lines: 4, bytes: 64, lineBytes: 256 };

@@ -7,7 +7,7 @@ import type { Event, Result } from "../../src/proxy/events.ts";
 import { Journal, type JournalPiece } from "../../src/proxy/journal.ts";
 import { openIngest } from "../../src/proxy/ingest_stream.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
-import { proxyLog } from "../../src/proxy/proxy_log.ts";
+import { createLogger } from "../../src/base/log.ts";
 import { EventQueue } from "../../src/proxy/queue.ts";
 import { type Edges, ProxyLoop } from "../../src/proxy/run_proxy.ts";
 import type { Settings } from "../../src/proxy/state.ts";
@@ -107,7 +107,7 @@ async function withDelivery(
   Deno.writeTextFileSync(path, '{"type":"step","step_index":0}\n{"type":"step","step_index":1}\n');
   const journal = new Journal(new JournalFile(path));
   const queue = new EventQueue<Event>();
-  const log = proxyLog([]);
+  const log = createLogger({ sinks: [] });
   const exit = { code: 0, signal: "", endedAt: null, spawnError: "" };
   const delivery = new Delivery(
     {

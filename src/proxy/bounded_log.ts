@@ -1,0 +1,32 @@
+/** The proxy's log file. */
+import type { LogSink } from "../base/log_line.ts";
+import { openForAppending } from "../os/untrusted.ts";
+
+const MAX_BYTES = 1 << 20;
+const encoder = new TextEncoder();
+
+/** A file that stays small: at its bound it becomes `….1`, replacing the one before. */
+export function boundedFileSink(path: string, maxBytes = MAX_BYTES): LogSink {
+  let file: Deno.FsFile | undefined;
+  let size = 0;
+  const open = () => {
+    file = openForAppending(path);
+    size = file.statSync().size;
+  };
+  return (line) => {
+    try {
+      if (file === undefined) open();
+      const bytes = encoder.encode(line);
+      if (size + bytes.length > maxBytes && size > 0) {
+        file!.close();
+        file = undefined;
+        Deno.renameSync(path, `${path}.1`);
+        open();
+      }
+      file!.writeSync(bytes);
+      size += bytes.length;
+    } catch {
+      // A log that cannot be written (full disk, removed directory) must not end the run; the next line tries again.
+    }
+  };
+}
