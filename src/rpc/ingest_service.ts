@@ -217,9 +217,11 @@ class Delivery {
     const batch = this.#read(message);
     const samples = { malformed: message.malformedSamples, violations: message.violationSamples };
     const store = () => this.#session.batch(batch, journalSize, samples);
-    const first = store();
-    // It is looked at when its forerunners are settled.
-    first.catch(() => {});
+    let first: Promise<number> | undefined = store();
+    // It is awaited when its forerunners are settled. If the store was not writable, their end is the time to try again.
+    first.catch((error) => {
+      if (error instanceof MosaicError && error.code === "unavailable") first = undefined;
+    });
     const bytes = batch.to - batch.from;
     this.#waitingBytes += bytes;
     this.#last = this.#last.then(async () => {
@@ -236,7 +238,7 @@ class Delivery {
 
   async #settle(
     batch: IngestBatch,
-    first: Promise<number>,
+    first: Promise<number> | undefined,
     store: () => Promise<number>,
     journalSize: number,
     arrived: number,

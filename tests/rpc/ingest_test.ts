@@ -232,6 +232,27 @@ testEachWay(
 );
 
 testEachWay(
+  "Deliver: batches that came in an outage are stored one after the other when it is over, without a wait for each",
+  async ({ client, core }) => {
+    const proxy = proxyOf(client, executing(core));
+    await proxy.next();
+    const session = core.sessions[0]!;
+    core.full = true;
+    for (let at = 0; at < 80; at += 10) proxy.batch(at, at + 10, { stepsJson: json({ n: 1 }) });
+    // Each further try of the one at the head is preceded by a heartbeat.
+    await until(() => session.heartbeats > 0, { what: "the first batch to be tried again" });
+    core.full = false;
+    const before = session.heartbeats;
+    for (let at = 10; at <= 80; at += 10) {
+      const ack = await proxy.next();
+      assert.equal(ack?.case === "ack" && ack.value.position, BigInt(at));
+    }
+    assert.ok(session.heartbeats <= before + 1, `${session.heartbeats - before} further waits`);
+    proxy.call.cancel();
+  },
+);
+
+testEachWay(
   "Deliver: the daemon's control and stop reach the proxy; a newer connection takes the older's place",
   async ({ client, core }) => {
     const runId = executing(core);
