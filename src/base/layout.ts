@@ -68,6 +68,10 @@ export class Layout {
   get telemetryDb(): string {
     return `${this.stateDir}/telemetry/telemetry.sqlite`;
   }
+  /** Holds `mosaic.py`, the module for workers in Python; the module knows itself by the directory's name. */
+  get pythonHelper(): string {
+    return `${this.trainer}/python-helper`;
+  }
   get logs(): string {
     return `${this.stateDir}/logs`;
   }

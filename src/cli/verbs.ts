@@ -212,6 +212,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/token.ts"),
   },
   {
+    name: "python-helper",
+    group: "Host",
+    summary: "print the Python module that records a training",
+    load: () => import("./verbs/python_helper.ts"),
+  },
+  {
     name: "demo",
     group: "Host",
     summary: "run a demo: a daemon and two training runs, 20 seconds",

@@ -1,6 +1,7 @@
 /** The state directory and its lock: only one daemon at a time uses it. */
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
+import { installPythonHelper } from "../os/python_helper.ts";
 import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
 import { type ProcessRef, processRef } from "../os/identity.ts";
 import { signalProcess } from "../os/signals.ts";
@@ -40,6 +41,7 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
   try {
     // A daemon.json left by a crashed daemon would send clients to a dead address.
     removeIfThere(layout.daemonJson);
+    evenWithoutRoom(() => installPythonHelper(layout.pythonHelper));
     evenWithoutRoom(() => sign(lock));
     evenWithoutRoom(() => writeFileAtomic(layout.pidFile, `${Deno.pid}\n`, { mode: 0o600 }));
   } catch (error) {

@@ -580,7 +580,8 @@ export class TelemetryStore implements TelemetryLog {
   #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
-    this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
+    // Parameters are no curve, numbers though they may be.
+    if (stored.kind !== "parameters") this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
     return stored;
   }
 

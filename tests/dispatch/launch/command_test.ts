@@ -192,3 +192,13 @@ Deno.test("sandbox: the network is cut unless the config asks for it, and GPUs a
   assert.ok(open.includes("/dev/nvidia0"));
   assert.ok(open.includes("/srv/cache"));
 });
+
+Deno.test("environment: the Python helper is the last on Python's path, where it is installed", () => {
+  const files = ["/srv/mosaic/trainer/python-helper/mosaic.py"];
+  const of = (environment: Record<string, string>, env: Record<string, string>, there = files) =>
+    workerCommand(planWith({ environment }), contextWith({ host: hostWith({ env, files: there }) })).env.PYTHONPATH;
+  assert.equal(of({}, {}), "/srv/mosaic/trainer/python-helper");
+  assert.equal(of({}, { PYTHONPATH: "/a" }), "/a:/srv/mosaic/trainer/python-helper");
+  assert.equal(of({ PYTHONPATH: "/b" }, { PYTHONPATH: "/a" }), "/b:/srv/mosaic/trainer/python-helper");
+  assert.equal(of({}, {}, []), undefined);
+});

@@ -47,6 +47,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     gpuSlots: context.gpuSlots,
     workerConfigPath: context.workerConfigPath,
     tokenFile: context.tokenFile,
+    pythonHelper: helperOf(context),
     resumeFrom: context.resumeFrom,
     hostEnv: host.env,
   });
@@ -55,6 +56,12 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   const plain = argvOf(plan, context, python);
   const argv = plan.sandbox.kind === "none" ? plain : inSandbox(plain, plan, context, { cwd, path: env.PATH ?? "" });
   return { argv, env, cwd, python };
+}
+
+/** The directory with the Python helper; undefined where it could not be written (a full disk). */
+function helperOf({ host, stateDir }: CommandContext): string | undefined {
+  const directory = new Layout(stateDir).pythonHelper;
+  return host.isFile(`${directory}/mosaic.py`) ? directory : undefined;
 }
 
 function argvOf(plan: RunPlan, context: CommandContext, python: string[]): string[] {
@@ -116,7 +123,7 @@ function inSandbox(
     runDir: directory,
     logsDir: files.logs,
     controlDir: files.control,
-    readable: [workerConfigPath, tokenFile].filter((path) => path !== undefined),
+    readable: [workerConfigPath, tokenFile, helperOf(context)].filter((path) => path !== undefined),
     socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,
     cwd: at.cwd,
     devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),

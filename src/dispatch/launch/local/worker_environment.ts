@@ -16,6 +16,8 @@ export interface EnvironmentContext {
   workerConfigPath: string | undefined;
   /** A file with the worker's token, where the daemon asks for tokens. */
   tokenFile: string | undefined;
+  /** A directory with the module `mosaic` for programs in Python. */
+  pythonHelper: string | undefined;
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
   hostEnv: Record<string, string>;
@@ -36,6 +38,10 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
   // The config's variables may override everything above, the GPU list too: so the original allows.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
+  // Last, and the module itself gives way to another of its name: nothing of the program's own is hidden.
+  if (context.pythonHelper !== undefined) {
+    env.PYTHONPATH = env.PYTHONPATH ? `${env.PYTHONPATH}:${context.pythonHelper}` : context.pythonHelper;
+  }
   if (env.RAY_FASTLANE_ENABLED === "1") env.RAY_FASTLANE_RUN_ID = context.runId;
   if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") env.XUANCE_RUN_ID = context.runId;
   env.WORKER_ID ??= plan.worker.workerId || "worker";
