@@ -4,7 +4,7 @@ import type { RunState } from "../../registry/lifecycle/lifecycle.ts";
 export interface RunLimits {
   /** From the start of the proxy to its registration. */
   handshakeMs: number;
-  /** Without any sign of life of the proxy or the worker. */
+  /** Without any sign of life of the proxy or the worker; and of the worker alone, once it has sent a heartbeat. */
   heartbeatMs: number;
   /** Without any output of the worker; null: no limit. */
   stallMs: number | null;
@@ -17,6 +17,12 @@ export interface RunLimits {
 export type LimitReason = "handshake_timeout" | "heartbeat_timeout" | "stall_timeout" | "max_duration" | "max_steps";
 
 /**
+ * A worker that sends heartbeats may send them as seldom as it likes: only a silence that is longer than the heartbeat
+ * timeout and so many times as long as its longest one before means that it hangs.
+ */
+const SILENCES = 3;
+
+/**
  * What a run has used of its limits. Time spent PAUSED counts for none of them: a worker that is held cannot speak, and
  * should not lose its time.
  */
@@ -24,6 +30,10 @@ export class RunClock {
   #handshakeSince: number;
   #lastSignOfLife: number;
   #lastOutput: number;
+  /** The longest time between two outputs. */
+  #longestSilence = 0;
+  /** The worker has sent a heartbeat of its own. */
+  #workerBeats = false;
   #usedMs: number;
   #countedSince: number;
   #paused = false;
@@ -42,6 +52,16 @@ export class RunClock {
   }
 
   output(now: number): void {
+    this.#longestSilence = Math.max(this.#longestSilence, now - this.#lastOutput);
+    this.#heard(now);
+  }
+
+  /** A heartbeat was among the output. The proxy's own no longer hide that the worker is silent. */
+  workerBeat(): void {
+    this.#workerBeats = true;
+  }
+
+  #heard(now: number): void {
     this.#lastSignOfLife = now;
     this.#lastOutput = now;
   }
@@ -53,7 +73,7 @@ export class RunClock {
       this.#usedMs += now - this.#countedSince;
     } else {
       this.#countedSince = now;
-      this.output(now);
+      this.#heard(now);
     }
   }
 
@@ -70,8 +90,10 @@ export class RunClock {
     if (state === "HANDSHAKE") {
       return now - this.#handshakeSince > limits.handshakeMs ? "handshake_timeout" : undefined;
     }
-    if (now - this.#lastSignOfLife > limits.heartbeatMs) return "heartbeat_timeout";
-    if (limits.stallMs !== null && now - this.#lastOutput > limits.stallMs) return "stall_timeout";
+    const silent = now - this.#lastOutput;
+    const ofWorker = this.#workerBeats && silent > Math.max(limits.heartbeatMs, SILENCES * this.#longestSilence);
+    if (ofWorker || now - this.#lastSignOfLife > limits.heartbeatMs) return "heartbeat_timeout";
+    if (limits.stallMs !== null && silent > limits.stallMs) return "stall_timeout";
     return undefined;
   }
 }

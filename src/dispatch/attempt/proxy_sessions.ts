@@ -94,6 +94,7 @@ export class ProxySessions implements SessionOwner {
     if (result.type === "stored") {
       session.writtenBefore ??= journalSize;
       attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
+      if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       intake.noteEvents(result);
       intake.sample(batch, samples, now);
     }

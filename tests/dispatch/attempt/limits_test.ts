@@ -22,6 +22,24 @@ Deno.test("limits: a heartbeat is no output, so a silent worker stalls all the s
   assert.equal(clock.exceeded("EXECUTING", limits, 0, 151), "stall_timeout");
 });
 
+Deno.test("limits: a worker that has sent heartbeats and falls silent is faulted though its proxy is alive", () => {
+  const clock = new RunClock(0);
+  clock.output(20);
+  clock.output(130);
+  clock.signOfLife(1000);
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 1000), undefined, "it never sent one: it may just print nothing");
+  clock.workerBeat();
+  // Its longest silence so far took 110, three times that is 330; the heartbeat timeout alone would be 300.
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 130 + 330), undefined);
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 130 + 331), "heartbeat_timeout");
+  clock.output(400);
+  clock.pausedIs(true, 410);
+  clock.pausedIs(false, 9000);
+  clock.signOfLife(9700);
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 9000 + 810), undefined, "a pause is no silence");
+  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 9000 + 811), "heartbeat_timeout");
+});
+
 Deno.test("limits: the pause counts for nothing", () => {
   const clock = new RunClock(0);
   const limits = { ...LIMITS, stallMs: 100, maxDurationMs: 150 };
