@@ -2,6 +2,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
@@ -45,7 +46,10 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
     context: {
       log: options.log,
       stopping: stopping.signal,
-      streams: new StreamBounds(bounds),
+      streams: new StreamBounds(bounds, (runId) => {
+        const run = core.runs.get(runId);
+        return run === undefined || isEnded(run.state);
+      }),
       maxMessageBytes: bounds.maxMessageBytes,
       gatekeeper: options.gatekeeper,
       calls: core.activity.rpcCalls,

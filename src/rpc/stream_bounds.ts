@@ -10,6 +10,14 @@ export type StreamLimits = Pick<Bounds, "maxStreams" | "maxStreamsPerConnection"
 /** Streams without a credential: more than a load balancer's probes need, from one address and over all. */
 export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 
+/**
+ * Streams of ended runs: so many times more than of others. The original's GUI keeps two of each run that it has ever
+ * listed; they cost little while nothing comes, and must not use up the places of live runs.
+ */
+const MORE_OF_ENDED = 10;
+/** A client that is refused again and again must not make the daemon look at all streams each time. */
+const LOOK_INTERVAL_MS = 1000;
+
 /** A stream's place in the counts. */
 export interface StreamPlace {
   /** @throws MosaicError `resource_exhausted` when as many streams follow the run as may. */
@@ -18,16 +26,28 @@ export interface StreamPlace {
   leave(): void;
 }
 
+interface OpenStream {
+  peer: string;
+  runId: string | undefined;
+}
+
 export class StreamBounds {
   readonly #limits: StreamLimits;
-  #open = 0;
+  readonly #isOver: (runId: string) => boolean;
+  /** Those that count against the limits; streams of ended runs are moved from here when a limit is reached. */
+  readonly #open = new Set<OpenStream>();
   readonly #ofConnection = new Map<string, number>();
+  readonly #ended = new Set<OpenStream>();
+  readonly #endedOfConnection = new Map<string, number>();
+  #lookedAt = -LOOK_INTERVAL_MS;
   readonly #ofRun = new Map<string, number>();
   #strangers = 0;
   readonly #ofAddress = new Map<string, number>();
 
-  constructor(limits: StreamLimits) {
+  /** @param isOver whether the run has ended, or is deleted */
+  constructor(limits: StreamLimits, isOver: (runId: string) => boolean) {
     this.#limits = limits;
+    this.#isOver = isOver;
   }
 
   /**
@@ -36,25 +56,44 @@ export class StreamBounds {
    */
   open(peer: string): StreamPlace {
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
-    if (this.#open >= maxStreams) {
-      throw boundReached("maxStreams", maxStreams, `${this.#open} streams are open`, "Close some");
-    }
-    const here = this.#ofConnection.get(peer) ?? 0;
     // Unix sockets tell nobody apart.
-    if (here >= maxStreamsPerConnection && peer !== UNKNOWN_PEER) {
+    const hereIsFull = () => (this.#ofConnection.get(peer) ?? 0) >= maxStreamsPerConnection && peer !== UNKNOWN_PEER;
+    if (this.#open.size >= maxStreams || hereIsFull()) this.#setEndedApart();
+    if (this.#open.size >= maxStreams) {
+      throw boundReached("maxStreams", maxStreams, `${this.#open.size} streams are open`, "Close some");
+    }
+    if (hereIsFull()) {
       throw boundReached(
         "maxStreamsPerConnection",
         maxStreamsPerConnection,
-        `${here} streams are open on this connection`,
+        `${this.#ofConnection.get(peer)} streams are open on this connection`,
         "Close some",
       );
     }
-    this.#open++;
-    this.#ofConnection.set(peer, here + 1);
-    return this.#place(() => {
-      this.#open--;
-      less(this.#ofConnection, peer);
+    const stream: OpenStream = { peer, runId: undefined };
+    this.#open.add(stream);
+    more(this.#ofConnection, peer);
+    return this.#place(stream, () => {
+      if (this.#open.delete(stream)) less(this.#ofConnection, peer);
+      if (this.#ended.delete(stream)) less(this.#endedOfConnection, peer);
     });
+  }
+
+  #setEndedApart(): void {
+    const now = performance.now();
+    if (now - this.#lookedAt < LOOK_INTERVAL_MS) return;
+    this.#lookedAt = now;
+    const { maxStreams, maxStreamsPerConnection } = this.#limits;
+    for (const stream of this.#open) {
+      const { peer, runId } = stream;
+      if (runId === undefined || !this.#isOver(runId)) continue;
+      if (this.#ended.size >= MORE_OF_ENDED * maxStreams) return;
+      if ((this.#endedOfConnection.get(peer) ?? 0) >= MORE_OF_ENDED * maxStreamsPerConnection) continue;
+      this.#open.delete(stream);
+      less(this.#ofConnection, peer);
+      this.#ended.add(stream);
+      more(this.#endedOfConnection, peer);
+    }
   }
 
   /**
@@ -71,14 +110,14 @@ export class StreamBounds {
       throw tooManyOpen(`${here} health streams are open from ${address}; the limit is ${ofAddress} of one address`);
     }
     this.#strangers++;
-    this.#ofAddress.set(address, here + 1);
-    return this.#place(() => {
+    more(this.#ofAddress, address);
+    return this.#place({ peer, runId: undefined }, () => {
       this.#strangers--;
       less(this.#ofAddress, address);
     });
   }
 
-  #place(left: () => void): StreamPlace {
+  #place(stream: OpenStream, left: () => void): StreamPlace {
     const { maxStreamsPerRun } = this.#limits;
     const runs: string[] = [];
     return {
@@ -92,8 +131,9 @@ export class StreamBounds {
             "Close some",
           );
         }
-        this.#ofRun.set(runId, there + 1);
+        more(this.#ofRun, runId);
         runs.push(runId);
+        stream.runId = runId;
       },
       leave: () => {
         left();
@@ -113,6 +153,10 @@ function addressOf(peer: string): string {
 
 function tooManyOpen(what: string): MosaicError {
   return new MosaicError("resource_exhausted", what, { hint: "Close some, or ask with Check instead of Watch." });
+}
+
+function more(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
 function less(counts: Map<string, number>, key: string): void {

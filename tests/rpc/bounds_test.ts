@@ -71,7 +71,7 @@ Deno.test("bounds: streams in all, on a connection and of a run are counted apar
 });
 
 Deno.test("bounds: a stream that is over leaves every count", () => {
-  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 });
+  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 }, () => false);
   for (let round = 0; round < 3; round++) {
     const place = bounds.open("h:1");
     place.follows("R");
@@ -79,6 +79,22 @@ Deno.test("bounds: a stream that is over leaves every count", () => {
     assert.throws(() => bounds.open("h:2"), hasCode("resource_exhausted"));
     place.leave();
   }
+});
+
+Deno.test("bounds: streams of ended runs take no place from those of live ones, and have a bound of their own", () => {
+  const limits = { maxStreams: 10, maxStreamsPerConnection: 2, maxStreamsPerRun: 100 };
+  const bounds = new StreamBounds(limits, (runId) => runId === "ended");
+  const opened = (runId: string) => {
+    const place = bounds.open("gui:1");
+    place.follows(runId);
+    return place;
+  };
+  const ended = [opened("ended"), opened("ended")];
+  const live = [opened("live"), opened("live")];
+  assert.throws(() => bounds.open("gui:1"), hasCode("resource_exhausted", /2 streams are open on this connection/));
+  for (const place of [...ended, live[0]!]) place.leave();
+  opened("live").leave();
+  live[1]!.leave();
 });
 
 Deno.test("bounds: health streams, for which nobody needs a token, are few per address and take no place from others", async () => {
@@ -112,7 +128,7 @@ Deno.test("bounds: health streams, for which nobody needs a token, are few per a
 });
 
 Deno.test("bounds: health streams are bounded over all addresses, and Unix sockets by that alone", () => {
-  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 });
+  const bounds = new StreamBounds({ maxStreams: 1, maxStreamsPerConnection: 1, maxStreamsPerRun: 1 }, () => false);
   const places = Array.from({ length: OPEN_STREAMS.all }, () => bounds.openToAnybody("unknown"));
   assert.throws(() => bounds.openToAnybody("unknown"), hasCode("resource_exhausted", /512 health streams/));
   places.pop()!.leave();

@@ -53,6 +53,15 @@ Deno.test("command: without a gRPC listener a worker is told of none, unless its
   assert.deepEqual(argv("gpu-box:50055"), ["--grpc", "--grpc-target", "gpu-box:50055"]);
 });
 
+Deno.test("command: a path to a Python in entry_point is the interpreter, as the original's forms mean it", () => {
+  const of = (entry_point: string, worker: Record<string, unknown> = {}) =>
+    workerCommand(planWith({ entry_point, metadata: { worker: { module: "m", ...worker } } }), contextWith()).python;
+  assert.deepEqual(of("/home/u/venv/bin/python3.11"), ["/home/u/venv/bin/python3.11"]);
+  assert.deepEqual(of("/home/u/venv/bin/python", { python: "/opt/py" }), ["/opt/py"]);
+  assert.deepEqual(of("python"), ["python3"]);
+  assert.deepEqual(of("/bin/bash"), ["python3"]);
+});
+
 Deno.test("command: the interpreter is the config's, else uv's, else the virtual environment's, else python3", () => {
   const python = (worker: Record<string, unknown>, host: Parameters<typeof hostWith>[0]) =>
     workerCommand(planWith({ metadata: { worker: { module: "m", ...worker } } }), contextWith({ host: hostWith(host) }))

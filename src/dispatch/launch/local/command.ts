@@ -88,13 +88,17 @@ function argvOf(plan: RunPlan, context: CommandContext, python: string[]): strin
   return argv;
 }
 
+/** A path to a Python, as the original's forms give their own; a bare name says nothing of which one. */
+const PYTHON_PATH = /\/python[\d.]*$/;
+
 /**
- * The Python of a run: `worker.python`; else `uv run` where the project has a uv lock file (and uv is installed); else
+ * The Python of a run: `worker.python`; else that of `entry_point`, where it is a path; else `uv run` where the project has a uv lock file (and uv is installed); else
  * the active virtual environment's; else `python3`.
  */
 function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: string; host: CommandHost }): string[] {
   const { env, cwd, host } = where;
   if (plan.worker.python !== "") return [plan.worker.python];
+  if (PYTHON_PATH.test(plan.entryPoint)) return [plan.entryPoint];
   const uv = host.isFile(`${cwd}/uv.lock`) ? host.findProgram("uv", env.PATH ?? "") : undefined;
   if (uv !== undefined) return [uv, "run", "--project", cwd, "python"];
   const inEnvironment = env.VIRTUAL_ENV ? `${env.VIRTUAL_ENV}/bin/python` : "";
