@@ -20,6 +20,15 @@ export function resolveStateDir(option: string | undefined, env: (name: string) 
   return absolute.replace(/\/+$/, "") || "/";
 }
 
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export class Layout {
   readonly stateDir: string;
 
@@ -65,8 +74,13 @@ export class Layout {
   get telemetryReserve(): string {
     return `${this.stateDir}/telemetry/reserve`;
   }
+  /** telemetry.sqlite; mosaic.sqlite once a daemon has made that, because the other belongs to the original. */
   get telemetryDb(): string {
-    return `${this.stateDir}/telemetry/telemetry.sqlite`;
+    const { besideOriginalsDb } = this;
+    return exists(besideOriginalsDb) ? besideOriginalsDb : `${this.stateDir}/telemetry/telemetry.sqlite`;
+  }
+  get besideOriginalsDb(): string {
+    return `${this.stateDir}/telemetry/mosaic.sqlite`;
   }
   /** Holds `mosaic.py`, the module for workers in Python; the module knows itself by the directory's name. */
   get pythonHelper(): string {
@@ -128,6 +142,10 @@ export class RunFiles {
   }
   stderr(attempt: number): string {
     return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stderr.log`;
+  }
+  /** Where programs of the original write without making the directory first. */
+  get outputs(): string[] {
+    return ["checkpoints", "tensorboard", "videos"].map((name) => `${this.directory}/${name}`);
   }
   /** The proxy's own log. */
   get proxyLog(): string {

@@ -1,4 +1,5 @@
 /** Opens the daemon's two databases; explains why one cannot be used. */
+import { DatabaseSync } from "node:sqlite";
 import type { Bounds } from "../base/load_limits.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
@@ -27,6 +28,7 @@ export function openStores(
   try {
     const { ringSteps: ringSize, ringBytes } = bounds;
     const checkpoints = { warn: (message: string) => log.warn(message) };
+    avoidForeignTelemetry(layout, log);
     const directory = layout.telemetryDb.slice(0, layout.telemetryDb.lastIndexOf("/"));
     const reserve = new Reserve(layout.telemetryReserve, reserveBytes(directory, WAL_LIMIT_BYTES));
     const options = { durability, checkpoints, ringSize, ringBytes, reserve };
@@ -34,6 +36,34 @@ export function openStores(
   } catch (error) {
     registry.close();
     throw error;
+  }
+}
+
+/** The original keeps a telemetry.sqlite with other tables in the same place: mosaic then uses a name of its own. */
+function avoidForeignTelemetry(layout: Layout, log: Logger): void {
+  const found = layout.telemetryDb;
+  if (found === layout.besideOriginalsDb) return;
+  const tables = tablesOf(found);
+  if (tables.length === 0 || tables.includes("telemetry_runs")) return;
+  opened(() => Deno.openSync(layout.besideOriginalsDb, { write: true, createNew: true, mode: 0o600 }).close());
+  log.warn(
+    { file: found, tables: tables.slice(0, 5).join(", "), telemetry: layout.besideOriginalsDb },
+    "telemetry.sqlite belongs to another program (the original's GUI?) and is left alone; " +
+      "telemetry is stored in mosaic.sqlite beside it from now on",
+  );
+}
+
+/** None where the file is missing or unreadable: opening it says why. */
+function tablesOf(path: string): string[] {
+  try {
+    const db = new DatabaseSync(path, { readOnly: true });
+    try {
+      return db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map(({ name }) => String(name));
+    } finally {
+      db.close();
+    }
+  } catch {
+    return [];
   }
 }
 

@@ -281,6 +281,15 @@ export function makeDirectory(path: string): void {
   Deno.mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
+/** Creates a directory that belongs to the worker, unless something is there: a worker may have put a link in its place. */
+export function offerDirectory(path: string): void {
+  try {
+    Deno.mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+  }
+}
+
 /** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
 export function writeRecord(path: string, text: string, options: { durable?: boolean } = {}): void {
   quarantineFile(path);

@@ -69,6 +69,17 @@ Deno.test("heartbeat timeout: a proxy that hangs silences its run, which fails, 
   await until(() => left(daemon, run).length === 0, { what: "all of it to be gone", state: () => left(daemon, run) });
 });
 
+Deno.test("heartbeat timeout: a worker that has sent heartbeats and hangs fails its run, though its proxy is alive", async () => {
+  await using daemon = await TestDaemon.start({ args: ["--grace", "0.5"] });
+  const beat = `echo '{"event":"heartbeat","payload":{},"run_id":"R","timestamp":1}'`;
+  const metadata = { heartbeat_timeout_seconds: 2 };
+  const hangs = await submit(daemon, configOf({ command: ["/bin/sh", "-c", `${beat}; exec sleep 600`], metadata }));
+  const prints = ["/bin/sh", "-c", `${beat}; for i in 1 2 3 4 5 6; do sleep 1; echo training; done`];
+  const goesOn = await submit(daemon, configOf({ command: prints, metadata }));
+  assert.equal((await untilState(daemon, hangs, "FAULTED")).reason, "heartbeat_timeout");
+  await untilState(daemon, goesOn, "TERMINATED");
+});
+
 Deno.test("handshake timeout: a proxy that never registers fails its run, and no worker is ever started", async () => {
   await using daemon = await TestDaemon.start();
   const marker = `${daemon.stateDir}/started`;

@@ -12,7 +12,7 @@ import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ProcessRef } from "../../os/identity.ts";
 import { freeSpaceOf, freeSpaceText } from "../../os/free_space.ts";
-import { makeDirectory } from "../../os/untrusted.ts";
+import { makeDirectory, offerDirectory } from "../../os/untrusted.ts";
 import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
 import { isShortage } from "../../os/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
@@ -58,6 +58,7 @@ export class Starter {
       requireDescriptors(this.#options.descriptors, "start a run");
       requireFreeSpace(layout.baseDir(row.baseDir));
       for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
+      files.outputs.forEach(offerDirectory);
       const launch = hostOf(plan).launch(row, plan, files);
       const failures = await launch.check();
       if (!this.#stillWaits(row)) return;

@@ -79,7 +79,7 @@ Deno.test("delete: a run that has just ended goes whole, what is still being mad
   const { runId } = f.engine.submit(configOf({ command }));
   const proxy = await f.connect(runId);
   const directory = f.layout.runDir(f.row(runId).baseDir, runId);
-  Deno.mkdirSync(`${directory}/checkpoints`);
+  Deno.mkdirSync(`${directory}/checkpoints`, { recursive: true });
   for (let i = 0; i < 1000; i++) Deno.writeTextFileSync(`${directory}/checkpoints/${i}`, "x");
   proxy.exit();
   await f.engine.delete(runId);
