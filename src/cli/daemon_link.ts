@@ -8,7 +8,7 @@ import type {
 } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { pause } from "../wire/waiting.ts";
+import { anyOf, pause } from "../wire/waiting.ts";
 import type { Api, ConnectionFlags } from "./api.ts";
 import type { Context } from "./context.ts";
 import { escapeControl } from "./text.ts";
@@ -94,9 +94,10 @@ export class Link implements Disposable {
     const breaks = new Breaks(this.#retryMs);
     for (let at = since; !signal.aborted;) {
       const stuck = new AbortController();
+      using either = anyOf(signal, stuck.signal);
       const watchdog = behind === undefined ? undefined : new Watchdog(() => behind(at), () => stuck.abort());
       try {
-        for await (const item of this.#api.stream(method, request(at), AbortSignal.any([signal, stuck.signal]))) {
+        for await (const item of this.#api.stream(method, request(at), either.signal)) {
           watchdog?.feed();
           breaks.over();
           this.#back();

@@ -6,7 +6,7 @@ import { eventLine } from "./events_text.ts";
 import { EXIT, exitOfOutcome } from "./exit.ts";
 import { compact, duration, number, rate } from "./format.ts";
 import { eventJson, type RunJson, runJson } from "./message_json.ts";
-import { pause } from "../wire/waiting.ts";
+import { anyOf, pause } from "../wire/waiting.ts";
 import type { Link } from "./daemon_link.ts";
 import { progressText } from "./progress.ts";
 import { elapsedMs, progressOf } from "./runs_table.ts";
@@ -39,7 +39,8 @@ export async function untilEnded(
     else faultedAt = undefined;
     if (hasEnded(now, faultedAt === undefined ? 0 : performance.now() - faultedAt)) return now;
     const stop = new AbortController();
-    await Promise.race([pause(POLL_MS, AbortSignal.any([signal, stop.signal])), wake()]);
+    using either = anyOf(signal, stop.signal);
+    await Promise.race([pause(POLL_MS, either.signal), wake()]);
     stop.abort();
   }
   return undefined;
@@ -81,7 +82,8 @@ export async function followRun(
   };
   // An error while printing (stdout closed, for example) ends the following with that error.
   let failure: unknown;
-  const events = print(true, AbortSignal.any([signal, stop.signal])).catch((error) => {
+  using either = anyOf(signal, stop.signal);
+  const events = print(true, either.signal).catch((error) => {
     failure = error;
     stop.abort();
   });
@@ -89,7 +91,7 @@ export async function followRun(
     const ended = await untilEnded(
       link,
       runId,
-      AbortSignal.any([signal, stop.signal]),
+      either.signal,
       (run) => status.draw(statusText(runJson(run), context.now(), context.terminal.width)),
       () => new Promise((resolve) => wake = resolve),
     );

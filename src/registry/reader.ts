@@ -14,6 +14,8 @@ export interface RunReader {
   ): { runs: RunRow[]; nextToken: string | undefined };
   count(filter: RunFilter): number;
   countByState(): Record<string, number>;
+  /** Of the runs that have, or may have, processes. */
+  sessionTokens(): { runId: string; token: string }[];
   artifacts(runId: string): ArtifactRow[];
   gpuSlots(): { slot: number; runId: string | null }[];
 

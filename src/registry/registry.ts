@@ -186,6 +186,14 @@ export class Registry implements RunReader {
     ).map((row) => this.#runFrom(row));
   }
 
+  sessionTokens(): { runId: string; token: string }[] {
+    return this.#sql.all(
+      `SELECT run_id, session_token FROM runs
+       WHERE state IN (SELECT value FROM json_each(?)) AND session_token IS NOT NULL`,
+      JSON.stringify(LIVE_STATES.filter((state) => state !== "INIT")),
+    ).map((row) => ({ runId: row.run_id as string, token: row.session_token as string }));
+  }
+
   /** Runs whose state cannot be read, so that it is unknown whether they live. */
   ofUnknownState(): RunRow[] {
     // The inner one reads an index alone, for it goes over all runs.

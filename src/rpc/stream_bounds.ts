@@ -17,6 +17,8 @@ export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
 const MORE_OF_ENDED = 10;
 /** A client that is refused again and again must not make the daemon look at all streams each time. */
 const LOOK_INTERVAL_MS = 1000;
+/** Bytes of answers that wait to be taken. One alone is never refused. */
+export const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
 
 /** A stream's place in the counts. */
 export interface StreamPlace {
@@ -43,6 +45,8 @@ export class StreamBounds {
   readonly #ofRun = new Map<string, number>();
   #strangers = 0;
   readonly #ofAddress = new Map<string, number>();
+  #answerBytes = 0;
+  readonly #answerBytesOf = new Map<string, number>();
 
   /** @param isOver whether the run has ended, or is deleted */
   constructor(limits: StreamLimits, isOver: (runId: string) => boolean) {
@@ -117,6 +121,28 @@ export class StreamBounds {
     });
   }
 
+  /**
+   * An answer waits to be taken.
+   *
+   * @returns to be called when it waits no longer @throws MosaicError `resource_exhausted`
+   */
+  holdAnswer(peer: string, bytes: number): () => void {
+    const { ofConnection, all } = WAITING_ANSWER_BYTES;
+    const here = this.#answerBytesOf.get(peer) ?? 0;
+    const tooMany = (held: number, most: number) => held > 0 && held + bytes > most;
+    if (tooMany(this.#answerBytes, all) || (tooMany(here, ofConnection) && peer !== UNKNOWN_PEER)) {
+      throw new MosaicError("resource_exhausted", `${this.#answerBytes} bytes of answers wait to be taken`, {
+        hint: "Read the answers that you asked for before you ask for more.",
+      });
+    }
+    this.#answerBytes += bytes;
+    this.#answerBytesOf.set(peer, here + bytes);
+    return () => {
+      this.#answerBytes -= bytes;
+      less(this.#answerBytesOf, peer, bytes);
+    };
+  }
+
   #place(stream: OpenStream, left: () => void): StreamPlace {
     const { maxStreamsPerRun } = this.#limits;
     const runs: string[] = [];
@@ -159,8 +185,8 @@ function more(counts: Map<string, number>, key: string): void {
   counts.set(key, (counts.get(key) ?? 0) + 1);
 }
 
-function less(counts: Map<string, number>, key: string): void {
-  const left = counts.get(key)! - 1;
+function less(counts: Map<string, number>, key: string, by = 1): void {
+  const left = counts.get(key)! - by;
   if (left === 0) counts.delete(key);
   else counts.set(key, left);
 }

@@ -5,7 +5,7 @@ import type { Core, DesiredControl } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Credits } from "./credits.ts";
 import type { Caller, Incoming, Outgoing } from "./handlers.ts";
-import { firstOf, pause } from "../wire/waiting.ts";
+import { anyOf, firstOf, pause } from "../wire/waiting.ts";
 
 const POLL_MS = 250;
 
@@ -94,7 +94,7 @@ export async function controlStream(
   // Awaited below; until then a failure must not count as unhandled.
   reader.catch(() => {});
 
-  const open = AbortSignal.any([caller.signal, ended.signal]);
+  using open = anyOf(caller.signal, ended.signal);
   while (!caller.signal.aborted) {
     const seen = core.runs.eventHead();
     unread = false;
@@ -107,9 +107,9 @@ export async function controlStream(
       told.set(runId, now);
       for (const change of controlChanges(runId, before, now)) await out.send(change);
     }
-    if (open.aborted) break;
+    if (open.signal.aborted) break;
     await firstOf(
-      open,
+      open.signal,
       named,
       (stop) => core.runs.waitEventsBeyond(seen, stop),
       // A wish that is not in force yet is no event.

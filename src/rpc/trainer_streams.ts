@@ -14,6 +14,7 @@ import type { SharedEncodings } from "./shared_encodings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
+import { anyOf } from "../wire/waiting.ts";
 
 const TRANSITIONS_A_READ = 256;
 const RUNS_A_PAGE = 100;
@@ -88,6 +89,7 @@ async function streamRecords<K extends "steps" | "episodes">(
   caller.follows(runId);
   const options = { since: sinceOf(request.sinceSeq), signal: caller.signal, follow: "forever" } as const;
   using run = core.records.follow(runId);
+  using open = anyOf(caller.signal, run.deleted);
   const credited = credits.open(core, caller, runId, form.kind);
   try {
     for await (const { framed } of recordPieces(core, run, renderings, form, options)) {
@@ -96,7 +98,7 @@ async function streamRecords<K extends "steps" | "episodes">(
         continue;
       }
       for (const message of messagesOf(framed)) {
-        await credited.take(AbortSignal.any([caller.signal, run.deleted]));
+        await credited.take(open.signal);
         await out.sendBytes(message);
       }
     }

@@ -76,7 +76,7 @@ async function overTcp(
     await unlessAborted(secured.handshake(), signal);
     return secured;
   } catch (error) {
-    secured?.close();
+    close(secured ?? connection);
     throw tlsFailure(entrance.target, error) ?? error;
   }
 }
@@ -85,6 +85,15 @@ async function tcp(hostname: string, port: number, signal: AbortSignal): Promise
   const connection = await Deno.connect({ hostname, port, signal });
   connection.setNoDelay(true);
   return connection;
+}
+
+/** A TLS connection that could not be made may have taken the TCP connection with it, or not. */
+function close(connection: Deno.Conn | undefined): void {
+  try {
+    connection?.close();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BadResource)) throw error;
+  }
 }
 
 /** @throws MosaicError `failed_precondition` */

@@ -121,10 +121,14 @@ export class Http2Call {
     this.#conn = undefined;
   }
 
-  /** To be called when something has come. */
-  #heard(): void {
-    clearTimeout(this.#timer);
+  /** The other end can be heard only while somebody reads: a reader that pauses does not make it silent. */
+  async #listen(read: Promise<number | null>): Promise<number | null> {
     if (this.#conn !== undefined) this.#timer = setTimeout(() => this.#askForLife(), this.#keepAlive.afterMs);
+    try {
+      return await read;
+    } finally {
+      clearTimeout(this.#timer);
+    }
   }
 
   #askForLife(): void {
@@ -219,7 +223,6 @@ export class Http2Call {
     } else {
       this.#conn = conn;
       this.#outgoing = new Uint8Array(FIRST_WINDOW + 4 * HEADER_BYTES);
-      this.#heard();
       this.#write();
     }
     return conn;
@@ -228,8 +231,7 @@ export class Http2Call {
   async *#read(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {
     const buffer = new Uint8Array(MAX_FRAME_BYTES);
     try {
-      for (let length; (length = await conn.read(buffer)) !== null;) {
-        this.#heard();
+      for (let length; (length = await this.#listen(conn.read(buffer))) !== null;) {
         yield buffer.subarray(0, length);
       }
     } catch (error) {

@@ -30,3 +30,22 @@ export async function firstOf(
     others.abort();
   }
 }
+
+export interface CombinedSignal extends Disposable {
+  signal: AbortSignal;
+}
+
+/**
+ * A signal that aborts with the first of the given ones. Disposing it removes its listeners from them: `AbortSignal.any`
+ * leaves an entry at a long-lived signal for each signal made from it.
+ */
+export function anyOf(...sources: AbortSignal[]): CombinedSignal {
+  const combined = new AbortController();
+  const abort = () => combined.abort(sources.find(({ aborted }) => aborted)?.reason);
+  for (const source of sources) source.addEventListener("abort", abort, { once: true });
+  if (sources.some(({ aborted }) => aborted)) abort();
+  return {
+    signal: combined.signal,
+    [Symbol.dispose]: () => sources.forEach((source) => source.removeEventListener("abort", abort)),
+  };
+}

@@ -124,21 +124,78 @@ Deno.test("half-open connections: two thousand that say nothing keep nobody wait
   });
 });
 
+/** Asks for all steps of a run in a form of the protocol, and reads nothing of the answer. */
+async function askForSteps(url: string, run: string, type: string): Promise<Deno.TcpConn> {
+  const { host, port } = new URL(url);
+  const body = envelope(
+    type.endsWith("json")
+      ? new TextEncoder().encode(JSON.stringify({ run, kind: "steps" }))
+      : toBinary(TelemetryRequestSchema, create(TelemetryRequestSchema, { run, kind: "steps" })),
+  );
+  const head = `POST ${methodPath(Mosaic.method.streamTelemetry)} HTTP/1.1\r\nhost: ${host}\r\n` +
+    `content-type: ${type}\r\ncontent-length: ${body.length}\r\n\r\n`;
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
+  await writeAll(connection, new TextEncoder().encode(head));
+  await writeAll(connection, body);
+  return connection;
+}
+
+Deno.test("slow readers: one that takes nothing is ended, in whatever form it asked", async (t) => {
+  for (const type of ["application/connect+json", "application/grpc-web+proto"]) {
+    await t.step(type, () =>
+      withApi("Connect, TCP", async ({ core, url }) => {
+        const run = executing(core);
+        core.observationJson = JSON.stringify("x".repeat(10_000));
+        core.addSteps(run, 0, ROWS - 1);
+        using _stalled = await askForSteps(url, run, type);
+        const ended = () => core.activity.rpcCalls.entries();
+        const call = `${methodPath(Mosaic.method.streamTelemetry).slice(1)} cancelled`;
+        await until(() => ended().some(([name]) => name === call), { what: "the stalled stream to end", state: ended });
+      }, { stallMs: 1000 }));
+  }
+});
+
+Deno.test("slow readers: answers that nobody takes count against a bound, and are dropped", async () => {
+  await withApi("Connect, TCP", async ({ core, url }) => {
+    core.registry.update(executing(core), { configJson: JSON.stringify({ x: "x".repeat(7 << 20) }) });
+    const { host, port } = new URL(url);
+    const connection = connectHttp2(`http://${host}`, { settings: { initialWindowSize: 0 } });
+    const codes = Array.from({ length: 6 }, () =>
+      new Promise<number>((resolve, reject) => {
+        const call = connection.request({
+          ":method": "POST",
+          ":path": methodPath(Mosaic.method.getRun),
+          "content-type": "application/proto",
+          "content-length": "7",
+        });
+        call.on("response", (headers) => resolve(Number(headers[":status"]))).on("error", reject);
+        // run: "@last"
+        call.end(Uint8Array.of(10, 5, ...new TextEncoder().encode("@last")));
+      }));
+    const all = await Promise.allSettled(codes);
+    const statuses = all.map((one) => one.status === "fulfilled" ? one.value : 0);
+    assert.equal(statuses.filter((status) => status === 200).length, 4, `${statuses}`);
+    assert.equal(statuses.filter((status) => status === 429).length, 2, `${statuses}`);
+    connection.on("error", () => {}).destroy();
+    const client = new MosaicClient(`127.0.0.1:${port}`);
+    try {
+      // A connection of its own has bytes of its own.
+      assert.ok((await client.unary(Mosaic.method.getRun, { run: "@last" })).configJson.length > 7 << 20);
+    } finally {
+      client.close();
+    }
+  }, { stallMs: 60_000 });
+});
+
 Deno.test("slow readers: one that takes nothing stops what it reads, keeps nobody waiting, and is ended", async () => {
   await withApi("Connect, TCP", async ({ core, url }) => {
     const run = executing(core);
     core.observationJson = JSON.stringify("x".repeat(10_000));
     core.addSteps(run, 0, ROWS - 1);
-    const { host, port } = new URL(url);
-    const body = envelope(toBinary(TelemetryRequestSchema, create(TelemetryRequestSchema, { run, kind: "steps" })));
-    const stalled = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
-    const fast = new MosaicClient(host);
+    const fast = new MosaicClient(new URL(url).host);
     const before = Deno.memoryUsage().rss;
+    const stalled = await askForSteps(url, run, "application/connect+proto");
     try {
-      const head = `POST ${methodPath(Mosaic.method.streamTelemetry)} HTTP/1.1\r\nhost: ${host}\r\n` +
-        `content-type: application/connect+proto\r\ncontent-length: ${body.length}\r\n\r\n`;
-      await writeAll(stalled, new TextEncoder().encode(head));
-      await writeAll(stalled, body);
       let last = 0n;
       for await (const { lastSeq } of fast.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" })) {
         last = lastSeq;

@@ -5,6 +5,7 @@ import type net from "node:net";
 import { FLAG, FRAME, frameOf, settings } from "../../src/wire/http2.ts";
 import { Http2Call, type KeepAlive } from "../../src/wire/http2_call.ts";
 import { MosaicError } from "../../src/base/errors.ts";
+import { pause } from "../../src/wire/waiting.ts";
 import { until } from "../harness/wait.ts";
 
 type Dial = (signal: AbortSignal) => Promise<Deno.Conn>;
@@ -232,6 +233,24 @@ Deno.test("http2 call: one who gives no sign of life is given up, one who only h
     await until(() => pings > 2, { what: "it to be asked again and again" });
     stream!.end("b");
     await rest;
+    call.cancel();
+  });
+});
+
+Deno.test("http2 call: whoever pauses for long finds the daemon alive, and all that it sent", async () => {
+  let stream: http2.ServerHttp2Stream | undefined;
+  await withServer((opened) => {
+    stream = opened;
+    opened.respond({ ":status": 200 });
+    opened.write("a");
+  }, async (dial) => {
+    const call = callTo(dial, { afterMs: 500, withinMs: 500 });
+    const answer = call.answer();
+    await read(answer, 1);
+    // Several times what a silent daemon has.
+    await pause(3000);
+    stream!.end("b");
+    await read(answer, 1);
     call.cancel();
   });
 });

@@ -5,7 +5,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { hostJson, runDetailJson, runJson } from "../message_json.ts";
-import { pause } from "../../wire/waiting.ts";
+import { anyOf, pause } from "../../wire/waiting.ts";
 import { isTransient, Link } from "../daemon_link.ts";
 import { type Action, INITIAL, onKey, type TopState } from "../top/model.ts";
 import { noTerminal, type TakenTerminal } from "../top/terminal.ts";
@@ -98,7 +98,8 @@ class Top {
         this.#set({ trouble: isTransient(error) ? `the daemon does not answer` : messageOf(error) });
       }
       this.#wake = new AbortController();
-      await pause(POLL_MS, AbortSignal.any([this.#stop.signal, this.#wake.signal]));
+      using either = anyOf(this.#stop.signal, this.#wake.signal);
+      await pause(POLL_MS, either.signal);
     }
   }
 

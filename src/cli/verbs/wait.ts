@@ -11,6 +11,7 @@ import { runJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { escapeControl } from "../text.ts";
 import { FOLLOW_RETRY_MS } from "./submit.ts";
+import { anyOf } from "../../wire/waiting.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -44,7 +45,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         using link = await Link.open(context, connectionFlags(flags), { retryMs: FOLLOW_RETRY_MS });
         const late = new AbortController();
         const timer = timeout === undefined ? undefined : setTimeout(() => late.abort(), timeout);
-        const signal = AbortSignal.any([interrupted, late.signal]);
+        using either = anyOf(interrupted, late.signal);
+        const { signal } = either;
         let code: number = EXIT.ok;
         const ended: unknown[] = [];
         try {

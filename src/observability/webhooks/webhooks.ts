@@ -10,7 +10,7 @@ import type { EventRow } from "../../registry/types.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Counts } from "../activity.ts";
 import { messageOf } from "../../base/errors.ts";
-import { pause } from "../../wire/waiting.ts";
+import { anyOf, pause } from "../../wire/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
 import { signedHeaders } from "./signature.ts";
 
@@ -196,12 +196,13 @@ export class Webhooks {
       let why: string;
       try {
         const now = Math.floor(Date.now() / 1000);
+        using limit = anyOf(this.#stop.signal, AbortSignal.timeout(timeoutMs));
         const response = await fetch(target.url, {
           method: "POST",
           headers: signedHeaders(terms.secret, `event-${event.seq}`, now, body),
           body,
           redirect: "manual",
-          signal: AbortSignal.any([this.#stop.signal, AbortSignal.timeout(timeoutMs)]),
+          signal: limit.signal,
         });
         await response.body?.cancel();
         if (response.ok) {

@@ -1,27 +1,34 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
+import { createHash } from "node:crypto";
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import { type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
 import { ruleOf } from "./access.ts";
 
-/** Who calls. A session is a run's own token, its proxy's or its worker's, shown to be one by the first message that names the run. */
+/** Who calls. A session is a run's own token: its proxy's, or its worker's. */
 export type Principal =
   | { type: "anybody" }
   | { type: "role"; role: Role }
-  | { type: "session"; token: string; runId: string | undefined };
+  | { type: "session"; runId: string };
 
 export interface Gatekeeper {
   /**
+   * Knows every credential by the headers alone, so that nothing of a stranger's message is read.
+   *
    * @param path `/package.Service/Method`
    * @param token the text after "Bearer "; "" without a credential
    * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` when it does not suffice
    */
   enter(path: string, token: string): Principal;
-  /** Looks at each message of the call. */
+  /** Looks at each message of the call. @throws MosaicError `permission_denied` for a run that the credential is not for */
   admit(principal: Principal, path: string, message: unknown): void;
 }
 
-export function gatekeeper(runs: Pick<RunReader, "get">, tokens: Pick<TokenFile, "roleOf">): Gatekeeper {
+export function gatekeeper(
+  runs: Pick<RunReader, "get" | "sessionTokens">,
+  tokens: Pick<TokenFile, "roleOf">,
+): Gatekeeper {
+  const sessions = new Sessions(runs);
   return {
     enter(path, token) {
       const rule = ruleOf(path);
@@ -32,31 +39,59 @@ export function gatekeeper(runs: Pick<RunReader, "get">, tokens: Pick<TokenFile,
       if (role === "read") {
         throw new MosaicError("permission_denied", `${path} needs the admin token; this is the read token`);
       }
-      if (rule.session !== undefined && token !== "") return { type: "session", token, runId: undefined };
-      throw unauthenticated(token === "");
+      const session = rule.session === undefined || token === "" ? undefined : sessions.of(token);
+      if (session === undefined || (session.ofWorker && rule.worker !== true)) throw unauthenticated(token === "");
+      return { type: "session", runId: session.runId };
     },
 
     admit(principal, path, message) {
       if (principal.type !== "session") return;
-      const rule = ruleOf(path)!;
-      const runId = rule.session!(message);
-      if (runId === undefined) {
-        // Belongs to the message that named the run, which comes first or not at all.
-        if (principal.runId === undefined) throw unauthenticated(false);
-        return;
-      }
-      if (principal.runId !== undefined) {
-        if (principal.runId === runId) return;
-        throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
-      }
-      const expected = runs.get(runId)?.sessionToken ?? "";
-      // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
-      const known = sameToken(principal.token, expected) ||
-        (rule.worker === true && expected !== "" && sameToken(principal.token, workerToken(expected)));
-      if (!known) throw unauthenticated(false);
-      principal.runId = runId;
+      const runId = ruleOf(path)!.session!(message);
+      // A message that names no run belongs to the one that did.
+      if (runId === undefined || runId === principal.runId) return;
+      throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
     },
   };
+}
+
+interface Session {
+  runId: string;
+  ofWorker: boolean;
+  /** The run's session token, from which the worker's is made. */
+  token: string;
+}
+
+/** The tokens of the runs that have processes, by their hashes: how long a search takes says nothing of a token. */
+class Sessions {
+  readonly #runs: Pick<RunReader, "get" | "sessionTokens">;
+  #byHash = new Map<string, Session>();
+
+  constructor(runs: Pick<RunReader, "get" | "sessionTokens">) {
+    this.#runs = runs;
+  }
+
+  of(token: string): Session | undefined {
+    const hash = hashOf(token);
+    const known = this.#byHash.get(hash);
+    if (known !== undefined && sameToken(this.#runs.get(known.runId)?.sessionToken ?? "", known.token)) return known;
+    this.#list();
+    return this.#byHash.get(hash);
+  }
+
+  #list(): void {
+    const before = new Map([...this.#byHash].map(([hash, session]) => [`${session.ofWorker} ${session.token}`, hash]));
+    this.#byHash = new Map();
+    for (const { runId, token } of this.#runs.sessionTokens()) {
+      for (const ofWorker of [false, true]) {
+        const hash = before.get(`${ofWorker} ${token}`) ?? hashOf(ofWorker ? workerToken(token) : token);
+        this.#byHash.set(hash, { runId, ofWorker, token });
+      }
+    }
+  }
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("base64");
 }
 
 function unauthenticated(missing: boolean): MosaicError {

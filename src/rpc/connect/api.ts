@@ -24,7 +24,7 @@ export class Api {
   constructor(context: CallContext, options: Partial<StreamOptions> = {}) {
     this.#context = context;
     this.#options = { stallMs: STALL_MS, ...options };
-    this.#router = new Router(context);
+    this.#router = new Router(context, this.#options);
   }
 
   add<S extends DescService>(service: S, handlers: Handlers<S>): this {
@@ -47,7 +47,7 @@ export class Api {
       return answerStream(this.#context, method, handler, request, peer, this.#options);
     }
     if (method.methodKind === "unary" && isPlain(request)) {
-      return answerUnary(this.#context, method, handler, request, peer);
+      return answerUnary(this.#context, method, handler, request, peer, this.#options);
     }
     return this.#router.answer(method, request, peer);
   }

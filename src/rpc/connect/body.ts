@@ -44,12 +44,27 @@ export class AnswerBody {
     return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
   }
 
-  /** @param last sent before the end */
-  end(last: Uint8Array): void {
+  /** Writes all of it in pieces, and ends. @throws MosaicError as `write` does */
+  async writeAll(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
+    for await (const piece of pieces) await this.write(piece);
+    await this.end();
+  }
+
+  /**
+   * Resolves when the client has taken all, or left, or takes nothing any more: only then the answer holds no memory.
+   *
+   * @param last sent before the end
+   */
+  async end(last?: Uint8Array): Promise<void> {
     if (!this.#open) return;
-    this.#open = false;
-    this.#controller.enqueue(last);
-    if (!this.#gone) this.#controller.close();
+    try {
+      if (last !== undefined) this.write(last)?.catch(() => {});
+      while (this.#open && this.#controller.desiredSize! < ROOM_BYTES) await (this.#waiting ??= this.#room());
+      this.#open = false;
+      if (!this.#gone) this.#controller.close();
+    } catch (error) {
+      this.reset(error);
+    }
   }
 
   /** Drops what the client has not taken, and its stream. */

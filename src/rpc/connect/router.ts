@@ -16,7 +16,10 @@ import { admitted, type Arrival, arrivalOf, type CallContext, count, decode, isP
 import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, stopped } from "../calls.ts";
 import { type AnyHandler, handlerOf, type Handlers, type Incoming, type Outgoing } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
+import { AnswerBody } from "./body.ts";
 import { connectError } from "./errors.ts";
+import type { StreamOptions } from "./streams.ts";
+import { wholeAnswer } from "./whole_answer.ts";
 
 type Answer = MessageInitShape<DescMessage>;
 
@@ -24,11 +27,13 @@ const PEER = createContextKey<Peer>({ name: "unknown", owner: false }, { descrip
 
 export class Router {
   readonly #context: CallContext;
+  readonly #options: StreamOptions;
   readonly #shutdown = new AbortController();
   readonly #handlers = new Map<string, UniversalHandler>();
 
-  constructor(context: CallContext) {
+  constructor(context: CallContext, options: StreamOptions) {
     this.#context = context;
+    this.#options = options;
     context.stopping.addEventListener("abort", () => this.#shutdown.abort(connectError(stopped())), { once: true });
   }
 
@@ -61,10 +66,18 @@ export class Router {
     });
     const answer = { status, headers: header };
     if (body === undefined) return new Response(null, answer);
-    const pieces = body[Symbol.asyncIterator]();
     // Connect's are in one piece, gRPC-Web's end with their trailers.
-    if (header?.get("content-length")) return new Response((await pieces.next()).value, answer);
-    return new Response(streamOf(pieces, () => gone.abort()), answer);
+    if (header?.get("content-length")) {
+      const { value } = await body[Symbol.asyncIterator]().next();
+      const bytes = value as Uint8Array<ArrayBuffer> | undefined ?? new Uint8Array();
+      return wholeAnswer(this.#context, peer.name, bytes, { headers: new Headers(header), status }, this.#options);
+    }
+    const out = new AnswerBody(() => gone.abort(), this.#options.stallMs);
+    out.writeAll(body).catch((error) => {
+      gone.abort();
+      out.reset(error);
+    });
+    return new Response(out.stream, answer);
   }
 }
 
@@ -72,21 +85,6 @@ export class Router {
 export async function* piecesOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (body === null) return;
   for await (const piece of body) yield piece.slice();
-}
-
-/** @param onGone called when the client leaves before the end */
-function streamOf(pieces: AsyncIterator<Uint8Array>, onGone: () => void): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await pieces.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-    cancel() {
-      onGone();
-      pieces.return?.().catch(() => {});
-    },
-  });
 }
 
 function specOf(context: CallContext, method: DescMethod, handler: AnyHandler): MethodImplSpec {
@@ -154,19 +152,24 @@ async function* streamed(
   start: (out: HandedOver) => unknown,
 ): AsyncGenerator<Answer> {
   const out = new HandedOver(method.output);
+  /** False where whoever reads stopped before the end. */
+  let ended = false;
   try {
     enter();
     const over = (async () => await start(out))();
     over.then(() => out.close(), () => out.close());
     for (let message = await out.next(); message !== undefined; message = await out.next()) yield message;
+    ended = true;
     await over;
     if (context.stopping.aborted) throw stopped();
     count(context, caller, caller.signal.aborted ? "cancelled" : "ok");
   } catch (error) {
+    ended = true;
     if (caller.signal.aborted && !context.stopping.aborted) count(context, caller, "cancelled");
     else report(context, caller, context.stopping.aborted ? stopped() : error);
     throw connectError(context.stopping.aborted ? stopped() : error);
   } finally {
+    if (!ended) count(context, caller, "cancelled");
     out.close();
     free();
   }

@@ -99,13 +99,13 @@ async function run(
     if (context.stopping.aborted) throw stopped();
     if (deadline !== undefined) throw deadline;
     count(context, caller, signal.aborted ? "cancelled" : "ok");
-    body.end(endOfStream());
+    await body.end(endOfStream());
   } catch (error) {
     const why = context.stopping.aborted ? stopped() : deadline ?? error;
     if (why === error && signal.aborted) count(context, caller, "cancelled");
     else report(context, caller, why);
     if (why instanceof StalledError) body.reset(why);
-    else body.end(endOfStream(why));
+    else await body.end(endOfStream(why));
   } finally {
     clearTimeout(helloTimer);
     endDeadline?.();

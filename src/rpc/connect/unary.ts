@@ -8,6 +8,8 @@ import { boundReached } from "../../base/load_limits.ts";
 import { arrivalOf, type CallContext, count, encode, type Peer, report, requestOf } from "../calls.ts";
 import type { AnyHandler } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
+import type { StreamOptions } from "./streams.ts";
+import { wholeAnswer } from "./whole_answer.ts";
 import { startDeadline } from "./deadline.ts";
 import { connectError } from "./errors.ts";
 
@@ -26,6 +28,7 @@ export async function answerUnary(
   handler: AnyHandler,
   request: Request,
   peer: Peer,
+  options: StreamOptions,
 ): Promise<Response> {
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const gone = new AbortController();
@@ -54,8 +57,15 @@ export async function answerUnary(
     );
     const answer = handler(message, caller);
     const bytes = encode(method.output, answer instanceof Promise ? await interruption.wait(answer) : answer);
+    const response = wholeAnswer(
+      context,
+      caller.peer,
+      bytes,
+      { headers: new Headers({ "content-type": TYPE }) },
+      options,
+    );
     count(context, caller, "ok");
-    return new Response(bytes, { headers: { "content-type": TYPE } });
+    return response;
   } catch (error) {
     report(context, caller, error);
     const refusal = connectError(error);

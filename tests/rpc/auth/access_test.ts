@@ -34,7 +34,11 @@ Deno.test("table: whatever changes something needs the admin token or the run's 
 });
 
 const runs: Record<string, Partial<RunRow>> = { A: { sessionToken: "secret-a" }, B: { sessionToken: null } };
-const keeper = gatekeeper({ get: (runId) => runs[runId] as RunRow | undefined }, {
+const keeper = gatekeeper({
+  get: (runId) => runs[runId] as RunRow | undefined,
+  sessionTokens: () =>
+    Object.entries(runs).flatMap(([runId, { sessionToken }]) => sessionToken ? [{ runId, token: sessionToken }] : []),
+}, {
   roleOf: (token) => token === "the-admin" ? "admin" : token === "the-reader" ? "read" : undefined,
 });
 const path = methodPath;
@@ -58,8 +62,13 @@ Deno.test("gatekeeper: a session token is good for its own run's publishing and 
   assert.throws(() => keeper.admit(principal, publish, { runId: "B" }), hasCode("permission_denied", /that run only/));
   for (const forged of ["B", "", "unknown"]) {
     const other = keeper.enter(publish, "secret-a");
-    assert.throws(() => keeper.admit(other, publish, { runId: forged }), hasCode("unauthenticated"));
+    assert.throws(() => keeper.admit(other, publish, { runId: forged }), hasCode("permission_denied"));
   }
+  assert.throws(() => keeper.enter(publish, "secret-b"), hasCode("unauthenticated"));
+  // The token goes with its run.
+  runs.A = { sessionToken: null };
+  assert.throws(() => keeper.enter(publish, "secret-a"), hasCode("unauthenticated"));
+  runs.A = { sessionToken: "secret-a" };
   for (const method of [trainer.listRuns, trainer.cancelRun, trainer.controlStream, Mosaic.method.getRun]) {
     assert.throws(() => keeper.enter(path(method), "secret-a"), hasCode("unauthenticated"), method.name);
   }
@@ -73,28 +82,23 @@ Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and r
   ) {
     keeper.admit(keeper.enter(path(method), token), path(method), { runId: "A" });
     // A run that nobody has begun has no token, nor has its worker.
-    for (const [forged, run] of [[token, "B"], [workerToken(""), "B"], ["", "B"]] as const) {
-      assert.throws(
-        () => keeper.admit(keeper.enter(path(method), forged), path(method), { runId: run }),
-        hasCode("unauthenticated"),
-        method.name,
-      );
+    const admitted = keeper.enter(path(method), token);
+    assert.throws(() => keeper.admit(admitted, path(method), { runId: "B" }), hasCode("permission_denied"));
+    for (const forged of [workerToken(""), ""]) {
+      assert.throws(() => keeper.enter(path(method), forged), hasCode("unauthenticated"), method.name);
     }
   }
-  const deliver = path(Ingest.method.deliver);
-  const hello = create(ProxyMessageSchema, { message: { case: "hello", value: { runId: "A" } } });
-  assert.throws(() => keeper.admit(keeper.enter(deliver, token), deliver, hello), hasCode("unauthenticated"));
+  assert.throws(() => keeper.enter(path(Ingest.method.deliver), token), hasCode("unauthenticated"));
   assert.throws(() => keeper.enter(path(trainer.cancelRun), token), hasCode("unauthenticated"));
 });
 
-Deno.test("gatekeeper: a delivery is admitted by its hello, which nothing may precede", () => {
+Deno.test("gatekeeper: a delivery is of the run that its hello names, which must be the token's own", () => {
   const deliver = path(Ingest.method.deliver);
-  const hello = create(ProxyMessageSchema, { message: { case: "hello", value: { runId: "A" } } });
+  const hello = (runId: string) => create(ProxyMessageSchema, { message: { case: "hello", value: { runId } } });
   const batch = create(ProxyMessageSchema, { message: { case: "batch", value: {} } });
   const principal = keeper.enter(deliver, "secret-a");
-  assert.throws(() => keeper.admit(principal, deliver, batch), hasCode("unauthenticated"));
-  keeper.admit(principal, deliver, hello);
+  keeper.admit(principal, deliver, hello("A"));
   keeper.admit(principal, deliver, batch);
-  const thief = keeper.enter(deliver, "secret-b");
-  assert.throws(() => keeper.admit(thief, deliver, hello), hasCode("unauthenticated"));
+  assert.throws(() => keeper.admit(principal, deliver, hello("B")), hasCode("permission_denied"));
+  assert.throws(() => keeper.enter(deliver, "secret-b"), hasCode("unauthenticated"));
 });

@@ -140,8 +140,8 @@ Deno.test("session token: publishes for its run, for no other, and does nothing 
         return await upload.answer;
       };
       assert.equal((await publish(own, own)).accepted, 2n);
-      await assert.rejects(publish(other), hasCode("unauthenticated"));
-      await assert.rejects(client.unary(method.heartbeat, { runId: other }), hasCode("unauthenticated"));
+      await assert.rejects(publish(other), hasCode("permission_denied"));
+      await assert.rejects(client.unary(method.heartbeat, { runId: other }), hasCode("permission_denied"));
       await assert.rejects(client.unary(method.cancelRun, { runId: own }), hasCode("unauthenticated"));
       await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
       assert.equal(core.telemetry.head(other, "steps"), 0);

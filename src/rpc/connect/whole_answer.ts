@@ -1,0 +1,28 @@
+/** An answer in one message: its bytes count against the bounds until its client has taken them. */
+import type { CallContext } from "../calls.ts";
+import { AnswerBody } from "./body.ts";
+import type { StreamOptions } from "./streams.ts";
+
+/** What the runtime holds of an answer anyway. */
+const SMALL_BYTES = 16 << 10;
+const WRITE_BYTES = 64 << 10;
+
+/** @throws MosaicError `resource_exhausted` when too much waits to be taken already */
+export function wholeAnswer(
+  context: CallContext,
+  peer: string,
+  bytes: Uint8Array<ArrayBuffer>,
+  { headers, status = 200 }: { headers: Headers; status?: number },
+  { stallMs }: StreamOptions,
+): Response {
+  if (bytes.length <= SMALL_BYTES) return new Response(bytes, { headers, status });
+  const left = context.streams.holdAnswer(peer, bytes.length);
+  const body = new AnswerBody(() => {}, stallMs);
+  body.writeAll(piecesOf(bytes)).catch((error) => body.reset(error)).finally(left);
+  headers.set("content-length", String(bytes.length));
+  return new Response(body.stream, { headers, status });
+}
+
+function* piecesOf(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += WRITE_BYTES) yield bytes.subarray(at, at + WRITE_BYTES);
+}
