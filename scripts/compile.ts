@@ -1,6 +1,6 @@
 /**
- * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression N]`: one executable,
- * `dist/mosaic`.
+ * `deno task compile [--offline] [--target TRIPLE] [--profile NAME] [--output FILE] [--compression N] [--sign KEY]`:
+ * one executable, `dist/mosaic`.
  *
  * - The true form is made by `deno compile`. It needs Deno's runtime base `denort`, looked for at `DENORT_BIN`, then in
  *   `$DENO_DIR/dl/release/vVERSION/denort-TARGET.zip`; where neither is, it says what to fetch and where to put it.
@@ -8,13 +8,16 @@
  * - `--offline` makes the portable form instead: a shell stub, the Deno that runs this script, and the bundled program.
  *   `--profile least` (default) gives each part what it needs (docs/permissions.md), `all` holds nothing back.
  *
- * Beside it: `mosaic.sha256` and `THIRD_PARTY_LICENSES`. The same inputs give the same bytes.
+ * Beside it: `mosaic.sha256` (of it and of the next), `mosaic.cdx.json` (CycloneDX) and `THIRD_PARTY_LICENSES`; with `--sign`
+ * and an OpenSSH key `mosaic.sha256.sig`. The same inputs give the same bytes.
  */
 import { parseArgs } from "node:util";
 import { fail, ROOT, sha256 } from "./compile/build.ts";
 import { compiled, type Profile, PROFILES } from "./compile/compiled.ts";
 import { licences } from "./compile/licences.ts";
 import { portable } from "./compile/portable.ts";
+import { sbom } from "./compile/sbom.ts";
+import { sign } from "./compile/sign.ts";
 
 const { values: options } = parseArgs({
   args: Deno.args,
@@ -24,6 +27,7 @@ const { values: options } = parseArgs({
     profile: { type: "string" },
     output: { type: "string" },
     compression: { type: "string", default: "6" },
+    sign: { type: "string" },
   },
 });
 const output = options.output ?? `${ROOT}dist/mosaic`;
@@ -39,7 +43,12 @@ if (options.offline && options.target !== undefined && options.target !== Deno.b
 if (options.offline) portable({ output, profile: profile as "least" | "all", compression });
 else compiled({ output, target: options.target, profile: profile as Profile });
 Deno.writeTextFileSync(`${output.replace(/[^/]*$/, "")}THIRD_PARTY_LICENSES`, licences());
-Deno.writeTextFileSync(`${output}.sha256`, `${sha256(Deno.readFileSync(output))}  ${output.replace(/^.*\//, "")}\n`);
+Deno.writeTextFileSync(`${output}.cdx.json`, sbom(Deno.readFileSync(output)));
+const sums = [output, `${output}.cdx.json`].map((file) =>
+  `${sha256(Deno.readFileSync(file))}  ${file.replace(/^.*\//, "")}\n`
+);
+Deno.writeTextFileSync(`${output}.sha256`, sums.join(""));
+if (options.sign !== undefined) sign(`${output}.sha256`, options.sign);
 console.log(
   `${output}  ${(Deno.statSync(output).size / 1e6).toFixed(1)} MB  ` +
     `${options.offline ? "portable" : "compiled"}, permissions: ${profile}`,

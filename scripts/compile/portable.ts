@@ -22,7 +22,6 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
   const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile, V8_FLAGS };
-  values.UNPACKED_BYTES = String(files.reduce((sum, { bytes }) => sum + bytes.length, parts.DENO.length));
   values.CLIENT_PERMISSIONS = clientPermissions();
   const packed = Object.entries(parts).map(([name, bytes]) => {
     const gz = gzipSync(bytes, { level: compression });

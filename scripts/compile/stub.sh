@@ -15,13 +15,22 @@ case $self in
 esac
 [ -r "$self" ] || fail "cannot read its own file $self; start it by its path"
 
-# Present, whole and ours? Sizes are compared at every start, by one program for all because starting it is what costs;
-# checksums once, when it is unpacked.
+newline='
+'
+# What is in a copy: sizes and times of change. Nobody can change a file without the kernel's changing its time of change, so
+# as long as these are what they were when the contents had been compared with their checksums, the contents are, too. One
+# program for all files, because starting it is what costs.
+contents() ( # DIRECTORY
+  cd "$1" && { LC_ALL=C stat -c '%s %Z' deno app/*.js 2>/dev/null || LC_ALL=C wc -c deno app/*.js; }
+)
+
+# Present, whole and ours? A copy in a place that cannot be written (an image) has other times than where it was made.
 whole() {
-  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] || return 1
-  sizes=$(LC_ALL=C wc -c "$1/deno" "$1"/app/*.js 2>/dev/null) || return 1
-  sizes=${sizes##*"$newline"}
-  [ "$((${sizes%total}))" = @UNPACKED_BYTES@ ]
+  [ -O "$1" ] && [ -x "$1/deno" ] && [ -r "$1/app/main.js" ] && [ -r "$1/contents" ] || return 1
+  [ -w "$1" ] || return 0
+  was=
+  while read -r line; do was="${was:+$was$newline}$line"; done <"$1/contents"
+  [ "$was" = "$(contents "$1")" ]
 }
 
 checked() { # FILE SHA256
@@ -50,7 +59,8 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   chmod 700 "$part/deno" && mkdir "$part/cache" "$part/app" || refuse "cannot write to $1"
   tar -xf "$part/app.tar" -C "$part/app" && rm "$part/app.tar" || refuse "cannot unpack into $1: tar failed"
   [ -x "$part/deno" ] || refuse "programs cannot be executed in $1 (mounted noexec)"
-  sync "$part/deno" "$part"/app/*.js
+  contents "$part" >"$part/contents" || refuse "cannot write to $1"
+  sync "$part/deno" "$part/contents" "$part"/app/*.js
   if ! whole "$1/@KEY@"; then
     # A damaged copy goes. Of several first starts at once one rename wins, and all use its result.
     rm -rf "$1/@KEY@"
@@ -58,10 +68,24 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
     rm -rf "$1/@KEY@/${part##*/}"
   fi
   whole "$1/@KEY@" || refuse "cannot complete $1/@KEY@"
+  tidy "$1"
 ) 2>/dev/null
 
-newline='
-'
+# Copies of other versions, unpacked over a month ago, from which nothing runs here; and what an interrupted start has left.
+tidy() { # CACHE
+  for old in $(find "$1" -mindepth 1 -maxdepth 1 -type d -mtime +30); do
+    name=${old##*/}
+    case $name in
+    .unpack.*) ;;
+    @KEY@ | *[!0-9a-f]*) continue ;;
+    *) [ ${#name} = 16 ] || continue ;;
+    esac
+    case $(ls -l /proc/[0-9]*/exe) in *" $old/deno$newline"* | *" $old/deno") continue ;; esac
+    rm -rf "$old"
+  done
+  :
+}
+
 IFS=$newline
 home=
 find_whole() { # CACHES

@@ -9,6 +9,9 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { killProcessesOf, processesOf } from "../harness/processes.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
+import { NAMESPACE, sign } from "../../scripts/compile/sign.ts";
+
+const ROOT = new URL("../..", import.meta.url).pathname;
 
 const directory = Deno.makeTempDirSync();
 const built = `${directory}/built/mosaic`;
@@ -23,6 +26,12 @@ function freshDir(name: string): string {
 
 function namesIn(path: string): string[] {
   return [...Deno.readDirSync(path)].map((e) => e.name).sort();
+}
+
+/** As the stub does it when a copy is unpacked: what it holds now is right. */
+function recordContents(copy: string): void {
+  const args = ["-c", "cd \"$0\" && stat -c '%s %Z' deno app/*.js >contents", copy];
+  assert.ok(new Deno.Command("/bin/sh", { args }).outputSync().success);
 }
 
 const mosaic = (...args: string[]): Promise<Ended> =>
@@ -68,6 +77,44 @@ Deno.test("portable executable", async (t) => {
       assert.match(again.stdout, /^mosaic /);
     });
 
+    await t.step(
+      "a file of the copy that was changed, its size as before, is noticed: the copy is made anew",
+      async () => {
+        const file = `${shared}/${namesIn(shared)[0]}/app/main.js`;
+        const whole = Deno.readTextFileSync(file);
+        // The kernel's time of change has whole seconds here.
+        await until(() => Date.now() / 1000 - Deno.statSync(file).ctime!.getTime() / 1000 > 1, {
+          what: "another second",
+        });
+        Deno.writeTextFileSync(file, whole.replace(/[a-z]{8}/, "damaged!"));
+        const again = await mosaic("--version");
+        assert.equal(again.code, 0, again.stderr);
+        assert.equal(Deno.readTextFileSync(file), whole);
+      },
+    );
+
+    await t.step("a version that is unpacked removes others of a month ago from which nothing runs", async () => {
+      const cache = freshDir("many-versions");
+      const version = (name: string, days: number) => {
+        Deno.mkdirSync(`${cache}/${name}/app`, { recursive: true });
+        Deno.copyFileSync("/bin/sleep", `${cache}/${name}/deno`);
+        const then = new Date(Date.now() - days * 86_400_000);
+        Deno.utimeSync(`${cache}/${name}`, then, then);
+      };
+      version("00000000000000aa", 40);
+      version("00000000000000bb", 40);
+      version("00000000000000cc", 2);
+      Deno.mkdirSync(`${cache}/somebody-elses`);
+      Deno.utimeSync(`${cache}/somebody-elses`, new Date(0), new Date(0));
+      const runs = new Deno.Command(`${cache}/00000000000000bb/deno`, { args: ["60"] }).spawn();
+      const one = await start(built, ["--version"], { MOSAIC_CACHE_DIR: cache });
+      runs.kill("SIGKILL");
+      await runs.status;
+      assert.equal(one.code, 0, one.stderr);
+      const left = namesIn(cache).filter((name) => name !== namesIn(shared)[0]);
+      assert.deepEqual(left, ["00000000000000bb", "00000000000000cc", "somebody-elses"]);
+    });
+
     await t.step("a damaged executable says so and starts nothing", async () => {
       const copy = `${freshDir("damaged")}/mosaic`;
       Deno.copyFileSync(built, copy);
@@ -102,6 +149,7 @@ Deno.test("portable executable", async (t) => {
         assert.equal((await start(built, ["--version"], environment)).code, 0);
         const stage = `${cache}/${namesIn(cache)[0]}/app/first_stage.js`;
         Deno.writeTextFileSync(stage, "throw 1;".padEnd(Deno.statSync(stage).size));
+        recordContents(`${cache}/${namesIn(cache)[0]}`);
         for (const words of [["list", "--help"], ["daemon", "-h"], ["proxy", "--help"], ["help", "proxy"]]) {
           const help = await start(built, words, environment);
           assert.equal(help.code, 0, words.join(" ") + help.stderr);
@@ -114,10 +162,43 @@ Deno.test("portable executable", async (t) => {
       },
     );
 
-    await t.step("its checksum file is right", () => {
-      const [sum] = Deno.readTextFileSync(`${built}.sha256`).split(" ");
-      const checked = new Deno.Command("sha256sum", { args: [built], stdin: "null" }).outputSync();
-      assert.equal(new TextDecoder().decode(checked.stdout).split(" ")[0], sum);
+    await t.step("its checksums are right, and its bill of materials names every package with its digest", () => {
+      const cwd = built.slice(0, built.lastIndexOf("/"));
+      assert.ok(new Deno.Command("sha256sum", { args: ["-c", "mosaic.sha256"], cwd }).outputSync().success);
+      const bom = JSON.parse(Deno.readTextFileSync(`${built}.cdx.json`));
+      assert.deepEqual([bom.bomFormat, bom.specVersion], ["CycloneDX", "1.6"]);
+      assert.ok(Deno.readTextFileSync(`${built}.sha256`).startsWith(bom.metadata.component.hashes[0].content));
+      const listed = new Map(bom.components.map((one: { name: string }) => [one.name, one]));
+      assert.ok(listed.has("deno"));
+      for (const specifier of Object.values(JSON.parse(Deno.readTextFileSync(`${ROOT}deno.json`)).imports)) {
+        const [, name, version] = /^npm:(.+)@(.+)$/.exec(String(specifier))!;
+        const component = listed.get(name!) as { version: string; hashes: { content: string }[] } | undefined;
+        assert.equal(component?.version, version, name!);
+        assert.match(component!.hashes[0]!.content, /^[0-9a-f]{128}$/);
+      }
+    });
+
+    await t.step("a signature is checked by ssh-keygen, and not that of another key or of other sums", () => {
+      const ssh = (args: string[], stdin = "") => {
+        const script = `printf %s "$0" | ssh-keygen "$@"`;
+        return new Deno.Command("/bin/sh", { args: ["-c", script, stdin, ...args] }).outputSync().success;
+      };
+      const keys = freshDir("keys");
+      for (const name of ["release", "other"]) {
+        assert.ok(ssh(["-q", "-t", "ed25519", "-N", "", "-f", `${keys}/${name}`]));
+      }
+      const signer = (name: string) => {
+        Deno.writeTextFileSync(`${keys}/allowed`, `mosaic ${Deno.readTextFileSync(`${keys}/${name}.pub`)}`);
+      };
+      sign(`${built}.sha256`, `${keys}/release`);
+      const sums = Deno.readTextFileSync(`${built}.sha256`);
+      const check = ["-Y", "verify", "-f", `${keys}/allowed`, "-I", "mosaic", "-n", NAMESPACE];
+      const holds = (text: string) => ssh([...check, "-s", `${built}.sha256.sig`], text);
+      signer("release");
+      assert.ok(holds(sums));
+      assert.ok(!holds(sums.replace(/^./, (first) => first === "0" ? "1" : "0")));
+      signer("other");
+      assert.ok(!holds(sums));
     });
 
     await t.step("a second build is the same bytes", async () => {
@@ -200,6 +281,7 @@ async function everyVerb(): Promise<void> {
     [["permissions", "daemon"]],
     [["token", "rotate"]],
     [["doctor"]],
+    [["python-helper"]],
     [["retry", "one"]],
     [["watch", "two"]],
     [["top"], 2],
