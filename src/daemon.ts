@@ -84,7 +84,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     });
     const { listen, local, http, socket } = servers;
     const side = await startSideServices({ core: engine, log, layout, ...options });
-    engine.begin({ listen: dialable(local), http, socket });
+    engine.begin({ listen: dialable(local), http, socket }, options.tls === undefined ? dialable(http) : "");
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       log,

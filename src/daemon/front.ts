@@ -4,13 +4,16 @@
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer } from "../rpc/calls.ts";
+import { MLFLOW_BODY, type MlflowApi } from "../rpc/mlflow/api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
+import { textOf } from "../ui/request.ts";
 import { isBrowsers, refuseForeignChange, refuseForeignHost } from "../ui/guard.ts";
 import type { HttpHandler } from "../wire/http_listener.ts";
 
 export interface FrontOptions {
   api: Api;
+  mlflow: MlflowApi;
   page: PageApp;
   /** Host of the listener; "" for the daemon's Unix socket. */
   bound: string;
@@ -18,11 +21,12 @@ export interface FrontOptions {
   tokens: boolean;
 }
 
-export function front({ api, page, bound, tokens }: FrontOptions): HttpHandler {
+export function front({ api, mlflow, page, bound, tokens }: FrontOptions): HttpHandler {
   return async (request, info) => {
     const peer = peerOf(info.remoteAddr);
     const path = pathOf(request.url);
-    if (api.has(path)) {
+    const isMlflow = path.startsWith("/mlflow/");
+    if (isMlflow || api.has(path)) {
       if (!peer.owner) {
         try {
           if (!tokens || isBrowsers(request)) refuseForeignHost(request, { bound, hosts: [] });
@@ -31,6 +35,7 @@ export function front({ api, page, bound, tokens }: FrontOptions): HttpHandler {
           return refused(error);
         }
       }
+      if (isMlflow) return await mlflow.answer(request, path, () => textOf(request, MLFLOW_BODY));
       return await api.answer(path, request, peer);
     }
     return await page.fetch(request, { peer: addressOf(info.remoteAddr), owner: peer.owner });

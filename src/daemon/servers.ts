@@ -11,6 +11,7 @@ import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
+import { MlflowApi } from "../rpc/mlflow/api.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
 import { listenHttp } from "../wire/http_listener.ts";
@@ -62,11 +63,12 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const { log, descriptors, bounds, readiness } = options;
   const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
   const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
+  const keeper = tokens && gatekeeper(core.runs, tokens);
   const services = servicesOf(core, {
     log,
     bounds: { ...bounds, maxConnections },
     ready: () => readiness().ready,
-    gatekeeper: tokens && gatekeeper(core.runs, tokens),
+    gatekeeper: keeper,
   });
   stops.push(() => services.stop());
   const tls = options.tls && readTls(options.tls);
@@ -89,7 +91,8 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());
-  const handler = front({ api, page, bound: bound?.hostname ?? "", tokens: tokens !== undefined });
+  const mlflow = new MlflowApi(core, keeper);
+  const handler = front({ api, mlflow, page, bound: bound?.hostname ?? "", tokens: tokens !== undefined });
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
   stops.push(() => socket.stop());
   const http = bound &&

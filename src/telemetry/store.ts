@@ -305,8 +305,14 @@ export class TelemetryStore implements TelemetryLog {
     };
   }
 
-  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void {
-    const none = { events: [], otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
+  append(
+    runId: string,
+    attempt: number,
+    steps: StepRecord[],
+    episodes: EpisodeRecord[],
+    events: WorkerEventRecord[] = [],
+  ): void {
+    const none = { events, otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
     this.#transaction(() => this.#write({ runId, attempt, steps: columnsOf(steps), episodes, ...none }));
   }
 

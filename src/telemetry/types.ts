@@ -107,8 +107,14 @@ export interface TelemetryLog extends TelemetryReader {
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
   /** Commits at once what `deliver` has gathered. */
   commitWaiting(): void;
-  /** Stores records that came without a journal (the original's Publish RPCs). */
-  append(runId: string, attempt: number, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+  /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */
+  append(
+    runId: string,
+    attempt: number,
+    steps: StepRecord[],
+    episodes: EpisodeRecord[],
+    events?: WorkerEventRecord[],
+  ): void;
   /**
    * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
    * Gives the bytes that the run took in the database, to within what others wrote meanwhile.

@@ -50,6 +50,7 @@ export function contextWith(parts: Partial<CommandContext> = {}): CommandContext
     stateDir: "/srv/mosaic",
     directory: `/srv/mosaic/trainer/runs/${RUN_ID}`,
     listenTarget: "127.0.0.1:41000",
+    trackingAddress: "",
     gpuSlots: [],
     resumeFrom: null,
     host: hostWith(),

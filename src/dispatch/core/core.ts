@@ -2,7 +2,7 @@
  * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
  * Implemented by src/dispatch/core/engine.ts.
  */
-import type { EpisodeRecord, IngestBatch, StepRecord } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
@@ -159,6 +159,8 @@ export interface Core {
   heartbeat(runId: string): void;
   /** The original's Publish RPCs. @throws `not_found`, `failed_precondition` (not registered). */
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void;
+  /** Numbers and parameters that a worker sends beside its output. @throws as `publish` does */
+  record(runId: string, events: WorkerEventRecord[]): void;
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
   /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
   readerStarved(runId: string, starved: boolean): void;

@@ -11,7 +11,7 @@ import type { RunReader } from "../../registry/reader.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
-import type { EpisodeRecord, StepRecord } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryKind, TelemetryLog, TelemetryReader } from "../../telemetry/types.ts";
 import { MetricsEvents } from "../attempt/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
@@ -78,6 +78,7 @@ export class Engine implements Core {
   readonly #views: Views;
   readonly #workerCalls: WorkerCalls;
   #addresses = { listen: "", http: "", socket: "" };
+  #trackingAddress = "";
 
   constructor(options: EngineOptions) {
     const { registry, telemetry, log, layout, gpus } = options;
@@ -96,6 +97,7 @@ export class Engine implements Core {
       launcher: options.launcher ?? localLauncher,
       proxyTarget: () => `unix:${this.#addresses.socket}`,
       workerTarget: () => this.#addresses.listen,
+      trackingAddress: () => this.#trackingAddress,
     });
     this.#artifacts = new Artifacts({
       ...options,
@@ -175,9 +177,13 @@ export class Engine implements Core {
     return [...this.activity.proxies].some(({ journalSize, position }) => journalSize - position > BACKLOG_BYTES);
   }
 
-  /** Starts and supervises runs. To be called when clients and proxies can connect. */
-  begin(addresses: { listen: string; http: string; socket: string }): void {
+  /**
+   * Starts and supervises runs. To be called when clients and proxies can connect.
+   * @param trackingAddress where workers can reach the API over HTTP without TLS; "" for nowhere
+   */
+  begin(addresses: { listen: string; http: string; socket: string }, trackingAddress = ""): void {
     this.#addresses = addresses;
+    this.#trackingAddress = trackingAddress;
     this.#supervisor.watch();
     this.#artifacts.recover();
     this.#boot.begin();
@@ -270,6 +276,9 @@ export class Engine implements Core {
   }
   publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
     this.#workerCalls.publish(runId, steps, episodes);
+  }
+  record(runId: string, events: WorkerEventRecord[]): void {
+    this.#workerCalls.publish(runId, [], [], events);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     return this.#supervisor.openProxy(hello, link);

@@ -3,7 +3,7 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { EpisodeRecord, StepRecord } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { workerToken } from "../../wire/tokens.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
@@ -58,13 +58,13 @@ export class WorkerCalls {
     this.#options.supervisor.heartbeat(runId);
   }
 
-  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[]): void {
+  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[], events: WorkerEventRecord[] = []): void {
     const { registry, telemetry, supervisor, log } = this.#options;
     const row = registry.require(runId);
     if (supervisor.get(runId) === undefined || row.state === "HANDSHAKE") {
       throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
     }
-    telemetry.append(runId, row.attempt, steps, episodes);
+    telemetry.append(runId, row.attempt, steps, episodes, events);
     try {
       supervisor.published(runId, steps.length);
     } catch (error) {

@@ -22,6 +22,8 @@ export interface Gatekeeper {
   enter(path: string, token: string): Principal;
   /** Looks at each message of the call. @throws MosaicError `permission_denied` for a run that the credential is not for */
   admit(principal: Principal, path: string, message: unknown): void;
+  /** For requests that are none of the table's and act for a run, as its worker does. @throws as `enter` */
+  requireOwnRun(runId: string, token: string): void;
 }
 
 export function gatekeeper(
@@ -50,6 +52,13 @@ export function gatekeeper(
       // A message that names no run belongs to the one that did.
       if (runId === undefined || runId === principal.runId) return;
       throw new MosaicError("permission_denied", `the session token of run ${principal.runId} is for that run only`);
+    },
+
+    requireOwnRun(runId, token) {
+      if (tokens.roleOf(token) === "admin") return;
+      const session = token === "" ? undefined : sessions.of(token);
+      // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
+      if (session?.runId !== runId) throw unauthenticated(token === "");
     },
   };
 }

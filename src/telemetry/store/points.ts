@@ -1,7 +1,8 @@
 /** Which numbers of a worker's record become points of a metric series. */
 import { parsedObject } from "../../base/json_text.ts";
 
-export const MAX_NAME_LENGTH = 120;
+/** As long as MLflow's. */
+export const MAX_NAME_LENGTH = 250;
 /** Points one record may give. */
 export const MAX_POINTS_PER_RECORD = 64;
 
@@ -12,6 +13,11 @@ const NO_METRIC = new Set([
   ...["reward", "episode_reward", "episode_length"],
 ]);
 const STEP_NAMES = ["global_step", "total_timesteps", "timesteps", "num_timesteps", "step", "iteration"];
+
+/** Whether a field of this name can be a metric: not one that says where a record belongs. */
+export function isMetricName(name: string): boolean {
+  return !NO_METRIC.has(name);
+}
 
 /** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most 64. */
 export function pointsOf(json: string): { points: [name: string, value: number][]; step: number | undefined } {
@@ -37,7 +43,7 @@ function collect(object: Record<string, unknown>, prefix: string, points: [strin
     const value = object[key];
     if (typeof value === "number") {
       const name = prefix + key;
-      if (Number.isFinite(value) && name.length > 0 && name.length <= MAX_NAME_LENGTH && !NO_METRIC.has(name)) {
+      if (Number.isFinite(value) && name.length > 0 && name.length <= MAX_NAME_LENGTH && isMetricName(name)) {
         points.push([name, value === 0 ? 0 : value]);
       }
     } else if (prefix === "" && typeof value === "object" && value !== null && !Array.isArray(value)) {

@@ -194,6 +194,7 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
         gpus: [],
         proxyTarget: () => "",
         workerTarget: () => "",
+        trackingAddress: () => "",
         maxBacklogBytes: 0,
       },
       ...{ graceSeconds: 5, handshakeTimeoutSeconds: 1e6, heartbeatTimeoutSeconds: 1 },

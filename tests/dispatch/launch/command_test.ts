@@ -211,3 +211,13 @@ Deno.test("environment: the Python helper is the last on Python's path, where it
   assert.equal(of({ PYTHONPATH: "/b" }, { PYTHONPATH: "/a" }), "/b:/srv/mosaic/trainer/python-helper");
   assert.equal(of({}, {}, []), undefined);
 });
+
+Deno.test("environment: MLflow's clients find the daemon where a worker can reach it, unless the config names a server", () => {
+  const of = (parts: Parameters<typeof planWith>[0], trackingAddress = "127.0.0.1:8055") =>
+    workerCommand(planWith(parts), contextWith({ trackingAddress, host: hostWith({ programs: ["bwrap"] }) })).env
+      .MLFLOW_TRACKING_URI;
+  assert.equal(of({}), `http://127.0.0.1:8055/mlflow/${RUN_ID}`);
+  assert.equal(of({ environment: { MLFLOW_TRACKING_URI: "file:./mlruns" } }), "file:./mlruns");
+  assert.equal(of({}, ""), undefined);
+  assert.equal(of({ metadata: { sandbox: { kind: "bubblewrap" } } }), undefined);
+});

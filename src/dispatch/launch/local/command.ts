@@ -16,6 +16,8 @@ export interface CommandContext {
   directory: string;
   /** Where the daemon's gRPC can be dialled: `HOST:PORT` or `unix:PATH`; "" under `--listen none`. */
   listenTarget: string;
+  /** Where clients of MLflow are served: HOST:PORT; "" where a worker cannot reach it. */
+  trackingAddress: string;
   /** The worker's config file, when one was written. */
   workerConfigPath?: string | undefined;
   /** A file with the run's session token, where the daemon asks for tokens. */
@@ -48,6 +50,7 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     workerConfigPath: context.workerConfigPath,
     tokenFile: context.tokenFile,
     pythonHelper: helperOf(context),
+    trackingUri: trackingUriOf(plan, context),
     resumeFrom: context.resumeFrom,
     hostEnv: host.env,
   });
@@ -56,6 +59,12 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   const plain = argvOf(plan, context, python);
   const argv = plan.sandbox.kind === "none" ? plain : inSandbox(plain, plan, context, { cwd, path: env.PATH ?? "" });
   return { argv, env, cwd, python };
+}
+
+/** A client that finds nobody there would try for minutes: without a way to the daemon there is no address. */
+function trackingUriOf({ sandbox }: RunPlan, { trackingAddress, runId }: CommandContext): string | undefined {
+  const reachable = trackingAddress !== "" && (sandbox.kind === "none" || sandbox.network);
+  return reachable ? `http://${trackingAddress}/mlflow/${runId}` : undefined;
 }
 
 /** The directory with the Python helper; undefined where it could not be written (a full disk). */

@@ -30,6 +30,8 @@ export interface LocalHostOptions {
   proxyTarget: () => string;
   /** Where workers that speak the original's gRPC reach the daemon. */
   workerTarget: () => string;
+  /** Where workers reach the API over HTTP without TLS; "" for nowhere. */
+  trackingAddress: () => string;
   /** See ProxyStartFile. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
@@ -103,13 +105,14 @@ export class LocalHost implements Host {
   }
 
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, workerTarget, auth } = this.#options;
+    const { layout, workerTarget, trackingAddress, auth } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
       stateDir: layout.stateDir,
       directory: files.directory,
       listenTarget: workerTarget(),
+      trackingAddress: trackingAddress(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
       tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
@@ -141,11 +144,11 @@ export class LocalHost implements Host {
     command: WorkerCommand,
     cgroup: RunCgroup | undefined,
   ): void {
-    const { layout, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
+    const { layout, auth, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema, textOff } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
-      env: command.env,
+      env: auth === "token" ? withTrackingToken(command.env, row) : command.env,
       cwd: command.cwd,
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,
@@ -159,4 +162,10 @@ export class LocalHost implements Host {
       heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
     });
   }
+}
+
+/** MLflow's clients know a token from their environment only. One that is meant for another server is left alone. */
+function withTrackingToken(env: Record<string, string>, { runId, sessionToken }: RunRow): Record<string, string> {
+  const ours = env.MLFLOW_TRACKING_URI?.endsWith(`/mlflow/${runId}`);
+  return ours && sessionToken ? { MLFLOW_TRACKING_TOKEN: workerToken(sessionToken), ...env } : env;
 }

@@ -18,6 +18,8 @@ export interface EnvironmentContext {
   tokenFile: string | undefined;
   /** A directory with the module `mosaic` for programs in Python. */
   pythonHelper: string | undefined;
+  /** What clients of MLflow are served at; undefined where a worker cannot reach it. */
+  trackingUri: string | undefined;
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
   hostEnv: Record<string, string>;
@@ -44,6 +46,7 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   }
   if (env.RAY_FASTLANE_ENABLED === "1") env.RAY_FASTLANE_RUN_ID = context.runId;
   if (env.MOSAIC_FASTLANE_ENABLED === "1" || env.GYM_GUI_FASTLANE_ONLY === "1") env.XUANCE_RUN_ID = context.runId;
+  if (context.trackingUri !== undefined) env.MLFLOW_TRACKING_URI ??= context.trackingUri;
   env.WORKER_ID ??= plan.worker.workerId || "worker";
   env.RUN_ID = context.runId;
   env.MOSAIC_RUN_ID = context.runId;

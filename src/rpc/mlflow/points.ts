@@ -1,0 +1,72 @@
+/** Metrics of MLflow's clients as records of the telemetry store, each once. */
+import type { WorkerEventRecord } from "../../telemetry/batch.ts";
+import { MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
+
+export interface MetricPoint {
+  /** Of the series. */
+  name: string;
+  /** JSON has no NaN and no infinities: those are texts, in the record and on no curve. */
+  value: number | "NaN" | "Infinity" | "-Infinity";
+  step: number;
+  /** Unix milliseconds. */
+  timestamp: number;
+}
+
+/** Points that a client may repeat: two of its largest batches. */
+const REMEMBERED = 2000;
+
+/**
+ * A client whose answer was lost sends its points again. For MLflow, too, points that are equal in name, step, time and
+ * value are one.
+ */
+export class RecentPoints {
+  readonly #seen = new Set<string>();
+
+  /** The points that are new; those are remembered once `stored` is called. */
+  fresh(points: readonly MetricPoint[]): MetricPoint[] {
+    const now = new Set<string>();
+    return points.filter((point) => {
+      const key = keyOf(point);
+      if (this.#seen.has(key) || now.has(key)) return false;
+      now.add(key);
+      return true;
+    });
+  }
+
+  stored(points: readonly MetricPoint[]): void {
+    for (const point of points) this.#seen.add(keyOf(point));
+    for (const key of this.#seen) {
+      if (this.#seen.size <= REMEMBERED) return;
+      this.#seen.delete(key);
+    }
+  }
+}
+
+function keyOf({ name, value, step, timestamp }: MetricPoint): string {
+  return `${step} ${timestamp} ${value} ${name}`;
+}
+
+/** Of each step and time one event, in the order of arrival; a series that has several points there has several events. */
+export function eventsOf(points: readonly MetricPoint[]): WorkerEventRecord[] {
+  const events: { at: string; values: Map<string, MetricPoint["value"]>; point: MetricPoint }[] = [];
+  for (const point of points) {
+    const at = `${point.step} ${point.timestamp}`;
+    const last = events.at(-1);
+    if (last?.at === at && !last.values.has(point.name) && last.values.size < MAX_POINTS_PER_RECORD) {
+      last.values.set(point.name, point.value);
+    } else events.push({ at, values: new Map([[point.name, point.value]]), point });
+  }
+  return events.map(({ values, point: { step, timestamp } }) => ({
+    kind: "metrics",
+    dataJson: JSON.stringify({ global_step: step, ...Object.fromEntries(values) }),
+    tsNs: `${timestamp}000000`,
+  }));
+}
+
+/** The points of a stored event. */
+export function pointsOfEvent({ dataJson, tsNs }: { dataJson: string; tsNs: string }): MetricPoint[] {
+  const { global_step: step, ...values } = JSON.parse(dataJson) as Record<string, MetricPoint["value"]>;
+  if (typeof step !== "number") return [];
+  const timestamp = Number(tsNs.slice(0, -6));
+  return Object.entries(values).map(([name, value]) => ({ name, value, step, timestamp }));
+}

@@ -1,0 +1,117 @@
+/**
+ * What MLflow's clients have made within one run of mosaic: experiments and MLflow runs with their tags and parameters.
+ * Pure. Their metrics are in the telemetry store, as series of the run.
+ */
+import { parsedObject } from "../../base/json_text.ts";
+import { isMetricName } from "../../telemetry/store/points.ts";
+
+export interface Experiment {
+  id: string;
+  name: string;
+  tags: Record<string, string>;
+}
+
+export interface MlflowRun {
+  id: string;
+  name: string;
+  experiment: string;
+  user: string;
+  status: string;
+  /** Unix milliseconds. */
+  start: number;
+  end: number | null;
+  deleted: boolean;
+  /** Attempt of mosaic's run that made it. */
+  attempt: number;
+  /** Begins the names of its metrics; "" for the first of an attempt. */
+  prefix: string;
+  params: Record<string, string>;
+  tags: Record<string, string>;
+}
+
+/** A model that was logged: what the client asks for again. Its files are where it was told to put them. */
+export interface LoggedModel {
+  id: string;
+  name: string;
+  experiment: string;
+  type: string;
+  sourceRun: string;
+  status: string;
+  /** Unix milliseconds. */
+  created: number;
+  params: Record<string, string>;
+  tags: Record<string, string>;
+}
+
+export interface Tracked {
+  experiments: Experiment[];
+  runs: MlflowRun[];
+  models: LoggedModel[];
+}
+
+/** What was written; nothing yet where there is no whole file. */
+export function trackedOf(text: string | undefined): Tracked {
+  const read = parsedObject(text ?? "") as Partial<Tracked> | undefined;
+  const isWhole = [read?.experiments, read?.runs, read?.models].every(Array.isArray);
+  return isWhole ? read as Tracked : { experiments: [{ id: "0", name: "Default", tags: {} }], runs: [], models: [] };
+}
+
+export function addExperiment(tracked: Tracked, name: string, tags: Record<string, string>): Experiment {
+  const experiment = { id: String(tracked.experiments.length), name, tags };
+  tracked.experiments.push(experiment);
+  return experiment;
+}
+
+/**
+ * Another MLflow run. A client repeats a request whose answer it did not get: then it is the run that is there already.
+ *
+ * @param usual its name if the client gives none
+ */
+export function addRun(
+  tracked: Tracked,
+  wanted: Pick<MlflowRun, "experiment" | "user" | "start" | "attempt" | "tags"> & { name: string },
+  usual: string,
+): MlflowRun {
+  const of = tracked.runs.filter((run) => run.attempt === wanted.attempt);
+  const repeated = of.find((run) =>
+    run.start === wanted.start && run.experiment === wanted.experiment && run.user === wanted.user &&
+    (wanted.name === "" || run.name === wanted.name)
+  );
+  if (repeated !== undefined) return repeated;
+  const name = wanted.name || (of.length === 0 ? usual : `${usual}-${of.length + 1}`);
+  const taken = (prefix: string) => of.some((run) => run.prefix === prefix);
+  let prefix = of.length === 0 ? "" : `${name}/`;
+  for (let i = 2; prefix !== "" && taken(prefix); i++) prefix = `${name}-${i}/`;
+  const id = crypto.randomUUID().replaceAll("-", "");
+  const run: MlflowRun = {
+    ...wanted,
+    ...{ id, name, prefix, status: "RUNNING", end: null, deleted: false, params: {} },
+    tags: { ...wanted.tags, "mlflow.runName": name },
+  };
+  tracked.runs.push(run);
+  return run;
+}
+
+/** The series of a metric. Names that say something else to mosaic need another. */
+export function seriesName(run: MlflowRun, key: string): string {
+  const name = run.prefix + key;
+  return isMetricName(name) ? name : `mlflow/${name}`;
+}
+
+/** The metric of a series; undefined for a series that is not of this MLflow run. */
+export function metricKey(tracked: Tracked, run: MlflowRun, series: string): string | undefined {
+  // The series that every run has are of nobody.
+  if (!isMetricName(series)) return undefined;
+  const other = tracked.runs.some(({ prefix }) => prefix.length > run.prefix.length && series.startsWith(prefix));
+  if (other || !series.startsWith(run.prefix)) return undefined;
+  const key = series.slice(run.prefix.length);
+  const renamed = key.startsWith("mlflow/") ? key.slice("mlflow/".length) : key;
+  return isMetricName(renamed) ? key : renamed;
+}
+
+/** MLflow keeps parameters as the text that Python's `str` gives. */
+export function typedParameter(text: string): string | number | boolean | null {
+  if (text === "True" || text === "False") return text === "True";
+  if (text === "None") return null;
+  return /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?$/.test(text) && Number.isFinite(Number(text)) ? Number(text) : text;
+}

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import type { MosaicClient } from "../../src/client/client.ts";
+import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { readTokens } from "../../src/wire/tokens.ts";
+import { MosaicClient as Client } from "../../src/client/client.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+import { pythonTest } from "./python.ts";
+
+const WORKER = new URL("mlflow_worker.py", import.meta.url).pathname;
+type Json = Record<string, unknown>;
+
+async function records(client: MosaicClient, run: string, kind: string): Promise<Json[]> {
+  const rows: Json[] = [];
+  for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
+    rows.push(...new TextDecoder().decode(jsonl).trimEnd().split("\n").map((line) => JSON.parse(line)));
+  }
+  return rows;
+}
+
+pythonTest("a program that logs to MLflow: each point once and bit for bit, with the daemon killed in between", [
+  "sys",
+], async (python) => {
+  await using daemon = await TestDaemon.start({ args: ["--auth", "token"] });
+  const cwd = Deno.makeTempDirSync();
+  const said = () => readTextIfThere(`${cwd}/said.json`);
+  const token = readTokens(daemon.layout.tokensFile)!.admin;
+  const client = () => new Client(daemon.target, { token, deadlineMs: 60_000 });
+  let calls = client();
+  try {
+    const { runId } = await calls.unary(TrainerService.method.submitRun, {
+      configJson: configOf({
+        name: "agent",
+        command: [python, WORKER],
+        metadata: { worker: { script: python, arguments: [WORKER], cwd, use_grpc: false } },
+      }),
+    });
+    await until(() => readTextIfThere(`${cwd}/ready`) !== undefined, { what: "the first points", timeoutMs: 60_000 });
+    calls.close();
+    await daemon.kill9();
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    await daemon.restart();
+    calls = client();
+    const run = await until(async () => {
+      const now = await calls.unary(Mosaic.method.getRun, { run: runId });
+      return now.outcome === "" ? undefined : now;
+    }, { what: "the run to end", timeoutMs: 120_000 });
+    assert.equal(run.state, "TERMINATED", run.stderrTail.join("\n"));
+
+    const { absent, changed, ...rest } = JSON.parse(said()!) as Record<string, Json>;
+    assert.deepEqual([absent!.status, absent!.error_code], [404, "RESOURCE_DOES_NOT_EXIST"]);
+    assert.deepEqual([changed!.status, changed!.error_code], [400, "INVALID_PARAMETER_VALUE"]);
+    const last = 0.1 + 0.2 + 999 / 7;
+    assert.deepEqual(rest, {
+      "there": "CartPole ü",
+      "created again": true,
+      "model": "LOGGED_MODEL_READY",
+      "run": { status: "FINISHED", end_time: 1700000004000, user_id: "u", experiment_id: "1" },
+      "params": [{ key: "lr", value: "0.0003" }, { key: "env", value: "CartPole-v1" }],
+      "latest": [["loss", last, 999], ["reward", 1e-300 * 19, 19]],
+      "history": true,
+      "runs": ["child", "agent"],
+      "child": [["loss", 7]],
+      "unknown": "ENDPOINT_NOT_FOUND",
+      "without token": 401,
+      "other run": 401,
+    });
+
+    const points = await records(calls, runId, "metrics");
+    const of = (name: string) => points.filter((p) => p.name === name);
+    assert.deepEqual(
+      of("loss").map(({ step, value, timestamp }) => [step, value, Date.parse(String(timestamp))]),
+      Array.from({ length: 1000 }, (_, i) => [i, 0.1 + 0.2 + i / 7, 1700000000000 + i]),
+    );
+    assert.deepEqual(of("mlflow/reward").map((p) => p.value), Array.from({ length: 20 }, (_, i) => 1e-300 * i));
+    assert.deepEqual(of("child/loss").map((p) => p.value), [7]);
+    const parameters = (await records(calls, runId, "events")).filter((e) => e.event === "parameters");
+    assert.deepEqual(parameters.map((e) => e.payload), [
+      { source: "mlflow", values: { lr: 0.0003, env: "CartPole-v1" } },
+    ]);
+  } finally {
+    calls.close();
+    Deno.removeSync(cwd, { recursive: true });
+  }
+});
