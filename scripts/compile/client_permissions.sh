@@ -91,7 +91,7 @@ state_directory() { # DIRECTORY
   grant read "$1/trainer/daemon.json"
   grant read "$1/trainer/tokens.json"
   announced "$1/trainer/daemon.json"
-  case $verb in token | doctor | demo) grant read "$1" && grant write "$1" ;; esac
+  case $verb in token | doctor | reindex | demo) grant read "$1" && grant write "$1" ;; esac
 }
 
 # Prints the flags, one a line.
@@ -128,7 +128,7 @@ client_flags() { # VERB ARGUMENTS
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   export) all=' read write ' ;;                      # --out
   permissions) all=' read env ' ;;                   # what it plans depends on both
-  doctor) grant run /bin/sh ;;                       # reads what the runtime itself refuses
+  doctor | reindex) grant run /bin/sh ;;             # reads what the runtime itself refuses
   demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
     all=' read env '
     grant write "${MOSAIC_CHECKPOINT_DIR:-}"

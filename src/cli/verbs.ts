@@ -206,6 +206,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/doctor.ts"),
   },
   {
+    name: "reindex",
+    group: "Host",
+    summary: "read a run's log again and store what its telemetry lacks",
+    load: () => import("./verbs/reindex.ts"),
+  },
+  {
     name: "token",
     group: "Host",
     summary: "show or replace the daemon's tokens",

@@ -1,6 +1,7 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import { dropUnknownRecords } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
 
 /** Above this size, uses SQLite's quick check, which skips comparing indexes with tables (seconds instead of minutes). */
@@ -113,12 +114,12 @@ function copyRows(from: string, to: string): string {
     // The sequence counters: seqs must not restart at 1.
     if (sqlOf(["table"]).some((row) => row.name === "sqlite_sequence")) names.push("sqlite_sequence");
     for (const name of names) {
-      const { rows, complete } = copyTable(source, target, name);
-      if (name !== "sqlite_sequence") counts.push(`${name} ${rows}${complete ? "" : " (not all)"}`);
+      const { rows, gaps } = copyTable(source, target, name);
+      if (name !== "sqlite_sequence") counts.push(`${name} ${rows}${gaps === 0 ? "" : " (not all)"}`);
     }
     for (const index of sqlOf(["index", "trigger", "view"])) target.exec(String(index.sql));
     const dangling = dropDanglingRows(target);
-    if (dangling > 0) counts.push(`${dangling} rows without a run omitted`);
+    if (dangling > 0) counts.push(`${dangling} rows omitted whose run is lost or that belong to none of its records`);
     target.exec("COMMIT");
     target.exec(`PRAGMA user_version = ${source.prepare("PRAGMA user_version").get()!.user_version}`);
     target.exec("PRAGMA journal_mode = WAL");
@@ -133,11 +134,15 @@ function quote(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** How far a key may be from a bad page's first one until the rest counts as lost. */
+const FARTHEST = 1n << 53n;
+
 /**
- * Reads from both ends, so that a bad page loses only its own rows. Reads in chunks that shrink at the damage, because a
- * statement returns all its rows or none (and the runtime's row iterator ends silently at an error).
+ * Reads in chunks that shrink at the damage, because a statement returns all its rows or none (and the runtime's row
+ * iterator ends silently at an error). Behind a bad page it looks for the next key that can be read, and reads from there
+ * in both directions, so that a bad page loses only its own rows.
  */
-function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; complete: boolean } {
+function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { rows: number; gaps: number } {
   if (name === "sqlite_sequence") target.exec("DELETE FROM sqlite_sequence");
   const table = quote(name);
   const info = source.prepare(`PRAGMA table_info(${table})`).all();
@@ -152,46 +157,104 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
       quote(String(row.name))
     );
   let rows = 0;
-  let complete = true;
+  let gaps = 0;
 
-  const copy = (direction: "ASC" | "DESC"): boolean => {
+  /** The first rows beyond the beginning of a key; undefined where they cannot be read. */
+  const piece = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
     const order = key.map((column) => `${column} ${direction}`).join(", ");
-    const beyond = `(${key.join(", ")}) ${direction === "ASC" ? ">" : "<"} (${key.map(() => "?").join(", ")})`;
+    const begin = key.slice(0, beyond.length).join(", ");
+    const where = `(${begin}) ${direction === "ASC" ? ">" : "<"} (${beyond.map(() => "?").join(", ")})`;
     const keys = key.map((column, i) => `${column} AS salvage_key_${i}`).join(", ");
-    const select = `SELECT ${columns.join(", ")}, ${keys} FROM ${table}`;
-    let last: SQLInputValue[] | undefined;
+    try {
+      const statement = source.prepare(
+        `SELECT ${columns.join(", ")}, ${keys} FROM ${table} ${beyond.length === 0 ? "" : `WHERE ${where}`}
+          ORDER BY ${order} LIMIT ${limit}`,
+      );
+      // Nanosecond timestamps exceed a number's precision.
+      statement.setReadBigInts(true);
+      return statement.all(...beyond).map((row) => Object.values(row as Record<string, SQLInputValue>));
+    } catch {
+      return undefined;
+    }
+  };
+  const keyOf = (row: SQLInputValue[]) => row.slice(columns.length);
+
+  /** Copies until the end (undefined) or to where nothing can be read: the last key before it. */
+  const copy = (direction: "ASC" | "DESC", from: SQLInputValue[]): SQLInputValue[] | undefined => {
+    let last = from;
     for (let limit = PIECE_ROWS;;) {
-      let piece: SQLInputValue[][];
-      try {
-        const statement = source.prepare(
-          `${select} ${last === undefined ? "" : `WHERE ${beyond}`} ORDER BY ${order} LIMIT ${limit}`,
-        );
-        // Nanosecond timestamps exceed a number's precision.
-        statement.setReadBigInts(true);
-        piece = statement.all(...last ?? []).map((row) => Object.values(row as Record<string, SQLInputValue>));
-      } catch {
-        if (limit === 1) return false;
+      const found = piece(direction, last, limit);
+      if (found === undefined) {
+        if (limit === 1) return last;
         limit = Math.max(1, Math.floor(limit / 8));
         continue;
       }
-      for (const row of piece) {
+      for (const row of found) {
+        // A damaged page may have its keys in any order; reading on by them might never end.
+        if (last.length > 0 && !isBeyond(direction, keyOf(row), last)) return last;
+        last = keyOf(row);
         try {
           rows += Number(insert.run(...row.slice(0, columns.length)).changes);
         } catch {
           // The row violates its table's constraints: skip it.
-          complete = false;
+          gaps++;
         }
       }
-      if (piece.length < limit) return true;
-      last = piece.at(-1)!.slice(columns.length);
+      if (found.length < limit) return undefined;
     }
   };
 
-  if (!copy("ASC")) {
-    complete = false;
-    copy("DESC");
+  /** The first key found behind a bad page, to within a 64th of its distance. */
+  const nextReadable = (last: SQLInputValue[]): SQLInputValue[] | undefined => {
+    for (let column = last.length - 1; column >= 0; column--) {
+      const value = last[column];
+      if (typeof value !== "bigint") continue;
+      for (let distance = 1n; distance < FARTHEST; distance += 1n + (distance >> 6n)) {
+        const found = piece("ASC", [...last.slice(0, column), value + distance], 1);
+        if (found?.[0] !== undefined && isBeyond("ASC", keyOf(found[0]), last)) return keyOf(found[0]);
+        // Nothing is behind it.
+        if (found?.length === 0) return undefined;
+      }
+    }
+    return undefined;
+  };
+
+  let last = copy("ASC", []);
+  while (last !== undefined) {
+    gaps++;
+    // Where not even the first row can be read, keys are sought from the smallest on.
+    if (last.length === 0) last = firstKey(source, table, key);
+    const next = last && nextReadable(last);
+    if (next === undefined) {
+      copy("DESC", []);
+      break;
+    }
+    // The rows before it up to the bad page; the row itself comes with those behind it.
+    copy("DESC", next);
+    last = copy("ASC", [...next.slice(0, -1), (next.at(-1) as bigint) - 1n]);
   }
-  return { rows, complete };
+  return { rows, gaps };
+}
+
+/** A key below all others, if keys are numbers; else none can be sought. */
+function firstKey(db: DatabaseSync, table: string, key: string[]): SQLInputValue[] | undefined {
+  if (key[0] === "rowid") return [0n];
+  const types = new Map(
+    db.prepare(`PRAGMA table_info(${table})`).all().map((row) => [quote(String(row.name)), String(row.type)]),
+  );
+  return key.every((column) => types.get(column) === "INTEGER") ? key.map(() => 0n) : undefined;
+}
+
+/** In the order of SQLite's keys: integers and texts here, in UTF-8's order. */
+function isBeyond(direction: "ASC" | "DESC", key: SQLInputValue[], last: SQLInputValue[]): boolean {
+  for (const [i, value] of key.entries()) {
+    const other = last[i];
+    if (other === undefined || value === other) continue;
+    // Values of other types are not compared: SQLite has ordered them.
+    if (typeof value !== typeof other || value === null || other === null) return true;
+    return direction === "ASC" ? value > other : value < other;
+  }
+  return false;
 }
 
 function hasRowid(db: DatabaseSync, name: string): boolean {
@@ -199,12 +262,12 @@ function hasRowid(db: DatabaseSync, name: string): boolean {
   return Number(row?.wr ?? 0) === 0;
 }
 
-/** Deletes rows whose parent row is lost. */
+/** Deletes rows whose parent row is lost, and what a damaged page made of keys. */
 function dropDanglingRows(db: DatabaseSync): number {
   let dropped = 0;
   for (const { table, rowid } of db.prepare("PRAGMA foreign_key_check").all()) {
     if (rowid === null) continue;
     dropped += Number(db.prepare(`DELETE FROM ${quote(String(table))} WHERE rowid = ?`).run(rowid as number).changes);
   }
-  return dropped;
+  return dropped + dropUnknownRecords(db);
 }

@@ -11,6 +11,7 @@ import { examineDatabase } from "./databases.ts";
 import { type Finding, plain, type Repairable } from "./finding.ts";
 import { isLocked } from "./lock.ts";
 import { examineRegistryState, type KnownRun, knownRuns } from "./registry_state.ts";
+import { examineTelemetry, reindex as reindexRun } from "./telemetry_rows.ts";
 import { examineLeftovers, examineModes, examineRunFiles } from "./state_files.ts";
 
 export interface Repaired {
@@ -34,17 +35,10 @@ export function examine(stateDir: string): Finding[] {
  */
 export function repair(stateDir: string): { repaired: Repaired[]; remaining: Finding[] } {
   const layout = layoutOf(stateDir);
-  const had = readTextIfThere(layout.lockFile) !== undefined;
-  const lock = tryLock(layout.lockFile);
-  if (lock === undefined) {
-    const pid = readTextIfThere(layout.pidFile)?.trim();
-    throw new MosaicError("failed_precondition", `a daemon${pid ? ` (pid ${pid})` : ""} is using ${stateDir}`, {
-      hint: "Stop the daemon first (its runs continue), repair, and start it again.",
-    });
-  }
-  try {
+  return withoutDaemon(layout, () => {
     const repaired: Repaired[] = [];
-    // Repair databases first: a recovered registry changes which files are orphans. Set modes before files are moved.
+    // Repair databases first: a recovered registry changes which files are orphans, and recovered telemetry is refilled.
+    // Set modes before files are moved.
     const turns = ["database", "modes", "others"] as const;
     const turnOf = ({ check }: Repairable) => check === "database" || check === "modes" ? check : "others";
     for (const turn of turns) {
@@ -58,10 +52,52 @@ export function repair(stateDir: string): { repaired: Repaired[]; remaining: Fin
       }
     }
     return { repaired, remaining: inspect(layout, false).map(plain) };
+  });
+}
+
+/**
+ * Stores what the telemetry of one run lacks of its logs. @param name its id, a unique beginning of it, or its name
+ *
+ * @throws MosaicError `not_found`, `invalid_argument` (several runs); `failed_precondition` while a daemon runs on the
+ * directory, or where the logs do not have what is missing.
+ */
+export function reindex(stateDir: string, name: string): { runId: string; outcome: string } {
+  const layout = layoutOf(stateDir);
+  return withoutDaemon(layout, () => {
+    const runs = knownRuns(layout.registryDb);
+    const exact = runs.filter((run) => run.runId === name || run.name === name);
+    const found = exact.length > 0 ? exact : runs.filter((run) => run.runId.startsWith(name.toUpperCase()));
+    const [run] = found;
+    if (run === undefined) throw new MosaicError("not_found", `no run ${JSON.stringify(name)} in ${stateDir}`);
+    if (found.length > 1) {
+      throw new MosaicError("invalid_argument", `${found.length} runs are called ${JSON.stringify(name)}`, {
+        hint: `Give an id: ${found.slice(0, 3).map(({ runId }) => runId).join(", ")}`,
+      });
+    }
+    return { runId: run.runId, outcome: reindexRun(layout, run) };
+  });
+}
+
+/** Holds the daemon's lock meanwhile. @throws MosaicError `failed_precondition` */
+function withoutDaemon<T>(layout: Layout, work: () => T): T {
+  const had = readTextIfThere(layout.lockFile) !== undefined;
+  const lock = tryLock(layout.lockFile);
+  if (lock === undefined) {
+    const pid = pidIn(readTextIfThere(layout.pidFile));
+    throw new MosaicError("failed_precondition", `a daemon${pid} is using ${layout.stateDir}`, {
+      hint: "Stop the daemon first (its runs continue), repair, and start it again.",
+    });
+  }
+  try {
+    return work();
   } finally {
     lock.close();
     if (!had) removeIfThere(layout.lockFile);
   }
+}
+
+function pidIn(text: string | undefined): string {
+  return text === undefined || text.trim() === "" ? "" : ` (pid ${text.trim()})`;
 }
 
 function layoutOf(stateDir: string): Layout {
@@ -84,6 +120,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
     ...examineDatabase(layout.telemetryDb, TELEMETRY_VERSION),
   ];
   const registryIsSound = !findings.some((finding) => finding.path === layout.registryDb);
+  const telemetryIsSound = !findings.some((finding) => finding.path === layout.telemetryDb);
   if (registryIsSound) {
     let runs: KnownRun[] | undefined;
     try {
@@ -94,6 +131,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
     if (runs !== undefined) {
       findings.push(...examineRegistryState(layout.registryDb, runs));
       findings.push(...examineRunFiles(layout, runs, daemonIsRunning, now));
+      if (telemetryIsSound) findings.push(...examineTelemetry(layout, runs));
     }
   }
   findings.push(...examineDaemonFiles(layout, daemonIsRunning));

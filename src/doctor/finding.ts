@@ -21,6 +21,7 @@ export type Check =
   | "database"
   | "schema"
   | "run_rows"
+  | "telemetry"
   | "gpu_slots"
   | "processes"
   | "orphan_directory"

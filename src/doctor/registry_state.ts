@@ -9,7 +9,8 @@ import type { Repairable } from "./finding.ts";
 
 export type KnownRun = Pick<
   RunRow,
-  "runId" | "name" | "state" | "baseDir" | "startedAt" | "proxy" | "worker" | "configJson" | "damaged"
+  | ("runId" | "name" | "state" | "attempt" | "baseDir" | "startedAt" | "proxy" | "worker" | "workerId" | "agentId")
+  | ("configJson" | "damaged")
 >;
 
 /** All runs in the registry. @throws when the database cannot be read: then orphans cannot be told */

@@ -98,6 +98,7 @@ export class JournalFile {
   readonly #shiftPath: string | undefined;
   readonly #origin: () => JournalOrigin | undefined;
   readonly #log: Logger | undefined;
+  readonly #readOnly: boolean;
   #file: Deno.FsFile | undefined;
   #shift: Shift = NO_SHIFT;
   /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
@@ -118,16 +119,22 @@ export class JournalFile {
   /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
   constructor(
     path: string,
-    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: Logger } = {},
+    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: Logger; readOnly?: boolean } = {},
   ) {
     this.#path = path;
     this.#shiftPath = options.shiftPath;
     this.#origin = options.origin ?? (() => undefined);
     this.#log = options.log;
+    this.#readOnly = options.readOnly ?? false;
   }
 
   static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
     return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), origin, log });
+  }
+
+  /** The file as it lies there, numbered as its proxies numbered it, for who only reads: nothing is written down. */
+  static left(files: RunFiles, attempt: number): JournalFile {
+    return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), readOnly: true });
   }
 
   /** What lies between a position and here cannot be read any more; and why. */
@@ -261,7 +268,7 @@ export class JournalFile {
 
   /** For another proxy. It is tried again at the next look at the file where it fails. */
   #save(durable = !this.#saved): void {
-    if (this.#shiftPath === undefined) return;
+    if (this.#shiftPath === undefined || this.#readOnly) return;
     try {
       writeShift(this.#shiftPath, this.#shift, this.#head, durable);
       this.#saved = true;

@@ -407,6 +407,31 @@ export class TelemetryStore implements TelemetryLog {
     return freed;
   }
 
+  /**
+   * Gives a run the telemetry of another, which then is none; what it had itself is removed, now or after the next start.
+   * For who has read a journal anew: nobody may be writing to either.
+   */
+  replace(runId: string, by: string): void {
+    this.#transaction(() => {
+      this.#giveUp(runId);
+      this.#db.prepare("UPDATE telemetry_runs SET run_id = ? WHERE run_id = ?").run(runId, by);
+    });
+    for (const id of [runId, by]) this.#dropState(id);
+    this.#deletions.resume();
+  }
+
+  /** As `delete` does, without waiting for the rows to go. */
+  discard(runId: string): void {
+    this.#transaction(() => this.#giveUp(runId));
+    this.#dropState(runId);
+    this.#deletions.resume();
+  }
+
+  #giveUp(runId: string): void {
+    const state = this.#state(runId);
+    if (state !== undefined) this.#deletions.begin(runId, state.runKey);
+  }
+
   /** Bytes of the database's pages that hold something. */
   #usedBytes(): number {
     const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);

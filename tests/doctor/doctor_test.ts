@@ -26,7 +26,7 @@ async function withState(work: (layout: Layout) => void | Promise<void>): Promis
     const telemetry = new DatabaseSync(layout.telemetryDb);
     migrate(telemetry, layout.telemetryDb);
     telemetry.close();
-    write(`${layout.runDir("runs", runId(1))}/logs/worker.stdout.log`, "out");
+    write(`${layout.runDir("runs", runId(1))}/logs/worker.stderr.log`, "out");
     write(layout.configFile(runId(1)), "{}");
     write(layout.workerConfigFile(runId(1), "w"), "{}");
     write(layout.lockFile, "");
@@ -252,7 +252,7 @@ Deno.test("doctor: telemetry of nanoseconds and views is rescued as well", async
   await withState((layout) => {
     inDatabase(layout.telemetryDb, (db) => {
       db.exec("PRAGMA journal_mode = WAL; BEGIN");
-      db.exec("INSERT INTO telemetry_runs (run_key, run_id) VALUES (1, 'R')");
+      db.exec("INSERT INTO telemetry_runs (run_key, run_id, steps) VALUES (1, 'R', 2000)");
       const insert = db.prepare(
         "INSERT INTO steps (run_key, seq, ts_ns, observation) VALUES (1, ?, 1700000000000000001, ?)",
       );

@@ -1,0 +1,65 @@
+/** Compares each run's counters, rows and logs, and refills what is missing of its telemetry. */
+import { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../base/errors.ts";
+import type { Layout } from "../base/layout.ts";
+import { TelemetryStore } from "../telemetry/store.ts";
+import { type StoredRun, storedRuns } from "../telemetry/store/completeness.ts";
+import type { Repairable } from "./finding.ts";
+import { journalEnds, lacking, refill, runFiles } from "./refill.ts";
+import type { KnownRun } from "./registry_state.ts";
+
+export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
+  const stored = readStored(layout);
+  return runs.flatMap((run) => {
+    const message = whatIsMissing(layout, run, stored.get(run.runId));
+    return message === undefined ? [] : [{
+      ...{ check: "telemetry" as const, severity: "error" as const, path: layout.telemetryDb, message },
+      remedy: "read the run's log again and store what is missing",
+      repair: () => reindex(layout, run),
+    }];
+  });
+}
+
+/** Fills what is missing of one run. The caller holds the daemon's lock. @returns what was done */
+export function reindex(layout: Layout, run: KnownRun): string {
+  const stored = readStored(layout).get(run.runId);
+  if (whatIsMissing(layout, run, stored) === undefined) return "nothing is missing";
+  const clock = { now: Date.now() };
+  const store = TelemetryStore.open(layout.telemetryDb, { now: () => clock.now, checkpoints: { mode: "inline" } });
+  try {
+    return refill(store, run, runFiles(layout, run), stored, clock);
+  } finally {
+    store.close();
+  }
+}
+
+function whatIsMissing(layout: Layout, run: KnownRun, stored: StoredRun | undefined): string | undefined {
+  // A damaged row names neither the place of its files nor its attempts for sure.
+  if (run.damaged.length > 0 || run.startedAt === null) return undefined;
+  const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
+  for (const { attempt, end, stored: from } of lacking(run, journalEnds(runFiles(layout, run), run, stored))) {
+    missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
+  }
+  if (missing.length === 0) return undefined;
+  return `the telemetry of run ${run.runId} (${run.name}) lacks ${missing.join(", ")}`;
+}
+
+function readStored(layout: Layout): Map<string, StoredRun> {
+  let db: DatabaseSync;
+  try {
+    Deno.lstatSync(layout.telemetryDb);
+    db = new DatabaseSync(layout.telemetryDb, { readOnly: true });
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return new Map();
+    throw new MosaicError("unavailable", `cannot read ${layout.telemetryDb}`, { cause: error });
+  }
+  try {
+    // A file in which nothing was stored yet has no tables.
+    const { n } = db.prepare("SELECT count(*) AS n FROM sqlite_master WHERE name = 'telemetry_runs'").get() as {
+      n: number;
+    };
+    return n === 0 ? new Map() : storedRuns(db);
+  } finally {
+    db.close();
+  }
+}

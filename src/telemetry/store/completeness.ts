@@ -1,0 +1,80 @@
+/**
+ * Compares a run's counters with its rows, and finds rows that belong to no run: what a damaged page leaves behind. Opens
+ * nothing and writes nothing by itself, so that it also works on a copy and beside a daemon.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { LEVEL_SIZES } from "./rollup.ts";
+import { BASE_SERIES } from "./series_rows.ts";
+
+export interface StoredRun {
+  runId: string;
+  /** Bytes of each attempt's journal that are stored. */
+  positions: Map<number, number>;
+  /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
+  missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series", number>>;
+}
+
+/** Tables of records, and the counter and the first seq of each in telemetry_runs. */
+const RECORDS = [
+  ["steps", "steps", "steps", "first_step"],
+  ["episodes", "episodes", "episodes", "first_episode"],
+  ["events", "worker_events", "events", "first_event"],
+  ["metrics", "metrics", "metrics", "first_metric"],
+] as const;
+
+/** What is stored of each run. Reads every index page once: minutes for hundreds of millions of records. */
+export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
+  const byKey = new Map<number, StoredRun>();
+  const note = (key: number, kind: keyof StoredRun["missing"], missing: number) => {
+    const run = byKey.get(key);
+    if (run !== undefined && missing > 0) run.missing[kind] = (run.missing[kind] ?? 0) + missing;
+  };
+  for (const { run_key, run_id } of db.prepare("SELECT run_key, run_id FROM telemetry_runs WHERE deleting = 0").all()) {
+    byKey.set(Number(run_key), { runId: String(run_id), positions: new Map(), missing: {} });
+  }
+  for (const { run_key, attempt, position } of db.prepare("SELECT * FROM journal_positions").all()) {
+    byKey.get(Number(run_key))?.positions.set(Number(attempt), Number(position));
+  }
+  for (const [kind, table, head, first] of RECORDS) {
+    const rows = db.prepare(
+      `SELECT run_key, ${head} - ${first} + 1 - (SELECT count(*) FROM ${table} t
+        WHERE t.run_key = r.run_key AND t.seq BETWEEN ${first} AND ${head}) AS missing
+      FROM telemetry_runs r WHERE deleting = 0`,
+    ).all();
+    for (const { run_key, missing } of rows) note(Number(run_key), kind, Number(missing));
+  }
+  // Closed buckets of the rollups, from the number of a series' points.
+  const buckets = db.prepare("SELECT count(*) AS n FROM series_buckets WHERE run_key = ? AND series = ?");
+  const series = db.prepare(
+    `SELECT run_key, 1 AS series, steps AS points FROM telemetry_runs WHERE deleting = 0
+      UNION ALL SELECT run_key, 2, episodes FROM telemetry_runs WHERE deleting = 0
+      UNION ALL SELECT run_key, ${BASE_SERIES.length}, episodes FROM telemetry_runs WHERE deleting = 0
+      UNION ALL SELECT run_key, series, points FROM series`,
+  ).all() as { run_key: number; series: number; points: number }[];
+  for (const one of series) {
+    const expected = LEVEL_SIZES.slice(1).reduce((sum, size) => sum + Math.floor(one.points / size), 0);
+    note(one.run_key, "series", expected - Number(buckets.get(one.run_key, one.series)!.n));
+  }
+  return new Map([...byKey.values()].map((run) => [run.runId, run]));
+}
+
+/** Deletes rows of runs that have no row of their own, and rows beyond their run's counters. @returns how many */
+export function dropUnknownRecords(db: DatabaseSync): number {
+  const tables = new Set(
+    db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map((row) => row.name),
+  );
+  if (!tables.has("telemetry_runs")) return 0;
+  let dropped = 0;
+  const others = ["series_buckets", "series", "sources", "journal_positions"];
+  for (const table of [...RECORDS.map(([, table]) => table), ...others]) {
+    if (!tables.has(table)) continue;
+    const sql = `DELETE FROM ${table} WHERE run_key NOT IN (SELECT run_key FROM telemetry_runs)`;
+    dropped += Number(db.prepare(sql).run().changes);
+  }
+  for (const [, table, head] of RECORDS) {
+    const sql = `DELETE FROM ${table} WHERE seq > (SELECT ${head} FROM telemetry_runs r
+      WHERE r.run_key = ${table}.run_key)`;
+    dropped += Number(db.prepare(sql).run().changes);
+  }
+  return dropped;
+}

@@ -1,0 +1,160 @@
+/** What is missing of a run's telemetry comes back from its logs, and nothing else changes. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { Layout } from "../../src/base/layout.ts";
+import { examine, reindex, repair } from "../../src/doctor/doctor.ts";
+import { Registry } from "../../src/registry/registry.ts";
+import { newRun, runId } from "../registry/fixture.ts";
+
+const STEPS = 12_000;
+const ID = runId(1);
+
+/** A state directory with one ended run, whose log is all that is there of it. */
+function withRun(work: (layout: Layout, journal: string) => void): void {
+  const layout = new Layout(Deno.makeTempDirSync({ prefix: "mosaic-refill-" }));
+  try {
+    for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const registry = Registry.open(layout.registryDb);
+    registry.insert(newRun(1));
+    registry.apply(ID, { type: "spawned" });
+    registry.apply(ID, { type: "cancelled", reason: "user_cancel" });
+    const { workerId } = registry.require(ID);
+    registry.close();
+    const logs = `${layout.runDir("runs", ID)}/logs`;
+    Deno.mkdirSync(logs, { recursive: true });
+    work(layout, `${logs}/${workerId === "" ? "worker" : workerId}.stdout.log`);
+  } finally {
+    Deno.removeSync(layout.stateDir, { recursive: true });
+  }
+}
+
+/** Lines of steps from one number to another; some of them name no time, and some say something else. */
+function lines(from: number, to: number): string {
+  let text = "";
+  for (let n = from; n <= to; n++) {
+    const time = n % 3 === 0 ? "" : `,"ts_unix_ns":${1_700_000_000_000_000_000n + BigInt(n)}`;
+    text += `{"type":"step","episode":${Math.floor(n / 100)},"step_index":${n},"reward":${n / 7}${time}}\n`;
+    if (n % 100 === 0) text += `{"type":"episode","episode":${n / 100},"total_reward":${n},"steps":100}\n`;
+    if (n % 50 === 0) text += `{"type":"metrics","data":{"loss":${1 / n}}}\nplain text ${n}\n`;
+  }
+  return text;
+}
+
+const TABLES = ["steps", "episodes", "worker_events", "metrics", "series", "series_buckets"];
+
+/** Everything of the run's telemetry but its key. */
+function rows(layout: Layout): Record<string, unknown[]> {
+  const db = new DatabaseSync(layout.telemetryDb, { readOnly: true });
+  try {
+    const all = (table: string) => {
+      const statement = db.prepare(
+        `SELECT t.* FROM ${table} t JOIN telemetry_runs USING (run_key) WHERE run_id = '${ID}'`,
+      );
+      statement.setReadBigInts(true);
+      return statement.all().map(({ run_key: _, ...row }) => Object.values(row as object).join("|"));
+    };
+    return Object.fromEntries(TABLES.map((table) => [table, all(table)]));
+  } finally {
+    db.close();
+  }
+}
+
+function kinds(layout: Layout): string[] {
+  return examine(layout.stateDir).filter(({ severity }) => severity !== "note").map(({ check }) => check);
+}
+
+/** Overwrites database pages that hold steps, `apart` of such pages from each other. */
+function damagePages(path: string): void {
+  const db = new DatabaseSync(path);
+  db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  const size = Number(db.prepare("PRAGMA page_size").get()!.page_size);
+  db.close();
+  const bytes = Deno.readFileSync(path);
+  const marks: number[] = [];
+  // Leaves of index trees (WITHOUT ROWID) begin with 10; those of steps have many cells.
+  for (let at = size; at < bytes.length; at += size) {
+    if (bytes[at] === 10 && (bytes[at + 3]! << 8 | bytes[at + 4]!) > 100) marks.push(at);
+  }
+  assert.ok(marks.length > 20, `${marks.length} pages`);
+  for (const share of [0.3, 0.7]) {
+    const at = marks[Math.floor(marks.length * share)]!;
+    bytes.fill(0x5a, at, at + size);
+  }
+  Deno.writeFileSync(path, bytes);
+}
+
+Deno.test("refill: telemetry.sqlite deleted: an ended run is read again from its log, once", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, STEPS));
+    assert.deepEqual(kinds(layout), ["telemetry"]);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /12000 steps, 120 episodes, 240 events added/);
+    assert.deepEqual(kinds(layout), []);
+    const before = rows(layout);
+    assert.equal(before["steps"]!.length, STEPS);
+    assert.deepEqual(repair(layout.stateDir), { repaired: [], remaining: [] });
+    assert.deepEqual(reindex(layout.stateDir, "run-1"), { runId: ID, outcome: "nothing is missing" });
+    assert.deepEqual(rows(layout), before);
+  });
+});
+
+Deno.test("refill: an older copy of the database: the rest follows, with the numbers that it had", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 5000));
+    repair(layout.stateDir);
+    const first = rows(layout);
+    Deno.writeTextFileSync(journal, lines(5001, STEPS), { append: true });
+    assert.deepEqual(kinds(layout), ["telemetry"]);
+    assert.match(reindex(layout.stateDir, ID.slice(0, 24)).outcome, /7000 steps, 70 episodes, 140 events added/);
+    const all = rows(layout);
+    assert.deepEqual(all["steps"]!.slice(0, 5000), first["steps"]);
+    assert.deepEqual(
+      all["steps"]!.map((row) => Number((row as string).split("|")[3])),
+      [...Array(STEPS).keys()].map((i) => i + 1),
+    );
+  });
+});
+
+Deno.test("refill: two bad pages take only their own rows, doctor says which, and the log fills them", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, STEPS));
+    repair(layout.stateDir);
+    const whole = rows(layout);
+    damagePages(layout.telemetryDb);
+    assert.deepEqual(kinds(layout), ["database"]);
+    const [salvaged, refilled, ...more] = repair(layout.stateDir).repaired;
+    const kept = Number(/\bsteps (\d+) \(not all\)/.exec(salvaged!.outcome)?.[1]);
+    assert.ok(kept > STEPS * 0.95 && kept < STEPS, salvaged!.outcome);
+    assert.equal(refilled!.finding.check, "telemetry");
+    assert.match(refilled!.finding.message, new RegExp(`lacks ${STEPS - kept} steps`));
+    assert.deepEqual([refilled!.done, more], [true, []], refilled!.outcome);
+    assert.deepEqual(kinds(layout), []);
+    const now = rows(layout);
+    // The time of a record that named none is lost with it; it is that of the record before it then.
+    const timeless = (row: unknown) => (row as string).replace(/\|\d{19}\|/, "||");
+    assert.deepEqual(now["steps"]!.map(timeless), whole["steps"]!.map(timeless));
+    for (const table of ["episodes", "worker_events"]) assert.deepEqual(now[table], whole[table], table);
+    assert.equal(now["series_buckets"]!.length, whole["series_buckets"]!.length);
+    assert.ok(now["steps"]!.filter((row, i) => row === whole["steps"]![i]).length >= kept);
+  });
+});
+
+Deno.test("refill: what a log does not have stays missing, is told, and nothing stored changes", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 3000));
+    repair(layout.stateDir);
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("DELETE FROM steps WHERE seq BETWEEN 100 AND 119");
+    db.close();
+    const before = rows(layout);
+    // Somebody has put another log in its place.
+    Deno.writeTextFileSync(journal, lines(2, 3001));
+    const { repaired, remaining } = repair(layout.stateDir);
+    assert.equal(repaired[0]!.done, false);
+    assert.match(repaired[0]!.outcome, /number 1 of its steps is another record/);
+    assert.match(remaining[0]!.message, /lacks 20 steps/);
+    assert.deepEqual(rows(layout), before);
+    Deno.removeSync(journal);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /the log of attempt 1 has 0 of \d+ bytes/);
+    assert.deepEqual(rows(layout), before);
+  });
+});
