@@ -1,5 +1,5 @@
 /**
- * `metadata.sandbox`: the worker sees the host read-only, has its own /tmp and process table, can write only to its run
+ * `metadata.sandbox`: the worker sees the host read-only, has its own /tmp, /run and process table, can write only to its run
  * directory and the paths named in the config, sees nothing else of mosaic's state, and has no network unless configured.
  */
 import { MosaicError } from "../base/errors.ts";
@@ -20,14 +20,21 @@ export interface SandboxPaths {
   logsDir: string;
   /** Below the run directory, hidden: mosaic's state. */
   controlDir: string;
-  /** Files below the state directory that the worker can read, such as its config. */
+  /** Files below the state directory that the worker can read, such as its config; those that exist. */
   readable: readonly string[];
   /** Where the daemon's socket is, if not in the state directory: who opens it may do everything. Hidden. */
   socketDir?: string | undefined;
+  /** `$XDG_RUNTIME_DIR`: sockets of the user's other programs. Hidden. */
+  runtimeDir?: string | undefined;
   cwd: string;
   /** Existing device files of its GPUs. */
   devices: readonly string[];
 }
+
+/** What programs need of /run, which is hidden because whoever opens a socket there (Docker's, D-Bus) may do as it does. */
+const KEPT_OF_RUN = ["/run/current-system", "/run/opengl-driver"];
+/** Targets of /etc/resolv.conf. */
+const RESOLVERS = ["systemd/resolve/stub-resolv.conf", "systemd/resolve/resolv.conf", "NetworkManager/resolv.conf"];
 
 function contains(directory: string, path: string): boolean {
   return directory === "/" || path === directory || path.startsWith(`${directory.replace(/\/+$/, "")}/`);
@@ -48,17 +55,25 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
     }
   }
   const mounts: string[] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"];
-  for (const device of paths.devices) mounts.push("--dev-bind", device, device);
-  // The new /tmp has hidden a working directory below /tmp.
-  if (contains("/tmp", paths.cwd) && !contains(paths.stateDir, paths.cwd)) {
+  mounts.push("--tmpfs", "/run");
+  const resolvers = options.network ? RESOLVERS.map((name) => `/run/${name}`) : [];
+  for (const path of [...KEPT_OF_RUN, ...resolvers]) mounts.push("--ro-bind-try", path, path);
+  const { runtimeDir } = paths;
+  if (runtimeDir !== undefined) mounts.push("--tmpfs", runtimeDir);
+  // The new directory has hidden a working directory below it.
+  const hidden = ["/tmp", "/run", ...(runtimeDir === undefined ? [] : [runtimeDir])];
+  if (hidden.some((path) => contains(path, paths.cwd)) && !contains(paths.stateDir, paths.cwd)) {
     mounts.push("--ro-bind", paths.cwd, paths.cwd);
   }
   for (const path of options.writable) mounts.push("--bind", path, path);
+  if (runtimeDir !== undefined && options.writable.some((path) => contains(path, runtimeDir))) {
+    mounts.push("--tmpfs", runtimeDir);
+  }
   if (paths.socketDir !== undefined) mounts.push("--tmpfs", paths.socketDir, "--remount-ro", paths.socketDir);
   mounts.push("--tmpfs", paths.stateDir);
   mounts.push("--bind", paths.runDir, paths.runDir);
   mounts.push("--ro-bind", paths.logsDir, paths.logsDir, "--tmpfs", paths.controlDir);
-  for (const path of paths.readable) mounts.push("--ro-bind", path, path);
+  for (const path of paths.readable) mounts.push("--ro-bind-try", path, path);
   // Make the emptied state directory read-only: nothing can be created in it.
   mounts.push("--remount-ro", paths.stateDir);
   return [

@@ -37,6 +37,7 @@ export function hostWith(
     env: { PATH: "/usr/bin", ...has.env },
     cwd: has.cwd ?? "/project",
     isFile: (path) => (has.files ?? []).includes(path),
+    isDirectory: () => false,
     findProgram: (name) => (has.programs ?? []).includes(name) ? `/usr/bin/${name}` : undefined,
     gpuDevices: () => ["/dev/nvidia0"],
     self: () => ["/opt/mosaic"],

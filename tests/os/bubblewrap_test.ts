@@ -13,6 +13,11 @@ for (const path of [`${runDir}/logs`, `${runDir}/.mosaic`, otherRun, writable, `
 const socketDir = `${directory}/mosaic-0123456789abcdef`;
 Deno.mkdirSync(socketDir, { mode: 0o700 });
 Deno.writeTextFileSync(`${socketDir}/daemon.sock`, "stands for a socket");
+const runtimeDir = `${directory}/runtime`;
+Deno.mkdirSync(runtimeDir);
+Deno.writeTextFileSync(`${runtimeDir}/bus`, "stands for D-Bus");
+/** Something that the host has in /run. */
+const runName = [...Deno.readDirSync("/run")].map(({ name }) => `/${name}`)[0] ?? "/nothing";
 Deno.writeTextFileSync(`${otherRun}/secret`, "of another run");
 Deno.writeTextFileSync(`${stateDir}/trainer/configs/worker-R1.json`, "{}");
 Deno.writeTextFileSync(`${runDir}/.mosaic/proxy-1.json`, "a token");
@@ -37,6 +42,7 @@ async function inside(script: string, options: { network?: boolean } = {}): Prom
     controlDir: `${runDir}/.mosaic`,
     readable: [`${stateDir}/trainer/configs/worker-R1.json`],
     socketDir,
+    runtimeDir,
     cwd: runDir,
     devices: [],
   });
@@ -56,6 +62,8 @@ const cases: { name: string; script: string; ok: boolean }[] = [
   { name: "change its journal by name", script: `echo x >${runDir}/logs/worker.stdout.log`, ok: false },
   { name: "make files in the state directory", script: `echo x >${stateDir}/x`, ok: false },
   { name: "reach the daemon's socket", script: `test -e ${socketDir}/daemon.sock`, ok: false },
+  { name: "reach sockets of the host's services in /run", script: `test -e /run${runName}`, ok: false },
+  { name: "reach sockets of the user's programs", script: `test -e ${runtimeDir}/bus`, ok: false },
   { name: "see the host's processes", script: `kill -0 ${Deno.pid}`, ok: false },
   { name: "mount something away", script: "mount -o remount,rw / || umount /tmp", ok: false },
 ];

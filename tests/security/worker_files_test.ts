@@ -260,3 +260,26 @@ Deno.test({
     assert.equal((await steps(daemon, run)).length, 3);
   },
 });
+
+Deno.test({
+  name: "sandbox: what a module does when it is imported before the start is confined as the worker is",
+  ignore: !bubblewrap,
+  fn: async () => {
+    await using daemon = await TestDaemon.start();
+    // Not below the private /tmp of a sandbox.
+    const place = Deno.makeTempDirSync({ dir: Deno.cwd(), prefix: ".module-" });
+    try {
+      // A shell that stands for a Python: it is what the imports are asked of.
+      const python = `${place}/python3`;
+      Deno.writeTextFileSync(python, `#!/bin/sh\ntouch "${place}/escaped"; echo "{}"\n`, { mode: 0o755 });
+      const metadata = { sandbox: "bubblewrap", preflight: { modules: ["anything"] } };
+      const config = JSON.parse(configOf({ command: ["/bin/true"], metadata }));
+      config.metadata.worker = { ...config.metadata.worker, python };
+      const run = await submit(daemon, JSON.stringify(config));
+      await untilState(daemon, run, "TERMINATED");
+      assert.deepEqual([...Deno.readDirSync(place)].map(({ name }) => name), ["python3"]);
+    } finally {
+      Deno.removeSync(place, { recursive: true });
+    }
+  },
+});

@@ -16,6 +16,7 @@ const commandIn = (cwd: string, python = ["python3"]): WorkerCommand => ({
   argv: [],
   env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
   cwd,
+  confined: (argv) => [...argv],
   python,
 });
 const check = (directory: string, checks: Record<string, unknown>, python?: string[]) =>

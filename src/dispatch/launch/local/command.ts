@@ -32,6 +32,8 @@ export interface WorkerCommand {
   argv: string[];
   env: Record<string, string>;
   cwd: string;
+  /** Another program, as confined as the worker is. @throws MosaicError as `workerCommand` does */
+  confined: (argv: readonly string[]) => string[];
   /** The interpreter that the worker's modules are looked up with (see preflight.ts). */
   python: string[];
 }
@@ -57,8 +59,9 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
   const cwd = plan.worker.cwd || host.cwd;
   const python = pythonOf(plan, { env, cwd, host });
   const plain = argvOf(plan, context, python);
-  const argv = plan.sandbox.kind === "none" ? plain : inSandbox(plain, plan, context, { cwd, path: env.PATH ?? "" });
-  return { argv, env, cwd, python };
+  const confined = (argv: readonly string[]) =>
+    plan.sandbox.kind === "none" ? [...argv] : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" });
+  return { argv: confined(plain), env, cwd, confined, python };
 }
 
 /** A client that finds nobody there would try for minutes: without a way to the daemon there is no address. */
@@ -117,7 +120,7 @@ function pythonOf(plan: RunPlan, where: { env: Record<string, string>; cwd: stri
 
 /** The run's directory, its logs and its control directory must exist when the command is run. */
 function inSandbox(
-  argv: string[],
+  argv: readonly string[],
   plan: RunPlan,
   context: CommandContext,
   at: { cwd: string; path: string },
@@ -131,6 +134,7 @@ function inSandbox(
     });
   }
   const files = new RunFiles(directory, plan.worker.workerId);
+  const runtimeDir = host.env.XDG_RUNTIME_DIR;
   const [, ...rest] = sandboxed(argv, plan.sandbox, {
     stateDir,
     runDir: directory,
@@ -138,6 +142,7 @@ function inSandbox(
     controlDir: files.control,
     readable: [workerConfigPath, tokenFile, helperOf(context)].filter((path) => path !== undefined),
     socketDir: socketPlace(new Layout(stateDir).trainer, (name) => host.env[name]).directory,
+    runtimeDir: runtimeDir !== undefined && host.isDirectory(runtimeDir) ? runtimeDir : undefined,
     cwd: at.cwd,
     devices: context.gpuSlots.length === 0 ? [] : host.gpuDevices(),
   });

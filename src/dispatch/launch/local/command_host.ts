@@ -10,6 +10,7 @@ export interface CommandHost {
   /** The daemon's working directory. */
   cwd: string;
   isFile(path: string): boolean;
+  isDirectory(path: string): boolean;
   /** Full path of a program, looked for in `path` (as in PATH). */
   findProgram(name: string, path: string): string | undefined;
   /** Device files of its GPUs. */
@@ -23,6 +24,7 @@ export function localHost(): CommandHost {
     env: hostEnvironment(),
     cwd: Deno.cwd(),
     isFile: (path) => ["file", "executable"].includes(kindOf(path) ?? ""),
+    isDirectory: (path) => kindOf(path) === "directory",
     findProgram: (name, path) =>
       firstExecutable(
         path.split(":").filter((directory) => directory.startsWith("/")).map((directory) => `${directory}/${name}`),

@@ -40,7 +40,8 @@ export async function checkModules(
   try {
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
     child = new Deno.Command("/bin/sh", {
-      ...underShell([...command.python, "-c", SCRIPT, ...questions], command.env),
+      // Importing a module runs what is in it: where the worker is confined, that is, too.
+      ...underShell(command.confined([...command.python, "-c", SCRIPT, ...questions]), command.env),
       cwd: command.cwd,
       stdin: "null",
       stdout: "piped",
