@@ -5,7 +5,7 @@ import { LogFile } from "./daemon/log_file.ts";
 import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention_sweeps.ts";
-import { startServers } from "./daemon/servers.ts";
+import { isOpenToOwnUser, startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { socketPath } from "./daemon/socket_path.ts";
 import { openStores } from "./daemon/stores.ts";
@@ -61,6 +61,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     const engine = new Engine({
       ...options,
       cgroups,
+      openToOwnUser: isOpenToOwnUser(options),
       gpus,
       layout,
       log,

@@ -1,6 +1,7 @@
 /**
  * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
- * authorisation. Requests on the daemon's Unix socket come from the daemon's user.
+ * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `isOwner`, so do those of its other
+ * connections on loopback. That is an identity and no consent: a browser of the same user sends what a foreign page asks for.
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer } from "../rpc/calls.ts";
@@ -19,35 +20,40 @@ export interface FrontOptions {
   bound: string;
   /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
+  /** Whether a TCP peer is the daemon's own user, who needs no token. */
+  isOwner?: ((peer: Deno.NetAddr) => Promise<boolean>) | undefined;
 }
 
-export function front({ api, mlflow, page, bound, tokens }: FrontOptions): HttpHandler {
+export function front({ api, mlflow, page, bound, tokens, isOwner }: FrontOptions): HttpHandler {
   return async (request, info) => {
-    const peer = peerOf(info.remoteAddr);
+    const { remoteAddr } = info;
     const path = pathOf(request.url);
     const isMlflow = path.startsWith("/mlflow/");
+    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, isOwner) : SOCKET_PEER;
+    const bySocket = peer === SOCKET_PEER;
     if (isMlflow || api.has(path)) {
-      if (!peer.owner) {
-        try {
-          if (!tokens || isBrowsers(request)) refuseForeignHost(request, { bound, hosts: [] });
-          if (isBrowsers(request)) refuseForeignChange(request, page.token);
-        } catch (error) {
-          return refused(error);
+      try {
+        if (!bySocket && (peer.owner || !tokens || isBrowsers(request))) {
+          refuseForeignHost(request, { bound, hosts: [] });
         }
+        if (!bySocket && isBrowsers(request)) refuseForeignChange(request, page.token);
+      } catch (error) {
+        return refused(error);
       }
-      if (isMlflow) return await mlflow.answer(request, path, () => textOf(request, MLFLOW_BODY));
+      if (isMlflow) return await mlflow.answer(request, path, peer, () => textOf(request, MLFLOW_BODY));
       return await api.answer(path, request, peer);
     }
-    return await page.fetch(request, { peer: addressOf(info.remoteAddr), owner: peer.owner });
+    return await page.fetch(request, { peer: addressOf(remoteAddr), owner: peer.owner, bySocket });
   };
 }
 
-/** A peer on the Unix socket, which only the daemon's user can open. */
-const OWNER: Peer = { name: "unknown", owner: true };
+/** Whoever opens the Unix socket is the daemon's user. */
+const SOCKET_PEER: Peer = { name: "unknown", owner: true };
 
-function peerOf(address: Deno.Addr): Peer {
-  if (address.transport !== "tcp") return OWNER;
-  return { name: `${address.hostname}:${address.port}`, owner: false };
+/** Whoever shows a credential is not looked up. */
+async function tcpPeer(request: Request, address: Deno.NetAddr, isOwner: FrontOptions["isOwner"]): Promise<Peer> {
+  const owner = !request.headers.has("authorization") && (await isOwner?.(address) ?? false);
+  return { name: `${address.hostname}:${address.port}`, owner };
 }
 
 /** Without the port: one peer may open any number of connections. */

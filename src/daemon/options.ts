@@ -5,7 +5,7 @@ import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
 import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
-import type { TlsFiles } from "../wire/tls.ts";
+import { type Auth, AUTHS, type TlsFiles } from "../wire/tls.ts";
 import { messageOf } from "../base/errors.ts";
 import { type GpuOption, parseGpuOption } from "../os/gpus.ts";
 import { cpuCount } from "../os/host_resources.ts";
@@ -39,7 +39,7 @@ export interface DaemonOptions {
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
   /** `token`: API calls and the page require a token from the state directory's tokens.json. */
-  auth: "none" | "token";
+  auth: Auth;
   /** PEM files; undefined: connections without TLS. */
   tls: TlsFiles | undefined;
   logLevel: LogLevel;
@@ -210,11 +210,14 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(
-      oneOf(new Option("--auth <how>", "token: API calls and the page require a token (see mosaic token)"), [
-        "none",
-        "token",
-      ])
-        .default("none"),
+      oneOf(
+        new Option(
+          "--auth <how>",
+          "who needs a token (see mosaic token) for API calls and the page: user: everybody but the daemon's user on " +
+            "this machine; token: everybody; none: nobody",
+        ),
+        AUTHS,
+      ).default("user"),
     )
     .option("--tls-cert <file>", "certificate (PEM) for gRPC and the page; required for non-loopback addresses")
     .option("--tls-key <file>", "private key of the certificate (PEM)")

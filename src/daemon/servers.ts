@@ -1,6 +1,6 @@
 /** The daemon's listeners, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
-import { checkListener, readTls, type TlsFiles } from "../wire/tls.ts";
+import { type Auth, checkListener, readTls, type TlsFiles } from "../wire/tls.ts";
 import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
 import type { Bounds } from "../base/load_limits.ts";
@@ -8,6 +8,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
+import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
@@ -33,7 +34,7 @@ export interface ServerOptions {
   listen: string;
   http: string;
   socket: string;
-  auth: "none" | "token";
+  auth: Auth;
   tls: TlsFiles | undefined;
   /** Path of the token file; need not exist. */
   tokensFile: string;
@@ -61,7 +62,10 @@ export async function startServers(core: Core, options: ServerOptions): Promise<
 async function start(core: Core, options: ServerOptions, stops: (() => void | Promise<void>)[]): Promise<Servers> {
   checkPage(options);
   const { log, descriptors, bounds, readiness } = options;
-  const tokens = options.auth === "token" ? new TokenFile(options.tokensFile) : undefined;
+  const tokens = options.auth === "none"
+    ? undefined
+    : new TokenFile(options.tokensFile, { create: options.auth === "token" });
+  const known = options.auth === "user" ? knownPeers() : undefined;
   const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
   const keeper = tokens && gatekeeper(core.runs, tokens);
   const services = servicesOf(core, {
@@ -76,6 +80,9 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     listen: options.listen,
     tls,
     descriptors,
+    isOwner: known && (({ socket, type, secured }) =>
+      type === "unix" || (secured && tls?.ca !== undefined) ||
+      known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
     onClosed: () => void core.activity.closedGrpcConnections++,
   });
   stops.push(() => grpc?.stop(0));
@@ -91,12 +98,19 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());
-  const mlflow = new MlflowApi(core, keeper);
-  const handler = front({ api, mlflow, page, bound: bound?.hostname ?? "", tokens: tokens !== undefined });
+  const handler = front({
+    api,
+    mlflow: new MlflowApi(core, keeper),
+    page,
+    bound: bound?.hostname ?? "",
+    tokens: tokens !== undefined,
+    isOwner: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
+  });
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
   stops.push(() => socket.stop());
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, tls: tls && { cert: tls.cert, key: tls.key } });
+  const httpPort = http === undefined ? 0 : parseAddress(http.address).port;
   return {
     listen: grpc?.address ?? "",
     local: grpc?.localAddress ?? "",
@@ -108,6 +122,18 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
       await Promise.all([grpc?.stop(), http?.stop(), socket.stop()]);
     },
   };
+}
+
+/** Tells the daemon's own user by the kernel's table of sockets. */
+function knownPeers(): (peer: TcpEnd, port: number) => Promise<boolean> {
+  const owners = new PeerOwners();
+  const uid = Deno.uid();
+  return async (peer, port) => uid !== null && await owners.of(peer, port) === uid;
+}
+
+/** Whether processes of the daemon's user, sandboxed ones too, get in by TCP without a token. */
+export function isOpenToOwnUser({ auth, http, listen }: Pick<ServerOptions, "auth" | "http" | "listen">): boolean {
+  return auth !== "token" && (http !== "off" || (listen !== "none" && !listen.startsWith("unix:")));
 }
 
 /** @throws MosaicError `invalid_argument` when it is not HOST:PORT. */

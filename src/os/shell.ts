@@ -62,12 +62,24 @@ export function startDetached(
 
 /** Standard output of a short script; undefined when it fails. `$0`, `$1` … are `words`. */
 export function askShell(script: string, ...words: string[]): string | undefined {
-  const out = new Deno.Command("/bin/sh", {
+  return textOf(commandOf(script, words).outputSync());
+}
+
+/** The same without holding the thread. */
+export async function askShellLater(script: string, ...words: string[]): Promise<string | undefined> {
+  return textOf(await commandOf(script, words).output());
+}
+
+function commandOf(script: string, words: readonly string[]): Deno.Command {
+  return new Deno.Command("/bin/sh", {
     args: ["-c", script, ...words],
     stdin: "null",
     stderr: "null",
     env: {},
     clearEnv: true,
-  }).outputSync();
+  });
+}
+
+function textOf(out: Deno.CommandOutput): string | undefined {
   return out.success ? new TextDecoder().decode(out.stdout) : undefined;
 }

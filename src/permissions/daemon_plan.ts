@@ -74,7 +74,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
   // Port 0 stands for whichever port is free: all of the host's, once it is granted.
   const [anyPort, fixed] = [net.filter((entry) => entry.endsWith(":0")), net.filter((entry) => !entry.endsWith(":0"))];
   return {
-    start: permissions({ read: certificates, net: anyPort, env: daemonVariables(world), sys: ["hostname"] }),
+    start: permissions({ read: certificates, net: anyPort, env: daemonVariables(world), sys: ["hostname", "uid"] }),
     always: permissions({
       read,
       write,

@@ -32,7 +32,7 @@ export interface CallContext {
 export interface Peer {
   /** One for each connection; the same for all that a Unix socket brings. */
   name: string;
-  /** Connected by a socket that only the daemon's user can open: no token is asked for. */
+  /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is asked for. */
   owner: boolean;
 }
 

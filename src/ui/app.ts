@@ -268,7 +268,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
 
   return {
     token,
-    fetch: (request, from = { peer: "", owner: false }) => app.fetch(request, from),
+    fetch: (request, from = { peer: "", owner: false, bySocket: false }) => app.fetch(request, from),
     stop() {
       streams.stop();
     },

@@ -13,8 +13,10 @@ import { type Authenticate, type Identity, LOCAL_OWNER } from "./viewer.ts";
 export interface RequestPeer {
   /** The address that it came from. */
   peer: string;
-  /** It came by a socket that only the daemon's user can open. */
+  /** It came from the daemon's user, who needs no credential. */
   owner: boolean;
+  /** It came by the daemon's Unix socket, which no browser opens. */
+  bySocket: boolean;
 }
 
 export interface PageEnv {
@@ -134,24 +136,24 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const request = c.req.raw;
-    const { peer, owner } = c.env;
+    const { peer, owner, bySocket } = c.env;
     checkLength(request, options.body);
     if (OPEN_PATHS.includes(c.req.path)) {
       hostsOf(request);
       return await next();
     }
     const changes = !["GET", "HEAD"].includes(c.req.method);
-    if (!owner) {
+    if (!bySocket) {
       refuseForeignHost(request, options);
       originOf(request);
-      const entry = await options.logIn?.(request, peer);
+      const entry = owner ? undefined : await options.logIn?.(request, peer);
       if (entry !== undefined) return entry;
     }
     const identity = owner || options.authenticate === undefined
       ? LOCAL_OWNER
       : await options.authenticate(request, peer);
     if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
-    if (changes && !owner) refuseForeignChange(request, options.token);
+    if (changes && !bySocket) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly) {
       throw new MosaicError("permission_denied", `${identity.name} may read runs but not change them`);
     }

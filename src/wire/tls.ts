@@ -6,6 +6,13 @@ import { MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "./address.ts";
 import { pem } from "./pem.ts";
 
+/**
+ * What calls need: `token`, always a token; `user`, nothing where the peer is known to be the daemon's user, otherwise a
+ * token; `none`, nothing.
+ */
+export const AUTHS = ["user", "token", "none"] as const;
+export type Auth = typeof AUTHS[number];
+
 export interface TlsFiles {
   /** The server's (or client's) certificate chain and private key, PEM. */
   cert: string;
@@ -17,8 +24,8 @@ export interface TlsFiles {
 export interface ListenerOptions {
   /** `HOST:PORT` or `unix:PATH`. */
   listen: string;
-  /** Calls need a token. */
-  auth: "none" | "token";
+  /** What calls need. */
+  auth: Auth;
   /** Files or texts. */
   tls?: { cert: string; key: string; ca?: string };
 }

@@ -82,19 +82,20 @@ export function rotateTokens(path: string, roles: readonly Role[]): Tokens {
 /** The file as the daemon uses it. */
 export class TokenFile {
   readonly path: string;
-  #tokens: Tokens;
+  #tokens: Tokens | undefined;
   #seen: string;
 
-  /** Makes the file when it is not there. */
-  constructor(path: string) {
+  /** @param options.create whether the file is made when it is not there; else nobody has a token until it is */
+  constructor(path: string, { create = true } = {}) {
     this.path = path;
-    this.#tokens = ensureTokens(path);
-    this.#seen = this.#look();
+    this.#tokens = create ? ensureTokens(path) : readTokens(path);
+    this.#seen = this.#tokens === undefined ? "" : this.#look();
   }
 
   /** The role a token stands for; undefined when it is none of the file's. */
   roleOf(token: string): Role | undefined {
     this.#refresh();
+    if (this.#tokens === undefined) return undefined;
     // Both are compared whatever the first gives: the time tells nothing of which it was.
     const [admin, read] = [sameToken(token, this.#tokens.admin), sameToken(token, this.#tokens.read)];
     return admin ? "admin" : read ? "read" : undefined;

@@ -25,7 +25,7 @@ Deno.test("escapes: everything that is not planned is refused", async (t) => {
       "daemon",
       flagsOf(await planFor("daemon", daemon, realWorld())),
       places,
-      FOLLOWED,
+      { ...FOLLOWED, "ask for the user": "done" },
     ],
     // Only its own run's directory: another run of the same daemon is outside for it.
     [

@@ -1,14 +1,12 @@
 /** What a worker puts in the place of its run's files hangs nobody, redirects nobody, and is believed by nobody. */
 import assert from "node:assert/strict";
-import { flagsOf } from "../../src/permissions/permissions.ts";
-import { planFor } from "../../src/permissions/part_plan.ts";
-import { realWorld } from "../../src/permissions/world.ts";
 import { isAlive, processRef } from "../../src/os/identity.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
-import { MAIN, TestDaemon } from "../harness/daemon.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { mosaic } from "../machine/cli.ts";
@@ -16,26 +14,6 @@ import { mosaic } from "../machine/cli.ts";
 /** Where the record of the first attempt's exit is, and where older versions have it. */
 const RECORDS = '"$MOSAIC_RUN_DIR/.mosaic/exit-1.json" "$MOSAIC_RUN_DIR/exit.json"';
 const STEP = `echo '{"event_type":"step","step_index":0}'`;
-
-/** A daemon under the permissions of its command line, as the executable runs: there the runtime itself resolves links. */
-class PlannedDaemon implements AsyncDisposable {
-  readonly daemon: TestDaemon;
-
-  private constructor(daemon: TestDaemon) {
-    this.daemon = daemon;
-  }
-  static async start(): Promise<PlannedDaemon> {
-    const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
-    const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
-    const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
-    return new PlannedDaemon(await TestDaemon.start({ stateDir, args, program }));
-  }
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.daemon[Symbol.asyncDispose]();
-    await Deno.remove(this.daemon.stateDir, { recursive: true });
-  }
-}
 
 /** Shell text that waits for a file of the test's. */
 class Gate {

@@ -35,7 +35,7 @@ async function withPage(
   const server = listenHttp({
     address: { hostname, port: 0 },
     log: core.log,
-    handler: (request) => page.fetch(request, { peer: hostname, owner: false }),
+    handler: (request) => page.fetch(request, { peer: hostname, owner: false, bySocket: false }),
   });
   const port = Number(server.address.split(":")[1]);
   try {

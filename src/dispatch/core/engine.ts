@@ -27,6 +27,7 @@ import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterReque
 import { Submissions } from "./submissions.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
+import type { Auth } from "../../wire/tls.ts";
 
 /** Output that waits to be stored: more than what is always under way. */
 const BACKLOG_BYTES = 64 << 10;
@@ -46,7 +47,9 @@ export interface EngineOptions {
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
   /** What calls need. */
-  auth?: "none" | "token";
+  auth?: Auth;
+  /** A TCP listener asks processes of the daemon's user for no token. */
+  openToOwnUser?: boolean;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */

@@ -28,6 +28,8 @@ interface Connection {
   socket: Socket;
   /** It came when there were enough. */
   beyond: boolean;
+  /** Its calls need no token. */
+  owner: boolean;
   /** Closes it where nobody calls on it. */
   silence: ReturnType<typeof setTimeout>;
   /** Closes it soon after the first refusal. */
@@ -63,6 +65,7 @@ export class Connections {
     const connection: Connection = {
       socket,
       beyond: this.#open.size >= connections,
+      owner: false,
       silence: setTimeout(() => socket.destroy(), firstCallMs),
       refusal: undefined,
     };
@@ -90,6 +93,16 @@ export class Connections {
     const { connections } = this.#limits;
     connection.refusal ??= setTimeout(() => connection.socket.destroy(), REFUSED_MS);
     throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
+  }
+
+  /** Calls on the connection need no token from now on. */
+  trust(socket: Socket): void {
+    const connection = this.#open.get(`${socket.remoteAddress}:${socket.remotePort}`);
+    if (connection?.socket === socket) connection.owner = true;
+  }
+
+  isOwner(peer: string): boolean {
+    return this.#open.get(peer)?.owner ?? false;
   }
 
   /** A stream's turn to write to the connection. */

@@ -30,6 +30,16 @@ export interface GrpcOptions {
   onClosed?: () => void;
   /** New connections wait while there is a shortage of them. */
   descriptors?: FileDescriptors;
+  /** Whether calls on a connection need no token; without it, those on all need one where there are tokens. */
+  isOwner?: ((connection: Accepted) => boolean | Promise<boolean>) | undefined;
+}
+
+/** A connection that was accepted. */
+export interface Accepted {
+  socket: Socket;
+  type: ListenAddress["type"];
+  /** It speaks TLS, and has shown a certificate where the listener asks for one. */
+  secured: boolean;
 }
 
 export interface GrpcListener {
@@ -60,8 +70,12 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     const take = (socket: Socket) => {
       if (!connections.add(socket, () => options.onClosed?.())) return;
-      load().then(
-        (server) => socket.destroyed || server.take(socket, plain),
+      Promise.all([load(), options.isOwner?.({ socket, type: at.type, secured: !plain })]).then(
+        ([server, isOwner]) => {
+          if (socket.destroyed) return;
+          if (isOwner) connections.trust(socket);
+          server.take(socket, plain);
+        },
         (error) => {
           log.error({ error: messageOf(error) }, "gRPC cannot be served");
           socket.destroy();

@@ -104,7 +104,7 @@ function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arri
   const name = call.getPeer();
   const { caller, enter, free } = arrivalOf(context, {
     method,
-    peer: { name, owner: false },
+    peer: { name, owner: context.connections.isOwner(name) },
     header: (name) => call.metadata.get(name)[0]?.toString(),
     signal: gone.signal,
   });

@@ -108,7 +108,7 @@ Deno.test("a daemon that other machines could reach: refused unprotected, and wi
   try {
     const open = await mosaic(directory, "daemon", "--listen", "0.0.0.0:0", "--http", "off", "--gpus", "0");
     assert.equal(open.code, 2);
-    assert.match(open.err, /0\.0\.0\.0:0 can be reached from other machines.*TLS.*and a credential/);
+    assert.match(open.err, /0\.0\.0\.0:0 can be reached from other machines and lacks TLS/);
 
     const { ca, server } = certificates(directory);
     await using daemon = await TestDaemon.start({

@@ -1,4 +1,5 @@
 /** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and processes that nobody supervises. */
+import { MosaicError } from "../../../base/errors.ts";
 import { workerToken } from "../../../wire/tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import type { Layout, RunFiles } from "../../../base/layout.ts";
@@ -18,6 +19,7 @@ import { LocalAttempt } from "./local_attempt.ts";
 import { reapOrphans } from "./orphans.ts";
 import { preflight } from "./preflight.ts";
 import type { ProxyLauncher } from "./proxy_process.ts";
+import type { Auth } from "../../../wire/tls.ts";
 
 const HEARTBEAT_INTERVAL_S = 60;
 
@@ -39,8 +41,10 @@ export interface LocalHostOptions {
   /** For runs whose config does not say. */
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
-  /** Calls need a token: workers that make some get one. */
-  auth?: "none" | "token";
+  /** A TCP listener asks processes of the daemon's user for no token. */
+  openToOwnUser?: boolean;
+  /** Where calls may need a token, workers that make some get one. */
+  auth?: Auth;
 }
 
 /** What the registry knows of a run's attempts, for processes that are found. */
@@ -62,7 +66,8 @@ export class LocalHost implements Host {
   }
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
-    const { cgroups, auth } = this.#options;
+    const { cgroups, auth = "none" } = this.#options;
+    this.#refuseReachable(plan);
     const command = this.#command(row, plan, files);
     return {
       started: "run started",
@@ -70,7 +75,7 @@ export class LocalHost implements Host {
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
         this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
-        if (auth === "token") writeSessionToken(files, workerToken(sessionToken));
+        if (auth !== "none") writeSessionToken(files, workerToken(sessionToken));
       },
       start: (spawned) => this.#start(spawned, files, command.argv, false),
     };
@@ -104,8 +109,18 @@ export class LocalHost implements Host {
     return this.#start(row, files, [], true);
   }
 
+  /** @throws MosaicError `failed_precondition`: by loopback a sandboxed worker would be known as the daemon's own user */
+  #refuseReachable({ sandbox }: RunPlan): void {
+    if (sandbox.kind === "none" || !sandbox.network || !this.#options.openToOwnUser) return;
+    throw new MosaicError(
+      "failed_precondition",
+      "metadata.sandbox has network: true, and this daemon takes calls of its own user on loopback without a token: " +
+        'start it with "--auth token" or with "--http off --listen none", or leave out sandbox.network',
+    );
+  }
+
   #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
-    const { layout, workerTarget, trackingAddress, auth } = this.#options;
+    const { layout, workerTarget, trackingAddress, auth = "none" } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
       attempt: row.attempt,
@@ -114,7 +129,7 @@ export class LocalHost implements Host {
       listenTarget: workerTarget(),
       trackingAddress: trackingAddress(),
       workerConfigPath: plan.worker.hasConfig ? layout.workerConfigFile(row.runId, row.workerId) : undefined,
-      tokenFile: auth === "token" ? files.sessionTokenFile : undefined,
+      tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       resumeFrom: row.resumeFrom,
       host: localHost(),
@@ -144,11 +159,11 @@ export class LocalHost implements Host {
     command: WorkerCommand,
     cgroup: RunCgroup | undefined,
   ): void {
-    const { layout, auth, maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
+    const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema, textOff } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
-      env: auth === "token" ? withTrackingToken(command.env, row) : command.env,
+      env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,
       cwd: command.cwd,
       sessionToken: row.sessionToken ?? "",
       daemonJson: layout.daemonJson,
