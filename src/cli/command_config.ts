@@ -1,12 +1,17 @@
 /** The config of a run that was given as a command line. */
 import { MosaicError } from "../base/errors.ts";
+import { matchesName, PASSED_ON } from "../os/inherited_environment.ts";
 import { LONGEST_RUN_NAME } from "../config/run_name.ts";
 
 export interface CommandOptions {
   name?: unknown;
   gpus?: unknown;
-  /** NAME=VALUE, or NAME to pass on. */
+  /** The caller's variable, for those that are named to pass on. */
   env(name: string): string | undefined;
+  /** Variables of the caller that are passed on unasked. */
+  inherited?: Readonly<Record<string, string>>;
+  /** The caller's, octal. */
+  umask?: string | undefined;
   tag?: unknown;
   priority?: unknown;
   cwd: string;
@@ -44,16 +49,13 @@ export function commandConfig(
     run_name: options.name ?? nameOf(words),
     entry_point: program,
     arguments: args,
-    environment: environmentOf(variables, options.env),
-    resources: {
-      cpus: 1,
-      memory_mb: 256,
-      gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 },
-    },
+    environment: { ...options.inherited, ...environmentOf(variables, options.env) },
+    resources: { gpus: { requested: options.gpus ?? 0, mandatory: Number(options.gpus ?? 0) > 0 } },
     artifacts: {},
     ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
     metadata: {
       submission: { by: "mosaic run", nonce: options.nonce },
+      ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
@@ -66,6 +68,41 @@ export function commandConfig(
         ...(options.workerId === undefined ? {} : { worker_id: options.workerId }),
       },
     },
+  };
+}
+
+/** What a program's own libraries and interpreter are found by: the daemon's may be those of another shell. */
+const KEPT = [
+  ...["PATH", "VIRTUAL_ENV", "CONDA_*", "PYTHON*", "PYENV_*", "UV_*", "LD_LIBRARY_PATH", "LANG", "LC_*", "TZ"],
+  ...["*_NUM_THREADS", "XLA_FLAGS", "MUJOCO_GL", "PYOPENGL_PLATFORM", "SDL_VIDEODRIVER"],
+];
+/** Of the shell, the terminal and the desktop; and what each run gets from the daemon. */
+const OF_THE_SESSION = [
+  ...["_", "PWD", "OLDPWD", "SHLVL", "TERM*", "COLORTERM", "COLUMNS", "LINES", "LS_COLORS", "PS1", "PS2", "HIST*"],
+  ...["EDITOR", "VISUAL", "PAGER", "LESS*", "MAIL", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SSH_*", "GPG_*"],
+  ...["DBUS_*", "XDG_*", "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "DESKTOP_SESSION", "GNOME_*", "GTK_*", "QT_*"],
+  ...["KDE_*", "SESSION_MANAGER", "WINDOWID", "VTE_VERSION", "TMUX*", "STY", "VSCODE_*", "npm_*", "NVM_*", "INIT_CWD"],
+  ...["INVOCATION_ID", "JOURNAL_STREAM", "MANAGERPID", "SYSTEMD_*", "SUDO_*", "HOME", "USER", "LOGNAME", "SHELL"],
+  ...["TMPDIR", "NODE", "DEBIAN_FRONTEND", "MOSAIC_*", "DENO_*", "CUDA_VISIBLE_DEVICES"],
+];
+/** Of one process alone. */
+const OF_THE_PROCESS = ["_", "PWD", "OLDPWD", "SHLVL", "MOSAIC_*", "CUDA_VISIBLE_DEVICES"];
+
+/**
+ * What of the caller's environment a run gets unasked, and the names of what a program may miss.
+ *
+ * @param all of it, but for what belongs to the calling process, and the GPUs, which the daemon assigns
+ */
+export function inheritedFrom(
+  env: Readonly<Record<string, string>>,
+  all: boolean,
+): { inherited: Record<string, string>; leftOut: string[] } {
+  const is = (patterns: readonly string[], name: string) => patterns.some((pattern) => matchesName(pattern, name));
+  const wanted = (name: string) => all ? !is(OF_THE_PROCESS, name) : is(KEPT, name);
+  const names = Object.keys(env).sort();
+  return {
+    inherited: Object.fromEntries(names.filter(wanted).map((name) => [name, env[name]!])),
+    leftOut: all ? [] : names.filter((name) => !wanted(name) && !is(PASSED_ON, name) && !is(OF_THE_SESSION, name)),
   };
 }
 

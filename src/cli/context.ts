@@ -1,5 +1,6 @@
 /** Everything outside the process that a verb uses. Tests pass a fake. */
 import type { Api, ConnectionFlags } from "./api.ts";
+import { hostEnvironment } from "../os/environment.ts";
 import { fileOutput, type Output } from "./output.ts";
 import type { TakenTerminal } from "./top/terminal.ts";
 
@@ -28,6 +29,8 @@ export interface Context {
   /** Calls `handler` at each Ctrl-C until the returned function is called. */
   onInterrupt(handler: () => void): () => void;
   env(name: string): string | undefined;
+  /** All of the environment, as far as it may be read. */
+  variables(): Readonly<Record<string, string>>;
   /** Unix milliseconds. */
   now(): number;
 }
@@ -73,6 +76,7 @@ export function realContext(): Context {
       return () => Deno.removeSignalListener("SIGINT", handler);
     },
     env,
+    variables: () => hostEnvironment(),
     now: () => Date.now(),
   };
 }

@@ -69,6 +69,7 @@ export function runJson(run: Run): RunJson {
       mean_reward_100: t?.meanReward100 ?? null,
       steps_per_second: t?.stepsPerSecond ?? 0,
       last_record_at: time(t?.lastRecordAt),
+      last_output_at: time(t?.lastOutputAt),
     },
     capabilities: run.capabilities === undefined ? null : {
       worker_kind: run.capabilities.workerKind,

@@ -51,7 +51,7 @@ export function backlog(run: RunJson): number {
 }
 
 /** The most relevant detail for the run's state: queue position, reason or progress. */
-export function note(run: RunJson): string {
+export function note(run: RunJson, now: number): string {
   if (run.state === "INIT") {
     const place = run.queue_position === null ? "" : `#${run.queue_position} in the queue`;
     const what = run.waiting_for === null ? "" : `waits for ${run.waiting_for}`;
@@ -59,6 +59,10 @@ export function note(run: RunJson): string {
   }
   if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
   if (run.cancel_requested) return "being cancelled";
+  // It runs and prints, and nothing of that is telemetry.
+  if (run.state === "READY" && run.telemetry.last_output_at !== null) {
+    return `no telemetry; last output ${ago(ms(run.telemetry.last_output_at), now)}`;
+  }
   const progress = run.max_steps === null ? "" : progressText(progressOf(run));
   return [progress, run.state === "PAUSED" ? run.reason ?? "" : ""].filter((t) => t !== "").join(" ");
 }
@@ -122,11 +126,17 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
       value: (r) => r.telemetry.last_record_at,
       text: (r) => r.telemetry.last_record_at === null ? "" : ago(ms(r.telemetry.last_record_at), now),
     },
+    {
+      name: "last_output",
+      align: "right",
+      value: (r) => r.telemetry.last_output_at,
+      text: (r) => r.telemetry.last_output_at === null ? "" : ago(ms(r.telemetry.last_output_at), now),
+    },
     figure("backlog", backlog, (n) => n === 0 ? "" : bytes(n)),
     figure("exit_code", (r) => r.exit_code, String),
     figure("max_steps", (r) => r.max_steps, compact),
     { name: "directory", value: (r) => r.directory, text: (r) => r.directory },
-    { name: "note", shrinkTo: 10, value: note, text: note },
+    { name: "note", shrinkTo: 10, value: (r) => note(r, now), text: (r) => note(r, now) },
   ];
 }
 

@@ -10,7 +10,14 @@ export interface ShownRun extends RunDetailJson {
   artifacts: ArtifactJson[];
 }
 
-export function showText(run: ShownRun, { now, color }: { now: number; color: boolean }): string {
+export interface ShowOptions {
+  now: number;
+  color: boolean;
+  /** GPU slots of the host. */
+  hostGpus: number;
+}
+
+export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): string {
   const ms = (at: string | null) => at === null ? null : Date.parse(at);
   const elapsed = elapsedMs(run, now);
   const { telemetry: t, capabilities: c } = run;
@@ -32,7 +39,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     ["attempt", run.max_attempts > 1 || run.attempt > 1 ? `${run.attempt} of ${run.max_attempts}` : ""],
     ["tags", run.tags.join(", ")],
     ["priority", run.priority === 0 ? "" : String(run.priority)],
-    ["gpus", gpus(run)],
+    ["gpus", gpus(run, hostGpus)],
     ["limits", limits(run)],
     ["rate limit", run.max_rate_hz === null ? "" : `${run.max_rate_hz} steps/s`],
     ["submitted", run.submitted_at === null ? "" : localTime(ms(run.submitted_at)!)],
@@ -52,6 +59,7 @@ export function showText(run: ShownRun, { now, color }: { now: number; color: bo
     ["reward", t.mean_reward_100 === null ? "" : `${number(t.mean_reward_100)} (mean of the last 100 episodes)`],
     ["events", t.events === 0 ? "" : count(t.events)],
     ["last record", t.last_record_at === null ? "" : ago(ms(t.last_record_at), now)],
+    ["last output", t.last_output_at === null ? "" : ago(ms(t.last_output_at), now)],
     ["journal", t.journal_size === 0 ? "" : bytes(t.journal_size)],
     ["backlog", backlog(run) === 0 ? "" : bytes(backlog(run))],
     ["other lines", t.other_lines === 0 ? "" : count(t.other_lines)],
@@ -95,9 +103,11 @@ function section(title: string, body: string, color: boolean): string {
   return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;
 }
 
-function gpus(run: RunDetailJson): string {
+function gpus(run: RunDetailJson, hostGpus: number): string {
   if (run.gpu_slots.length > 0) return run.gpu_slots.join(", ");
-  return run.gpus_requested > 0 ? `${run.gpus_requested} requested` : "";
+  if (run.gpus_requested > 0) return `${run.gpus_requested} requested`;
+  const mayChoose = (run.config as { environment?: Record<string, string> } | null)?.environment?.CUDA_VISIBLE_DEVICES;
+  return hostGpus === 0 || mayChoose ? "" : `none requested, so it sees none of the host's ${hostGpus}`;
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */
@@ -106,11 +116,16 @@ function limits({ config, held_to }: RunDetailJson): string {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { worker?: { external?: boolean } };
   };
-  if (resources?.cpus === undefined || resources.memory_mb === undefined || metadata?.worker?.external) return "";
-  const how = (name: string) => held_to.includes(name) ? "enforced by cgroup" : "not enforced";
-  const [cpus, memory] = [how("cpus"), how("memory_mb")];
-  const texts = [`${resources.cpus} CPU${resources.cpus === 1 ? "" : "s"}`, bytes(resources.memory_mb * 2 ** 20)];
-  return cpus === memory ? `${texts.join(", ")} (${cpus})` : `${texts[0]} (${cpus}), ${texts[1]} (${memory})`;
+  if (metadata?.worker?.external) return "";
+  const { cpus, memory_mb } = resources ?? {};
+  const asked = [
+    ...(cpus === undefined ? [] : [["cpus", `${cpus} CPU${cpus === 1 ? "" : "s"}`]]),
+    ...(memory_mb === undefined ? [] : [["memory_mb", bytes(memory_mb * 2 ** 20)]]),
+  ].map(([name, text]) => ({ text, how: held_to.includes(name!) ? "enforced by cgroup" : "not enforced" }));
+  const same = asked.every(({ how }) => how === asked[0]!.how);
+  if (asked.length === 0) return "";
+  if (same) return `${asked.map(({ text }) => text).join(", ")} (${asked[0]!.how})`;
+  return asked.map(({ text, how }) => `${text} (${how})`).join(", ");
 }
 
 function worker(run: RunDetailJson): string {

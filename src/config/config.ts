@@ -73,6 +73,10 @@ function examine(text: string): Examined {
   };
 }
 
+function limit(name: string, value: number | undefined): [string, JsonValue][] {
+  return value === undefined ? [] : [[name, JsonNumber.integer(value)]];
+}
+
 /** Fixed keys in fixed order with their defaults; `environment` and `metadata` exactly as sent. */
 function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
   const { resources, artifacts, schedule } = config;
@@ -84,8 +88,8 @@ function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
     [
       "resources",
       new Map<string, JsonValue>([
-        ["cpus", JsonNumber.integer(resources.cpus)],
-        ["memory_mb", JsonNumber.integer(resources.memory_mb)],
+        ...limit("cpus", resources.cpus),
+        ...limit("memory_mb", resources.memory_mb),
         [
           "gpus",
           new Map<string, JsonValue>([

@@ -27,7 +27,8 @@ export interface RunPlan {
   /** Arguments of the entry point. */
   arguments: string[];
   environment: Record<string, string>;
-  resources: { cpus: number; memoryMb: number; gpus: { requested: number; mandatory: boolean } };
+  /** Null: no limit. */
+  resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; mandatory: boolean } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
   artifacts: { outputPrefix: string | null; persistLogs: boolean; dropCheckpoints: boolean };
   /** null: no such limit. */
@@ -143,8 +144,8 @@ function makePlan(configJson: string): RunPlan {
     arguments: config.arguments ?? [],
     environment: config.environment,
     resources: {
-      cpus: resources.cpus,
-      memoryMb: resources.memory_mb,
+      cpus: resources.cpus ?? null,
+      memoryMb: resources.memory_mb ?? null,
       gpus: { requested: resources.gpus.requested, mandatory: resources.gpus.mandatory ?? false },
     },
     artifacts: {

@@ -175,8 +175,10 @@ const gpus = {
   mandatory: flag().optional().describe("Whether the run waits until it can have all of them; default false."),
 };
 const resources = {
-  cpus: integer(1).describe("CPU cores; a limit where the host has cgroups, else advice."),
-  memory_mb: integer(256).describe("MiB of memory; a limit where the host has cgroups, else advice."),
+  cpus: integer(1).optional().describe("CPU cores; a limit where the host has cgroups, else advice. Default: none."),
+  memory_mb: integer(256).optional().describe(
+    "MiB of memory; a limit where the host has cgroups, else advice. Default: none.",
+  ),
   gpus: closed(gpus),
 };
 const artifacts = closed({

@@ -7,7 +7,7 @@
 import { MosaicError } from "../base/errors.ts";
 import { askShell } from "./shell.ts";
 
-/** The limits of a run's cgroup; `null` if the parent lacks the controller, so that the limit is not enforced. */
+/** The limits of a run's cgroup; `null` if it asks for none, or the parent lacks the controller. */
 export interface RunCgroup {
   /** Absolute. */
   path: string;
@@ -111,7 +111,7 @@ export class RunCgroups {
   }
 
   /** Creates the attempt's cgroup. @throws MosaicError `failed_precondition` */
-  create(runId: string, attempt: number, limits: { cpus: number; memoryMb: number }): RunCgroup {
+  create(runId: string, attempt: number, limits: { cpus: number | null; memoryMb: number | null }): RunCgroup {
     const group: RunCgroup = {
       path: `${this.parent}/${PREFIX}${runId}-${attempt}`,
       memoryMb: this.memory ? limits.memoryMb : null,

@@ -21,3 +21,10 @@ export const PASSED_ON: readonly string[] = [
 
 /** Variable of the daemon with further names, separated by commas. */
 export const PASS_VARIABLE = "MOSAIC_WORKER_ENV";
+
+/** @param pattern a name, or one with a `*` at either end */
+export function matchesName(pattern: string, name: string): boolean {
+  if (pattern.startsWith("*")) return name.endsWith(pattern.slice(1));
+  if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1));
+  return pattern === name;
+}

@@ -59,6 +59,7 @@ export const Run = z.strictObject({
     mean_reward_100: maybe(z.number()),
     steps_per_second: z.number(),
     last_record_at: maybe(time()),
+    last_output_at: maybe(time()),
   }),
   capabilities: maybe(z.strictObject({
     worker_kind: text(),
@@ -294,6 +295,7 @@ export const PageRun = z.strictObject({
   steps_per_second: z.number(),
   mean_reward_100: maybe(z.number()),
   last_record_at: maybe(milliseconds()),
+  last_output_at: maybe(milliseconds()),
   backlog_bytes: integer(),
   max_steps: integer(),
   cancel_requested: z.boolean(),
@@ -323,6 +325,7 @@ export const PageRunDetail = PageRun.extend({
   not_before: maybe(milliseconds()),
   worker_pid: maybe(integer()),
   proxy_pid: maybe(integer()),
+  host_gpus: integer(),
   worker_id: text(),
   agent_id: text(),
   worker_kind: maybe(text()),

@@ -54,6 +54,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       meanReward100: t.meanReward100 ?? undefined,
       stepsPerSecond: t.stepsPerSecond,
       lastRecordAt: optionalTimestamp(t.lastRecordAt),
+      lastOutputAt: optionalTimestamp(t.lastOutputAt),
     },
     capabilities: row.workerKind === null ? undefined : {
       workerKind: row.workerKind,

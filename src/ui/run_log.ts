@@ -21,7 +21,12 @@ export interface LogChunk {
   size: number;
   attempt: number;
   text: string;
+  /** Of the line that is being written at the end of the log: what a terminal would show of it, its last characters. */
+  rest: string;
 }
+
+/** Characters of an unfinished line. */
+const REST_LENGTH = 4000;
 
 const NEWLINE = 10;
 const decoder = new TextDecoder();
@@ -70,8 +75,16 @@ async function readLines(core: Core, row: RunRow, stream: LogStream, from: numbe
   }
   const lastEnd = bytes.lastIndexOf(NEWLINE) + 1;
   const atEnd = start + bytes.length === size;
-  if (atEnd ? !isEnded(row.state) : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
-  return { from: start, to: start + bytes.length, size, attempt: row.attempt, bytes };
+  const live = !isEnded(row.state);
+  const rest = atEnd && live ? restOf(bytes.subarray(lastEnd)) : "";
+  if (atEnd ? live : lastEnd > 0) bytes = bytes.subarray(0, lastEnd);
+  return { from: start, to: start + bytes.length, size, attempt: row.attempt, rest, bytes };
+}
+
+/** A progress bar writes its line again and again, behind carriage returns: the last one counts. */
+function restOf(bytes: Uint8Array): string {
+  const text = decoder.decode(bytes).replace(/\r+$/, "");
+  return text.slice(text.lastIndexOf("\r") + 1).slice(-REST_LENGTH);
 }
 
 /** The lines before byte `before`, about `length` bytes of them: what a person scrolls back to. */
@@ -90,7 +103,7 @@ export async function readLogBefore(
   const lineStart = start > begin ? bytes.indexOf(NEWLINE) + 1 : 0;
   start += lineStart;
   bytes = bytes.subarray(lineStart);
-  return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes) };
+  return { from: start, to: end, size, attempt: row.attempt, text: decoder.decode(bytes), rest: "" };
 }
 
 export interface LogMatches {
@@ -162,7 +175,7 @@ export async function* logLive(
       await waitFor(pollMs, signal);
       continue;
     }
-    const { bytes, ...where } = await readLines(core, row, stream, offset);
+    const { bytes, rest: _, ...where } = await readLines(core, row, stream, offset);
     history ??= where.size;
     if (where.size < offset) {
       // Emptied by somebody: what is there now is new.

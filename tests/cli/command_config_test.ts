@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { commandConfig, environmentOf, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
+import { commandConfig, environmentOf, inheritedFrom, nameOf, resolveProgram } from "../../src/cli/command_config.ts";
 import { violationsOf } from "../../src/config/config.ts";
 import { LONGEST_RUN_NAME } from "../../src/config/run_name.ts";
 
@@ -56,4 +56,21 @@ Deno.test("run: every option makes a config that is valid, and each call's confi
   const least = (nonce: string) => commandConfig(["x"], { env: () => undefined, cwd: "/", nonce });
   assert.deepEqual(violationsOf(JSON.stringify(least("1"))), []);
   assert.notDeepEqual(least("1"), least("2"));
+});
+
+Deno.test("run: keeps the variables by which programs and libraries are found, tells what it leaves out, and asks for no limits", () => {
+  const env = { PATH: "/venv/bin:/bin", PYTHONPATH: "/p", OMP_NUM_THREADS: "2", WANDB_PROJECT: "w", TERM: "xterm" };
+  const more = { HOME: "/me", MOSAIC_STATE_DIR: "/s", CUDA_VISIBLE_DEVICES: "3", SSH_TTY: "t", PWD: "/here" };
+  const { inherited, leftOut } = inheritedFrom({ ...env, ...more }, false);
+  assert.deepEqual(inherited, { OMP_NUM_THREADS: "2", PATH: "/venv/bin:/bin", PYTHONPATH: "/p" });
+  assert.deepEqual(leftOut, ["WANDB_PROJECT"]);
+  assert.deepEqual(inheritedFrom({ ...env, ...more }, true), {
+    inherited: { ...env, HOME: "/me", SSH_TTY: "t" },
+    leftOut: [],
+  });
+  const config = commandConfig(["x"], { env: () => "1", cwd: "/", nonce: "1", inherited, umask: "022" }, ["PATH=/o"]);
+  assert.deepEqual(violationsOf(JSON.stringify(config)), []);
+  assert.deepEqual(config.environment, { ...inherited, PATH: "/o" });
+  assert.equal((config.metadata as { umask: string }).umask, "022");
+  assert.deepEqual(config.resources, { gpus: { requested: 0, mandatory: false } });
 });

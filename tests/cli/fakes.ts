@@ -71,6 +71,7 @@ export function fakeWorld(answers: Answers = {}, overrides: Partial<Context> = {
       return () => handlers.delete(handler);
     },
     env: () => undefined,
+    variables: () => ({}),
     now: () => NOW,
     stdout: () => stdout,
     stderr: () => stderr,

@@ -47,6 +47,7 @@ const RUN = {
     mean_reward_100: 77.5,
     steps_per_second: 20,
     last_record_at: "2025-11-22T13:59:59.000Z",
+    last_output_at: null,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",

@@ -78,6 +78,7 @@ const ANSWERS: Answers = {
   RetryRun: refuse,
   DeleteRun: refuse,
   GetDiskUsage: () => ({}),
+  GetHost: () => ({}),
 };
 
 for (

@@ -152,6 +152,7 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
         transitions: [{ seq: 1n, toState: "INIT", event: "submit", attempt: 1 }],
       }),
     ListArtifacts: () => ({ artifacts: [{ path: "checkpoints/a", kind: "checkpoint", bytes: 2048n, step: 10n }] }),
+    GetHost: () => ({}),
   });
   for (
     const line of [
@@ -164,6 +165,30 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
     ]
   ) assert.match(out, line);
   assert.doesNotMatch(out, /priority|rate limit/);
+});
+
+Deno.test("show: a run that asks for no GPU on a host with some, and for no limits", async () => {
+  const configs = [{ resources: { gpus: { requested: 0 } } }, { resources: { cpus: 2, gpus: { requested: 0 } } }];
+  const shown = await Promise.all(configs.map(async (config) => {
+    const { out } = await run(["show", "cart-1"], {
+      GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], configJson: JSON.stringify(config) }),
+      ListArtifacts: () => ({ artifacts: [] }),
+      GetHost: () => ({ gpus: [{ slot: 0 }, { slot: 1 }] }),
+    });
+    return out;
+  }));
+  assert.match(shown[0]!, /^gpus +none requested, so it sees none of the host's 2$/m);
+  assert.doesNotMatch(shown[0]!, /^limits/m);
+  assert.match(shown[1]!, /^limits +2 CPUs \(not enforced\)$/m);
+});
+
+Deno.test("list: a run that prints and whose output is no telemetry says so, with its age", async () => {
+  const { out } = await run(["list"], {
+    ListRuns: () => ({
+      runs: [fakeRun({ state: "READY", telemetry: { lastOutputAt: timestampFromMs(NOW - 3000) } })],
+    }),
+  });
+  assert.match(out, /READY .* no telemetry; last output 3\.0s ago/);
 });
 
 Deno.test("submit: prints the id and nothing else", async () => {

@@ -114,12 +114,13 @@ Deno.test("config: in the nested shape the paths are those of what was sent", ()
 });
 
 Deno.test("config: a violation says what is expected and what was found", () => {
-  const messages = violationsOf(JSON.stringify({ ...good, extra: 1, resources: { cpus: 0, gpus: { requested: 0 } } }));
+  const messages = violationsOf(JSON.stringify({ ...good, extra: 1, resources: { cpus: 0, gpus: {} } }));
   assert.deepEqual(messages.find((v) => v.path === "resources.cpus"), {
     path: "resources.cpus",
     message: "must be an integer of at least 1, not 0",
   });
-  assert.match(messages.find((v) => v.path === "resources.memory_mb")!.message, /^is missing; .* at least 256$/);
+  assert.match(messages.find((v) => v.path === "resources.gpus.requested")!.message, /^is missing; .* 0 to 8$/);
+  assert.ok(!messages.some((v) => v.path === "resources.memory_mb"), "a run need not ask for limits");
   assert.match(messages.find((v) => v.path === "extra")!.message, /is not known; known here: .*run_name/);
   const misspelt = violationsOf(JSON.stringify({ ...good, runname: "x" })).find((v) => v.path === "runname");
   assert.match(misspelt!.message, /^is not known\. Did you mean run_name\?$/);

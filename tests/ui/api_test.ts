@@ -111,6 +111,9 @@ Deno.test(
     assert.equal(text, lines.join("\n") + "\n");
     const tail = await at("from=-100");
     assert.match(tail.text, /^line 29\d{3} größe\n(line 29\d{3} größe\n)*$/);
+    assert.equal(tail.rest, "unfinished");
+    await Deno.writeTextFile(core.logFile(row, "stdout"), "\r 50% of größe\r", { append: true });
+    assert.deepEqual(await at(`from=${tail.to}`).then(({ text, rest }) => [text, rest]), ["", " 50% of größe"]);
     const before = await at(`before=${tail.from}`);
     assert.equal(before.to, tail.from);
     assert.match(before.text, /^line \d+ größe\n/);
@@ -123,7 +126,7 @@ Deno.test(
     assert.ok(there.text.startsWith("line 2999 größe\n"));
     assert.equal((await at("from=0")).size, (await Deno.stat(core.logFile(row, "stdout"))).size);
     core.cancel(row.runId);
-    assert.match((await at("from=-100")).text, /\nunfinished$/);
+    assert.match((await at("from=-100")).text, /\nunfinished\r 50% of größe\r$/);
     const none = await (await get(`/api/runs/${row.runId}/logs/stderr`)).json();
     assert.equal(none.size, 0);
     assert.equal((await get(`/api/runs/${row.runId}/logs/secrets`)).status, 404);

@@ -165,6 +165,8 @@ function detailLines(state: TopState, now: number, { width, height, color }: Scr
     xLabel: "",
   });
   // Cut before adding colours: a line cut within an escape sequence would colour the rest of the screen.
-  const text = showText({ ...run, artifacts: [] }, { now, color: false }).split("\n").map((l) => cut(l, width));
+  const text = showText({ ...run, artifacts: [] }, { now, color: false, hostGpus: state.host?.gpus.length ?? 0 }).split(
+    "\n",
+  ).map((l) => cut(l, width));
   return [...text.slice(0, Math.max(1, height - HEAD - FOOT - rows)), ...drawn.trimEnd().split("\n")];
 }

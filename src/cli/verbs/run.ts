@@ -5,7 +5,8 @@ import { MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
 import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
-import { commandConfig, resolveProgram } from "../command_config.ts";
+import { escapeControl } from "../text.ts";
+import { commandConfig, inheritedFrom, resolveProgram } from "../command_config.ts";
 import { connectionOptions, decimal, durationValue, outputOption, repeated, wholeNumber } from "../flags.ts";
 import { FOLLOW_EXITS, submit } from "./submit.ts";
 
@@ -24,6 +25,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-n, --name <name>", "name of the run (default: from the command)")
     .option("--gpus <n>", "number of GPU slots required", wholeNumber())
     .option("-e, --env <name=value>", "environment variable; NAME alone passes your value on", repeated)
+    .option("--env-all", "pass on your whole environment; it is stored with the run")
     .option("-t, --tag <tag>", "tag (repeatable)", repeated)
     .option("--priority <n>", "priority; higher starts earlier (default: 0)", wholeNumber(-1_000_000))
     .option("--cwd <dir>", "working directory (default: the current directory)")
@@ -51,21 +53,40 @@ export function define(command: Command, context: Context, result: { code: numbe
       const cwd = resolve(String(flags["cwd"] ?? "."));
       const program = resolveProgram(words[0]!, cwd, context.env("PATH") ?? "", isExecutable);
       const variables = flags["env"] as string[] | undefined ?? [];
+      // Another host has its own paths, users and programs.
+      const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
+      const all = flags["envAll"] === true;
+      const { inherited, leftOut } = inheritedFrom(here || all ? context.variables() : {}, all);
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
         cwd,
         nonce: crypto.randomUUID(),
         env: context.env,
+        inherited,
+        umask: here ? Deno.umask().toString(8).padStart(3, "0") : undefined,
       }, variables);
+      const given = Object.keys(config.environment as Record<string, string>);
+      tellLeftOut(leftOut.filter((name) => !given.includes(name)), context);
       if (flags["dryRun"] === true) {
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
-      // Another host may have programs that this one has not.
-      if (flags["target"] === undefined && !context.env("MOSAIC_TARGET")) requireProgram(program);
+      if (here) requireProgram(program);
       const choosesGpus = flags["gpus"] !== undefined || variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
       result.code = await submit(context, JSON.stringify(config), flags, choosesGpus ? undefined : unusedGpus);
     });
+}
+
+const MOST_NAMES = 8;
+
+/** A program may depend on a variable, and cannot say that it misses it. */
+function tellLeftOut(names: readonly string[], context: Context): void {
+  if (names.length === 0) return;
+  const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "";
+  const which = `${escapeControl(names.slice(0, MOST_NAMES).join(", "))}${more}`;
+  context.err.write(
+    `mosaic: the run does not get ${which} of your environment (-e NAME passes one on, --env-all all)\n`,
+  );
 }
 
 /** A program that finds no GPU trains on the CPU, often without a word. */

@@ -47,10 +47,13 @@ export function define(command: Command, context: Context): void {
       }
       const { artifacts } = await link.unary(link.methods.listArtifacts, { run: run.runId });
       const detail = { ...runDetailJson(run), artifacts: artifacts.map(artifactJson) };
+      if (flags["output"] === "json") {
+        context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
+        return;
+      }
+      const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
-        flags["output"] === "json"
-          ? `${JSON.stringify(detail, null, 2)}\n`
-          : showText(detail, { now: context.now(), color: context.terminal.color }),
+        showText(detail, { now: context.now(), color: context.terminal.color, hostGpus: gpus.length }),
       );
     });
 }

@@ -33,7 +33,11 @@ export interface RunDetail {
     /** Steps per second over the last seconds; 0 for a run that is not EXECUTING. */
     stepsPerSecond: number;
     lastRecordAt: number | null;
+    /** When a live worker last wrote to its logs; null where it has written nothing, or its logs are elsewhere. */
+    lastOutputAt: number | null;
   };
+  /** GPU slots of the host. */
+  hostGpus: number;
 }
 
 export interface HostInfo {

@@ -5,6 +5,7 @@ import { heldTo } from "../../os/cgroups.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
 import { cgroupOf } from "../../proxy/start_file.ts";
+import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -41,12 +42,29 @@ export class Views {
       waitingFor: place?.waitingFor ?? "",
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
+      hostGpus: this.#options.gpus.length,
       telemetry: {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
+        lastOutputAt: this.#lastOutputAt(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
+  }
+
+  #lastOutputAt(row: RunRow): number | null {
+    if (!RUNNING_STATES.includes(row.state)) return null;
+    const files = this.#files(row);
+    const times = [files.stdout(row.attempt), files.stderr(row.attempt)].map((path) => {
+      try {
+        const { isFile, size, mtime } = Deno.lstatSync(path);
+        // Before the worker writes there is at most the line that marks the file as its own.
+        return isFile && size > 1 ? mtime?.getTime() ?? 0 : 0;
+      } catch {
+        return 0;
+      }
+    });
+    return Math.max(...times) || null;
   }
 
   heldTo(row: RunRow): string[] {

@@ -6,7 +6,7 @@ import { attempt } from "./dialog.js";
 import { fill, h, setText } from "./dom.js";
 import { bytes, whole } from "./format.js";
 
-/** @typedef {{from: number, to: number, size: number, attempt: number, text: string}} Chunk */
+/** @typedef {{from: number, to: number, size: number, attempt: number, text: string, rest: string}} Chunk */
 
 const MOST_LINES = 4000;
 const TAIL_BYTES = 64 * 1024;
@@ -28,6 +28,9 @@ export class Logs {
   #from = 0;
   #to = 0;
   #attempt = 0;
+  /** Size of the log when it was last read. */
+  #seen = 0;
+  #rest = h("div", { class: "unfinished" });
   #hidden = 0;
   #busy = false;
   #generation = 0;
@@ -127,7 +130,9 @@ export class Logs {
   async update(sizes, attemptNumber) {
     if (attemptNumber !== this.#attempt && this.#attempt !== 0) return this.#restart();
     const size = sizes[this.#stream] ?? 0;
-    if (!this.#follow.checked || this.#busy || size <= this.#to || !this.element.isConnected) return;
+    if (!this.#follow.checked || this.#busy || size <= this.#to || size === this.#seen || !this.element.isConnected) {
+      return;
+    }
     this.#busy = true;
     const mine = this.#generation;
     try {
@@ -150,7 +155,13 @@ export class Logs {
   /** @param {Chunk} chunk */
   #take(chunk) {
     this.#to = chunk.to;
+    this.#seen = chunk.size;
+    this.#rest.remove();
     this.#lines.append(...this.#rows(chunk));
+    if (chunk.rest !== "" && !(this.#plain.checked && chunk.rest.startsWith("{"))) {
+      fill(this.#rest, ...colored(chunk.rest));
+      this.#lines.append(this.#rest);
+    }
     while (this.#lines.childElementCount > MOST_LINES) {
       const first = /** @type {HTMLElement} */ (this.#lines.firstElementChild);
       this.#from = Number(first.dataset.next ?? this.#from);

@@ -39,6 +39,7 @@ const FACTS = [
         : "",
   ],
   ["Last record", (r, at) => age(r.last_record_at, at)],
+  ["Last output", (r, at) => r.last_output_at === null ? "" : age(r.last_output_at, at)],
   ["Backlog", (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "none"],
   [
     "GPUs",
@@ -47,6 +48,8 @@ const FACTS = [
         ? r.gpus.join(", ")
         : r.gpus_requested > 0
         ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
+        : r.host_gpus > 0
+        ? "none asked for"
         : "none",
   ],
   ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
@@ -266,7 +269,7 @@ function show(root, first) {
       run.state === "EXECUTING" && run.last_record_at !== null && at - run.last_record_at > 60_000,
     );
     setChip(state, run.state);
-    setText(why, explanation(run));
+    setText(why, explanation(run, at));
     drawActions(
       buttons,
       run,

@@ -1,6 +1,7 @@
 // @ts-check
 /** States of a run: how they look and what may be done in them. */
 import { h, setText } from "./dom.js";
+import { age } from "./format.js";
 /** @typedef {import("../page_json.ts").RunLine} RunLine */
 
 export const STATES = /** @type {const} */ ([
@@ -28,13 +29,16 @@ export function setChip(element, state) {
   setText(element, state);
 }
 
-/** One line on why the run is where it is. @param {RunLine} run */
-export function explanation(run) {
+/** One line on why the run is where it is. @param {RunLine} run @param {number} at now, Unix milliseconds */
+export function explanation(run, at) {
   if (run.cancel_requested && !isEnded(run)) return "being cancelled";
   if (run.state === "INIT") {
     const place = run.queue_position > 0 ? `#${run.queue_position} in the queue` : "queued";
     return run.waiting_for ? `${place}, waits for ${run.waiting_for}` : place;
   }
   if (run.pause_requested && run.state !== "PAUSED" && !isEnded(run)) return "being paused";
+  if (run.state === "READY" && run.last_output_at !== null) {
+    return `no telemetry, output ${age(run.last_output_at, at)}`;
+  }
   return run.reason ?? run.outcome ?? "";
 }

@@ -5,7 +5,7 @@
 import type { RunPlan } from "../../../config/plan.ts";
 import { exportWanted } from "../../../observability/otlp.ts";
 import { traceparent } from "../../../observability/trace_context.ts";
-import { PASS_VARIABLE, PASSED_ON } from "../../../os/inherited_environment.ts";
+import { matchesName, PASS_VARIABLE, PASSED_ON } from "../../../os/inherited_environment.ts";
 
 export interface EnvironmentContext {
   runId: string;
@@ -63,14 +63,8 @@ function passedOn(host: Record<string, string>): Record<string, string> {
   const patterns = [...PASSED_ON, ...further];
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(host)) {
-    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matches(pattern, name))) env[name] = value;
+    if (name !== "CUDA_VISIBLE_DEVICES" && patterns.some((pattern) => matchesName(pattern, name))) env[name] = value;
   }
   env.PATH ??= "/usr/local/bin:/usr/bin:/bin";
   return env;
-}
-
-function matches(pattern: string, name: string): boolean {
-  if (pattern.startsWith("*")) return name.endsWith(pattern.slice(1));
-  if (pattern.endsWith("*")) return name.startsWith(pattern.slice(0, -1));
-  return pattern === name;
 }
