@@ -45,6 +45,16 @@ export function workedMs(run: RunDetailJson, now: number): number {
   return total + (since === undefined ? 0 : Math.max(0, now - since));
 }
 
+/** Parameters in which the runs differ, with each run's value; undefined where a run has none. */
+export function parameterDifferences(
+  runs: readonly Pick<RunDetailJson, "parameters">[],
+): { name: string; values: unknown[] }[] {
+  const byName = runs.map(({ parameters }) => new Map(parameters.map(({ name, value }) => [name, value])));
+  return [...new Set(byName.flatMap((values) => [...values.keys()]))].sort()
+    .map((name) => ({ name, values: byName.map((values) => values.get(name)) }))
+    .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
+}
+
 /** Injected into every config, and so different in each without a meaning. Of imported runs: where their files were. */
 const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
 const IMPORT_WORKER = "mosaic:import-worker";

@@ -94,6 +94,7 @@ export function runDetailJson(run: Run): RunDetailJson {
       attempt: t.attempt,
       at: time(t.at),
     })),
+    parameters: run.parameters.map(({ name, valueJson, source }) => ({ name, value: JSON.parse(valueJson), source })),
     config: run.configJson === "" ? null : JSON.parse(rawJson(run.configJson)),
     held_to: [...run.heldTo],
     stderr_tail: [...run.stderrTail],

@@ -4,6 +4,7 @@ import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
+import { valueText } from "./parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
 
 export interface ShownRun extends RunDetailJson {
@@ -77,6 +78,15 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     run.transitions,
     options,
   );
+  const parameters = table(
+    [
+      { name: "name", text: (p) => p.name },
+      { name: "value", text: (p) => valueText(p.value) },
+      { name: "source", text: (p) => p.source, style: () => "dim" },
+    ],
+    run.parameters,
+    options,
+  );
   const artifacts = table(
     [
       { name: "kind", text: (a) => a.kind },
@@ -91,6 +101,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     headline,
     main,
     section("Telemetry", telemetry, color),
+    run.parameters.length === 0 ? "" : section("Parameters", parameters, color),
     section("States", states, color),
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
     run.stderr_tail.length === 0

@@ -84,9 +84,12 @@ const transition = <T extends z.ZodType>(at: T) =>
 
 const Transition = transition(maybe(time()));
 
+const parameters = z.array(z.strictObject({ name: text(), value: z.unknown(), source: text() }));
+
 /** A run as the daemon tells all of it; artifacts are asked for apart. */
 export const RunDetail = Run.extend({
   transitions: z.array(Transition),
+  parameters,
   config: z.unknown(),
   held_to: z.array(text()),
   stderr_tail: z.array(text()),
@@ -187,6 +190,7 @@ export const Bucket = z.strictObject({
 
 export const Comparison = z.strictObject({
   runs: z.array(RunDetail),
+  parameters: z.record(text(), z.array(z.unknown())),
   metrics: z.record(text(), z.array(maybe(z.number()))),
   config: z.record(text(), z.array(text())),
 });
@@ -339,6 +343,7 @@ export const PageRunDetail = PageRun.extend({
   malformed_lines: integer(),
   violations: z.record(text(), integer()),
   heads: PageHeads,
+  parameters,
   transitions: z.array(transition(milliseconds())),
   artifacts: z.array(artifact(milliseconds())),
 });

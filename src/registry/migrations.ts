@@ -108,6 +108,25 @@ CREATE TABLE artifacts (
 CREATE INDEX artifacts_unhashed ON artifacts (run_id) WHERE sha256 = '';
 `,
   },
+  {
+    version: 2,
+    sql: `
+-- What config and command line say; what the program says itself is in the telemetry database. value is JSON text.
+CREATE TABLE parameters (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  source TEXT NOT NULL,
+  value TEXT NOT NULL,
+  PRIMARY KEY (run_id, source, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX parameters_by_name ON parameters (name);
+-- Runs from before there were parameters: the daemon reads their configs in the background.
+CREATE TABLE parameters_due (
+  run_id TEXT PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+INSERT INTO parameters_due SELECT run_id FROM runs;
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

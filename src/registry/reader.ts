@@ -1,4 +1,5 @@
 /** The registry as those see it who read and follow runs, and change nothing. Implemented by registry.ts. */
+import type { Parameter } from "../telemetry/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunRow, TransitionRow } from "./types.ts";
 
 export interface RunReader {
@@ -17,6 +18,12 @@ export interface RunReader {
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];
   artifacts(runId: string): ArtifactRow[];
+  /** What the run's config and command line say, each source's. */
+  parameters(runId: string): Parameter[];
+  /** Those of this name, of all runs. */
+  parametersNamed(name: string): (Parameter & { runId: string })[];
+  /** Names that any run has. */
+  parameterNames(): string[];
   gpuSlots(): { slot: number; runId: string | null }[];
 
   /** Of one run, oldest first. */

@@ -26,6 +26,7 @@ import type {
   TransitionRow,
 } from "./types.ts";
 import type { Reserve } from "../os/reserve.ts";
+import type { Parameter } from "../telemetry/parameters.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A heartbeat is written to disk at most this often per run, in milliseconds. */
@@ -80,12 +81,12 @@ export class Registry implements RunReader {
   }
 
   /**
-   * INIT with its first transition and a "queued" event, in one transaction.
+   * INIT with its parameters, its first transition and a "queued" event, in one transaction.
    *
    * @param position in the queue, 1 is next; null where nobody knows
    * @throws `already_exists`
    */
-  insert(run: NewRun, position: number | null = null): RunRow {
+  insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
         throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
@@ -99,6 +100,7 @@ export class Registry implements RunReader {
         ...values,
       );
       const row = this.require(run.runId);
+      this.#addParameters(run.runId, parameters);
       this.#addTransition({
         runId: run.runId,
         from: null,
@@ -400,6 +402,45 @@ export class Registry implements RunReader {
         if (!known) this.#addEvent(run, "artifact", { path, kind, bytes, step }, this.#now());
       }
     });
+  }
+
+  parameters(runId: string): Parameter[] {
+    return this.#sql.all(
+      "SELECT name, source, value FROM parameters WHERE run_id = ?",
+      runId,
+    ) as unknown as Parameter[];
+  }
+
+  parametersNamed(name: string): (Parameter & { runId: string })[] {
+    return this.#sql.all(
+      "SELECT run_id AS runId, name, source, value FROM parameters WHERE name = ?",
+      name,
+    ) as unknown as (Parameter & { runId: string })[];
+  }
+
+  parameterNames(): string[] {
+    return this.#sql.all("SELECT DISTINCT name FROM parameters ORDER BY name").map((row) => row.name as string);
+  }
+
+  /** Gives runs of earlier versions their parameters, at most `limit` of them. @returns how many */
+  readDueParameters(limit: number, read: (configJson: string) => readonly Parameter[]): number {
+    return this.#write(() => {
+      const due = this.#sql.all(
+        "SELECT run_id, config_json FROM parameters_due JOIN runs USING (run_id) LIMIT ?",
+        limit,
+      );
+      for (const { run_id, config_json } of due) {
+        this.#addParameters(run_id as string, read(config_json as string));
+        this.#sql.run("DELETE FROM parameters_due WHERE run_id = ?", run_id as string);
+      }
+      return due.length;
+    });
+  }
+
+  #addParameters(runId: string, parameters: readonly Parameter[]): void {
+    for (const { name, source, value } of parameters) {
+      this.#sql.run("INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?)", runId, name, source, value);
+    }
   }
 
   artifact(runId: string, path: string): ArtifactRow | undefined {

@@ -42,7 +42,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
   return {
     getRun(request, { principal }) {
       const row = resolve(request.run);
-      const run = { ...fullRunMessage(detail(row), core.runs.transitions(row.runId)), heldTo: core.heldTo(row) };
+      const run = {
+        ...fullRunMessage(detail(row), core.runs.transitions(row.runId)),
+        parameters: core.parameters(row.runId).map(({ name, value, source }) => ({
+          name,
+          valueJson: JSON.stringify(value),
+          source,
+        })),
+        heldTo: core.heldTo(row),
+      };
       const looksOnly = principal.type === "role" && principal.role === "read";
       return looksOnly ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },

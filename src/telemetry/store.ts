@@ -30,8 +30,10 @@ import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_comm
 import { allRows, prepareArrays, Reader } from "./store/reader.ts";
 import { RowRing, StepRing } from "./store/ring.ts";
 import { decimate } from "./store/rollup.ts";
+import { ParameterRows, PARAMETERS_EVENT, type ToldParameter } from "./store/parameter_rows.ts";
 import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
 import { migrate } from "./store/tables.ts";
+import { MAX_PARAMETERS } from "./parameters.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepWriter } from "./store/step_writer.ts";
@@ -97,6 +99,7 @@ const WIDE_BATCH = 1024 * 1024;
 
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
 const NO_REWARD = "store: episode without a reward";
+const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
 const CLAMPED = "store: value could not be stored as it was and was replaced";
 
 /** What is stored for one run. */
@@ -141,6 +144,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #stepWriter: StepWriter;
   readonly #episodeWriter: BulkInsert;
   readonly #eventWriter: BulkInsert;
+  readonly #parameters: ParameterRows;
   readonly #seriesRows: SeriesRows;
   readonly #seriesWriter: SeriesWriter;
   readonly #seriesNames: StatementSync;
@@ -189,6 +193,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#stepWriter = new StepWriter(db);
     this.#episodeWriter = new BulkInsert(db, "episodes", EPISODE_COLUMNS);
     this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
+    this.#parameters = new ParameterRows(db);
     this.#seriesRows = new SeriesRows(db);
     this.#seriesWriter = new SeriesWriter(db, this.#seriesRows);
     this.#seriesNames = prepareArrays(
@@ -362,6 +367,19 @@ export class TelemetryStore implements TelemetryLog {
       series.push({ name: row[1] as string, points: row[2] as number, last: row[3] as number });
     }
     return series;
+  }
+
+  parameters(runId: string): ToldParameter[] {
+    const state = this.#state(runId);
+    return state === undefined ? [] : this.#parameters.ofRun(state.runKey);
+  }
+
+  parametersNamed(name: string): (ToldParameter & { runId: string })[] {
+    return this.#parameters.named(name);
+  }
+
+  parameterNames(): string[] {
+    return this.#parameters.names();
   }
 
   /** `toX` 0 is the last point. @throws `not_found` for a name the run has no points of. */
@@ -612,7 +630,13 @@ export class TelemetryStore implements TelemetryLog {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
     // Parameters are no curve, numbers though they may be.
-    if (stored.kind !== "parameters") this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
+    if (stored.kind !== PARAMETERS_EVENT) {
+      this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
+    } else {addViolation(
+        state,
+        TOO_MANY_PARAMETERS,
+        this.#parameters.store(state.runKey, attempt, stored.seq, stored.dataJson),
+      );}
     return stored;
   }
 

@@ -9,6 +9,7 @@ import type {
   WorkerEventRecord,
 } from "../gen/records/record_types.ts";
 import type { IngestBatch } from "./batch.ts";
+import type { ToldParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";
 
 export type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent, TelemetryKind };
@@ -86,6 +87,12 @@ export interface TelemetryReader {
   /** Counters of a run; zeros for one that said nothing yet. */
   summary(runId: string): RunTelemetry;
   listSeries(runId: string): { name: string; points: number; last: number | null }[];
+  /** What the run's program said of its parameters, each source's. */
+  parameters(runId: string): ToldParameter[];
+  /** Those of this name, of all runs. */
+  parametersNamed(name: string): (ToldParameter & { runId: string })[];
+  /** Names that any run has. */
+  parameterNames(): string[];
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
   fileBytes(): number;
   /** Records committed since the process started, for metrics. */

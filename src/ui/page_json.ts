@@ -77,6 +77,7 @@ export function runPage(core: Core, detail: RunDetail): RunPage {
     malformed_lines: telemetry.malformedLines,
     violations: telemetry.violations,
     heads: heads(core, row.runId),
+    parameters: core.parameters(row.runId),
     transitions: core.runs.transitions(row.runId).map(transitionLine),
     artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
       path,

@@ -86,6 +86,7 @@ Deno.test("json: a run in full", () => {
       { seq: 1, from: null, to: "INIT", event: "submit", reason: null, attempt: 1, at: "2025-11-22T14:00:00.000Z" },
       { seq: 2, from: "INIT", to: "FAULTED", event: "failed", reason: "exit_code_3", attempt: 1, at: null },
     ],
+    parameters: [],
     config: { run_name: "cart-1" },
     held_to: [],
     stderr_tail: ["boom"],

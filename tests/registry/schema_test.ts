@@ -68,3 +68,23 @@ Deno.test("schema: a file that is no database is named as damaged, with the way 
     Deno.removeSync(path);
   }
 });
+
+Deno.test("schema: runs from before version 2 get their parameters; deleting a run deletes them", async () => {
+  await withRegistry(({ directory }) => {
+    const path = `${directory}/old.db`;
+    const old = new DatabaseSync(path);
+    migrate(old, path, MIGRATIONS.slice(0, 1));
+    old.exec(`INSERT INTO runs (run_id, name, digest, state, attempt, max_attempts, priority, tags, base_dir,
+      gpus_requested, gpus_mandatory, created_at, updated_at, worker_id, agent_id, config_json)
+      VALUES ('OLD', 'old', 'd', 'TERMINATED', 1, 1, 0, '[]', 'runs', 0, 0, 1, 1, '', '', '{}')`);
+    old.close();
+    const again = Registry.open(path);
+    const read = () => [{ name: "lr", source: "command", value: "1" }];
+    assert.equal(again.readDueParameters(10, read), 1);
+    assert.equal(again.readDueParameters(10, read), 0);
+    assert.deepEqual(again.parameters("OLD").map((p) => ({ ...p })), read());
+    again.delete("OLD");
+    assert.deepEqual(again.parametersNamed("lr"), []);
+    again.close();
+  });
+});

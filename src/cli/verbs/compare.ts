@@ -2,12 +2,19 @@
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
-import { type ComparisonRow, configDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
+import {
+  type ComparisonRow,
+  configDifferences,
+  parameterDifferences,
+  rowsWithoutSecrets,
+  summaryRows,
+} from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
+import { valueText } from "../parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
 import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
@@ -15,7 +22,7 @@ import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Compares runs: totals, the last value of every metric, the differences between their configs, and a plot of one " +
+      "Compares runs: totals, the last value of every metric, the differences between their parameters and configs, and a plot of one " +
         "series of each run.",
     )
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
@@ -38,11 +45,23 @@ export function define(command: Command, context: Context): void {
       for (const run of refs) runs.push(runDetailJson(await link.unary(link.methods.getRun, { run })));
       const metrics = await lastMetrics(link, runs);
       const differences = configDifferences(runs);
+      const parameters = parameterDifferences(runs);
       if (flags["output"] === "json") {
         const byName = (rows: ComparisonRow[]) => Object.fromEntries(rows.map((r) => [r.name, r.values]));
         const metricsJson = Object.fromEntries(metrics.map(({ name, last }) => [name, last]));
         context.out.write(
-          `${JSON.stringify({ runs, metrics: metricsJson, config: byName(differences) }, null, 2)}\n`,
+          `${
+            JSON.stringify(
+              {
+                runs,
+                parameters: Object.fromEntries(parameters.map(({ name, values }) => [name, values])),
+                metrics: metricsJson,
+                config: byName(differences),
+              },
+              (_, value) => value === undefined ? null : value,
+              2,
+            )
+          }\n`,
         );
         return;
       }
@@ -65,6 +84,7 @@ export function define(command: Command, context: Context): void {
         "Last value of each metric",
         metrics.map(({ name, last }) => ({ name, values: last.map((v) => v === null ? "" : number(v)) })),
       );
+      print("Parameters", parameters.map(({ name, values }) => ({ name, values: values.map(valueText) })));
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
       const name = String(flags["metric"]);

@@ -1,5 +1,7 @@
 /** What a daemon does before it starts runs: it recovers what an earlier daemon has left, and ends orphans. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
+import { parametersOf } from "../../config/parameters.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -21,10 +23,14 @@ export interface BootOptions {
   cleanup: Cleanup;
 }
 
+/** Runs whose configs are read in one transaction. */
+const RUNS_AT_ONCE = 50;
+
 export class Boot {
   readonly #options: BootOptions;
   /** Clients and proxies can connect. */
   #begun = false;
+  #closed = false;
 
   constructor(options: BootOptions) {
     this.#options = options;
@@ -54,9 +60,28 @@ export class Boot {
   begin(): void {
     this.#begun = true;
     this.#endOrphans();
+    this.#readDueParameters().catch((error) => {
+      this.#options.log.error(
+        { err: messageOf(error) },
+        "parameters of earlier runs not read; the next start tries again",
+      );
+    });
     for (const runId of this.#restartable()) {
       this.#options.recovery.do({ what: "the next attempt", runId, work: () => this.#restart(runId) });
     }
+  }
+
+  /** Of runs that an earlier version entered. */
+  async #readDueParameters(): Promise<void> {
+    const { registry } = this.#options;
+    while (!this.#closed && registry.readDueParameters(RUNS_AT_ONCE, (json) => parametersOf(json).parameters) > 0) {
+      await yieldToOthers();
+    }
+  }
+
+  /** The registry is about to be closed. */
+  close(): void {
+    this.#closed = true;
   }
 
   /** Failed runs that may have attempts left. */

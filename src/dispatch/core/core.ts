@@ -10,6 +10,9 @@ import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
+import type { RunParameter } from "./run_parameters.ts";
+
+export type { RunParameter };
 
 /** Everything a person may want to know of a run, computed on demand. */
 export interface RunDetail {
@@ -137,6 +140,8 @@ export interface Core {
   ): { violations: { path: string; message: string }[]; digest: string; canonicalJson: string };
 
   detail(row: RunRow): RunDetail;
+  /** One value a name, sorted by name; secrets are hidden. */
+  parameters(runId: string): RunParameter[];
   /** The config's `resources` that the host holds the run's worker to ("memory_mb", "cpus"); the others are advice. */
   heldTo(row: RunRow): string[];
   list(

@@ -24,6 +24,7 @@ import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
 import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { Submissions } from "./submissions.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
@@ -195,6 +196,7 @@ export class Engine implements Core {
 
   /** Starts nothing more; runs and their proxies live on. */
   async close(): Promise<void> {
+    this.#boot.close();
     await this.#dispatcher.close();
     this.#supervisor.close();
     await this.#artifacts.close();
@@ -219,6 +221,10 @@ export class Engine implements Core {
   detail(row: RunRow): RunDetail {
     return this.#views.detail(row);
   }
+  parameters(runId: string): RunParameter[] {
+    return parametersOfRun(this, runId);
+  }
+
   heldTo(row: RunRow): string[] {
     return this.#views.heldTo(row);
   }

@@ -1,6 +1,7 @@
 /** Takes a submitted config: checks everything first, writes then; a submission that is rejected leaves nothing behind. */
 import { boundReached } from "../../base/load_limits.ts";
 import { readConfig } from "../../config/config.ts";
+import { parametersOf } from "../../config/parameters.ts";
 import { prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf } from "../../config/plan.ts";
 import { newUlid } from "../../config/ulid.ts";
@@ -34,6 +35,8 @@ export interface Submission {
   row: RunRow;
   /** False when the same config is alive already, under another submission's id. */
   fresh: boolean;
+  /** Parameters of the config beyond the bound. */
+  leftOutParameters?: number;
 }
 
 /**
@@ -71,8 +74,10 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   try {
     const { durable } = context;
     for (const { path, text } of written) writeFileAtomic(path, text, { mode: 0o600, durable });
-    const row = registry.insert({ ...run, digest: read.digest, configJson: stored }, context.placeFor(run.priority));
-    return { row, fresh: true };
+    const { parameters, leftOut } = parametersOf(stored);
+    const entered = { ...run, digest: read.digest, configJson: stored };
+    const row = registry.insert(entered, context.placeFor(run.priority), parameters);
+    return { row, fresh: true, leftOutParameters: leftOut };
   } catch (error) {
     for (const { path } of written) removeQuietly(path);
     throw explainShortage(error, `write the run's config below ${layout.configs}`);

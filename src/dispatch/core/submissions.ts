@@ -7,6 +7,7 @@ import { readConfig, violationsOf } from "../../config/config.ts";
 import type { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
 import type { Registry } from "../../registry/registry.ts";
+import { MAX_PARAMETERS } from "../../telemetry/parameters.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import { submit } from "./submission.ts";
 
@@ -41,7 +42,7 @@ export class Submissions {
     try {
       requireDescriptors(descriptors, "take a run");
       this.#admit(arrived);
-      const { row, fresh } = submit(configJson, runId, {
+      const { row, fresh, leftOutParameters } = submit(configJson, runId, {
         registry,
         layout,
         totalSlots,
@@ -53,6 +54,9 @@ export class Submissions {
       result = fresh ? "accepted" : "running_already";
       if (fresh) {
         log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
+        if (leftOutParameters) {
+          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are kept`);
+        }
         dispatcher.changed(row);
       }
       return { runId: row.runId, digest: row.digest };

@@ -13,7 +13,7 @@ const WIDE_ROWS_PER_PIECE = 20;
 const PAGES_PER_PIECE = 256;
 
 const TABLES = ["steps", "metrics", "episodes", "worker_events"] as const;
-const SMALL_TABLES = ["series", "sources", "journal_positions"] as const;
+const SMALL_TABLES = ["parameters", "series", "sources", "journal_positions"] as const;
 
 export class Deletions {
   #closed = false;

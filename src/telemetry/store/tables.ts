@@ -156,6 +156,19 @@ const MIGRATIONS: readonly string[] = [
   `,
   // Buckets of 32, 256, 2048, 16384 and 131072 points (level 1 to 5), where there were levels of 1024 and 32768.
   ["DELETE FROM series_buckets WHERE level > 1;", ...[2, 3, 4, 5].map(eightOfTheLevelBelow)].join("\n"),
+  `
+  -- What events of kind "parameters" say, by source. value is JSON text; seq is that of the event.
+  CREATE TABLE parameters (
+    run_key INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (run_key, source, name)
+  ) WITHOUT ROWID;
+  CREATE INDEX parameters_by_name ON parameters (name);
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi9wYKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAlCDAoKX2V4aXRfY29kZSKaAQoLTGlzdFJlcXVlc3QSDgoGc3RhdGVzGAEgAygJEhUKDW5hbWVfY29udGFpbnMYAiABKAkSDAoEdGFncxgDIAMoCRINCgVsaW1pdBgEIAEoDRISCgpwYWdlX3Rva2VuGAUgASgJEjMKD3N1Ym1pdHRlZF9zaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVAoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBCJKCg1DYW5jZWxSZXF1ZXN0EgsKA3J1bhgBIAEoCRIaCg1ncmFjZV9zZWNvbmRzGAIgASgBSACIAQFCEAoOX2dyYWNlX3NlY29uZHMiMwoPVGhyb3R0bGVSZXF1ZXN0EgsKA3J1bhgBIAEoCRITCgttYXhfcmF0ZV9oehgCIAEoDSI0CgxSZXNldFJlcXVlc3QSCwoDcnVuGAEgASgJEhcKD2Zyb21fY2hlY2twb2ludBgCIAEoCSIlCg5EZWxldGVSZXNwb25zZRITCgtmcmVlZF9ieXRlcxgBIAEoBCImCg9WYWxpZGF0ZVJlcXVlc3QSEwoLY29uZmlnX2pzb24YASABKAkiKgoJVmlvbGF0aW9uEgwKBHBhdGgYASABKAkSDwoHbWVzc2FnZRgCIAEoCSJkChBWYWxpZGF0ZVJlc3BvbnNlEigKCnZpb2xhdGlvbnMYASADKAsyFC5tb3NhaWMudjEuVmlvbGF0aW9uEg4KBmRpZ2VzdBgCIAEoCRIWCg5jYW5vbmljYWxfanNvbhgDIAEoCSJfChBUZWxlbWV0cnlSZXF1ZXN0EgsKA3J1bhgBIAEoCRIMCgRraW5kGAIgASgJEhEKCXNpbmNlX3NlcRgDIAEoBBIOCgZmb2xsb3cYBCABKAgSDQoFbGltaXQYBSABKAQiRAoOVGVsZW1ldHJ5QmF0Y2gSDQoFanNvbmwYASABKAwSEQoJZmlyc3Rfc2VxGAIgASgEEhAKCGxhc3Rfc2VxGAMgASgEIlwKDUV2ZW50c1JlcXVlc3QSCwoDcnVuGAEgASgJEhEKCXNpbmNlX3NlcRgCIAEoBBIOCgZmb2xsb3cYAyABKAgSDQoFa2luZHMYBCADKAkSDAoEdGFpbBgFIAEoDSKQAQoFRXZlbnQSCwoDc2VxGAEgASgEEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZydW5faWQYAyABKAkSEAoIcnVuX25hbWUYBCABKAkSDAoEa2luZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgNEhEKCWRhdGFfanNvbhgHIAEoCSJkCgtMb2dzUmVxdWVzdBILCgNydW4YASABKAkSDgoGc3RyZWFtGAIgASgJEhQKDHNpbmNlX29mZnNldBgDIAEoBBISCgp0YWlsX2xpbmVzGAQgASgNEg4KBmZvbGxvdxgFIAEoCCJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQiWQoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNIp8BCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBQgcKBV9zdGVwIkoKDlNlcmllc1Jlc3BvbnNlEigKB2J1Y2tldHMYASADKAsyFy5tb3NhaWMudjEuU2VyaWVzQnVja2V0Eg4KBmxhc3RfeBgCIAEoBCKKAQoSU2VyaWVzTGlzdFJlc3BvbnNlEjIKBnNlcmllcxgBIAMoCzIiLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2UuSXRlbRpACgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBAUIHCgVfbGFzdCKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHki3AEKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIAEIJCgdtZXNzYWdlIsgBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIi0KA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQiSAoMQ29udHJvbFN0YXRlEg4KBnBhdXNlZBgBIAEoCBITCgttYXhfcmF0ZV9oehgCIAEoDRITCgtzZWxmX3BhdXNlZBgDIAEoCSIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazLwCAoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgioQcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXJCDAoKX2V4aXRfY29kZSI9CglQYXJhbWV0ZXISDAoEbmFtZRgBIAEoCRISCgp2YWx1ZV9qc29uGAIgASgJEg4KBnNvdXJjZRgDIAEoCSKaAQoLTGlzdFJlcXVlc3QSDgoGc3RhdGVzGAEgAygJEhUKDW5hbWVfY29udGFpbnMYAiABKAkSDAoEdGFncxgDIAMoCRINCgVsaW1pdBgEIAEoDRISCgpwYWdlX3Rva2VuGAUgASgJEjMKD3N1Ym1pdHRlZF9zaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVAoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBCJKCg1DYW5jZWxSZXF1ZXN0EgsKA3J1bhgBIAEoCRIaCg1ncmFjZV9zZWNvbmRzGAIgASgBSACIAQFCEAoOX2dyYWNlX3NlY29uZHMiMwoPVGhyb3R0bGVSZXF1ZXN0EgsKA3J1bhgBIAEoCRITCgttYXhfcmF0ZV9oehgCIAEoDSI0CgxSZXNldFJlcXVlc3QSCwoDcnVuGAEgASgJEhcKD2Zyb21fY2hlY2twb2ludBgCIAEoCSIlCg5EZWxldGVSZXNwb25zZRITCgtmcmVlZF9ieXRlcxgBIAEoBCImCg9WYWxpZGF0ZVJlcXVlc3QSEwoLY29uZmlnX2pzb24YASABKAkiKgoJVmlvbGF0aW9uEgwKBHBhdGgYASABKAkSDwoHbWVzc2FnZRgCIAEoCSJkChBWYWxpZGF0ZVJlc3BvbnNlEigKCnZpb2xhdGlvbnMYASADKAsyFC5tb3NhaWMudjEuVmlvbGF0aW9uEg4KBmRpZ2VzdBgCIAEoCRIWCg5jYW5vbmljYWxfanNvbhgDIAEoCSJfChBUZWxlbWV0cnlSZXF1ZXN0EgsKA3J1bhgBIAEoCRIMCgRraW5kGAIgASgJEhEKCXNpbmNlX3NlcRgDIAEoBBIOCgZmb2xsb3cYBCABKAgSDQoFbGltaXQYBSABKAQiRAoOVGVsZW1ldHJ5QmF0Y2gSDQoFanNvbmwYASABKAwSEQoJZmlyc3Rfc2VxGAIgASgEEhAKCGxhc3Rfc2VxGAMgASgEIlwKDUV2ZW50c1JlcXVlc3QSCwoDcnVuGAEgASgJEhEKCXNpbmNlX3NlcRgCIAEoBBIOCgZmb2xsb3cYAyABKAgSDQoFa2luZHMYBCADKAkSDAoEdGFpbBgFIAEoDSKQAQoFRXZlbnQSCwoDc2VxGAEgASgEEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZydW5faWQYAyABKAkSEAoIcnVuX25hbWUYBCABKAkSDAoEa2luZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgNEhEKCWRhdGFfanNvbhgHIAEoCSJkCgtMb2dzUmVxdWVzdBILCgNydW4YASABKAkSDgoGc3RyZWFtGAIgASgJEhQKDHNpbmNlX29mZnNldBgDIAEoBBISCgp0YWlsX2xpbmVzGAQgASgNEg4KBmZvbGxvdxgFIAEoCCJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQiWQoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNIp8BCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBQgcKBV9zdGVwIkoKDlNlcmllc1Jlc3BvbnNlEigKB2J1Y2tldHMYASADKAsyFy5tb3NhaWMudjEuU2VyaWVzQnVja2V0Eg4KBmxhc3RfeBgCIAEoBCKKAQoSU2VyaWVzTGlzdFJlc3BvbnNlEjIKBnNlcmllcxgBIAMoCzIiLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2UuSXRlbRpACgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBAUIHCgVfbGFzdCKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHki3AEKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIAEIJCgdtZXNzYWdlIsgBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIi0KA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQiSAoMQ29udHJvbFN0YXRlEg4KBnBhdXNlZBgBIAEoCBITCgttYXhfcmF0ZV9oehgCIAEoDRITCgtzZWxmX3BhdXNlZBgDIAEoCSIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazLwCAoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -407,6 +407,13 @@ export type Run = Message<"mosaic.v1.Run"> & {
    * @generated from field: repeated string damaged = 35;
    */
   damaged: string[];
+
+  /**
+   * Only in GetRun: one a name, sorted by name; secrets are hidden.
+   *
+   * @generated from field: repeated mosaic.v1.Parameter parameters = 37;
+   */
+  parameters: Parameter[];
 };
 
 /**
@@ -415,6 +422,37 @@ export type Run = Message<"mosaic.v1.Run"> & {
  */
 export const RunSchema: GenMessage<Run> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 4);
+
+/**
+ * @generated from message mosaic.v1.Parameter
+ */
+export type Parameter = Message<"mosaic.v1.Parameter"> & {
+  /**
+   * Names of nested values are joined with dots.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string value_json = 2;
+   */
+  valueJson: string;
+
+  /**
+   * "config", "command", or what the event that told it says ("hparams", "wandb", "mlflow", "init" …).
+   *
+   * @generated from field: string source = 3;
+   */
+  source: string;
+};
+
+/**
+ * Describes the message mosaic.v1.Parameter.
+ * Use `create(ParameterSchema)` to create a new message.
+ */
+export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 5);
 
 /**
  * @generated from message mosaic.v1.ListRequest
@@ -458,7 +496,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 5);
+  messageDesc(file_mosaic_v1_mosaic, 6);
 
 /**
  * @generated from message mosaic.v1.ListResponse
@@ -485,7 +523,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 6);
+  messageDesc(file_mosaic_v1_mosaic, 7);
 
 /**
  * @generated from message mosaic.v1.CancelRequest
@@ -509,7 +547,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 7);
+  messageDesc(file_mosaic_v1_mosaic, 8);
 
 /**
  * @generated from message mosaic.v1.ThrottleRequest
@@ -533,7 +571,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
  * Use `create(ThrottleRequestSchema)` to create a new message.
  */
 export const ThrottleRequestSchema: GenMessage<ThrottleRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 8);
+  messageDesc(file_mosaic_v1_mosaic, 9);
 
 /**
  * @generated from message mosaic.v1.ResetRequest
@@ -558,7 +596,7 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 9);
+  messageDesc(file_mosaic_v1_mosaic, 10);
 
 /**
  * @generated from message mosaic.v1.DeleteResponse
@@ -575,7 +613,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 10);
+  messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -592,7 +630,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 11);
+  messageDesc(file_mosaic_v1_mosaic, 12);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -614,7 +652,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -641,7 +679,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -684,7 +722,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -713,7 +751,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -756,7 +794,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -803,7 +841,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -844,7 +882,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -875,7 +913,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -918,7 +956,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -979,7 +1017,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1001,7 +1039,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1018,7 +1056,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1045,7 +1083,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23, 0);
+  messageDesc(file_mosaic_v1_mosaic, 24, 0);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1089,7 +1127,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1106,7 +1144,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1119,7 +1157,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1148,7 +1186,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1240,7 +1278,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1253,7 +1291,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1298,7 +1336,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1311,7 +1349,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1361,7 +1399,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1427,7 +1465,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1463,7 +1501,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -1538,7 +1576,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -1555,7 +1593,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -1603,7 +1641,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -1650,7 +1688,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -1674,7 +1712,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -1705,7 +1743,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -1722,7 +1760,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -1735,7 +1773,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from service mosaic.v1.Mosaic

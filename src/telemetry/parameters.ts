@@ -1,0 +1,88 @@
+/** Parameters: nested values as flat names, within bounds. Pure. */
+
+/** A parameter as it is stored: `value` is JSON text, so that its type is kept. */
+export interface Parameter {
+  name: string;
+  /** `config`, `command`, or what the event that told it says (`hparams`, `wandb`, `mlflow`, `init` …). */
+  source: string;
+  value: string;
+}
+
+/** A value of a parameter; lists are not taken apart. */
+export type ParameterValue = string | number | boolean | null | readonly unknown[];
+
+/** Names that a run may have from each source; further ones are counted, not stored. */
+export const MAX_PARAMETERS = 1000;
+/** Characters of a value's JSON text; a longer text is cut and ends in "…", a longer list becomes such a text. */
+export const MAX_VALUE_LENGTH = 1024;
+/** Characters of a name and of a source; those that are longer are cut. */
+export const MAX_NAME_LENGTH = 250;
+const MAX_DEPTH = 16;
+
+/**
+ * The values of an object by name; names of nested objects are joined with dots. JSON has no NaN and no infinities: they
+ * become texts. An empty object has no parameters.
+ */
+export function flatParameters(values: Record<string, unknown>, into = new Map<string, string>()): Map<string, string> {
+  collect(values, "", 0, into);
+  return into;
+}
+
+function collect(values: Record<string, unknown>, prefix: string, depth: number, into: Map<string, string>): void {
+  for (const [key, value] of Object.entries(values)) {
+    const name = prefix + key;
+    if (typeof value === "object" && value !== null && !Array.isArray(value) && depth < MAX_DEPTH) {
+      collect(value as Record<string, unknown>, `${name}.`, depth + 1, into);
+    } else into.set(nameOf(name), jsonOf(value));
+  }
+}
+
+function nameOf(name: string): string {
+  return name.toWellFormed().replaceAll("\0", "").slice(0, MAX_NAME_LENGTH);
+}
+
+function jsonOf(value: unknown): string {
+  const plain = (_: string, inner: unknown) =>
+    typeof inner === "number" && !Number.isFinite(inner)
+      ? String(inner)
+      : typeof inner === "string"
+      ? inner.toWellFormed().replaceAll("\0", "")
+      : inner;
+  const json = JSON.stringify(value, plain) ?? "null";
+  if (json.length <= MAX_VALUE_LENGTH) return json;
+  const text = typeof value === "string" ? value : json;
+  return JSON.stringify(`${text.slice(0, MAX_VALUE_LENGTH / 2).toWellFormed()}…`);
+}
+
+/** What an event of kind `parameters` says; undefined for one that says nothing. */
+export function parametersOfEvent(
+  data: Record<string, unknown> | undefined,
+): { source: string; values: Map<string, string>; removed: string[] } | undefined {
+  const { source, values, removed } = data ?? {};
+  const named = typeof source === "string" && source !== "" ? nameOf(source) : "worker";
+  const isObject = typeof values === "object" && values !== null && !Array.isArray(values);
+  const flat = flatParameters(isObject ? values as Record<string, unknown> : {});
+  const gone = Array.isArray(removed) ? removed.filter((name) => typeof name === "string").map(nameOf) : [];
+  return flat.size + gone.length === 0 ? undefined : { source: named, values: flat, removed: gone };
+}
+
+/** Sources that mosaic reads before the run starts, weakest first; the program's own word counts more than these. */
+const WEAKEST = ["config", "command"];
+
+/**
+ * The one value of each name: of the command line before that of the config, of the program's events before both, and of
+ * these that of the latest (`seq`).
+ */
+export function effective<P extends Parameter & { seq: number }>(parameters: Iterable<P>): Map<string, P> {
+  const chosen = new Map<string, P>();
+  for (const parameter of parameters) {
+    const other = chosen.get(parameter.name);
+    if (other === undefined || rankOf(parameter) > rankOf(other)) chosen.set(parameter.name, parameter);
+  }
+  return chosen;
+}
+
+function rankOf({ source, seq }: { source: string; seq: number }): number {
+  const weak = WEAKEST.indexOf(source);
+  return weak >= 0 ? weak - WEAKEST.length : seq;
+}

@@ -1,0 +1,69 @@
+/** Parameters that a run's program tells while it runs: written in the transaction that stores the event. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { parsedObject } from "../../base/json_text.ts";
+import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters.ts";
+
+/** Kind of the event that tells parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
+export const PARAMETERS_EVENT = "parameters";
+
+/** A parameter, and the seq of the event that told it. */
+export type ToldParameter = Parameter & { seq: number };
+
+export class ParameterRows {
+  readonly #forget: StatementSync;
+  readonly #remove: StatementSync;
+  readonly #count: StatementSync;
+  readonly #known: StatementSync;
+  readonly #put: StatementSync;
+  readonly #ofRun: StatementSync;
+  readonly #named: StatementSync;
+  readonly #names: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    this.#forget = db.prepare("DELETE FROM parameters WHERE run_key = ? AND source = ? AND attempt < ?");
+    this.#remove = db.prepare(
+      "DELETE FROM parameters WHERE run_key = ? AND source = ? AND (name = ? OR substr(name, 1, length(?)) = ?)",
+    );
+    this.#count = db.prepare("SELECT count(*) AS n FROM parameters WHERE run_key = ? AND source = ?");
+    this.#known = db.prepare("SELECT 1 FROM parameters WHERE run_key = ? AND source = ? AND name = ?");
+    this.#put = db.prepare("INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?, ?, ?)");
+    const columns = "p.source, p.name, p.value, p.seq";
+    this.#ofRun = db.prepare(`SELECT ${columns} FROM parameters p WHERE run_key = ?`);
+    this.#named = db.prepare(
+      `SELECT r.run_id AS runId, ${columns} FROM parameters p JOIN telemetry_runs r USING (run_key) WHERE p.name = ?`,
+    );
+    this.#names = db.prepare("SELECT DISTINCT name FROM parameters ORDER BY name");
+  }
+
+  /**
+   * Stores what an event says. The first event of a source in a newer attempt replaces all that the source said in
+   * earlier ones.
+   * @returns names beyond the bound, which are not stored
+   */
+  store(runKey: number, attempt: number, seq: number, dataJson: string): number {
+    const told = parametersOfEvent(parsedObject(dataJson));
+    if (told === undefined) return 0;
+    const { source, values, removed } = told;
+    this.#forget.run(runKey, source, attempt);
+    for (const name of removed) this.#remove.run(runKey, source, name, `${name}.`, `${name}.`);
+    let free = MAX_PARAMETERS - (this.#count.get(runKey, source) as { n: number }).n;
+    let leftOut = 0;
+    for (const [name, value] of values) {
+      if (this.#known.get(runKey, source, name) === undefined && --free < 0) leftOut++;
+      else this.#put.run(runKey, source, name, value, attempt, seq);
+    }
+    return leftOut;
+  }
+
+  ofRun(runKey: number): ToldParameter[] {
+    return this.#ofRun.all(runKey) as unknown as ToldParameter[];
+  }
+
+  named(name: string): (ToldParameter & { runId: string })[] {
+    return this.#named.all(name) as unknown as (ToldParameter & { runId: string })[];
+  }
+
+  names(): string[] {
+    return this.#names.all().map((row) => row.name as string);
+  }
+}
