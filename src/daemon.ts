@@ -11,6 +11,7 @@ import { socketPath } from "./daemon/socket_path.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
+import { Slurm } from "./dispatch/launch/slurm/slurm.ts";
 import { messageOf } from "./base/errors.ts";
 import { RunCgroups } from "./os/cgroups.ts";
 import { gpusOf } from "./os/gpus.ts";
@@ -22,7 +23,7 @@ import { daemonNeeds, notifyFrom } from "./permissions/daemon_plan.ts";
 import { giveUp } from "./permissions/give_up.ts";
 import { EXTRA_VARIABLE, extraPermissions, flagsOf, together } from "./permissions/permissions.ts";
 import { realWorld } from "./permissions/world.ts";
-import { ownEnvironment } from "./os/environment.ts";
+import { hostEnvironment, ownEnvironment } from "./os/environment.ts";
 import { DescriptorReserve } from "./os/descriptors.ts";
 import { writeFileAtomic } from "./os/files.ts";
 import { isShortage } from "./os/shortage.ts";
@@ -60,6 +61,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     const cgroups = openCgroups(options, log);
     const engine = new Engine({
       ...options,
+      launchers: [new Slurm({ defaults: options.slurm, env: hostEnvironment() })],
       cgroups,
       openToOwnUser: isOpenToOwnUser(options),
       gpus,
@@ -94,7 +96,13 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = giveUpStart(args);
-    const endAnnouncing = announce(layout, { listen, ...(local === listen ? {} : { local }), http, socket }, log);
+    const endAnnouncing = announce(layout, {
+      listen,
+      ...(local === listen ? {} : { local }),
+      http,
+      socket,
+      ...(options.advertise.target === undefined ? {} : { advertise: options.advertise.target }),
+    }, log);
     log.info(
       {
         ...{ listen, http, socket, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
@@ -147,7 +155,7 @@ function giveUpStart(args: readonly string[]): string[] {
  */
 function announce(
   layout: Layout,
-  addresses: { listen: string; local?: string; http: string; socket: string },
+  addresses: { listen: string; local?: string; http: string; socket: string; advertise?: string },
   log: Logger,
 ): () => void {
   const started = new Date().toISOString();

@@ -57,6 +57,17 @@ export function runJson(run: Run): RunJson {
     worker_id: text(run.workerId),
     worker_pid: positive(run.workerPid),
     proxy_pid: positive(run.proxyPid),
+    placement: run.placement === undefined ? null : {
+      launcher: run.placement.launcher,
+      name: run.placement.name,
+      job: text(run.placement.job),
+      phase: run.placement.phase as NonNullable<RunJson["placement"]>["phase"],
+      waiting_for: text(run.placement.waitingFor),
+      expected_start: time(run.placement.expectedStart),
+      nodes: [...run.placement.nodes],
+      gpus: [...run.placement.gpus],
+      end: text(run.placement.end),
+    },
     telemetry: {
       steps: Number(t?.steps ?? 0),
       episodes: Number(t?.episodes ?? 0),

@@ -25,6 +25,8 @@ export const WIDE_COLUMNS = [
   "attempt",
   "priority",
   "gpus",
+  "node",
+  "job",
   "tags",
   "submitted",
   "elapsed",
@@ -109,8 +111,18 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
     {
       name: "gpus",
       value: (r) => r.gpu_slots.join(" "),
-      text: (r) => r.gpu_slots.length > 0 ? r.gpu_slots.join(",") : r.gpus_requested > 0 ? `(${r.gpus_requested})` : "",
+      text: (r) => {
+        const held = r.placement?.gpus ?? r.gpu_slots;
+        return held.length > 0 ? held.join(",") : r.gpus_requested > 0 ? `(${r.gpus_requested})` : "";
+      },
     },
+    {
+      name: "node",
+      shrinkTo: 8,
+      value: (r) => r.placement?.nodes.join(" ") ?? "",
+      text: (r) => r.placement?.nodes.join(",") ?? "",
+    },
+    { name: "job", value: (r) => r.placement?.job ?? "", text: (r) => r.placement?.job ?? "" },
     { name: "tags", shrinkTo: 8, value: (r) => r.tags.join(" "), text: (r) => r.tags.join(",") },
     time("submitted", (r) => r.submitted_at),
     time("started", (r) => r.started_at),

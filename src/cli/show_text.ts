@@ -41,6 +41,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     ["tags", run.tags.join(", ")],
     ["priority", run.priority === 0 ? "" : String(run.priority)],
     ["gpus", gpus(run, hostGpus)],
+    ["job", job(run)],
     ["limits", limits(run)],
     ["rate limit", run.max_rate_hz === null ? "" : `${run.max_rate_hz} steps/s`],
     ["submitted", run.submitted_at === null ? "" : localTime(ms(run.submitted_at)!)],
@@ -114,15 +115,28 @@ function section(title: string, body: string, color: boolean): string {
   return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;
 }
 
+/** "slurm 17 on n1 (running)". */
+function job({ placement }: RunDetailJson): string {
+  if (placement === null) return "";
+  const { launcher, name, job, nodes, phase, end, waiting_for, expected_start } = placement;
+  const where = nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`;
+  const start = expected_start === null ? "" : `, expected to start ${localTime(Date.parse(expected_start))}`;
+  const why = waiting_for === null ? "" : `: ${waiting_for}`;
+  return `${launcher} ${job ?? name}${where} (${end ?? phase}${why}${start})`;
+}
+
 function gpus(run: RunDetailJson, hostGpus: number): string {
+  if (run.placement !== null && run.placement.gpus.length > 0) return run.placement.gpus.join(", ");
   if (run.gpu_slots.length > 0) return run.gpu_slots.join(", ");
   if (run.gpus_requested > 0) return `${run.gpus_requested} requested`;
   const mayChoose = (run.config as { environment?: Record<string, string> } | null)?.environment?.CUDA_VISIBLE_DEVICES;
-  return hostGpus === 0 || mayChoose ? "" : `none requested, so it sees none of the host's ${hostGpus}`;
+  return hostGpus === 0 || mayChoose || run.placement !== null ? "" : `none requested, so it sees none of the host's ${hostGpus}`;
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */
-function limits({ config, held_to }: RunDetailJson): string {
+function limits({ config, held_to, placement }: RunDetailJson): string {
+  // The engine's own affair.
+  if (placement !== null) return "";
   const { resources, metadata } = (config ?? {}) as {
     resources?: { cpus?: number; memory_mb?: number };
     metadata?: { worker?: { external?: boolean } };

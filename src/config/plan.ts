@@ -2,7 +2,14 @@
 import type { BaseDir } from "../base/layout.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
-import { BACKPRESSURE_POLICIES, FlatConfig, RESTART_CAUSES, SANDBOXES } from "./schema.ts";
+import {
+  BACKPRESSURE_POLICIES,
+  FlatConfig,
+  type LAUNCHERS,
+  RESTART_CAUSES,
+  SANDBOXES,
+  type SlurmFields,
+} from "./schema.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { TEXT_DIALECTS, type TextDialect } from "../telemetry/formats/text_dialects.ts";
 import { rawJson } from "../base/json_text.ts";
@@ -17,6 +24,7 @@ export const PLAN_DEFAULTS = {
   restartBackoffMaxSeconds: 600,
   minRateHz: 1,
   starvedSeconds: 10,
+  lingerSeconds: 60,
   umask: "077",
 } as const;
 
@@ -44,6 +52,8 @@ export interface RunPlan {
   heartbeatTimeoutSeconds: number | null;
   handshakeTimeoutSeconds: number | null;
   sandbox: { kind: typeof SANDBOXES[number]; network: boolean; writable: string[] };
+  launcher: typeof LAUNCHERS[number];
+  slurm: SlurmPlan;
   /** Octal; of the worker's files. */
   umask: string;
   webhook: { url: string; events: string[] | null; secretFile: string | null } | null;
@@ -65,6 +75,12 @@ export interface WorkerPlan {
   cwd: string;
   /** Its proxy is started by somebody else. */
   external: boolean;
+}
+
+export interface SlurmPlan {
+  /** As the config has them; the daemon's defaults hold for what is missing. */
+  fields: SlurmFields;
+  lingerSeconds: number;
 }
 
 export interface PreflightPlan {
@@ -199,6 +215,11 @@ function makePlan(configJson: string): RunPlan {
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
     sandbox: sandboxPlan(metadata.sandbox),
+    launcher: metadata.launcher ?? "local",
+    slurm: {
+      fields: metadata.slurm ?? {},
+      lingerSeconds: metadata.slurm?.linger_seconds ?? PLAN_DEFAULTS.lingerSeconds,
+    },
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,
     webhook: webhookPlan(metadata.webhook),
     fastlane: fastlanePlan(metadata.ui, inner.extras),

@@ -27,11 +27,13 @@ import { LONGEST_RUN_NAME } from "./run_name.ts";
 export const SCHEMA_MAJOR = 1;
 export const SCHEMA_MINOR = 0;
 
-export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost"] as const;
+export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost", "infrastructure"] as const;
 export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
 /** Entry points that are part of mosaic. */
 export const BUILT_IN_WORKERS = ["mosaic:demo-worker", "mosaic:import-worker"] as const;
 export const SANDBOXES = ["none", "bubblewrap"] as const;
+/** What starts runs: the daemon on its own host, or an engine (docs/launchers.md). */
+export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
 const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
@@ -145,6 +147,30 @@ const webhook = either("an http or https URL, or an object with url, events, sec
   }),
 ]);
 
+/** A word for a command line that engines' tools read: it cannot begin another option. */
+const engineWord = () =>
+  matching(/^[^-\s\u0000-\u001f][^\u0000-\u001f]{0,199}$/u, "a value that does not begin with - or a space");
+
+/** What Slurm is asked for; docs/slurm.md. */
+export const slurmFields = closed({
+  partition: engineWord().optional(),
+  account: engineWord().optional(),
+  qos: engineWord().optional(),
+  time: either("minutes, or a time as sbatch takes it, such as 1-12:00:00", [
+    integer(1),
+    matching(/^(\d+-)?\d+(:\d+){0,2}$/, "a time as sbatch takes it, such as 1-12:00:00"),
+  ]).optional().describe("Longest time of an attempt; default: the partition's."),
+  constraint: engineWord().optional().describe("Features of the nodes."),
+  gres: engineWord().optional().describe("Default: gpu:N where resources.gpus.requested is N."),
+  extra: list(
+    matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
+    "options of sbatch",
+  ).optional().describe("Further options of sbatch."),
+  linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
+    "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
+  ),
+});
+
 const metadata = open({
   run_id: optionalText(),
   run_name: optionalText(),
@@ -158,6 +184,10 @@ const metadata = open({
   heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
   handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
   sandbox: sandbox.optional(),
+  launcher: oneOf(LAUNCHERS).optional().describe(
+    "What starts the run: the daemon on its host (local), or Slurm; default local.",
+  ),
+  slurm: slurmFields.optional().describe("What Slurm is asked for, over the daemon's --slurm."),
   umask: matching(/^0?[0-7]{3}$/, 'three octal digits in quotes, such as "022"').optional()
     .describe('Mode bits that files of the worker do not get; default "077", its user\'s alone.'),
   webhook: webhook.optional(),
@@ -235,6 +265,7 @@ export const NestedConfig = closed({
 
 export const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
 
+export type SlurmFields = z.infer<typeof slurmFields>;
 export type FlatConfig = z.infer<typeof FlatConfig>;
 export type Metadata = z.infer<typeof metadata>;
 

@@ -13,6 +13,9 @@ import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
+import { type SlurmFields, slurmFields } from "../config/schema.ts";
+import { absolutePath } from "../permissions/arguments.ts";
+import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
 export interface DaemonOptions {
@@ -35,6 +38,10 @@ export interface DaemonOptions {
   maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
+  /** What Slurm is asked for where a config does not say. */
+  slurm: SlurmFields;
+  /** Where proxies on other hosts reach the API, and the authority that they know it by. */
+  advertise: { target: string | undefined; ca: string | undefined };
   webhook: string | undefined;
   /** Event kinds sent to the webhook; undefined: all except `metrics`. */
   webhookEvents: string[] | undefined;
@@ -101,6 +108,25 @@ function seconds(least: number): (text: string) => number {
     }
     return value;
   };
+}
+
+/** "partition=gpu,account=lab": fields of metadata.slurm. */
+function slurmDefaults(text: string): SlurmFields {
+  const fields = Object.fromEntries(
+    text.split(",").map((part) => {
+      const [name, ...value] = part.split("=");
+      return [name, /^\d+$/.test(value.join("=")) ? Number(value.join("=")) : value.join("=")];
+    }),
+  );
+  const parsed = slurmFields.safeParse(fields);
+  if (parsed.success) return parsed.data;
+  const { path, message } = parsed.error.issues[0]!;
+  throw new Error(`${path.length === 0 ? "" : `${path.join(".")} `}${message}`);
+}
+
+function advertised(text: string): string {
+  if ("path" in parseTarget(text).address) throw new Error("must be HOST:PORT or https://HOST:PORT");
+  return text;
 }
 
 function url(text: string): string {
@@ -196,6 +222,17 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         cgroup,
       ),
     )
+    .addOption(
+      checked("--slurm <defaults>", "defaults of metadata.slurm, such as partition=gpu,account=lab", slurmDefaults),
+    )
+    .addOption(
+      checked(
+        "--advertise <address>",
+        "address of the API for proxies on other hosts (default: that of --http)",
+        advertised,
+      ),
+    )
+    .option("--advertise-ca <file>", "authority (PEM) of this daemon's certificate, where it is not the hosts' own")
     .addOption(checked("--keep-last <n>", "delete ended runs except the newest n", whole(0)))
     .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", duration))
     .addOption(
@@ -294,6 +331,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     maxBacklogBytes: given.maxBacklog ?? 0,
     maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
+    slurm: given.slurm ?? {},
+    advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,
     auth: given.auth,

@@ -7,6 +7,7 @@ import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
 import type { RunRow } from "../registry/types.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
+import type { Placer } from "./launch/placed/placer.ts";
 import type { Starter } from "./launch/starter.ts";
 import type { Supervisor } from "./attempt/supervisor.ts";
 
@@ -26,6 +27,8 @@ export interface DispatcherOptions {
   starter: Starter;
   maxRuns: number;
   maxStarting: number;
+  /** Runs that engines place are not started here. */
+  placer: Pick<Placer, "places" | "waiting">;
   /** Tries to recover what an earlier daemon has left; answers whether the host's GPUs and how many runs are still missing. */
   recovering: () => { gpus: boolean; runs: number };
 }
@@ -86,7 +89,8 @@ export class Dispatcher {
     this.#readQueue();
     this.#net = setInterval(() => {
       // Only a defect could have made the two differ.
-      if ((this.#options.registry.countByState().INIT ?? 0) !== this.#waiting.size + this.#starting.size) {
+      const known = this.#waiting.size + this.#starting.size + this.#options.placer.waiting;
+      if ((this.#options.registry.countByState().INIT ?? 0) !== known) {
         this.#readQueue();
       }
       this.#look();
@@ -139,7 +143,8 @@ export class Dispatcher {
   #readQueue(): void {
     this.#waiting.clear();
     for (const row of this.#options.registry.live()) {
-      if (waits(row) && !this.#starting.has(row.runId)) this.#waiting.set(row.runId, waitingOf(row));
+      if (!waits(row) || this.#starting.has(row.runId) || this.#options.placer.places(row)) continue;
+      this.#waiting.set(row.runId, waitingOf(row));
     }
   }
 
@@ -164,7 +169,7 @@ export class Dispatcher {
         freeSlots: slots.filter((slot) => slot.runId === null).map((slot) => slot.slot),
         totalSlots: slots.length,
         slotsKnown: !recovering.gpus,
-        running: supervisor.size + recovering.runs + this.#starting.size,
+        running: supervisor.sizeHere + recovering.runs + this.#starting.size,
         maxRuns,
         starting: supervisor.registering + this.#starting.size,
         maxStarting,

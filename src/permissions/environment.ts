@@ -10,7 +10,20 @@ export const CLIENT_VARIABLES: readonly string[] = [...OWN, "PATH", "CI", "SHELL
 
 export const PROXY_VARIABLES: readonly string[] = [...OWN, "PATH"];
 
-const DAEMON_VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "RUNTIME_DIRECTORY", "OTEL_*"];
+/** What an engine tells the jobs on its nodes (src/proxy/node_environment.ts). */
+export const PLACED_VARIABLES: readonly string[] = [
+  ...["SLURM_*", "SLURMD_NODENAME"],
+  ...["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"],
+];
+
+const DAEMON_VARIABLES = [
+  "NOTIFY_SOCKET",
+  "WATCHDOG_USEC",
+  "WATCHDOG_PID",
+  "RUNTIME_DIRECTORY",
+  "OTEL_*",
+  "SLURM_CONF",
+];
 
 /** Those of OpenTelemetry that name a collector which the daemon connects to (src/observability/otlp.ts). */
 export const COLLECTOR_VARIABLES = [

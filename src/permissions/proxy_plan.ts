@@ -2,7 +2,7 @@
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
 import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
-import { PROXY_VARIABLES, tlsFiles } from "./environment.ts";
+import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./environment.ts";
 import { type Permissions, permissions } from "./permissions.ts";
 import type { World } from "./world.ts";
 
@@ -14,7 +14,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:8055", "--target", world.cwd);
   const given = optionValue(line, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
-  const daemonJson = runDir === undefined ? undefined : daemonJsonOf(runDir, line, world);
+  const { daemonJson, ca, placed } = runDir === undefined ? NOTHING_SAID : startFileOf(runDir, line, world);
   const net = [...target.net];
   const read = ["/dev/null"];
   const write: string[] = [];
@@ -29,6 +29,7 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     const file = optionValue(line, option);
     if (file !== undefined) read.push(absolutePath(file, world.cwd));
   }
+  if (ca !== undefined) read.push(ca);
   if (daemonJson !== undefined) read.push(daemonJson);
   else read.push(...tlsFiles(world));
   const directories = runDir === undefined ? standAlone(line, world, read) : [runDir];
@@ -38,20 +39,31 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
     net,
     run: ["/bin/sh"],
     // A stand-alone proxy passes its whole environment to the worker; otherwise the start file has the worker's.
-    env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES],
+    env: daemonJson === undefined ? "all" : [...PROXY_VARIABLES, ...placed ? PLACED_VARIABLES : []],
     sys: ["hostname", "statfs"],
   });
 }
 
-/** Path of the daemon's daemon.json, from the start file; undefined for a stand-alone proxy. */
-function daemonJsonOf(runDir: string, line: CommandLine, world: World): string | undefined {
+interface Said {
+  /** Path of the daemon's daemon.json; undefined for a stand-alone proxy. */
+  daemonJson: string | undefined;
+  ca: string | undefined;
+  /** An engine has placed the proxy on this host. */
+  placed: boolean;
+}
+
+const NOTHING_SAID: Said = { daemonJson: undefined, ca: undefined, placed: false };
+
+/** What the start file says. */
+function startFileOf(runDir: string, line: CommandLine, world: World): Said {
   const attempt = Number(optionValue(line, "--attempt") ?? 1);
   const files = new RunFiles(runDir, optionValue(line, "--worker-id") ?? "");
+  const path = (value: unknown) => typeof value === "string" && value.startsWith("/") ? value : undefined;
   try {
-    const { daemonJson } = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "") as { daemonJson?: unknown };
-    return typeof daemonJson === "string" && daemonJson.startsWith("/") ? daemonJson : undefined;
+    const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
+    return { daemonJson: path(start.daemonJson), ca: path(start.tls?.ca), placed: start.placed !== undefined };
   } catch {
-    return undefined;
+    return NOTHING_SAID;
   }
 }
 

@@ -52,10 +52,15 @@ export class DaemonAddress {
   #announced(): string | undefined {
     if (this.#daemonJson === "") return undefined;
     try {
-      const { socket, http } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<string, unknown>;
+      const { socket, http, advertise } = JSON.parse(readTextIfThere(this.#daemonJson) ?? "") as Record<
+        string,
+        unknown
+      >;
       if (this.#given.startsWith("unix:")) {
         return typeof socket === "string" && socket !== "" ? `unix:${socket}` : undefined;
       }
+      // For other hosts, and so for a proxy that was given one.
+      if (typeof advertise === "string" && advertise !== "") return advertise;
       const scheme = /^https?:\/\//.exec(this.#given)?.[0] ?? "";
       return typeof http === "string" && http !== "" ? scheme + dialable(http) : undefined;
     } catch {

@@ -6,10 +6,11 @@ import type { StartPlan } from "./start_plan.ts";
 /** @throws when a token or certificate cannot be read, or the token would travel unencrypted. */
 export function dialOptions(args: ProxyArguments, { start, standAlone }: StartPlan, target: string): DialOptions {
   const { tokenFile, tlsCaFile, tlsServerName } = args;
+  const ca = tlsCaFile ?? start.tls?.ca ?? undefined;
   const given = {
     // Read each time: tokens are rotated.
     token: tokenFile === undefined ? start.sessionToken : Deno.readTextFileSync(tokenFile).trim(),
-    tls: tlsCaFile === undefined ? undefined : { ca: tlsCaFile },
+    tls: ca === undefined ? undefined : { ca },
     serverName: tlsServerName,
   };
   // What a daemon was given for its own clients is not for its proxies.

@@ -7,6 +7,7 @@
  */
 import { sleep } from "../base/sleep.ts";
 import { VERSION } from "../base/version.ts";
+import { hostEnvironment } from "../os/environment.ts";
 import { tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
 import { quarantineFile } from "../os/untrusted.ts";
@@ -27,6 +28,7 @@ import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
 import type { StartPlan } from "./start_plan.ts";
 import type { Settings } from "./state.ts";
+import { nodeEnvironment, placeOf } from "./node_environment.ts";
 import { journalOrigin, wasStarted, type WorkerStart } from "./worker.ts";
 import { WorkerHandle } from "./worker_handle.ts";
 
@@ -102,6 +104,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     heartbeatMs: (args.heartbeatIntervalS ?? start.heartbeatIntervalS) * 1000,
     answerTimeoutMs: ANSWER_TIMEOUT_MS,
     refusedTokenTries: REFUSED_TOKEN_TRIES,
+    helloFirst: start.placed !== undefined && !takeOver,
+    lingerMs: args.attach ? Infinity : (start.placed?.lingerSeconds ?? Infinity) * 1000,
   };
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
@@ -117,7 +121,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
 function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerStart {
   return {
     argv: command,
-    env: start.env,
+    env: start.placed === undefined ? start.env : nodeEnvironment(start.env, hostEnvironment()),
     cwd: start.cwd,
     controlled: start.supportsPause,
     cgroup: start.cgroup?.path,
@@ -137,6 +141,7 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       proxyPid: BigInt(Deno.pid),
       proxyIdentity: identityOf(Deno.pid) ?? "",
       version: VERSION,
+      ...(plan.start.placed === undefined || args.attach ? {} : placeOf((name) => Deno.env.get(name))),
     },
     load: async (): Promise<DeliveryParts> => {
       const [{ buildBatch }, { openIngest }, { telemetryValidator }] = await Promise.all([

@@ -31,6 +31,18 @@ export interface ProxyStartFile {
   umask: string;
   /** Seconds between heartbeats. */
   heartbeatIntervalS: number;
+  /** An engine has placed the proxy on this host: it says hello before it starts the worker. */
+  placed?: {
+    /** Without a daemon it leaves this long after the worker's end, or after its own start. */
+    lingerSeconds: number;
+  } | undefined;
+  tls?: StartTls | null | undefined;
+}
+
+/** How a daemon on another host is known. */
+export interface StartTls {
+  /** The authority of its certificate, a file that this host has as well; null: the system's authorities. */
+  ca: string | null;
 }
 
 /** `worker.config.schema_id` (a built-in schema) and `worker.config.schema_definition` (an inline one, which wins). */

@@ -48,6 +48,8 @@ interface StopRequest {
 }
 
 export type WorkerState =
+  /** It is started when the daemon has said that it is wanted: the welcome. */
+  | { readonly tag: "awaiting_welcome" }
   /** `stop` is what was requested meanwhile. */
   | { readonly tag: "starting"; readonly stop: StopRequest | undefined }
   /** `leader` is undefined when nothing lives that could be signalled: the exit is about to be known. */
@@ -68,6 +70,10 @@ export type Stay =
 export interface Settings extends DeliverySettings {
   /** Whether the worker reads control messages on its standard input. */
   readonly takesMessages: boolean;
+  /** The worker is started when a daemon has welcomed the proxy. */
+  readonly helloFirst: boolean;
+  /** With nothing left to run and no daemon, the proxy leaves after so long; Infinity: never. */
+  readonly lingerMs: number;
 }
 
 export interface State {
@@ -77,6 +83,8 @@ export interface State {
   readonly control: ControlState;
   readonly delivery: DeliveryState;
   readonly stay: Stay;
+  /** Since when no worker runs and no daemon is connected; undefined while either is. */
+  readonly idleSince: number | undefined;
 }
 
 export interface Step {
@@ -87,26 +95,28 @@ export interface Step {
 export function initialState(settings: Settings): State {
   return {
     settings,
-    worker: { tag: "starting", stop: undefined },
+    worker: settings.helloFirst ? { tag: "awaiting_welcome" } : { tag: "starting", stop: undefined },
     group: "left_alone",
     control: { tag: "pending", desired: undefined },
     delivery: UNDELIVERED,
     stay: { tag: "serving" },
+    idleSince: undefined,
   };
 }
 
 /** When a `tick` is due; Infinity while nothing waits for a time. */
-export function dueAt({ control, delivery, stay }: State): number {
+export function dueAt({ settings, control, delivery, stay, idleSince }: State): number {
   if (stay.tag === "left") return Infinity;
   const leave = stay.tag === "signalled" ? stay.until ?? Infinity : Infinity;
-  return Math.min(leave, controlDueAt(control), deliveryDueAt(delivery));
+  const lingered = idleSince === undefined ? Infinity : idleSince + settings.lingerMs;
+  return Math.min(leave, lingered, controlDueAt(control), deliveryDueAt(delivery));
 }
 
 /** @param now ms of a monotonic clock */
 export function next(state: State, event: Event, now: number): Step {
   const effects: Effects = [];
   if (state.stay.tag === "left") return { state, effects };
-  let after = settle(handle(state, event, now, effects), now, effects);
+  let after = idling(settle(handle(state, event, now, effects), now, effects), now);
   if (after.stay.tag === "left") return { state: after, effects };
   // The daemon's messages are answered, also where they change nothing; that a stop lifts a pause is not reported.
   const asked = event.tag === "welcomed" || event.tag === "control";
@@ -123,6 +133,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
   const { control, delivery, settings } = state;
   switch (event.tag) {
     case "started":
+      if (state.worker.tag === "awaiting_welcome") return { ...state, delivery: connect(delivery, effects) };
       effects.push({ tag: "start_worker" });
       return state;
     case "worker_started":
@@ -224,6 +235,10 @@ function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
 /** Ends the worker's group. A second request may only shorten the grace period. */
 function stop(state: State, request: StopRequest, effects: Effects): State {
   const { worker } = state;
+  if (worker.tag === "awaiting_welcome") {
+    effects.push({ tag: "log", level: "info", message: "no worker is started", fields: { by: request.by } });
+    return { ...state, worker: { tag: "ended", leader: undefined, end: { exit: undefined, stderrTail: [] } } };
+  }
   if (worker.tag === "starting") {
     const graceS = Math.min(request.graceS, worker.stop?.graceS ?? Infinity);
     return { ...state, worker: { tag: "starting", stop: { graceS, by: worker.stop?.by ?? request.by } } };
@@ -241,7 +256,7 @@ function stop(state: State, request: StopRequest, effects: Effects): State {
 }
 
 function leaderOf({ worker }: State): ProcessRef | undefined {
-  return worker.tag === "starting" ? undefined : worker.leader;
+  return worker.tag === "running" || worker.tag === "ended" ? worker.leader : undefined;
 }
 
 /** The end to report; undefined while the worker lives, or the rest of a group that is being stopped. */
@@ -288,8 +303,10 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
   const { control, delivery, settings } = state;
   switch (event.tag) {
     case "welcomed":
+      if (state.worker.tag === "awaiting_welcome") effects.push({ tag: "start_worker" });
       return {
         ...state,
+        worker: state.worker.tag === "awaiting_welcome" ? { tag: "starting", stop: undefined } : state.worker,
         control: event.control === undefined ? control : desire(control, event.control, now, effects),
         delivery: welcomed(delivery, event, settings, now, effects),
       };
@@ -325,7 +342,20 @@ function disconnected(state: State, failure: Failure, now: number, effects: Effe
 
 // ---------------------------------------------------------------------------------------------------- time, and the end
 
+/** Whether there is nothing to run and nobody to report to. */
+function idling(state: State, now: number): State {
+  const { worker, delivery, idleSince } = state;
+  const idle = (worker.tag === "awaiting_welcome" || worker.tag === "ended") && !isOpen(delivery);
+  if (idle === (idleSince !== undefined)) return state;
+  return { ...state, idleSince: idle ? now : undefined };
+}
+
 function tick(state: State, now: number, effects: Effects): State {
+  const { idleSince, settings: { lingerMs } } = state;
+  if (idleSince !== undefined && idleSince + lingerMs <= now) {
+    effects.push({ tag: "log", level: "warn", message: "no daemon: what is not delivered is left to another proxy" });
+    return leave(state, workerStatus(state), { type: "given_up" }, effects);
+  }
   if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
@@ -338,7 +368,7 @@ function tick(state: State, now: number, effects: Effects): State {
 /** What follows from the worker and its group having ended, whichever was last. */
 function settle(state: State, now: number, effects: Effects): State {
   const { stay, worker, group } = state;
-  if (worker.tag === "starting" || group === "ending") return state;
+  if (worker.tag === "awaiting_welcome" || worker.tag === "starting" || group === "ending") return state;
   if (stay.tag === "refused") {
     return leave(state, PROXY_EXIT.refused, { type: "refused", reason: stay.reason }, effects);
   }

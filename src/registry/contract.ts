@@ -18,6 +18,19 @@ const maybe = <T extends z.ZodType>(schema: T) => schema.nullable();
 const outcome = z.enum(["succeeded", "failed", "canceled"]);
 const state = z.enum(RUN_STATES);
 
+const placement = <T extends z.ZodType>(expected_start: T) =>
+  z.strictObject({
+    launcher: text(),
+    name: text(),
+    job: maybe(text()),
+    phase: z.enum(["intended", "queued", "running", "ended"]),
+    waiting_for: maybe(text()),
+    expected_start,
+    nodes: z.array(text()),
+    gpus: z.array(text()),
+    end: maybe(text()),
+  });
+
 export const Run = z.strictObject({
   run_id: text(),
   name: text(),
@@ -47,6 +60,7 @@ export const Run = z.strictObject({
   worker_id: maybe(text()),
   worker_pid: maybe(integer()),
   proxy_pid: maybe(integer()),
+  placement: maybe(placement(maybe(time()))),
   telemetry: z.strictObject({
     steps: integer(),
     episodes: integer(),
@@ -305,6 +319,7 @@ export const PageRun = z.strictObject({
   cancel_requested: z.boolean(),
   pause_requested: z.boolean(),
   max_rate_hz: integer(),
+  placement: maybe(placement(maybe(milliseconds()))),
 });
 
 /** The newest seq of each kind of record. */

@@ -127,6 +127,29 @@ CREATE TABLE parameters_due (
 INSERT INTO parameters_due SELECT run_id FROM runs;
 `,
   },
+  {
+    version: 3,
+    sql: `
+CREATE TABLE placements (
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL,
+  launcher TEXT NOT NULL,
+  tries INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  job TEXT,
+  submitted_at INTEGER,
+  phase TEXT NOT NULL,
+  waiting_for TEXT NOT NULL,
+  expected_start INTEGER,
+  nodes TEXT NOT NULL,
+  gpus TEXT NOT NULL,
+  ended TEXT,
+  requested_at INTEGER NOT NULL,
+  PRIMARY KEY (run_id, attempt)
+) STRICT;
+CREATE INDEX placements_open ON placements (run_id) WHERE phase <> 'ended';
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -13,13 +13,24 @@ import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
-import { artifactFrom, eventFrom, patchOnly, runColumns, runFrom, SELECT_RUN, transitionFrom } from "./rows.ts";
+import {
+  artifactFrom,
+  eventFrom,
+  patchOnly,
+  placementFrom,
+  runColumns,
+  runFrom,
+  SELECT_PLACEMENT,
+  SELECT_RUN,
+  transitionFrom,
+} from "./rows.ts";
 import { bytesOf, type Durability, openDatabase, Sql, type SqlRow } from "./sqlite.ts";
 import type {
   ArtifactRow,
   EventFilter,
   EventRow,
   NewRun,
+  Placement,
   RunFilter,
   RunPatch,
   RunRow,
@@ -308,6 +319,26 @@ export class Registry implements RunReader {
       }
       return this.require(runId);
     });
+  }
+
+  /** Writes an attempt's placement, in place of what was known of it. @throws `not_found` for a run that is deleted */
+  putPlacement(placement: Placement): void {
+    const { runId, attempt, launcher, tries, name, job, submittedAt, phase, waitingFor, expectedStart } = placement;
+    this.#write(() => {
+      this.require(runId);
+      this.#sql.run(
+        `INSERT OR REPLACE INTO placements (run_id, attempt, launcher, tries, name, job, submitted_at, phase, waiting_for,
+           expected_start, nodes, gpus, ended, requested_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        ...[runId, attempt, launcher, tries, name, job, submittedAt, phase, waitingFor, expectedStart],
+        ...[JSON.stringify(placement.nodes), JSON.stringify(placement.gpus), placement.end, placement.requestedAt],
+      );
+      this.#store(runId, { updatedAt: this.#now() });
+    }, ALWAYS);
+  }
+
+  /** Placements whose engine may still have processes of the job, oldest first. */
+  openPlacements(): Placement[] {
+    return this.#sql.all(`${SELECT_PLACEMENT} WHERE phase <> 'ended' ORDER BY requested_at`).map(placementFrom);
   }
 
   transitions(runId: string): TransitionRow[] {

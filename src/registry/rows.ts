@@ -3,7 +3,7 @@ import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { type ArtifactRow } from "./types.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
-import type { EventRow, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import type { EventRow, Placement, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
 type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;
@@ -53,15 +53,28 @@ const RUN_COLUMNS = {
   supportsPause: ["supports_pause", "flag"],
   supportsCheckpoint: ["supports_checkpoint", "flag"],
   resumeFrom: ["resume_from", "text"],
-} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots" | "damaged">, readonly [string, Kind]>;
+} as const satisfies Record<Exclude<keyof RunRow, "gpuSlots" | "placement" | "damaged">, readonly [string, Kind]>;
 
 type StoredField = keyof typeof RUN_COLUMNS;
 const FIELDS = Object.entries(RUN_COLUMNS) as [StoredField, readonly [string, Kind]][];
 
-/** A run with the GPU slots it holds; to be followed by WHERE, ORDER BY and LIMIT on `runs`. */
+/** A placement as one JSON object. */
+const PLACEMENT = `json_object('runId', run_id, 'attempt', attempt, 'launcher', launcher, 'tries', tries, 'name', name,
+  'job', job, 'submittedAt', submitted_at, 'phase', phase, 'waitingFor', waiting_for, 'expectedStart', expected_start,
+  'nodes', json(nodes), 'gpus', json(gpus), 'end', ended, 'requestedAt', requested_at)`;
+
+export const SELECT_PLACEMENT = `SELECT ${PLACEMENT} AS placement FROM placements`;
+
+/** A run with the GPU slots it holds and its attempt's placement; to be followed by WHERE, ORDER BY and LIMIT on `runs`. */
 export const SELECT_RUN = `SELECT runs.*,
   (SELECT json_group_array(slot) FROM (SELECT slot FROM gpu_slots WHERE gpu_slots.run_id = runs.run_id ORDER BY slot))
-  AS gpu_slots FROM runs`;
+  AS gpu_slots,
+  (SELECT ${PLACEMENT} FROM placements WHERE placements.run_id = runs.run_id AND placements.attempt = runs.attempt)
+  AS placement FROM runs`;
+
+export function placementFrom(row: SqlRow): Placement {
+  return JSON.parse(row.placement as string);
+}
 
 function encode(kind: Kind, value: unknown): SQLInputValue {
   if (value === null || value === undefined) return null;
@@ -127,7 +140,11 @@ export function runFrom(row: SqlRow): RunRow {
     damaged.push(column);
     return readChecked(kind, IN_ITS_PLACE[kind]);
   };
-  const run: Record<string, unknown> = { gpuSlots: JSON.parse(row.gpu_slots as string), damaged };
+  const run: Record<string, unknown> = {
+    gpuSlots: JSON.parse(row.gpu_slots as string),
+    placement: row.placement === null ? null : placementFrom(row),
+    damaged,
+  };
   for (const [field, [column, kind]] of FIELDS) run[field] = decode(column, kind);
   return run as unknown as RunRow;
 }
@@ -154,6 +171,7 @@ const NEVER_PATCHED: readonly string[] = [
   "updatedAt",
   "outcome",
   "gpuSlots",
+  "placement",
   "damaged",
 ];
 

@@ -56,6 +56,8 @@ export interface RunRow {
   supportsCheckpoint: boolean;
   /** Checkpoint handed to the next attempt. */
   resumeFrom: string | null;
+  /** Where an engine has placed the attempt; null where it is not placed (yet), or runs on the daemon's own host. */
+  placement: Placement | null;
   /** Columns that cannot be read (bit rot, somebody's hand); their fields are as if nothing were known. */
   damaged: string[];
 }
@@ -64,9 +66,43 @@ export interface RunRow {
 export type RunPatch = Partial<
   Omit<
     RunRow,
-    "runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots" | "damaged"
+    | ("runId" | "digest" | "state" | "attempt" | "createdAt" | "updatedAt" | "outcome" | "gpuSlots" | "damaged")
+    | "placement"
   >
 >;
+
+/**
+ * - `intended`: committed before the engine is asked, so that a daemon that dies in between looks for the job by its name
+ * - `queued`: the engine has the job and holds it back
+ * - `running`: the job has nodes
+ * - `ended`: the engine has no process of the job left
+ */
+export type PlacementPhase = "intended" | "queued" | "running" | "ended";
+
+/** An attempt's job at an engine such as Slurm. */
+export interface Placement {
+  runId: string;
+  attempt: number;
+  launcher: string;
+  /** How often the attempt was given to the engine; each time has a name of its own. */
+  tries: number;
+  /** The job's name at the engine, by which it is found again. */
+  name: string;
+  /** The engine's id of the job; null until it is known. Engines give ids out again: it means nothing without the name. */
+  job: string | null;
+  /** When the engine took it, by the engine's clock, Unix milliseconds. */
+  submittedAt: number | null;
+  phase: PlacementPhase;
+  /** Why the engine holds it back, or what is doubtful about its end; "": nothing to say. */
+  waitingFor: string;
+  expectedStart: number | null;
+  nodes: string[];
+  /** As the worker sees them, such as "0,1" of CUDA_VISIBLE_DEVICES. */
+  gpus: string[];
+  /** How it ended, by the engine's word; null where nothing is known. */
+  end: string | null;
+  requestedAt: number;
+}
 
 /** What is known of a run when it is submitted. */
 export type NewRun = Pick<

@@ -103,6 +103,7 @@ function helloOf(hello: Hello): ProxyHello {
     proxy: { pid: Number(hello.proxyPid), identity: hello.proxyIdentity },
     worker: hello.workerPid === 0n ? null : { pid: Number(hello.workerPid), identity: hello.workerIdentity },
     version: hello.version,
+    ...(hello.job === "" ? {} : { place: { host: hello.host, job: hello.job, gpus: [...hello.gpus] } }),
   };
 }
 

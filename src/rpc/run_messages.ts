@@ -70,6 +70,17 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
     maxSteps: BigInt(detail.maxSteps),
     maxRateHz: row.maxRateHz,
     damaged: row.damaged,
+    placement: row.placement === null ? undefined : {
+      launcher: row.placement.launcher,
+      name: row.placement.name,
+      job: row.placement.job ?? "",
+      phase: row.placement.phase,
+      waitingFor: row.placement.waitingFor,
+      expectedStart: optionalTimestamp(row.placement.expectedStart),
+      nodes: row.placement.nodes,
+      gpus: row.placement.gpus,
+      end: row.placement.end ?? "",
+    },
   };
 }
 

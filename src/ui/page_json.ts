@@ -44,6 +44,17 @@ export function runLine(detail: RunDetail): RunLine {
     cancel_requested: row.cancelRequestedAt !== null,
     pause_requested: row.pauseRequested,
     max_rate_hz: row.maxRateHz,
+    placement: row.placement === null ? null : {
+      launcher: row.placement.launcher,
+      name: row.placement.name,
+      job: row.placement.job,
+      phase: row.placement.phase,
+      waiting_for: row.placement.waitingFor || null,
+      expected_start: row.placement.expectedStart,
+      nodes: row.placement.nodes,
+      gpus: row.placement.gpus,
+      end: row.placement.end,
+    },
   };
 }
 

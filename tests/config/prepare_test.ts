@@ -51,7 +51,11 @@ Deno.test("prepare: only environment variables that are there are rewritten", ()
 Deno.test("plan: every default is in place", () => {
   const plan = planOfFixture("flat-minimal");
   assert.deepEqual(plan.schedule, { maxDurationSeconds: null, maxSteps: null, stallTimeoutSeconds: null });
-  assert.deepEqual(plan.restart, { maxAttempts: 1, backoffSeconds: 5, on: ["exit", "heartbeat", "handshake", "lost"] });
+  assert.deepEqual(plan.restart, {
+    maxAttempts: 1,
+    backoffSeconds: 5,
+    on: ["exit", "heartbeat", "handshake", "lost", "infrastructure"],
+  });
   assert.deepEqual(plan.backpressure, { policy: "journal", minRateHz: 1, starvedSeconds: 10 });
   assert.deepEqual(plan.preflight, { files: [], modules: [], minFreeDiskMb: 0, gpu: false });
   assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null, textOff: [] });

@@ -5,6 +5,8 @@ import type { Settings } from "../../src/proxy/state.ts";
 
 export const SETTINGS: Settings = {
   takesMessages: false,
+  helloFirst: false,
+  lingerMs: Infinity,
   heartbeatMs: 60_000,
   answerTimeoutMs: 15_000,
   refusedTokenTries: 30,

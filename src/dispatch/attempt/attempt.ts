@@ -6,12 +6,12 @@
  */
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
-import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
+import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { DesiredControl, ProxyLink } from "../core/core.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";
-import type { AbsenceStep, AttemptHost, WorkerGroup } from "./host.ts";
+import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./host.ts";
 import type { Progress } from "./progress.ts";
 import type { Session } from "./session.ts";
 
@@ -109,7 +109,7 @@ export class Attempt {
     return this.#on({ t: "absence", now, group, step, graceMs: this.#graceMs });
   }
 
-  rest(known: { ended: boolean; oom: OutOfMemory | undefined }): readonly Effect[] {
+  rest(known: Rest): readonly Effect[] {
     return this.#on({ t: "rest", ...known });
   }
 

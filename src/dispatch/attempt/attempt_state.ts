@@ -15,7 +15,7 @@
  */
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import type { ProxyLink } from "../core/core.ts";
-import type { AbsenceStep, WorkerGroup } from "./host.ts";
+import type { AbsenceStep, EngineEnd, Rest, WorkerGroup } from "./host.ts";
 import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from "./worker_stop.ts";
 
 /** How long a connected proxy may take to report the exit of a group that is gone. */
@@ -29,7 +29,12 @@ export type Connection<S> =
 
 export type Ended =
   /** `report` is undefined where nothing is known of the worker's exit, or no worker was started. */
-  | { readonly t: "over"; readonly report: ExitReport | undefined; readonly oom: OutOfMemory | undefined }
+  | {
+    readonly t: "over";
+    readonly report: ExitReport | undefined;
+    readonly oom: OutOfMemory | undefined;
+    readonly engine?: EngineEnd | undefined;
+  }
   /** Nothing was started: the attempt begins anew. */
   | { readonly t: "not_started" };
 
@@ -87,7 +92,7 @@ export type AttemptEvent<S> =
     readonly graceMs: number;
   }
   /** The host's answer to the effect `end_rest`. */
-  | { readonly t: "rest"; readonly ended: boolean; readonly oom: OutOfMemory | undefined };
+  | { readonly t: "rest" } & Rest;
 
 export type Effect =
   | StopEffect
@@ -99,7 +104,7 @@ export type Effect =
   /** No proxy is connected: ask the host what to do about it. */
   | { do: "keep_proxy"; stoppingSince: number | undefined }
   | { do: "attach" }
-  | { do: "end_rest" }
+  | { do: "end_rest"; report: ExitReport | undefined }
   /** Commit the end. */
   | { do: "settle" }
   /** Tick within a fraction of a second, or as soon as what is under way is done. */
@@ -227,25 +232,25 @@ function finish<S>(
   { phase, connection }: { phase: Phase & { t: "exited" }; connection: Connection<S> },
   { now, group, graceMs }: { now: number; group: WorkerGroup; graceMs: number },
 ): Step<S> {
-  if (group !== "alive") return { state: { phase, connection }, effects: [{ do: "end_rest" }] };
+  if (group !== "alive") return { state: { phase, connection }, effects: [{ do: "end_rest", report: phase.report }] };
   // Its proxy has reported and stops nothing any more.
   const { stop, effects } = advance(phase.stop ?? beginStop(graceMs, now), { now, group, link: undefined });
   return { state: { phase: { ...phase, stop }, connection }, effects: [...effects, { do: "wake" }] };
 }
 
-function rest<S>(state: AttemptState<S>, { ended, oom }: { ended: boolean; oom: OutOfMemory | undefined }): Step<S> {
+function rest<S>(state: AttemptState<S>, { ended, oom, engine }: Rest): Step<S> {
   const { phase, connection } = state;
   if (phase.t !== "exited") return { state, effects: [] };
   const known = { ...phase, oom: oom ?? phase.oom };
   if (!ended) return { state: { phase: known, connection }, effects: [{ do: "wake" }] };
-  return over(connection, { t: "over", report: known.report, oom: known.oom });
+  return over(connection, { t: "over", report: known.report, oom: known.oom, engine });
 }
 
 function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "absence" }): Step<S> {
   const { step } = event;
   const { phase, connection } = state;
   if (connection.t === "connected" || phase.t === "exited" || phase.t === "ended") return { state, effects: [] };
-  const unreported: Ended = { t: "over", report: undefined, oom: undefined };
+  const unreported = { t: "over", report: undefined, oom: undefined } as const;
   switch (step.do) {
     case "wait":
       return { state, effects: [] };
@@ -256,7 +261,7 @@ function afterAbsence<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "
     case "not_started":
       return over(connection, phase.t === "running" ? { t: "not_started" } : unreported);
     case "over":
-      return over(connection, unreported);
+      return over(connection, { ...unreported, engine: step.engine });
     case "exited":
       return exited(state, event, step.report);
   }

@@ -53,7 +53,7 @@ export class Ends {
   commit(attempt: Attempt, ended: Ended, now: number, runFailed: () => string | undefined): RunRow {
     if (ended.t === "not_started") return this.#startAgain(attempt, now);
     const row = this.#options.registry.require(attempt.runId);
-    return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom), now);
+    return this.#end(attempt, row, () => verdictOf(row, ended.report, runFailed(), ended.oom, ended.engine), now);
   }
 
   /** Another attempt of a failed run that an earlier daemon did not live to begin; undefined when none is due. */

@@ -1,7 +1,8 @@
 /**
- * What the daemon may do to the host that a run's processes are on, and to nothing else. Two hosts implement it: the
- * daemon's own (launch/local/local_host.ts: pids, groups, cgroups, locks and files of the attempt), and one that it cannot
- * reach (launch/external_host.ts), where somebody else starts the proxy.
+ * What the daemon may do to the host that a run's processes are on, and to nothing else. Three hosts implement it: the
+ * daemon's own (launch/local/local_host.ts: pids, groups, cgroups, locks and files of the attempt), one that an engine has
+ * chosen (launch/placed/placed_host.ts), and one that it cannot reach (launch/external_host.ts), where somebody else starts
+ * the proxy.
  */
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
@@ -36,6 +37,14 @@ export interface Launch {
   readonly started: string;
 }
 
+/** How an engine says that the attempt's job has ended, where that is not its worker's own doing (placement_state.ts). */
+export interface EngineEnd {
+  /** From docs/operations.md: `time_limit`, `job_cancelled`, … */
+  reason: string;
+  /** The engine's own words. */
+  said: string;
+}
+
 /** Whether a process of the worker lives. "unknown": no worker was started, or it runs where this daemon cannot look. */
 export type WorkerGroup = "unknown" | "alive" | "gone";
 
@@ -47,7 +56,7 @@ export type AbsenceStep =
   /** No worker was started, and none will be. */
   | { do: "not_started" }
   /** Nothing more will be reported. */
-  | { do: "over" }
+  | { do: "over"; engine?: EngineEnd | undefined }
   | { do: "fault"; reason: string }
   /** No proxy survives here: this is what is known of the exit without one. */
   | { do: "exited"; report: ExitReport | undefined };
@@ -62,10 +71,18 @@ export interface Absence {
   mayReplace: boolean;
 }
 
+export interface Rest {
+  ended: boolean;
+  oom?: OutOfMemory | undefined;
+  engine?: EngineEnd | undefined;
+}
+
 /** One attempt's processes. */
 export interface AttemptHost {
   /** This daemon starts the proxy: until it has registered, the attempt counts among `--max-starting`. */
   readonly startsProxy: boolean;
+  /** Its processes are not among those that `--max-runs` limits. */
+  readonly elsewhere: boolean;
   /** A proxy that is gone or hung was replaced, and its replacement has not connected yet. */
   readonly replacing: boolean;
 
@@ -89,8 +106,11 @@ export interface AttemptHost {
   /** @param stopping also the groups that the worker has begun itself, found when this is asked first */
   group(stopping: boolean): WorkerGroup;
   signal(signal: Signal): void;
-  /** Ends what has left the worker's group and is still in its cgroup. `ended` is false while the kernel is at it. */
-  endRest(): { ended: boolean; oom: OutOfMemory | undefined };
+  /**
+   * Ends what has left the worker's group and is still in its cgroup, and gives what the host knows of the end besides the
+   * report. `ended` is false while the kernel is at it, or the engine's word is awaited.
+   */
+  endRest(report: ExitReport | undefined, now: number): Rest;
   /** Removes what the host keeps for the attempt, also of one whose worker was never started. */
   release(): void;
 }

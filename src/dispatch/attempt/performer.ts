@@ -71,7 +71,7 @@ export class Performer {
       case "attach":
         return this.#attach(attempt);
       case "end_rest":
-        return this.perform(supervised, attempt.rest(host.endRest()));
+        return this.perform(supervised, attempt.rest(host.endRest(effect.report, clock())));
       case "settle":
         return this.#settle(supervised);
       case "wake":

@@ -2,6 +2,9 @@
 import type { RestartCause, RunPlan } from "../../config/plan.ts";
 import { restartDelaySeconds } from "../../config/plan.ts";
 
+/** How engines end jobs that did nothing wrong; what somebody cancelled there is cancelled. */
+const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten"];
+
 /**
  * The cause that a reason counts as. Undefined for what another attempt cannot mend (a failing preflight, a program that
  * is not there) or that was meant (limits of the config, a strict schema).
@@ -11,6 +14,7 @@ export function causeOf(reason: string): RestartCause | undefined {
   if (reason === "heartbeat_timeout" || reason === "stall_timeout") return "heartbeat";
   if (reason === "handshake_timeout") return "handshake";
   if (reason === "worker_lost" || reason === "proxy_lost") return "lost";
+  if (INFRASTRUCTURE.includes(reason)) return "infrastructure";
   return undefined;
 }
 

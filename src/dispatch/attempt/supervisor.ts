@@ -79,6 +79,12 @@ export class Supervisor {
   get size(): number {
     return this.#runs.size;
   }
+  /** Of them, those that `--max-runs` limits. */
+  get sizeHere(): number {
+    let count = 0;
+    for (const { attempt } of this.#runs.values()) if (!attempt.host.elsewhere) count++;
+    return count;
+  }
   /** Of them, those whose proxy was started here and has not registered yet. */
   get registering(): number {
     let count = 0;

@@ -2,6 +2,7 @@
 import { type ExitReport, explain, type OutOfMemory } from "../../registry/failure/explain.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { RunPatch, RunRow } from "../../registry/types.ts";
+import type { EngineEnd } from "./host.ts";
 
 export type Requests = Pick<RunRow, "cancelRequestedAt" | "cancelReason" | "faultRequested">;
 
@@ -17,12 +18,14 @@ export interface Verdict {
  * @param exit undefined when no worker was ever started
  * @param oomKilled the kernel has killed the worker or a child of it
  * @param runFailed the text of a `run_failed` record of this attempt
+ * @param engine why the engine that had placed the attempt has ended its job; somebody's cancellation there is one here
  */
 export function verdictOf(
   requests: Requests,
   exit: ExitReport | undefined,
   runFailed: string | undefined,
   oomKilled?: OutOfMemory,
+  engine?: EngineEnd,
 ): Verdict {
   const patch: RunPatch = {
     exitCode: exit?.code ?? null,
@@ -32,7 +35,12 @@ export function verdictOf(
   if (requests.cancelRequestedAt !== null) {
     return { event: { type: "cancelled", reason: requests.cancelReason ?? "user_cancel" }, patch };
   }
-  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled });
+  // What ran to its end before the engine ended the job has succeeded.
+  const engineEnd = exit?.code === 0 && !exit.lost ? undefined : engine;
+  if (engineEnd?.reason === "job_cancelled" && requests.faultRequested === null) {
+    return { event: { type: "cancelled", reason: engineEnd.reason }, patch };
+  }
+  const failure = explain({ exit, faultRequested: requests.faultRequested, runFailed, oomKilled, engineEnd });
   if (failure === undefined) return { event: { type: "exited_ok" }, patch };
   return { event: { type: "failed", reason: failure.reason }, patch: { ...patch, hint: failure.hint } };
 }

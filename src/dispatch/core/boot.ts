@@ -7,6 +7,7 @@ import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
+import type { Placer } from "../launch/placed/placer.ts";
 import type { LocalHost } from "../launch/local/local_host.ts";
 import type { Recovery } from "./boot_recovery.ts";
 import type { Cleanup } from "./cleanup.ts";
@@ -19,6 +20,7 @@ export interface BootOptions {
   recovery: Recovery;
   supervisor: Supervisor;
   dispatcher: Dispatcher;
+  placer: Placer;
   control: Control;
   cleanup: Cleanup;
 }
@@ -105,12 +107,12 @@ export class Boot {
 
   /** As the run is by now: while that waited, somebody may have cancelled it, and so recovered it. */
   #recoverRun(runId: string): void {
-    const { registry, control } = this.#options;
+    const { registry, control, placer } = this.#options;
     const row = registry.get(runId);
     if (row === undefined || (isEnded(row.state) && !row.damaged.includes("state"))) return;
     requireWhole(row);
     if (RUNNING_STATES.includes(row.state)) control.supervised(row);
-    else if (row.cancelRequestedAt !== null) control.cancelWaiting(row);
+    else if (row.cancelRequestedAt !== null && !placer.isPlaced(row)) control.cancelWaiting(row);
   }
 
   /** A run that cannot be supervised has failed; its proxy is refused when it says hello, and its group is ended. */

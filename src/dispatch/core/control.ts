@@ -7,6 +7,7 @@ import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import type { Placer } from "../launch/placed/placer.ts";
 
 /** Longer than any stop takes. */
 const RESET_WAIT_MS = 60_000;
@@ -16,6 +17,7 @@ export interface ControlOptions {
   log: Logger;
   layout: Layout;
   supervisor: Supervisor;
+  placer: Placer;
   graceSeconds: number;
   /** The position in the queue that a run of this priority gets; 1 is next. */
   placeFor: (priority: number) => number;
@@ -33,13 +35,17 @@ export class Control {
   }
 
   cancel(runId: string, options: { graceSeconds?: number; reason?: string } = {}): RunRow {
-    const { registry, log, graceSeconds } = this.#options;
+    const { registry, log, placer, graceSeconds } = this.#options;
     const row = registry.require(runId);
     if (isEnded(row.state)) return row;
     const request = { cancelRequestedAt: Date.now(), cancelReason: options.reason ?? "user_cancel" };
     if (row.state === "INIT") {
       log.info({ run_id: runId, reason: request.cancelReason }, "run is cancelled");
-      return this.cancelWaiting(row, request);
+      if (!placer.isPlaced(row)) return this.cancelWaiting(row, request);
+      // Its job is there, or may be: the run ends when the engine has none.
+      const placed = row.cancelRequestedAt !== null ? row : registry.update(runId, request);
+      placer.cancelRequested(placed);
+      return registry.require(runId);
     }
     // Durable before the first signal, so that a daemon that dies now leaves a cancellation behind and not a lost worker.
     const requested = row.cancelRequestedAt !== null ? row : registry.update(runId, request);

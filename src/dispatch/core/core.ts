@@ -97,6 +97,8 @@ export interface ProxyHello {
   proxy: { pid: number; identity: string };
   worker: { pid: number; identity: string } | null;
   version: string;
+  /** Where a proxy that an engine has placed runs; undefined for others. */
+  place?: { host: string; job: string; gpus: string[] } | undefined;
 }
 
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */

@@ -4,7 +4,7 @@ import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
-import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
+import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/reader.ts";
@@ -17,8 +17,11 @@ import { MetricsEvents } from "../attempt/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
 import { Dispatcher } from "../dispatcher.ts";
 import { hosts } from "../launch/hosts.ts";
+import type { Launcher } from "../launch/launcher.ts";
 import { localLauncher, type ProxyLauncher } from "../launch/local/proxy_process.ts";
-import { Starter } from "../launch/starter.ts";
+import { Placer } from "../launch/placed/placer.ts";
+import { newSessionToken } from "../launch/session_token.ts";
+import { requireFreeSpace, Starter } from "../launch/starter.ts";
 import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
@@ -58,6 +61,12 @@ export interface EngineOptions {
   /** "full": what a submitter was told of survives the loss of power. */
   durability?: "normal" | "full";
   launcher?: ProxyLauncher;
+  /** Engines that place runs elsewhere. */
+  launchers?: readonly Launcher[];
+  /** Where proxies on other hosts reach the daemon, and how they know it; without `target` that is `--http`. */
+  advertise?: { target?: string | undefined; ca?: string | undefined };
+  /** Between two queries of an engine, milliseconds. */
+  queryMs?: { least: number; most: number };
   /** In a shortage nothing new is begun. */
   descriptors?: FileDescriptors;
   /** Somebody asks the daemon to stop. */
@@ -74,6 +83,7 @@ export class Engine implements Core {
   readonly #options: EngineOptions;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #placer: Placer;
   readonly #artifacts: Artifacts;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
@@ -95,9 +105,13 @@ export class Engine implements Core {
     const metrics = new MetricsEvents(options);
     const recovery = new Recovery(log);
     const placeFor = (priority: number) => this.#dispatcher.placeFor(priority);
-    const onChanged = (row: RunRow) => this.#dispatcher.changed(row);
-    const { local, hostOf } = hosts({
+    const onChanged = (row: RunRow) => {
+      if (!this.#placer.changed(row)) this.#dispatcher.changed(row);
+    };
+    const { local, hostOf, launcherOf } = hosts({
       ...options,
+      launchers: options.launchers ?? [],
+      placer: () => this.#placer,
       launcher: options.launcher ?? localLauncher,
       proxyTarget: () => `unix:${this.#addresses.socket}`,
       workerTarget: () => this.#addresses.listen,
@@ -122,10 +136,28 @@ export class Engine implements Core {
         this.#cleanup.attemptEnded(row, plan);
       },
     });
+    const starter = new Starter({ ...options, hostOf, descriptors });
+    this.#placer = new Placer({
+      ...options,
+      launcherOf,
+      order: (row, plan, files) => {
+        requireDescriptors(descriptors, "place a run");
+        requireFreeSpace(layout.baseDir(row.baseDir));
+        // The attempt's own: a job of an attempt that is over is known by its token.
+        const placed = row.sessionToken !== null
+          ? row
+          : registry.update(row.runId, { sessionToken: newSessionToken() });
+        const { target = this.#addresses.http, ca } = options.advertise ?? {};
+        return local.placed(placed, plan, files, { target, tls: tlsOf(target, ca) });
+      },
+      begin: (row) => starter.begin(row, this.#supervisor),
+      onEnded: (row) => this.#placer.changed(row),
+    });
     this.#dispatcher = new Dispatcher({
       ...options,
-      starter: new Starter({ ...options, hostOf, descriptors }),
+      starter,
       supervisor: this.#supervisor,
+      placer: this.#placer,
       recovering: () => {
         recovery.retry();
         return { gpus: recovery.keptBack("gpus") > 0, runs: recovery.keptBack("a place") };
@@ -139,6 +171,7 @@ export class Engine implements Core {
       gpus,
       supervisor: this.#supervisor,
       dispatcher: this.#dispatcher,
+      placer: this.#placer,
     };
     this.#cleanup = new Cleanup({
       ...parts,
@@ -155,10 +188,12 @@ export class Engine implements Core {
     this.#boot = new Boot({ ...parts, host: local, recovery, control: this.#control, cleanup: this.#cleanup });
     this.#submissions = new Submissions({
       ...parts,
+      onChanged,
       activity: this.activity,
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       totalSlots: gpus.length,
+      launcherOf,
       durable: options.durability === "full",
     });
     this.#views = new Views({
@@ -172,6 +207,7 @@ export class Engine implements Core {
 
   /** Recovers what an earlier daemon has left. To be called before proxies can connect. */
   recover(): void {
+    this.#placer.recover();
     this.#boot.recover();
   }
 
@@ -192,12 +228,14 @@ export class Engine implements Core {
     this.#artifacts.recover();
     this.#boot.begin();
     this.#dispatcher.start();
+    this.#placer.start();
   }
 
   /** Starts nothing more; runs and their proxies live on. */
   async close(): Promise<void> {
     this.#boot.close();
     await this.#dispatcher.close();
+    await this.#placer.close();
     this.#supervisor.close();
     await this.#artifacts.close();
   }
@@ -290,6 +328,7 @@ export class Engine implements Core {
     this.#workerCalls.publish(runId, [], [], events);
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
+    this.#placer.arrived(hello);
     return this.#supervisor.openProxy(hello, link);
   }
   readerStarved(runId: string, starved: boolean): void {
@@ -299,4 +338,8 @@ export class Engine implements Core {
     const { registry } = this.#options;
     if (registry.get(runId) !== undefined) registry.appendEvent(runId, "control", { state, kind });
   }
+}
+
+function tlsOf(target: string, ca: string | undefined) {
+  return ca === undefined && !target.startsWith("https://") ? null : { ca: ca ?? null };
 }

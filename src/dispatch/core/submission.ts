@@ -3,7 +3,7 @@ import { boundReached } from "../../base/load_limits.ts";
 import { readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
 import { prepareRun, resolveRunId } from "../../config/prepare.ts";
-import { planOf } from "../../config/plan.ts";
+import { planOf, type RunPlan } from "../../config/plan.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -12,6 +12,7 @@ import { explainShortage } from "../../os/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
+import type { Launcher } from "../launch/launcher.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
 /** A config is kept with its run and read for every listing. */
@@ -22,6 +23,7 @@ export interface SubmissionContext {
   layout: Layout;
   /** GPU slots of the host, free or not. */
   totalSlots: number;
+  launcherOf: (plan: RunPlan) => Launcher | undefined;
   /** Files survive the loss of power as soon as the run does. */
   durable: boolean;
   /** Runs that wait, and how many may. */
@@ -57,7 +59,10 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
   const prepared = prepareRun(read, { runId, layout });
   if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
-  if (prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
+  const plan = planOf(prepared.configJson);
+  const problem = context.launcherOf(plan)?.admit(plan);
+  if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
+  if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
     throw new MosaicError(
       "resource_exhausted",
       `Insufficient GPU slots available: resources.gpus.requested is ${prepared.gpusRequested}, and this host has ${totalSlots}`,

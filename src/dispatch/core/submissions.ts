@@ -8,7 +8,11 @@ import type { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { MAX_PARAMETERS } from "../../telemetry/parameters.ts";
+import type { RunPlan } from "../../config/plan.ts";
+import type { RunRow } from "../../registry/types.ts";
 import type { Dispatcher } from "../dispatcher.ts";
+import type { Launcher } from "../launch/launcher.ts";
+import type { Placer } from "../launch/placed/placer.ts";
 import { submit } from "./submission.ts";
 
 export interface SubmissionsOptions {
@@ -21,6 +25,10 @@ export interface SubmissionsOptions {
   bounds: Bounds;
   /** GPU slots of the host, free or not. */
   totalSlots: number;
+  launcherOf: (plan: RunPlan) => Launcher | undefined;
+  placer: Placer;
+  /** Runs wait, or wait no longer. */
+  onChanged: (row: RunRow) => void;
   /** What a submitter was told of survives the loss of power. */
   durable: boolean;
 }
@@ -37,6 +45,7 @@ export class Submissions {
 
   submit(configJson: string, runId: string): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable } = this.#options;
+    const { launcherOf, placer, onChanged } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -47,7 +56,8 @@ export class Submissions {
         layout,
         totalSlots,
         durable,
-        queueLength: dispatcher.queueLength,
+        launcherOf,
+        queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),
         maxQueue: bounds.maxQueue,
       });
@@ -57,7 +67,7 @@ export class Submissions {
         if (leftOutParameters) {
           log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are kept`);
         }
-        dispatcher.changed(row);
+        onChanged(row);
       }
       return { runId: row.runId, digest: row.digest };
     } finally {

@@ -11,6 +11,7 @@ import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
+import type { Placer } from "../launch/placed/placer.ts";
 import type { HostInfo, RunDetail } from "./core.ts";
 
 export interface ViewsOptions {
@@ -20,6 +21,7 @@ export interface ViewsOptions {
   gpus: readonly Gpu[];
   supervisor: Supervisor;
   dispatcher: Dispatcher;
+  placer: Placer;
   /** What is known of the daemon itself. */
   daemon: () => { version: string; startedAt: number; listen: string; http: string };
 }
@@ -32,14 +34,14 @@ export class Views {
   }
 
   detail(row: RunRow): RunDetail {
-    const { supervisor, dispatcher, telemetry } = this.#options;
+    const { supervisor, dispatcher, placer, telemetry } = this.#options;
     const progress = supervisor.get(row.runId)?.progress;
     const place = row.state === "INIT" ? dispatcher.placeOf(row.runId) : undefined;
     const stored = telemetry.summary(row.runId);
     return {
       row,
       queuePosition: place?.position ?? 0,
-      waitingFor: place?.waitingFor ?? "",
+      waitingFor: place?.waitingFor ?? (row.state === "INIT" ? placer.waitingFor(row) : ""),
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
       hostGpus: this.#options.gpus.length,

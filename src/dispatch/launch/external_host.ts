@@ -39,6 +39,7 @@ export class ExternalHost implements Host {
 
 class ExternalAttempt implements AttemptHost {
   readonly startsProxy = false;
+  readonly elsewhere = false;
   readonly replacing = false;
   readonly #graceMs: number;
 
@@ -72,8 +73,8 @@ class ExternalAttempt implements AttemptHost {
   group(): "unknown" {
     return "unknown";
   }
-  endRest(): { ended: true; oom: undefined } {
-    return { ended: true, oom: undefined };
+  endRest(): { ended: true } {
+    return { ended: true };
   }
   // Its processes are out of reach.
   proxyStarted(): void {}

@@ -77,6 +77,12 @@ export class Starter {
     }));
   }
 
+  /** An engine has started the attempt of an INIT run, or has tried to. */
+  begin(row: RunRow, supervisor: Supervisor): void {
+    const { spawned, stepsBefore } = this.#enterSpawned(row, row.sessionToken ?? newSessionToken());
+    supervisor.started(spawned, planOf(row.configJson), undefined, stepsBefore);
+  }
+
   #stillWaits(row: RunRow): boolean {
     const now = this.#options.registry.get(row.runId);
     const same = now?.attempt === row.attempt && now.resumeFrom === row.resumeFrom;
@@ -132,7 +138,7 @@ export class Starter {
 }
 
 /** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */
-function requireFreeSpace(directory: string): void {
+export function requireFreeSpace(directory: string): void {
   const room = freeSpaceOf(directory);
   if (!room.enough) throw new MosaicError("unavailable", freeSpaceText(directory, room));
 }

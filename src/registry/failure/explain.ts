@@ -23,6 +23,8 @@ export interface Ending {
   runFailed: string | undefined;
   /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
   oomKilled?: OutOfMemory | undefined;
+  /** Why the engine that had placed the attempt has ended its job, where that is not the worker's doing. */
+  engineEnd?: { reason: string; said: string } | undefined;
 }
 
 export interface OutOfMemory {
@@ -44,8 +46,9 @@ export function explain(ending: Ending): Explanation | undefined {
   return reason === undefined ? undefined : { reason, hint: hintOf(reason, ending) };
 }
 
-function reasonOf({ exit, faultRequested, runFailed, oomKilled }: Ending): string | undefined {
+function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: Ending): string | undefined {
   if (faultRequested !== null) return faultRequested;
+  if (engineEnd !== undefined) return engineEnd.reason;
   if (exit === undefined) return "worker_lost";
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
@@ -87,6 +90,14 @@ const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   telemetry_schema: () =>
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
   reset: () => null,
+  time_limit: () =>
+    "The job reached its time limit at the engine. metadata.slurm.time allows more; with metadata.restart the run goes on from its last checkpoint.",
+  preempted: () =>
+    "The engine gave the job's place to another. With metadata.restart the run goes on from its last checkpoint.",
+  node_fail: () => "The job's node failed. With metadata.restart the run goes on from its last checkpoint.",
+  out_of_memory: () => "The job used more memory than it had asked for: raise resources.memory_mb, or use less.",
+  job_cancelled: () => null,
+  job_forgotten: () => "The engine knows nothing of the job any more, and nobody has reported how the worker ended.",
   // The text after the colon says what to do.
   preflight: () => null,
   spawn_failed: (reason) => {

@@ -198,6 +198,10 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
         maxBacklogBytes: 0,
       },
       ...{ graceSeconds: 5, handshakeTimeoutSeconds: 1e6, heartbeatTimeoutSeconds: 1 },
+      launchers: [],
+      placer: () => {
+        throw new Error("nothing is placed here");
+      },
     });
     const said: string[] = [];
     const supervisor = new Supervisor({

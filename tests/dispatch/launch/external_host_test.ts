@@ -17,5 +17,5 @@ Deno.test("external host: its processes are neither looked for nor counted as st
   const attempt = new ExternalHost({ graceSeconds: 5 }).attempt();
   assert.deepEqual([attempt.startsProxy, attempt.replacing], [false, false]);
   assert.deepEqual([attempt.worker(), attempt.newWorker(), attempt.group(true)], [undefined, undefined, "unknown"]);
-  assert.deepEqual(attempt.endRest(), { ended: true, oom: undefined });
+  assert.deepEqual(attempt.endRest(undefined, 0), { ended: true });
 });

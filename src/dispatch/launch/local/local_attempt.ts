@@ -5,9 +5,8 @@ import { freeSpaceOf } from "../../../os/free_space.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
 import { cgroupOf } from "../../../proxy/start_file.ts";
-import type { OutOfMemory } from "../../../registry/failure/explain.ts";
 import type { RunRow } from "../../../registry/types.ts";
-import type { Absence, AbsenceStep, AttemptHost, WorkerGroup } from "../../attempt/host.ts";
+import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/host.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";
 
@@ -21,6 +20,7 @@ export interface LocalAttemptOptions {
 
 export class LocalAttempt implements AttemptHost {
   readonly startsProxy = true;
+  readonly elsewhere = false;
   readonly #attempt: number;
   readonly #files: RunFiles;
   readonly #keeper: ProxyKeeper;
@@ -126,9 +126,9 @@ export class LocalAttempt implements AttemptHost {
   }
 
   /** Whoever has left the worker's group is still in its cgroup. */
-  endRest(): { ended: boolean; oom: OutOfMemory | undefined } {
+  endRest(): Rest {
     const cgroup = cgroupOf(this.#files.proxyFile(this.#attempt));
-    if (cgroup === undefined) return { ended: true, oom: undefined };
+    if (cgroup === undefined) return { ended: true };
     const oom = oomKilled(cgroup) ? { limitMb: cgroup.memoryMb } : undefined;
     return { ended: endCgroup(cgroup.path), oom };
   }

@@ -8,8 +8,8 @@ import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import type { Gpu } from "../../../os/gpus.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { isShortage } from "../../../os/shortage.ts";
-import { readRecord } from "../../../os/untrusted.ts";
-import { cgroupOf, writeStartFile } from "../../../proxy/start_file.ts";
+import { makeDirectory, readRecord } from "../../../os/untrusted.ts";
+import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
 import { writeSessionToken } from "../session_token.ts";
@@ -18,10 +18,12 @@ import { localHost } from "./command_host.ts";
 import { LocalAttempt } from "./local_attempt.ts";
 import { reapOrphans } from "./orphans.ts";
 import { preflight } from "./preflight.ts";
-import type { ProxyLauncher } from "./proxy_process.ts";
+import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_process.ts";
 import type { Auth } from "../../../wire/tls.ts";
 
 const HEARTBEAT_INTERVAL_S = 60;
+/** A link between hosts can break unnoticed. */
+const PLACED_HEARTBEAT_INTERVAL_S = 5;
 
 export interface LocalHostOptions {
   log: Logger;
@@ -88,6 +90,31 @@ export class LocalHost implements Host {
     return new LocalAttempt(row, { files, now, absenceMs, attach: (latest) => this.#attach(latest, plan, files) });
   }
 
+  /**
+   * Writes what a proxy on another host reads, and gives the command that starts it there. The worker's command is made of
+   * this host's files: both hosts have the same.
+   */
+  placed(
+    row: RunRow,
+    plan: RunPlan,
+    files: RunFiles,
+    { target, tls }: { target: string; tls: StartTls | null },
+  ): { argv: string[]; env: Record<string, string> } {
+    for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
+    const command = this.#command(row, plan, files);
+    // The node's own, unless the config says otherwise.
+    if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
+    const placed = { lingerSeconds: plan.slurm.lingerSeconds };
+    this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
+    if (this.#options.auth === "token") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
+    return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
+  }
+
+  /** Starts a proxy on this host that delivers what is left in a run's directory. */
+  attachHere(row: RunRow, files: RunFiles): ProcessRef | undefined {
+    return this.#start(row, files, [], true);
+  }
+
   /** Ends worker groups and cgroups of attempts that are over. */
   endOrphans(known: KnownAttempts): void {
     const { layout, log, cgroups } = this.#options;
@@ -137,9 +164,15 @@ export class LocalHost implements Host {
   }
 
   #start(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProcessRef | undefined {
-    const { launcher, log, proxyTarget } = this.#options;
-    const started = launcher.start({
-      target: proxyTarget(),
+    const { launcher, log } = this.#options;
+    const started = launcher.start(this.#proxy(row, files, command, attach), files.proxyLog);
+    started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
+    return started.process;
+  }
+
+  #proxy(row: RunRow, files: RunFiles, command: string[], attach: boolean): ProxyArguments {
+    return {
+      target: this.#options.proxyTarget(),
       runId: row.runId,
       agentId: row.agentId,
       workerId: row.workerId,
@@ -147,9 +180,7 @@ export class LocalHost implements Host {
       runDir: files.directory,
       attach,
       command,
-    }, files.proxyLog);
-    started.exited.then(({ code }) => log.debug({ run_id: row.runId, attempt: row.attempt, code }, "proxy has left"));
-    return started.process;
+    };
   }
 
   #writeStartFile(
@@ -158,6 +189,7 @@ export class LocalHost implements Host {
     files: RunFiles,
     command: WorkerCommand,
     cgroup: RunCgroup | undefined,
+    elsewhere: Pick<ProxyStartFile, "placed" | "tls"> = {},
   ): void {
     const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema, textOff } = plan.telemetry;
@@ -174,7 +206,8 @@ export class LocalHost implements Host {
       maxBacklogBytes,
       cgroup: cgroup ?? null,
       umask: plan.umask,
-      heartbeatIntervalS: Math.min(HEARTBEAT_INTERVAL_S, timeout / 3),
+      heartbeatIntervalS: Math.min(elsewhere.placed ? PLACED_HEARTBEAT_INTERVAL_S : HEARTBEAT_INTERVAL_S, timeout / 3),
+      ...elsewhere,
     });
   }
 }

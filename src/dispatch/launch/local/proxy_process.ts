@@ -52,16 +52,22 @@ function lookedAt(pid: number): ProcessRef | undefined {
   }
 }
 
+/** The command that starts a proxy with its permissions, and the variables that belong to it. The start file must be there. */
+export function proxyCommand(proxy: ProxyArguments): { argv: string[]; env: Record<string, string> } {
+  const words = proxyArguments(proxy);
+  // The start file is where a worker without a sandbox can put a FIFO.
+  const self = selfCommand(flagsOf(proxyPlan(words, { ...realWorld(), readText: readRecord })));
+  return { argv: [...self.argv, "proxy", ...words], env: self.env };
+}
+
 /** Real processes. */
 export const localLauncher: ProxyLauncher = {
   start(proxy, logFile) {
-    const words = ["proxy", ...proxyArguments(proxy)];
-    // The start file is where a worker without a sandbox can put a FIFO.
-    const self = selfCommand(flagsOf(proxyPlan(words.slice(1), { ...realWorld(), readText: readRecord })));
+    const command = proxyCommand(proxy);
     quarantineFile(logFile);
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
-    const { env } = splitEnvironment({ ...hostEnvironment(), ...self.env });
-    const child = startDetached([...self.argv, ...words], env, logFile, "/");
+    const { env } = splitEnvironment({ ...hostEnvironment(), ...command.env });
+    const child = startDetached(command.argv, env, logFile, "/");
     return { process: lookedAt(child.pid), exited: child.status };
   },
 };

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgioQcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXJCDAoKX2V4aXRfY29kZSI9CglQYXJhbWV0ZXISDAoEbmFtZRgBIAEoCRISCgp2YWx1ZV9qc29uGAIgASgJEg4KBnNvdXJjZRgDIAEoCSKaAQoLTGlzdFJlcXVlc3QSDgoGc3RhdGVzGAEgAygJEhUKDW5hbWVfY29udGFpbnMYAiABKAkSDAoEdGFncxgDIAMoCRINCgVsaW1pdBgEIAEoDRISCgpwYWdlX3Rva2VuGAUgASgJEjMKD3N1Ym1pdHRlZF9zaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVAoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBCJKCg1DYW5jZWxSZXF1ZXN0EgsKA3J1bhgBIAEoCRIaCg1ncmFjZV9zZWNvbmRzGAIgASgBSACIAQFCEAoOX2dyYWNlX3NlY29uZHMiMwoPVGhyb3R0bGVSZXF1ZXN0EgsKA3J1bhgBIAEoCRITCgttYXhfcmF0ZV9oehgCIAEoDSI0CgxSZXNldFJlcXVlc3QSCwoDcnVuGAEgASgJEhcKD2Zyb21fY2hlY2twb2ludBgCIAEoCSIlCg5EZWxldGVSZXNwb25zZRITCgtmcmVlZF9ieXRlcxgBIAEoBCImCg9WYWxpZGF0ZVJlcXVlc3QSEwoLY29uZmlnX2pzb24YASABKAkiKgoJVmlvbGF0aW9uEgwKBHBhdGgYASABKAkSDwoHbWVzc2FnZRgCIAEoCSJkChBWYWxpZGF0ZVJlc3BvbnNlEigKCnZpb2xhdGlvbnMYASADKAsyFC5tb3NhaWMudjEuVmlvbGF0aW9uEg4KBmRpZ2VzdBgCIAEoCRIWCg5jYW5vbmljYWxfanNvbhgDIAEoCSJfChBUZWxlbWV0cnlSZXF1ZXN0EgsKA3J1bhgBIAEoCRIMCgRraW5kGAIgASgJEhEKCXNpbmNlX3NlcRgDIAEoBBIOCgZmb2xsb3cYBCABKAgSDQoFbGltaXQYBSABKAQiRAoOVGVsZW1ldHJ5QmF0Y2gSDQoFanNvbmwYASABKAwSEQoJZmlyc3Rfc2VxGAIgASgEEhAKCGxhc3Rfc2VxGAMgASgEIlwKDUV2ZW50c1JlcXVlc3QSCwoDcnVuGAEgASgJEhEKCXNpbmNlX3NlcRgCIAEoBBIOCgZmb2xsb3cYAyABKAgSDQoFa2luZHMYBCADKAkSDAoEdGFpbBgFIAEoDSKQAQoFRXZlbnQSCwoDc2VxGAEgASgEEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZydW5faWQYAyABKAkSEAoIcnVuX25hbWUYBCABKAkSDAoEa2luZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgNEhEKCWRhdGFfanNvbhgHIAEoCSJkCgtMb2dzUmVxdWVzdBILCgNydW4YASABKAkSDgoGc3RyZWFtGAIgASgJEhQKDHNpbmNlX29mZnNldBgDIAEoBBISCgp0YWlsX2xpbmVzGAQgASgNEg4KBmZvbGxvdxgFIAEoCCJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQiWQoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNIp8BCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBQgcKBV9zdGVwIkoKDlNlcmllc1Jlc3BvbnNlEigKB2J1Y2tldHMYASADKAsyFy5tb3NhaWMudjEuU2VyaWVzQnVja2V0Eg4KBmxhc3RfeBgCIAEoBCKKAQoSU2VyaWVzTGlzdFJlc3BvbnNlEjIKBnNlcmllcxgBIAMoCzIiLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2UuSXRlbRpACgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBAUIHCgVfbGFzdCKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHki3AEKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIAEIJCgdtZXNzYWdlIsgBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIi0KA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQiSAoMQ29udHJvbFN0YXRlEg4KBnBhdXNlZBgBIAEoCBITCgttYXhfcmF0ZV9oehgCIAEoDRITCgtzZWxmX3BhdXNlZBgDIAEoCSIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazLwCAoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgiygcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudEIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIpoBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgxMaXN0UmVzcG9uc2USHAoEcnVucxgBIAMoCzIOLm1vc2FpYy52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXRvdGFsGAMgASgEIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJIiUKDkRlbGV0ZVJlc3BvbnNlEhMKC2ZyZWVkX2J5dGVzGAEgASgEIiYKD1ZhbGlkYXRlUmVxdWVzdBITCgtjb25maWdfanNvbhgBIAEoCSIqCglWaW9sYXRpb24SDAoEcGF0aBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJImQKEFZhbGlkYXRlUmVzcG9uc2USKAoKdmlvbGF0aW9ucxgBIAMoCzIULm1vc2FpYy52MS5WaW9sYXRpb24SDgoGZGlnZXN0GAIgASgJEhYKDmNhbm9uaWNhbF9qc29uGAMgASgJIl8KEFRlbGVtZXRyeVJlcXVlc3QSCwoDcnVuGAEgASgJEgwKBGtpbmQYAiABKAkSEQoJc2luY2Vfc2VxGAMgASgEEg4KBmZvbGxvdxgEIAEoCBINCgVsaW1pdBgFIAEoBCJECg5UZWxlbWV0cnlCYXRjaBINCgVqc29ubBgBIAEoDBIRCglmaXJzdF9zZXEYAiABKAQSEAoIbGFzdF9zZXEYAyABKAQiXAoNRXZlbnRzUmVxdWVzdBILCgNydW4YASABKAkSEQoJc2luY2Vfc2VxGAIgASgEEg4KBmZvbGxvdxgDIAEoCBINCgVraW5kcxgEIAMoCRIMCgR0YWlsGAUgASgNIpABCgVFdmVudBILCgNzZXEYASABKAQSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJ1bl9pZBgDIAEoCRIQCghydW5fbmFtZRgEIAEoCRIMCgRraW5kGAUgASgJEg8KB2F0dGVtcHQYBiABKA0SEQoJZGF0YV9qc29uGAcgASgJImQKC0xvZ3NSZXF1ZXN0EgsKA3J1bhgBIAEoCRIOCgZzdHJlYW0YAiABKAkSFAoMc2luY2Vfb2Zmc2V0GAMgASgEEhIKCnRhaWxfbGluZXMYBCABKA0SDgoGZm9sbG93GAUgASgIIkcKCExvZ0NodW5rEgwKBHRleHQYASABKAwSEwoLbmV4dF9vZmZzZXQYAiABKAQSGAoQc3VwcHJlc3NlZF9saW5lcxgDIAEoBCJZCg1TZXJpZXNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBmZyb21feBgDIAEoBBIMCgR0b194GAQgASgEEg8KB2J1Y2tldHMYBSABKA0inwEKDFNlcmllc0J1Y2tldBIPCgdmaXJzdF94GAEgASgEEg4KBmxhc3RfeBgCIAEoBBILCgNtaW4YAyABKAESCwoDbWF4GAQgASgBEgwKBG1lYW4YBSABKAESDAoEbGFzdBgGIAEoARINCgVjb3VudBgHIAEoBBINCgVhdF9tcxgIIAEoARIRCgRzdGVwGAkgASgBSACIAQFCBwoFX3N0ZXAiSgoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEIooBChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGkAKBEl0ZW0SDAoEbmFtZRgBIAEoCRIOCgZwb2ludHMYAiABKAQSEQoEbGFzdBgDIAEoAUgAiAEBQgcKBV9sYXN0IokBCghBcnRpZmFjdBIMCgRwYXRoGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYnl0ZXMYAyABKAQSDgoGc2hhMjU2GAQgASgJEhEKBHN0ZXAYBSABKARIAIgBARImCgJhdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX3N0ZXAiOwoRQXJ0aWZhY3RzUmVzcG9uc2USJgoJYXJ0aWZhY3RzGAEgAygLMhMubW9zYWljLnYxLkFydGlmYWN0Ig0KC0hvc3RSZXF1ZXN0IjUKB0dwdVNsb3QSDAoEc2xvdBgBIAEoBRIOCgZydW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSLcAwoMSG9zdFJlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSCwoDcGlkGAIgASgEEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXN0YXRlX2RpchgEIAEoCRIOCgZsaXN0ZW4YBSABKAkSDAoEaHR0cBgGIAEoCRIgCgRncHVzGAcgAygLMhIubW9zYWljLnYxLkdwdVNsb3QSDAoEY3B1cxgIIAEoDRIUCgxsb2FkX2F2ZXJhZ2UYCSADKAESFAoMbWVtb3J5X2J5dGVzGAogASgEEh4KFm1lbW9yeV9hdmFpbGFibGVfYnl0ZXMYCyABKAQSEgoKZGlza19ieXRlcxgMIAEoBBIcChRkaXNrX2F2YWlsYWJsZV9ieXRlcxgNIAEoBBIXCg90ZWxlbWV0cnlfYnl0ZXMYDiABKAQSEQoJcnNzX2J5dGVzGA8gASgEEj8KDXJ1bnNfYnlfc3RhdGUYECADKAsyKC5tb3NhaWMudjEuSG9zdFJlc3BvbnNlLlJ1bnNCeVN0YXRlRW50cnkaMgoQUnVuc0J5U3RhdGVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIhIKEERpc2tVc2FnZVJlcXVlc3QikQMKEURpc2tVc2FnZVJlc3BvbnNlEjQKBHJ1bnMYASADKAsyJi5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuUnVuc0VudHJ5EkIKC2RpcmVjdG9yaWVzGAIgAygLMi0ubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLkRpcmVjdG9yaWVzRW50cnkSFwoPdGVsZW1ldHJ5X2J5dGVzGAMgASgEEhYKDnJlZ2lzdHJ5X2J5dGVzGAQgASgEEj4KCXRlbGVtZXRyeRgFIAMoCzIrLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5UZWxlbWV0cnlFbnRyeRorCglSdW5zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARoyChBEaXJlY3Rvcmllc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMAoOVGVsZW1ldHJ5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASIHCgVFbXB0eSLcAQoMUHJveHlNZXNzYWdlEiEKBWhlbGxvGAEgASgLMhAubW9zYWljLnYxLkhlbGxvSAASIQoFYmF0Y2gYAiABKAsyEC5tb3NhaWMudjEuQmF0Y2hIABIuCgloZWFydGJlYXQYAyABKAsyGS5tb3NhaWMudjEuUHJveHlIZWFydGJlYXRIABIfCgRleGl0GAQgASgLMg8ubW9zYWljLnYxLkV4aXRIABIqCgdjb250cm9sGAUgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAQgkKB21lc3NhZ2Ui8QEKBUhlbGxvEhAKCHByb3RvY29sGAEgASgJEg4KBnJ1bl9pZBgCIAEoCRIPCgdhdHRlbXB0GAMgASgNEhEKCXdvcmtlcl9pZBgEIAEoCRIQCghhZ2VudF9pZBgFIAEoCRIRCglwcm94eV9waWQYBiABKAQSFgoOcHJveHlfaWRlbnRpdHkYByABKAkSEgoKd29ya2VyX3BpZBgIIAEoBBIXCg93b3JrZXJfaWRlbnRpdHkYCSABKAkSDwoHdmVyc2lvbhgKIAEoCRIMCgRob3N0GAsgASgJEgsKA2pvYhgMIAEoCRIMCgRncHVzGA0gAygJInUKB1dlbGNvbWUSEAoIcHJvdG9jb2wYASABKAkSGAoQam91cm5hbF9wb3NpdGlvbhgCIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAyABKAQSKAoHY29udHJvbBgEIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGUi1gIKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiJgoOUHJveHlIZWFydGJlYXQSFAoMam91cm5hbF9zaXplGAEgASgEIoIBCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARIOCgZzaWduYWwYAiABKAkSDAoEbG9zdBgDIAEoCBIWCg5maW5hbF9wb3NpdGlvbhgEIAEoBBITCgtzdGRlcnJfdGFpbBgFIAMoCRITCgtzcGF3bl9lcnJvchgGIAEoCUIHCgVfY29kZSLVAQoNRGFlbW9uTWVzc2FnZRIlCgd3ZWxjb21lGAEgASgLMhIubW9zYWljLnYxLldlbGNvbWVIABIdCgNhY2sYAiABKAsyDi5tb3NhaWMudjEuQWNrSAASKgoHY29udHJvbBgDIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIfCgRzdG9wGAQgASgLMg8ubW9zYWljLnYxLlN0b3BIABImCghleGl0X2FjaxgFIAEoCzISLm1vc2FpYy52MS5FeGl0QWNrSABCCQoHbWVzc2FnZSItCgNBY2sSEAoIcG9zaXRpb24YASABKAQSFAoMd2luZG93X2J5dGVzGAIgASgEIkgKDENvbnRyb2xTdGF0ZRIOCgZwYXVzZWQYASABKAgSEwoLbWF4X3JhdGVfaHoYAiABKA0SEwoLc2VsZl9wYXVzZWQYAyABKAkiHQoEU3RvcBIVCg1ncmFjZV9zZWNvbmRzGAEgASgBIgkKB0V4aXRBY2sy8AgKBk1vc2FpYxIrCgZHZXRSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI7CghMaXN0UnVucxIWLm1vc2FpYy52MS5MaXN0UmVxdWVzdBoXLm1vc2FpYy52MS5MaXN0UmVzcG9uc2USNQoJQ2FuY2VsUnVuEhgubW9zYWljLnYxLkNhbmNlbFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFBhdXNlUnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SLgoJUmVzdW1lUnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOQoLVGhyb3R0bGVSdW4SGi5tb3NhaWMudjEuVGhyb3R0bGVSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghSZXRyeVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjMKCFJlc2V0UnVuEhcubW9zYWljLnYxLlJlc2V0UmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SOQoJRGVsZXRlUnVuEhEubW9zYWljLnYxLlJ1blJlZhoZLm1vc2FpYy52MS5EZWxldGVSZXNwb25zZRJJCg5WYWxpZGF0ZUNvbmZpZxIaLm1vc2FpYy52MS5WYWxpZGF0ZVJlcXVlc3QaGy5tb3NhaWMudjEuVmFsaWRhdGVSZXNwb25zZRJLCg9TdHJlYW1UZWxlbWV0cnkSGy5tb3NhaWMudjEuVGVsZW1ldHJ5UmVxdWVzdBoZLm1vc2FpYy52MS5UZWxlbWV0cnlCYXRjaDABEjwKDFN0cmVhbUV2ZW50cxIYLm1vc2FpYy52MS5FdmVudHNSZXF1ZXN0GhAubW9zYWljLnYxLkV2ZW50MAESOwoKU3RyZWFtTG9ncxIWLm1vc2FpYy52MS5Mb2dzUmVxdWVzdBoTLm1vc2FpYy52MS5Mb2dDaHVuazABEj4KCkxpc3RTZXJpZXMSES5tb3NhaWMudjEuUnVuUmVmGh0ubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZRJACglHZXRTZXJpZXMSGC5tb3NhaWMudjEuU2VyaWVzUmVxdWVzdBoZLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZRJACg1MaXN0QXJ0aWZhY3RzEhEubW9zYWljLnYxLlJ1blJlZhocLm1vc2FpYy52MS5BcnRpZmFjdHNSZXNwb25zZRI6CgdHZXRIb3N0EhYubW9zYWljLnYxLkhvc3RSZXF1ZXN0GhcubW9zYWljLnYxLkhvc3RSZXNwb25zZRJJCgxHZXREaXNrVXNhZ2USGy5tb3NhaWMudjEuRGlza1VzYWdlUmVxdWVzdBocLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZRIuCghTaHV0ZG93bhIQLm1vc2FpYy52MS5FbXB0eRoQLm1vc2FpYy52MS5FbXB0eTJKCgZJbmdlc3QSQAoHRGVsaXZlchIXLm1vc2FpYy52MS5Qcm94eU1lc3NhZ2UaGC5tb3NhaWMudjEuRGFlbW9uTWVzc2FnZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -414,6 +414,13 @@ export type Run = Message<"mosaic.v1.Run"> & {
    * @generated from field: repeated mosaic.v1.Parameter parameters = 37;
    */
   parameters: Parameter[];
+
+  /**
+   * Where an engine has placed the attempt; unset for a run on the daemon's own host.
+   *
+   * @generated from field: mosaic.v1.Placement placement = 38;
+   */
+  placement?: Placement | undefined;
 };
 
 /**
@@ -453,6 +460,73 @@ export type Parameter = Message<"mosaic.v1.Parameter"> & {
  */
 export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 5);
+
+/**
+ * An attempt's job at an engine such as Slurm.
+ *
+ * @generated from message mosaic.v1.Placement
+ */
+export type Placement = Message<"mosaic.v1.Placement"> & {
+  /**
+   * @generated from field: string launcher = 1;
+   */
+  launcher: string;
+
+  /**
+   * The job's name at the engine, and its id; empty while it is not known.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string job = 3;
+   */
+  job: string;
+
+  /**
+   * intended, queued, running or ended.
+   *
+   * @generated from field: string phase = 4;
+   */
+  phase: string;
+
+  /**
+   * @generated from field: string waiting_for = 5;
+   */
+  waitingFor: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expected_start = 6;
+   */
+  expectedStart?: Timestamp | undefined;
+
+  /**
+   * @generated from field: repeated string nodes = 7;
+   */
+  nodes: string[];
+
+  /**
+   * As the worker sees them.
+   *
+   * @generated from field: repeated string gpus = 8;
+   */
+  gpus: string[];
+
+  /**
+   * How the job ended, by the engine's word: finished, time_limit, preempted, …; empty while nothing is known.
+   *
+   * @generated from field: string end = 9;
+   */
+  end: string;
+};
+
+/**
+ * Describes the message mosaic.v1.Placement.
+ * Use `create(PlacementSchema)` to create a new message.
+ */
+export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 6);
 
 /**
  * @generated from message mosaic.v1.ListRequest
@@ -496,7 +570,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 6);
+  messageDesc(file_mosaic_v1_mosaic, 7);
 
 /**
  * @generated from message mosaic.v1.ListResponse
@@ -523,7 +597,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 7);
+  messageDesc(file_mosaic_v1_mosaic, 8);
 
 /**
  * @generated from message mosaic.v1.CancelRequest
@@ -547,7 +621,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 8);
+  messageDesc(file_mosaic_v1_mosaic, 9);
 
 /**
  * @generated from message mosaic.v1.ThrottleRequest
@@ -571,7 +645,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
  * Use `create(ThrottleRequestSchema)` to create a new message.
  */
 export const ThrottleRequestSchema: GenMessage<ThrottleRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 9);
+  messageDesc(file_mosaic_v1_mosaic, 10);
 
 /**
  * @generated from message mosaic.v1.ResetRequest
@@ -596,7 +670,7 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 10);
+  messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
  * @generated from message mosaic.v1.DeleteResponse
@@ -613,7 +687,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 11);
+  messageDesc(file_mosaic_v1_mosaic, 12);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -630,7 +704,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -652,7 +726,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -679,7 +753,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -722,7 +796,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -751,7 +825,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -794,7 +868,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -841,7 +915,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -882,7 +956,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -913,7 +987,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -956,7 +1030,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1017,7 +1091,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1039,7 +1113,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1056,7 +1130,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1083,7 +1157,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24, 0);
+  messageDesc(file_mosaic_v1_mosaic, 25, 0);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1127,7 +1201,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1144,7 +1218,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1157,7 +1231,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1186,7 +1260,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1278,7 +1352,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1291,7 +1365,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1336,7 +1410,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1349,7 +1423,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1399,7 +1473,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1458,6 +1532,23 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
    * @generated from field: string version = 10;
    */
   version: string;
+
+  /**
+   * Of a proxy that an engine has placed: its node, its job, and its GPUs as the worker sees them.
+   *
+   * @generated from field: string host = 11;
+   */
+  host: string;
+
+  /**
+   * @generated from field: string job = 12;
+   */
+  job: string;
+
+  /**
+   * @generated from field: repeated string gpus = 13;
+   */
+  gpus: string[];
 };
 
 /**
@@ -1465,7 +1556,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1501,7 +1592,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -1576,7 +1667,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -1593,7 +1684,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -1641,7 +1732,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -1688,7 +1779,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -1712,7 +1803,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -1743,7 +1834,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -1760,7 +1851,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -1773,7 +1864,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from service mosaic.v1.Mosaic

@@ -1,0 +1,528 @@
+/**
+ * The runs that an engine places. A run is INIT for as long as the engine holds its job back; it becomes an attempt under
+ * supervision when its proxy says hello, or when the engine says that the job runs or has ended.
+ *
+ * A placement is committed before the engine is asked, and its job is found by its name: wherever the daemon dies, the next
+ * one goes on. A placed proxy says hello before it starts its worker, and only the placement's own job is admitted, so that a
+ * job that an engine makes twice, forgets, or starts too late never has a second worker.
+ */
+import { planOf, type RunPlan } from "../../../config/plan.ts";
+import { messageOf, MosaicError } from "../../../base/errors.ts";
+import { type Layout, RunFiles } from "../../../base/layout.ts";
+import type { Logger } from "../../../base/log.ts";
+import { isShortage } from "../../../os/shortage.ts";
+import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
+import type { Registry } from "../../../registry/registry.ts";
+import type { Placement, RunRow } from "../../../registry/types.ts";
+import type { ProxyHello } from "../../core/core.ts";
+import type { Launcher, Order, Sighting } from "../launcher.ts";
+import { type Job, jobName, nextStep, readJobName, see } from "./placement_state.ts";
+
+/** Between two queries while something changes, and the longest otherwise. */
+const QUERY_MS = { least: 1000, most: 15_000 } as const;
+/** Jobs submitted at one time. */
+const LAUNCHES = 4;
+/** Between two requests to stop the same job. */
+const STOP_AGAIN_MS = 5000;
+/** A job whose attempt is over has this long to end by itself: its proxy leaves after its last report. */
+const LEAVE_MS = 20_000;
+/** After a shortage (free space, descriptors) a run waits this long. */
+const SHORTAGE_MS = 5000;
+
+/** What a placed attempt needs to know of its job. */
+export interface JobView {
+  job: Job;
+  /** Somebody has cancelled the run here. */
+  cancelRequested: boolean;
+}
+
+export interface PlacerOptions {
+  registry: Registry;
+  log: Logger;
+  layout: Layout;
+  launcherOf: (plan: RunPlan) => Launcher | undefined;
+  /** Writes what the job's proxy needs, and tells how it is started. @throws a shortage, or what fails the run */
+  order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env">;
+  /** The run's attempt begins: it is HANDSHAKE and supervised. */
+  begin: (row: RunRow) => void;
+  /** The run has ended without ever having been under supervision. */
+  onEnded: (row: RunRow) => void;
+  /** The test's clock; milliseconds, monotonic. */
+  clock?: () => number;
+  queryMs?: { least: number; most: number };
+}
+
+/** A placement whose engine may have processes of it. */
+interface Live {
+  placement: Placement;
+  launcher: Launcher;
+  job: Job;
+  /** Since when, and in how many answers, the engine has not named the job. */
+  missed: { answers: number; since: number };
+  /** The engine may have been asked for the job. */
+  asked: boolean;
+  /** The attempt is over: the job is to go. */
+  releasedAt: number | undefined;
+  stopAskedAt: number;
+}
+
+export class Placer {
+  readonly #options: PlacerOptions;
+  readonly #clock: () => number;
+  /** By run id and attempt. */
+  readonly #live = new Map<string, Live>();
+  /** INIT runs that are to be placed. */
+  readonly #waiting = new Map<string, { notBefore: number; why: string }>();
+  #queryMs: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #round: Promise<void> | undefined;
+  #again = false;
+  #wentAt = -Infinity;
+  #started = false;
+  #closed = false;
+  /** Why an engine did not answer when it was last asked, by launcher. */
+  readonly #silent = new Map<string, string>();
+
+  constructor(options: PlacerOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
+    this.#queryMs = this.#least;
+  }
+
+  get #least(): number {
+    return (this.#options.queryMs ?? QUERY_MS).least;
+  }
+
+  // ------------------------------------------------------------------------------------------ beginning and closing
+
+  /** Reads what an earlier daemon has left. To be called before proxies can connect. */
+  recover(): void {
+    const { registry } = this.#options;
+    for (const placement of registry.openPlacements()) {
+      const row = registry.get(placement.runId);
+      const launcher = row && this.#launcherOf(row);
+      if (row === undefined || launcher === undefined) continue;
+      const over = row.attempt !== placement.attempt || isEnded(row.state);
+      this.#add(placement, launcher, { asked: true, releasedAt: over ? this.#clock() : undefined });
+    }
+    for (const row of registry.live()) this.changed(row);
+  }
+
+  /** To be called when proxies can connect. */
+  start(): void {
+    this.#started = true;
+    this.#poke();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    await this.#round;
+  }
+
+  // ------------------------------------------------------------------------------------------------------- queries
+
+  /** Runs that wait for an engine. */
+  get waiting(): number {
+    let queued = 0;
+    for (const { placement, releasedAt } of this.#live.values()) {
+      if (placement.phase !== "running" && releasedAt === undefined) queued++;
+    }
+    return queued + this.#waiting.size;
+  }
+
+  /** Whether an engine places the run; those with a damaged config nobody does. */
+  places(row: RunRow): boolean {
+    return this.#launcherOf(row) !== undefined;
+  }
+
+  /** An engine has, or may have, a job of the run's attempt. */
+  isPlaced(row: RunRow): boolean {
+    return this.#live.has(keyOf(row));
+  }
+
+  /** Why a run that is INIT waits. */
+  waitingFor(row: RunRow): string {
+    const waiting = this.#waiting.get(row.runId);
+    if (waiting !== undefined) return waiting.why;
+    const live = this.#live.get(keyOf(row));
+    if (live === undefined) return "";
+    const { placement, launcher } = live;
+    const silent = this.#silent.get(launcher.name);
+    if (silent !== undefined) return `${launcher.name}, which does not answer: ${silent}`;
+    if (placement.phase === "intended") return `${launcher.name} to take the job`;
+    return `${launcher.describe(placement)}${placement.waitingFor === "" ? "" : `: ${placement.waitingFor}`}`;
+  }
+
+  view(row: { runId: string; attempt: number }): JobView | undefined {
+    const live = this.#live.get(keyOf(row));
+    if (live === undefined) return undefined;
+    const cancelRequestedAt = this.#options.registry.get(row.runId)?.cancelRequestedAt ?? null;
+    return { job: live.job, cancelRequested: cancelRequestedAt !== null };
+  }
+
+  // ------------------------------------------------------------------------------------------------------- changes
+
+  /** A run's row has changed. @returns false for one that no engine places */
+  changed(row: RunRow): boolean {
+    if (!this.places(row)) return false;
+    const { runId } = row;
+    const live = this.#live.get(keyOf(row));
+    const placed = live !== undefined && live.releasedAt === undefined;
+    if (row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0 && !placed) {
+      const left = row.notBefore === null ? 0 : Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
+      const why = row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`;
+      this.#waiting.set(runId, { notBefore: this.#clock() + left, why });
+    } else {
+      this.#waiting.delete(runId);
+    }
+    this.#poke();
+    return true;
+  }
+
+  /**
+   * A proxy says hello: its attempt begins if it has not, and what it knows of its place is recorded.
+   * @throws MosaicError `failed_precondition` for a job that must not serve the attempt
+   */
+  arrived(hello: ProxyHello): void {
+    const { registry } = this.#options;
+    const live = this.#live.get(keyOf(hello));
+    const row = live && registry.get(hello.runId);
+    if (live === undefined || row === undefined) return;
+    const { placement, launcher } = live;
+    const { place } = hello;
+    // One that this daemon has started to deliver what is left.
+    if (place === undefined) return;
+    if (placement.job !== null && placement.job !== place.job) {
+      throw over(hello, `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`);
+    }
+    const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || live.releasedAt !== undefined;
+    if (stopped && (row.state === "INIT" || row.state === "HANDSHAKE")) throw over(hello, "it is being stopped");
+    const nodes = placement.nodes.length > 1 ? placement.nodes : [place.host];
+    this.#note(live, { ...placement, job: place.job, phase: "running", waitingFor: "", nodes, gpus: place.gpus });
+    if (live.job.t !== "ended") live.job = { t: "running" };
+    if (row.state === "INIT") this.#options.begin(registry.require(row.runId));
+    this.#poke();
+  }
+
+  /** Ends the attempt's job. To be called again until it has ended. */
+  stop(attempt: { runId: string; attempt: number }, how: "graceful" | "now"): void {
+    const live = this.#live.get(keyOf(attempt));
+    if (live !== undefined) this.#stop(live, how);
+  }
+
+  /** The attempt is over; its job is watched until it has ended. */
+  release(attempt: { runId: string; attempt: number }): void {
+    const live = this.#live.get(keyOf(attempt));
+    if (live === undefined) return;
+    live.releasedAt ??= this.#clock();
+    if (live.job.t === "ended") this.#forget(live);
+    this.#poke();
+  }
+
+  /** Asks the engines soon: something has happened. */
+  #poke(): void {
+    if (!this.#started || this.#closed) return;
+    this.#queryMs = this.#least;
+    if (this.#round !== undefined) {
+      this.#again = true;
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#go(), Math.max(0, this.#wentAt + this.#least / 4 - this.#clock()));
+  }
+
+  // -------------------------------------------------------------------------------------------------------- rounds
+
+  #go(): void {
+    this.#again = false;
+    this.#wentAt = this.#clock();
+    this.#round = this.#work().catch((error) => {
+      this.#options.log.error({ error: messageOf(error) }, "placements could not be looked after; tried again");
+    }).finally(() => {
+      this.#round = undefined;
+      if (this.#closed) return;
+      this.#timer = setTimeout(() => this.#go(), this.#again ? this.#least : this.#queryMs);
+    });
+  }
+
+  async #work(): Promise<void> {
+    this.#placeWaiting();
+    await this.#launchIntended();
+    const changed = await this.#observe();
+    const { most } = this.#options.queryMs ?? QUERY_MS;
+    this.#queryMs = changed || this.#unsettled() ? this.#least : Math.min(most, this.#queryMs * 2);
+  }
+
+  /** Something is about to change soon: jobs being stopped, launched, or missed. */
+  #unsettled(): boolean {
+    for (const { job, asked, releasedAt, stopAskedAt } of this.#live.values()) {
+      if (job.t === "unknown" || !asked || releasedAt !== undefined || stopAskedAt > -Infinity) return true;
+    }
+    return this.#waiting.size > 0;
+  }
+
+  /** Intents first, committed each by itself: the engine is asked for those only. */
+  #placeWaiting(): void {
+    for (const [runId, { notBefore }] of this.#waiting) {
+      if (this.#closed || notBefore > this.#clock()) continue;
+      this.#waiting.delete(runId);
+      const row = this.#options.registry.get(runId);
+      if (row !== undefined && row.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
+    }
+  }
+
+  #intend(row: RunRow): void {
+    const { registry } = this.#options;
+    const launcher = this.#launcherOf(row)!;
+    const tries = (row.placement?.tries ?? 0) + 1;
+    const { runId, attempt } = row;
+    const placement: Placement = {
+      runId,
+      attempt,
+      launcher: launcher.name,
+      tries,
+      name: jobName({ runId, attempt, tries }),
+      job: null,
+      submittedAt: null,
+      phase: "intended",
+      waitingFor: "",
+      expectedStart: null,
+      nodes: [],
+      gpus: [],
+      end: null,
+      requestedAt: Date.now(),
+    };
+    registry.putPlacement(placement);
+    this.#add(placement, launcher, { asked: false, releasedAt: undefined });
+  }
+
+  async #launchIntended(): Promise<void> {
+    const due = [...this.#live.values()].filter((live) =>
+      live.placement.phase === "intended" && live.releasedAt === undefined
+    );
+    const next = async (): Promise<void> => {
+      for (let live = due.shift(); live !== undefined && !this.#closed; live = due.shift()) await this.#launch(live);
+    };
+    await Promise.all(Array.from({ length: LAUNCHES }, next));
+  }
+
+  async #launch(live: Live): Promise<void> {
+    const { registry, layout, log, order } = this.#options;
+    const { launcher, placement } = live;
+    const row = registry.get(placement.runId);
+    if (row?.state !== "INIT" || row.attempt !== placement.attempt || row.cancelRequestedAt !== null) return;
+    try {
+      const plan = planOf(row.configJson);
+      const files = new RunFiles(layout.runDir(row.baseDir, row.runId), row.workerId);
+      const { name } = placement;
+      const comment = `mosaic run ${row.runId}, attempt ${row.attempt}`;
+      const made = order(row, plan, files);
+      live.asked = true;
+      const launched = await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
+      if (launched.t === "no_answer") return this.#isSilent(launcher, launched.why);
+      this.#silent.delete(launcher.name);
+      if (launched.t === "rejected") {
+        return this.#fail(live, `${launcher.name}_rejected: ${launched.why}`);
+      }
+      live.missed = { answers: 0, since: this.#clock() };
+      if (live.placement.phase !== "intended") return;
+      this.#note(live, { ...live.placement, job: launched.job, phase: "queued" });
+      log.info({ run_id: row.runId, attempt: row.attempt, job: launched.job, name }, `run given to ${launcher.name}`);
+    } catch (error) {
+      const why = messageOf(error);
+      if (!isShortage(error)) return this.#fail(live, `dispatch_error: ${why}`);
+      log.warn({ run_id: placement.runId, error: why }, "run cannot be placed for now");
+      this.#drop(live);
+      this.#waiting.set(placement.runId, { notBefore: this.#clock() + SHORTAGE_MS, why });
+    }
+  }
+
+  /** Without a job. */
+  #drop(live: Live): void {
+    this.#note(live, { ...live.placement, phase: "ended" });
+    this.#live.delete(keyOf(live.placement));
+  }
+
+  #fail(live: Live, reason: string): void {
+    const { registry, log, onEnded } = this.#options;
+    const { runId, attempt } = live.placement;
+    this.#drop(live);
+    log.warn({ run_id: runId, attempt, reason }, "run could not be placed");
+    const hint = "The config's metadata.slurm, resources and the daemon's --slurm say what is asked for.";
+    onEnded(registry.apply(runId, { type: "failed", reason }, { hint }, () => ({
+      kind: "failed",
+      data: { reason, hint },
+    })));
+  }
+
+  #isSilent(launcher: Launcher, why: string): void {
+    if (!this.#silent.has(launcher.name)) {
+      this.#options.log.warn({ launcher: launcher.name, error: why }, "the engine does not answer; its runs wait");
+    }
+    this.#silent.set(launcher.name, why);
+  }
+
+  /** @returns whether an answer has changed anything */
+  async #observe(): Promise<boolean> {
+    let changed = false;
+    const launchers = new Set([...this.#live.values()].map(({ launcher }) => launcher));
+    for (const launcher of launchers) {
+      const asked = [...this.#live.values()].filter((live) => live.launcher === launcher);
+      const observation = await launcher.observe();
+      if (observation.t === "no_answer") {
+        this.#isSilent(launcher, observation.why);
+        continue;
+      }
+      if (this.#silent.delete(launcher.name)) {
+        this.#options.log.info({ launcher: launcher.name }, "the engine answers again");
+      }
+      const byName = Map.groupBy(observation.jobs, ({ name }) => name);
+      // What came while the engine was being asked is not in its answer.
+      for (const live of asked) changed = this.#seen(live, byName.get(live.placement.name) ?? []) || changed;
+      for (const sighting of observation.jobs) this.#endStale(launcher, sighting);
+    }
+    return changed;
+  }
+
+  #seen(live: Live, sightings: readonly Sighting[]): boolean {
+    if (this.#live.get(keyOf(live.placement)) !== live || !live.asked) return false;
+    const now = this.#clock();
+    const named = sightings.length > 0;
+    live.missed = named ? { answers: 0, since: now } : { ...live.missed, answers: live.missed.answers + 1 };
+    const { answers, since } = live.missed;
+    const { placement, job, strays } = see(live.placement, sightings, { answers, ms: now - since });
+    const changed = live.job.t !== job.t || JSON.stringify(placement) !== JSON.stringify(live.placement);
+    live.job = job;
+    this.#note(live, { ...placement, ...doubtOf(job, placement) });
+    for (const { name, job } of strays) this.#stopJob(live.launcher, { name, job }, "now");
+    this.#advance(live);
+    return changed;
+  }
+
+  /** Jobs of tries that were given up: the engine has remembered them. */
+  #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
+    const said = readJobName(name);
+    if (said === undefined || state.t === "ended") return;
+    const current = this.#live.get(keyOf(said)) ?? this.#options.registry.get(said.runId)?.placement ?? undefined;
+    const placement = current !== undefined && "placement" in current ? current.placement : current;
+    if (placement === undefined || placement.name === name || placement.attempt !== said.attempt) return;
+    if (said.tries < placement.tries) this.#stopJob(launcher, { name, job }, "now");
+  }
+
+  #advance(live: Live): void {
+    const { registry, log } = this.#options;
+    const { placement, launcher, job } = live;
+    if (live.releasedAt !== undefined) {
+      if (job.t === "ended" || job.t === "forgotten") return this.#forget(live);
+      if (this.#clock() - live.releasedAt > LEAVE_MS) this.#stop(live, "now");
+      return;
+    }
+    const row = registry.get(placement.runId);
+    if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) {
+      live.releasedAt = this.#clock();
+      return;
+    }
+    if (row.state !== "INIT") return;
+    const step = nextStep(placement, job, { cancelRequested: row.cancelRequestedAt !== null, asked: live.asked });
+    switch (step.do) {
+      case "begin":
+        return this.#options.begin(row);
+      case "stop":
+        return this.#stop(live, "graceful");
+      case "cancelled":
+        return this.#cancelled(live, row, step.reason);
+      case "launch_again":
+        log.warn(
+          { run_id: row.runId, name: placement.name },
+          `${launcher.name} has forgotten the job; it is given to it again`,
+        );
+        return this.#intend(row);
+      case "launch":
+      case "nothing":
+    }
+  }
+
+  #cancelled(live: Live, row: RunRow, asked: string | null): void {
+    const { registry, onEnded } = this.#options;
+    this.#drop(live);
+    const reason = asked ?? row.cancelReason ?? "user_cancel";
+    onEnded(
+      registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({ kind: "cancelled", data: { reason } })),
+    );
+  }
+
+  /** A run whose cancellation is entered and whose job was never asked for ends at once. */
+  cancelRequested(row: RunRow): void {
+    const live = this.#live.get(keyOf(row));
+    if (live !== undefined) this.#advance(live);
+    this.#poke();
+  }
+
+  #stop(live: Live, how: "graceful" | "now"): void {
+    const now = this.#clock();
+    if (!live.asked || live.job.t === "ended" || now - live.stopAskedAt < STOP_AGAIN_MS) return;
+    live.stopAskedAt = now;
+    const { name, job } = live.placement;
+    this.#stopJob(live.launcher, { name, job }, how);
+  }
+
+  #stopJob(launcher: Launcher, job: { name: string; job: string | null }, how: "graceful" | "now"): void {
+    launcher.stop(job, how).catch((error) =>
+      this.#options.log.warn(
+        { ...job, error: messageOf(error) },
+        `${launcher.name} did not take a request to end a job`,
+      )
+    ).then(() => this.#poke());
+  }
+
+  #forget(live: Live): void {
+    this.#note(live, { ...live.placement, phase: "ended", waitingFor: "" });
+    this.#live.delete(keyOf(live.placement));
+  }
+
+  /** Writes a placement where it has changed. */
+  #note(live: Live, placement: Placement): void {
+    if (JSON.stringify(placement) === JSON.stringify(live.placement)) return;
+    live.placement = placement;
+    if (this.#options.registry.get(placement.runId) !== undefined) this.#options.registry.putPlacement(placement);
+  }
+
+  #add(placement: Placement, launcher: Launcher, known: Pick<Live, "asked" | "releasedAt">): void {
+    this.#live.set(keyOf(placement), {
+      placement,
+      launcher,
+      job: { t: "unknown" },
+      missed: { answers: 0, since: this.#clock() },
+      stopAskedAt: -Infinity,
+      ...known,
+    });
+  }
+
+  #launcherOf(row: RunRow): Launcher | undefined {
+    try {
+      return this.#options.launcherOf(planOf(row.configJson));
+    } catch {
+      // Quarantined by whoever starts it.
+      return undefined;
+    }
+  }
+}
+
+/** An end without proof is shown as such, for as long as it lasts. */
+function doubtOf(job: Job, { phase, nodes }: Placement): { waitingFor?: string } {
+  if (phase !== "running") return {};
+  if (job.t === "forgotten") {
+    return { waitingFor: "doubtful: the engine knows the job no more, and its proxy has not reported" };
+  }
+  if (job.t !== "ended" || job.end.proven) return {};
+  return { waitingFor: `doubtful: ${job.end.said}, and ${nodes.join(", ")} does not answer: the worker may run on` };
+}
+
+function keyOf({ runId, attempt }: { runId: string; attempt: number }): string {
+  return `${runId}/${attempt}`;
+}
+
+function over({ runId, attempt }: ProxyHello, why: string): MosaicError {
+  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} is over for this proxy: ${why}`);
+}

@@ -1,0 +1,53 @@
+/** The job that Slurm is given for a run: options of sbatch, and the script. Pure. */
+import type { RunPlan } from "../../../config/plan.ts";
+import type { SlurmFields } from "../../../config/schema.ts";
+
+export interface Batch {
+  name: string;
+  comment: string;
+  /** What the script and the proxy print before the proxy has its log. */
+  logFile: string;
+  script: string;
+}
+
+/** @param defaults hold for what the config does not say */
+export function sbatchOptions(
+  plan: RunPlan,
+  defaults: SlurmFields,
+  { name, comment, logFile, script }: Batch,
+): string[] {
+  const { partition, account, qos, time, constraint, gres, extra } = { ...defaults, ...plan.slurm.fields };
+  const { cpus, memoryMb, gpus } = plan.resources;
+  const named = {
+    partition,
+    account,
+    qos,
+    time,
+    constraint,
+    gres: gres ?? (gpus.requested > 0 ? `gpu:${gpus.requested}` : undefined),
+  };
+  return [
+    // A job that Slurm put back by itself would be an attempt that nobody has counted.
+    ...["--parsable", "--no-requeue", "--export=NONE", "--open-mode=append", "--chdir=/"],
+    ...["--nodes=1", "--ntasks=1", `--cpus-per-task=${cpus}`, `--mem=${memoryMb}M`],
+    ...Object.entries(named).flatMap(([option, value]) => value === undefined ? [] : [`--${option}=${value}`]),
+    ...[`--job-name=${name}`, `--comment=${comment}`, `--output=${literal(logFile)}`],
+    ...(extra ?? []),
+    script,
+  ];
+}
+
+/** sbatch replaces % in names of files. */
+function literal(path: string): string {
+  return path.replaceAll("%", "%%");
+}
+
+/** The script becomes the proxy: a shell that waits would keep Slurm's signals from it. Nothing in it is secret. */
+export function batchScript(argv: readonly string[], env: Readonly<Record<string, string>>): string {
+  const exports = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}\n`);
+  return `#!/bin/sh\n${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
+}
+
+function quoted(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}

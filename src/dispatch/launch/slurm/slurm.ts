@@ -1,0 +1,141 @@
+/** Slurm as a launcher: sbatch, squeue and scancel of the daemon's user (docs/slurm.md). */
+import type { RunPlan } from "../../../config/plan.ts";
+import type { SlurmFields } from "../../../config/schema.ts";
+import { messageOf } from "../../../base/errors.ts";
+import { underShell } from "../../../os/shell.ts";
+import { writeRecord } from "../../../os/untrusted.ts";
+import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
+import { batchScript, sbatchOptions } from "./batch.ts";
+import { needsNodes, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
+
+/** Slurm's own tools give up earlier where its controller is away. */
+const TOOL_MS = 30_000;
+/** Of a proxy on a node: where its programs are, and where the runtime keeps what it has loaded. */
+const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR", "LD_LIBRARY_PATH"];
+const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIBRARY_PATH"];
+
+/**
+ * What sbatch says of a request that it would reject again. All else (no controller, no munge, a full queue, a text that is
+ * not known) makes the run wait: a Slurm that does not answer must fail no run.
+ */
+const REJECTIONS =
+  /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|violates accounting\/qos policy|batch script (?:is empty|contains)|invalid --/i;
+
+export interface SlurmOptions {
+  /** The daemon's --slurm. */
+  defaults: SlurmFields;
+  /** The daemon's environment. */
+  env: Readonly<Record<string, string>>;
+}
+
+interface Answer {
+  code: number;
+  out: string;
+  error: string;
+}
+
+export class Slurm implements Launcher {
+  readonly name = "slurm";
+  readonly #defaults: SlurmFields;
+  readonly #proxyEnv: Record<string, string>;
+  readonly #toolEnv: Record<string, string>;
+
+  constructor({ defaults, env }: SlurmOptions) {
+    this.#defaults = defaults;
+    const some = (names: readonly string[]) =>
+      Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]));
+    this.#proxyEnv = some(PROXY_VARIABLES);
+    this.#toolEnv = { ...some(TOOL_VARIABLES), LC_ALL: "C", SLURM_TIME_FORMAT: "%s" };
+  }
+
+  admit({ sandbox, preflight, worker }: RunPlan): string | undefined {
+    const elsewhere = "metadata.launcher is slurm: the run is not on the daemon's host";
+    if (worker.external) return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
+    if (sandbox.kind !== "none") return `${elsewhere}, and metadata.sandbox works on that host only`;
+    const { files, modules, minFreeDiskMb, gpu } = preflight;
+    if (files.length + modules.length + minFreeDiskMb > 0 || gpu) {
+      return `${elsewhere}, and metadata.preflight is checked on that host only`;
+    }
+    return undefined;
+  }
+
+  async launch({ name, comment, plan, files, attempt, argv, env }: Order): Promise<Launched> {
+    const found = await this.find(name);
+    if (found.t === "no_answer") return found;
+    const [job] = found.jobs;
+    if (job !== undefined) return { t: "placed", job: job.job };
+    const script = `${files.control}/job-${attempt}.sh`;
+    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }));
+    const logFile = `${files.logs}/job.log`;
+    const answer = await this.#tool("sbatch", sbatchOptions(plan, this.#defaults, { name, comment, logFile, script }));
+    // Of a federation: JOB;CLUSTER.
+    const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
+    if (answer.code === 0 && id !== undefined) return { t: "placed", job: id };
+    const why = plainText(answer);
+    return { t: REJECTIONS.test(why) ? "rejected" : "no_answer", why };
+  }
+
+  observe(): Promise<Observation> {
+    return this.#jobs([]);
+  }
+
+  find(name: string): Promise<Observation> {
+    return this.#jobs([`--name=${name}`]);
+  }
+
+  async #jobs(further: string[]): Promise<Observation> {
+    const answer = await this.#tool("squeue", [
+      "--noheader",
+      "--me",
+      "--states=all",
+      `--format=${SQUEUE_FORMAT}`,
+      ...further,
+    ]);
+    if (answer.code !== 0) return { t: "no_answer", why: plainText(answer) };
+    const jobs = sightingsOf(answer.out);
+    if (!needsNodes(jobs)) return { t: "answer", jobs };
+    const nodes = await this.#tool("sinfo", ["--noheader", "--Node", "--format=%N|%T"]);
+    if (nodes.code !== 0) return { t: "no_answer", why: plainText(nodes) };
+    return { t: "answer", jobs: sightingsOf(answer.out, silentNodes(nodes.out)) };
+  }
+
+  /** By name, because the id may be another job's by now. */
+  async stop({ name, job }: JobRef, how: "graceful" | "now"): Promise<void> {
+    const which = [`--name=${name}`, ...(job === null ? ["--me"] : [job])];
+    if (how === "now") await this.#tool("scancel", ["--signal=KILL", "--full", ...which]);
+    const answer = await this.#tool("scancel", which);
+    if (answer.code !== 0) throw new Error(plainText(answer));
+  }
+
+  describe({ name, job, nodes }: JobRef & { nodes: readonly string[] }): string {
+    return `Slurm job ${job ?? name}${nodes.length === 0 ? "" : ` on ${nodes.join(", ")}`}`;
+  }
+
+  /** @returns what it printed; never throws */
+  async #tool(program: string, args: string[]): Promise<Answer> {
+    const command = new Deno.Command("/bin/sh", {
+      ...underShell([program, ...args], this.#toolEnv),
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    try {
+      const child = command.spawn();
+      timer = setTimeout(() => child.kill("SIGKILL"), TOOL_MS);
+      const { code, stdout, stderr } = await child.output();
+      const decoder = new TextDecoder();
+      return { code, out: decoder.decode(stdout), error: `${program}: ${decoder.decode(stderr)}` };
+    } catch (error) {
+      return { code: -1, out: "", error: `${program}: ${messageOf(error)}` };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** What a tool has complained of, without its name before each line. */
+function plainText({ error, code }: Answer): string {
+  const text = error.replaceAll(/^(?:\w+: )+(?:error: )?/gm, "").split("\n").filter((line) => line !== "").join("; ");
+  return text === "" ? `exit ${code}` : text.slice(0, 300);
+}

@@ -1,0 +1,75 @@
+/** What squeue and sinfo print, as mosaic asks them to. Pure. */
+import type { EndKind, Sighting } from "../launcher.ts";
+
+/** Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may hold anything. */
+export const SQUEUE_FORMAT = "%i|%j|%T|%V|%S|%N|%r";
+
+const ENDS: Record<string, EndKind> = {
+  COMPLETED: "finished",
+  FAILED: "finished",
+  CANCELLED: "job_cancelled",
+  REVOKED: "job_cancelled",
+  TIMEOUT: "time_limit",
+  DEADLINE: "time_limit",
+  PREEMPTED: "preempted",
+  NODE_FAIL: "node_fail",
+  BOOT_FAIL: "node_fail",
+  OUT_OF_MEMORY: "out_of_memory",
+};
+const QUEUED = ["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"];
+
+/** @param silent nodes that do not answer Slurm: what ran there may run on, whatever it says of the job */
+export function sightingsOf(output: string, silent: ReadonlySet<string> = new Set()): Sighting[] {
+  return output.split("\n").filter((line) => line !== "").map((line) => sightingOf(line, silent));
+}
+
+function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
+  const [job = "", name = "", state = "", submitted, start, nodeList = "", ...reason] = line.split("|");
+  const nodes = expandNodes(nodeList);
+  return { job, name, submittedAt: milliseconds(submitted) ?? 0, nodes, state: stateOf() };
+
+  function stateOf(): Sighting["state"] {
+    if (QUEUED.includes(state)) {
+      const why = reason.join("|");
+      return { t: "queued", reason: why === "None" ? "" : why, expectedStart: milliseconds(start) };
+    }
+    const kind = ENDS[state];
+    // COMPLETING has processes until it is something else; what this version does not know has, too.
+    if (kind === undefined) return { t: "running" };
+    const proven = kind !== "node_fail" || !nodes.some((node) => silent.has(node));
+    return { t: "ended", end: { kind, proven, said: state } };
+  }
+}
+
+function milliseconds(text: string | undefined): number | null {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) * 1000 : null;
+}
+
+/** Whether there is a failed node's job, so that it matters whether the node answers. */
+export function needsNodes(jobs: readonly Sighting[]): boolean {
+  return jobs.some(({ state }) => state.t === "ended" && state.end.kind === "node_fail");
+}
+
+/** Nodes that do not answer, from `sinfo -h -N -o %N|%T`: their state has a star. */
+export function silentNodes(output: string): Set<string> {
+  const lines = output.split("\n").map((line) => line.split("|"));
+  return new Set(lines.flatMap(([node, state]) => node && state?.endsWith("*") ? [node] : []));
+}
+
+/** "n1,gpu[01-03,7]" as its nodes. */
+export function expandNodes(list: string): string[] {
+  const nodes: string[] = [];
+  for (const [, prefix, ranges, suffix] of list.matchAll(/([^,[\]]+)(?:\[([^\]]*)\]([^,[\]]*))?/g)) {
+    if (ranges === undefined) {
+      nodes.push(prefix!);
+      continue;
+    }
+    for (const range of ranges.split(",")) {
+      const [first = "", last = first] = range.split("-");
+      for (let n = Number(first); n <= Number(last); n++) {
+        nodes.push(`${prefix}${String(n).padStart(first.length, "0")}${suffix}`);
+      }
+    }
+  }
+  return nodes;
+}

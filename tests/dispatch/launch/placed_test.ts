@@ -1,0 +1,218 @@
+/** Runs that an engine places, with a scripted one: what it does wrong must not make a second worker, nor lose a run. */
+import assert from "node:assert/strict";
+import { MosaicError } from "../../../src/base/errors.ts";
+import type { Order } from "../../../src/dispatch/launch/launcher.ts";
+import { configOf } from "../../harness/configs.ts";
+import { EngineFixture, PlayedProxy } from "../../harness/engine.ts";
+import { type ScriptedJob, ScriptedLauncher } from "../../harness/scripted_launcher.ts";
+import { until } from "../../harness/wait.ts";
+import { conformance } from "./conformance.ts";
+
+const queryMs = { least: 10, most: 50 };
+const options = (engine: ScriptedLauncher) => ({ launchers: [engine], queryMs });
+const config = (metadata: Record<string, unknown> = {}) =>
+  configOf({
+    command: ["/bin/true"],
+    gpus: { requested: 2, mandatory: true },
+    metadata: { launcher: "slurm", worker: { script: "/bin/true" }, ...metadata },
+  });
+
+const jobOf = (engine: ScriptedLauncher, runId: string, tries = ""): Promise<ScriptedJob> =>
+  until(() => engine.jobs.find(({ name }) => name === `mosaic-${runId}-1${tries}`), { what: "the job" });
+
+function hello(f: EngineFixture, job: ScriptedJob, attempt = 1): PlayedProxy {
+  const proxy = new PlayedProxy();
+  const { runId } = job.order.files.directory.match(/(?<runId>[^/]+)$/)!.groups!;
+  const place = { host: "n1", job: job.job, gpus: ["0", "1"] };
+  const process = { pid: 1, identity: "other-boot/1" };
+  proxy.session = f.engine.openProxy(
+    { runId: runId!, attempt, workerId: "", agentId: "", proxy: process, worker: null, version: "test", place },
+    proxy,
+  );
+  return proxy;
+}
+const refused = (text: RegExp) => (error: unknown) =>
+  error instanceof MosaicError && error.code === "failed_precondition" && text.test(error.message);
+
+Deno.test("a placed run waits as INIT with the engine's reason, takes no local place, and runs to its end", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start({ ...options(engine), maxRuns: 1 });
+  const { runId } = f.engine.submit(config());
+  const job = await jobOf(engine, runId);
+  await until(() => f.engine.detail(f.row(runId)).waitingFor === "job 1: Resources", {
+    what: "the engine's reason",
+    state: () => f.engine.detail(f.row(runId)).waitingFor,
+  });
+  const local = f.engine.submit(configOf({ command: ["/bin/true"] }));
+  await f.connect(local.runId);
+
+  engine.run(job);
+  const proxy = hello(f, job);
+  assert.equal(f.row(runId).state, "READY");
+  const { nodes, gpus, phase } = f.row(runId).placement!;
+  assert.deepEqual({ nodes, gpus, phase }, { nodes: ["n1"], gpus: ["0", "1"], phase: "running" });
+  await proxy.steps(3);
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+  engine.end(job, "finished");
+  await until(() => f.row(runId).placement?.end === "finished" && f.row(runId).placement?.phase === "ended", {
+    what: "the job's end to be recorded",
+  });
+});
+
+Deno.test("the intent is on record before the engine is asked, and the next daemon finds the job by its name", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  engine.late = "socket timed out";
+  const { runId } = f.engine.submit(config());
+  await jobOf(engine, runId);
+  await f.engine.close();
+  assert.deepEqual(f.registry.openPlacements().map(({ phase, job }) => ({ phase, job })), [{
+    phase: "intended",
+    job: null,
+  }]);
+  engine.silent = engine.late = undefined;
+  await using next = f.successor(0, options(engine));
+  await until(() => next.row(runId).placement?.job === "1", { what: "the job to be found" });
+  assert.equal(engine.jobs.length, 1);
+});
+
+Deno.test("two jobs of one name: the placement's own is admitted, the other refused and ended", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config());
+  const job = await jobOf(engine, runId);
+  const twin = engine.make(job.order);
+  engine.run(job);
+  engine.run(twin, "n2");
+  const proxy = hello(f, job);
+  assert.throws(() => hello(f, twin), refused(/it is served by job 1, and this is job 2/));
+  await until(() => twin.state.t === "ended", { what: "the twin to be ended" });
+  assert.equal(job.state.t, "running");
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+});
+
+Deno.test("a job that the engine forgets before it has started is given to it again; should it come back, it is ended", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config());
+  const lost = await jobOf(engine, runId);
+  await until(() => f.row(runId).placement?.phase === "queued", { what: "the job to be known" });
+  engine.forget(lost);
+  // Its id is given out again.
+  engine.next = 1;
+  const again = await jobOf(engine, runId, ".2");
+  assert.equal(again.job, lost.job);
+  engine.jobs.push(lost);
+  engine.run(lost);
+  await until(() => lost.state.t === "ended", { what: "the forgotten job to be ended" });
+  engine.run(again);
+  hello(f, again).exit();
+  await f.state(runId, "TERMINATED");
+});
+
+Deno.test("cancelled while it is queued, a job is ended first; one that starts all the same is refused", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config());
+  const job = await jobOf(engine, runId);
+  await until(() => f.row(runId).placement?.phase === "queued", { what: "the job to be known" });
+  engine.silent = "no controller";
+  engine.stop = () => Promise.reject(new Error("no controller"));
+  assert.notEqual(f.engine.cancel(runId).state, "CANCELLED");
+  engine.run(job);
+  assert.throws(() => hello(f, job), refused(/being stopped/));
+  engine.silent = undefined;
+  engine.end(job, "finished");
+  assert.equal((await f.state(runId, "CANCELLED")).reason, "user_cancel");
+});
+
+Deno.test("a cancelled run's proxy is told first, then the job is ended", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start({ ...options(engine), graceSeconds: 0.05 });
+  const { runId } = f.engine.submit(config());
+  const job = await jobOf(engine, runId);
+  engine.run(job);
+  const proxy = hello(f, job);
+  f.engine.cancel(runId);
+  assert.equal(proxy.stops.length, 1);
+  assert.equal(engine.stops.length, 0);
+  proxy.exit({ code: null, signal: "SIGTERM" });
+  await f.state(runId, "CANCELLED");
+  assert.equal(job.state.t, "ended");
+});
+
+for (
+  const [kind, state, reason] of [
+    ["time_limit", "FAULTED", "time_limit"],
+    ["preempted", "FAULTED", "preempted"],
+    ["out_of_memory", "FAULTED", "out_of_memory"],
+    ["job_cancelled", "CANCELLED", "job_cancelled"],
+    ["finished", "FAULTED", "signal_SIGTERM"],
+  ] as const
+) {
+  Deno.test(`a signal waits for the engine's word: ${kind} is ${reason}`, async () => {
+    const engine = new ScriptedLauncher();
+    await using f = EngineFixture.start(options(engine));
+    const { runId } = f.engine.submit(config());
+    const job = await jobOf(engine, runId);
+    engine.run(job);
+    hello(f, job).exit({ code: null, signal: "SIGTERM" });
+    const { queries } = engine;
+    await until(() => engine.queries > queries + 2, { what: "further queries" });
+    assert.equal(f.row(runId).state, "READY");
+    engine.end(job, kind);
+    assert.equal((await f.state(runId, state)).reason, reason);
+  });
+}
+
+Deno.test("a doubtful end ends nothing while the proxy is connected, nor without proof when it is not", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config({ restart: { max_attempts: 2, backoff_s: 0 } }));
+  const job = await jobOf(engine, runId);
+  engine.run(job);
+  const proxy = hello(f, job);
+  engine.end(job, "node_fail", false);
+  await until(() => /doubtful: .*may run on/.test(f.row(runId).placement?.waitingFor ?? ""), { what: "the doubt" });
+  await proxy.steps(5);
+  assert.equal(f.row(runId).state, "EXECUTING");
+  proxy.close();
+  const { queries } = engine;
+  await until(() => engine.queries > queries + 5, { what: "further queries" });
+  assert.equal(f.row(runId).state, "EXECUTING");
+  const back = hello(f, job);
+  back.exit();
+  await f.state(runId, "TERMINATED");
+});
+
+Deno.test("an engine that rejects a job fails the run with its words; one that is silent makes it wait", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  engine.silent = "no controller";
+  const { runId } = f.engine.submit(config());
+  await until(() => f.engine.detail(f.row(runId)).waitingFor === "slurm, which does not answer: no controller", {
+    what: "the reason",
+  });
+  engine.silent = undefined;
+  engine.rejects = "invalid partition";
+  assert.equal((await f.state(runId, "FAULTED")).reason, "slurm_rejected: invalid partition");
+});
+
+Deno.test("a job that ends before its proxy has said hello is tried again, three times", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config());
+  for (const tries of ["", ".2", ".3"]) {
+    const job = await jobOf(engine, runId, tries);
+    engine.end(job, "finished");
+  }
+  assert.match((await f.state(runId, "FAULTED")).reason!, /^spawn_failed/);
+});
+
+Deno.test("the scripted engine keeps a launcher's promises", async () => {
+  const launcher = new ScriptedLauncher();
+  const order = (name: string) => ({ name }) as Order;
+  await conformance({ launcher, order, run: ({ job }) => launcher.run(launcher.jobs.find((one) => one.job === job)!) });
+});

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { FORGOTTEN, jobName, nextStep, readJobName, see } from "../../../src/dispatch/launch/placed/placement_state.ts";
+import type { Sighting } from "../../../src/dispatch/launch/launcher.ts";
+import type { Placement } from "../../../src/registry/types.ts";
+
+const placement: Placement = {
+  runId: "R",
+  attempt: 1,
+  launcher: "slurm",
+  tries: 1,
+  name: "mosaic-R-1",
+  job: "7",
+  submittedAt: 1000,
+  phase: "queued",
+  waitingFor: "",
+  expectedStart: null,
+  nodes: [],
+  gpus: [],
+  end: null,
+  requestedAt: 0,
+};
+const sighting = (fields: Partial<Sighting> = {}): Sighting => ({
+  job: "7",
+  name: "mosaic-R-1",
+  submittedAt: 1000,
+  nodes: ["n1"],
+  state: { t: "running" },
+  ...fields,
+});
+const named = { answers: 0, ms: 0 };
+const missed = (answers: number, ms: number) => see(placement, [], { answers, ms }).job.t;
+
+Deno.test("placement: a job is forgotten after several answers and some time, not after one", () => {
+  assert.equal(missed(1, 60_000), "unknown");
+  assert.equal(missed(100, FORGOTTEN.ms - 1), "unknown");
+  assert.equal(missed(FORGOTTEN.answers, FORGOTTEN.ms), "forgotten");
+});
+
+Deno.test("placement: an id that was given out again, at another time, is another job and must not run", () => {
+  const other = sighting({ submittedAt: 9000 });
+  const seen = see(placement, [other], named);
+  assert.equal(seen.job.t, "unknown");
+  assert.deepEqual(seen.strays, [other]);
+});
+
+Deno.test("placement: of two jobs the one that is known is meant; before, the one that was submitted first", () => {
+  const [mine, twin] = [sighting(), sighting({ job: "8", submittedAt: 2000 })];
+  assert.deepEqual(see(placement, [twin, mine], named).strays, [twin]);
+  const intended = { ...placement, job: null, submittedAt: null, phase: "intended" } as const;
+  const seen = see(intended, [twin, mine], named);
+  assert.equal(seen.placement.job, "7");
+  assert.deepEqual(seen.strays, [twin]);
+});
+
+Deno.test("placement: what to do about a run that is INIT", () => {
+  const end = (kind: "finished" | "job_cancelled") => ({ t: "ended", end: { kind, proven: true, said: "" } }) as const;
+  const step = (
+    job: Parameters<typeof nextStep>[1],
+    cancelRequested = false,
+    phase: Placement["phase"] = "queued",
+    asked = true,
+  ) => nextStep({ ...placement, phase }, job, { cancelRequested, asked }).do;
+  assert.equal(step({ t: "unknown" }, false, "intended", false), "launch");
+  assert.equal(step({ t: "unknown" }), "nothing");
+  assert.equal(step({ t: "queued" }), "nothing");
+  assert.equal(step({ t: "running" }), "begin");
+  assert.equal(step(end("finished")), "begin");
+  assert.equal(step(end("job_cancelled")), "cancelled");
+  assert.equal(step({ t: "forgotten" }), "launch_again");
+  assert.equal(step({ t: "queued" }, true), "stop");
+  // The engine may have made the job although it has not answered.
+  assert.equal(step({ t: "unknown" }, true, "intended", true), "stop");
+  assert.equal(step({ t: "unknown" }, true, "intended", false), "cancelled");
+  assert.equal(step({ t: "forgotten" }, true), "cancelled");
+  assert.equal(step(end("finished"), true), "cancelled");
+});
+
+Deno.test("placement: names tell run, attempt and try", () => {
+  for (const  of of[{ runId: "01AB", attempt: 3, tries: 1 }, { runId: "a-b.c", attempt: 12, tries: 4 }]) {
+    assert.deepEqual(readJobName(jobName(of)), of);
+  }
+  assert.equal(readJobName("train"), undefined);
+});
