@@ -77,6 +77,14 @@ export class Cluster implements AsyncDisposable {
     Deno.kill(this.pid(name), "SIGKILL");
   }
 
+  /** What Slurm knows now is on its disk: it writes it every few seconds. */
+  async saved(): Promise<void> {
+    const writtenAt = () =>
+      Deno.stat(`${this.directory}/state/job_state`).then(({ mtime }) => mtime!.getTime(), () => 0);
+    const [before, enough] = [await writtenAt(), Date.now()];
+    await until(async () => await writtenAt() > Math.max(before, enough), { what: "slurmctld to write its state" });
+  }
+
   /** Starts what does not run. */
   async up(): Promise<void> {
     await output([new URL("slurm-up.sh", import.meta.url).pathname, this.directory], {});

@@ -199,10 +199,32 @@ Deno.test({
       assert.equal((await cluster.jobs()).filter(({ name }) => name.includes(runId)).length, 1);
     });
 
+    await t.step(
+      "slurmctld is killed right after it has started a job: it forgets the job, whose proxy is believed",
+      async () => {
+        const runId = await submit(daemon, placed());
+        await untilSteps(daemon, runId, 3, true);
+        await cluster.saved();
+        cluster.kill("slurmctld");
+        await Deno.remove(`${cluster.directory}/state/job_state`);
+        await Deno.remove(`${cluster.directory}/state/job_state.old`).catch(() => {});
+        await cluster.up();
+        await until(async () => (await getRun(daemon, runId)).placement?.waitingFor.includes("doubtful"), {
+          what: "the doubt to be shown",
+        });
+        const before = (await steps(daemon, runId)).length;
+        await untilSteps(daemon, runId, before, true);
+        await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
+        await untilState(daemon, runId, "CANCELLED");
+        await nothingLeft(cluster, daemon, runId);
+        await assertWhole(daemon, runId);
+      },
+    );
+
     await t.step("slurmctld is away: runs wait, those that run go on, and none fails", async () => {
       const running = await submit(daemon, placed());
       await untilSteps(daemon, running, 3, true);
-      await until(async () => (await cluster.tool("squeue", "-h")) !== "", { what: "Slurm's state to be saved" });
+      await cluster.saved();
       cluster.kill("slurmctld");
       const waiting = await submit(daemon, placed({ command: countingWorker({ steps: 5 }) }));
       await until(async () => (await getRun(daemon, waiting)).waitingFor.includes("does not answer"), {

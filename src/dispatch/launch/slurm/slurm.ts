@@ -104,7 +104,8 @@ export class Slurm implements Launcher {
     const which = [`--name=${name}`, ...(job === null ? ["--me"] : [job])];
     if (how === "now") await this.#tool("scancel", ["--signal=KILL", "--full", ...which]);
     const answer = await this.#tool("scancel", which);
-    if (answer.code !== 0) throw new Error(plainText(answer));
+    // There is no such job (any more).
+    if (answer.code !== 0 && !/invalid job id/i.test(answer.error)) throw new Error(plainText(answer));
   }
 
   describe({ name, job, nodes }: JobRef & { nodes: readonly string[] }): string {
