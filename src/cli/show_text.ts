@@ -130,7 +130,9 @@ function gpus(run: RunDetailJson, hostGpus: number): string {
   if (run.gpu_slots.length > 0) return run.gpu_slots.join(", ");
   if (run.gpus_requested > 0) return `${run.gpus_requested} requested`;
   const mayChoose = (run.config as { environment?: Record<string, string> } | null)?.environment?.CUDA_VISIBLE_DEVICES;
-  return hostGpus === 0 || mayChoose || run.placement !== null ? "" : `none requested, so it sees none of the host's ${hostGpus}`;
+  return hostGpus === 0 || mayChoose || run.placement !== null
+    ? ""
+    : `none requested, so it sees none of the host's ${hostGpus}`;
 }
 
 /** The config's resources, and whether a cgroup enforces them; "" for an external run. */

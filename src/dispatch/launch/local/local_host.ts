@@ -106,7 +106,7 @@ export class LocalHost implements Host {
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
     const placed = { lingerSeconds: plan.slurm.lingerSeconds };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
-    if (this.#options.auth === "token") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
+    if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
     return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
   }
 
