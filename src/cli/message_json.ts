@@ -43,6 +43,7 @@ export function runJson(run: Run): RunJson {
     gpus_requested: run.gpusRequested,
     gpu_slots: [...run.gpuSlots],
     tags: [...run.tags],
+    notes: run.notes,
     digest: run.digest,
     submitted_at: time(run.submittedAt),
     started_at: time(run.startedAt),

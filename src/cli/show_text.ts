@@ -39,6 +39,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     ["progress", run.max_steps === null ? "" : progressText(progressOf(run), 20)],
     ["attempt", run.max_attempts > 1 || run.attempt > 1 ? `${run.attempt} of ${run.max_attempts}` : ""],
     ["tags", run.tags.join(", ")],
+    ["notes", run.notes],
     ["priority", run.priority === 0 ? "" : String(run.priority)],
     ["gpus", gpus(run, hostGpus)],
     ["job", job(run)],

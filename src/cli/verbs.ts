@@ -72,6 +72,24 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/validate.ts"),
   },
   {
+    name: "tag",
+    group: "Runs",
+    summary: "add or remove a run's tags",
+    load: () => import("./verbs/tag.ts"),
+  },
+  {
+    name: "note",
+    group: "Runs",
+    summary: "write notes about a run",
+    load: () => import("./verbs/note.ts"),
+  },
+  {
+    name: "rename",
+    group: "Runs",
+    summary: "give a run another name",
+    load: () => import("./verbs/rename.ts"),
+  },
+  {
     name: "delete",
     aliases: ["rm"],
     group: "Runs",

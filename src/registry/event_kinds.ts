@@ -16,6 +16,7 @@ export const EVENT_KINDS = [
   "artifact",
   "paused",
   "resumed",
+  "edited",
   "control",
   "faulted",
   "failed",

@@ -150,6 +150,7 @@ CREATE TABLE placements (
 CREATE INDEX placements_open ON placements (run_id) WHERE phase <> 'ended';
 `,
   },
+  { version: 4, sql: "ALTER TABLE runs ADD COLUMN notes TEXT NOT NULL DEFAULT ''" },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -261,6 +261,17 @@ export class Registry implements RunReader {
     }, ALWAYS);
   }
 
+  /** `update` by a person: with an event. @throws `not_found` */
+  edit(runId: string, patch: Pick<RunPatch, "name" | "tags" | "notes">): RunRow {
+    return this.#write(() => {
+      this.require(runId);
+      this.#store(runId, { ...patchOnly(patch), updatedAt: this.#now() });
+      const row = this.require(runId);
+      this.#addEvent(row, "edited", patch, this.#now());
+      return row;
+    });
+  }
+
   /** Cheap: last_heartbeat only, held in memory and written at most every 5 s per run. */
   touchHeartbeat(runId: string, at: number): void {
     const known = this.#heartbeats.get(runId);

@@ -20,6 +20,7 @@ const RUN_COLUMNS = {
   maxAttempts: ["max_attempts", "integer"],
   priority: ["priority", "integer"],
   tags: ["tags", "texts"],
+  notes: ["notes", "text"],
   baseDir: ["base_dir", "base"],
   configJson: ["config_json", "text"],
   gpusRequested: ["gpus_requested", "integer"],

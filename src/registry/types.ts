@@ -15,6 +15,8 @@ export interface RunRow {
   maxAttempts: number;
   priority: number;
   tags: string[];
+  /** What people have written about it: Markdown. */
+  notes: string;
   baseDir: BaseDir;
   /** The config after injection of run id and paths, as JSON text (src/config). */
   configJson: string;

@@ -81,6 +81,8 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     pauseRun: (request) => runMessage(detail(core.pause(resolve(request.run).runId))),
     resumeRun: (request) => runMessage(detail(core.resume(resolve(request.run).runId))),
     throttleRun: (request) => runMessage(detail(core.throttle(resolve(request.run).runId, request.maxRateHz))),
+    editRun: ({ run, name, addTags, removeTags, notes }) =>
+      runMessage(detail(core.edit(resolve(run).runId, { name, addTags, removeTags, notes }))),
     retryRun: (request) => runMessage(detail(core.retry(resolve(request.run).runId))),
     async resetRun(request) {
       return runMessage(detail(await core.reset(resolve(request.run).runId, request.fromCheckpoint)));

@@ -33,6 +33,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
     gpusRequested: row.gpusRequested,
     gpuSlots: row.gpuSlots,
     tags: row.tags,
+    notes: row.notes,
     digest: row.digest,
     submittedAt: timestampOfMs(row.createdAt),
     startedAt: optionalTimestamp(row.startedAt),

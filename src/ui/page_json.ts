@@ -22,6 +22,7 @@ export function runLine(detail: RunDetail): RunLine {
     max_attempts: row.maxAttempts,
     priority: row.priority,
     tags: row.tags,
+    notes: row.notes,
     is_eval: row.baseDir === "evals",
     gpus: row.gpuSlots,
     gpus_requested: row.gpusRequested,

@@ -271,6 +271,9 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       ...{ schemaId: "telemetry.step.default", schemaVersion: 1, supportsCheckpoint: true },
     });
     await holds("throttle", ["--hz", "100", live]);
+    await holds("tag", [live, "noted"]);
+    await holds("note", [live, "some words"]);
+    await holds("rename", [live, "lives"]);
     for (const run of [rich, failed, killed, live, queued]) await holds("show", [run]);
     await holds("list", []);
     for (const run of [rich, failed]) {

@@ -250,6 +250,31 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   await ok(["cancel", run, "--wait"]);
 });
 
+Deno.test("tag, note, rename: what people write about a run is kept, shown, found, and told as events", async () => {
+  const run = await submitted({ command: SILENT, metadata: { tags: ["old"] } });
+  assert.equal(await ok(["tag", run, "paper", "baseline"]), `${run}  has the tags old, paper, baseline\n`);
+  assert.equal(await ok(["tag", run, "--remove", "old", "paper"]), `${run}  has the tags paper, baseline\n`);
+  await ok(["rename", run, "written-about"]);
+  assert.match(await ok(["list", "--tag", "baseline"]), /written-about/);
+  assert.equal((await mosaic(["note", "written-about", "-"], "# Found\n\nit *diverges*\n")).code, 0);
+  const shown = JSON.parse(await ok(["show", run, "-o", "json"]));
+  assert.equal(shown.notes, "# Found\n\nit *diverges*");
+  assert.match(await ok(["show", run]), /diverges/);
+  assert.equal(await ok(["note", run, "--clear"]), `${run}  has no notes\n`);
+  const edited = (await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").map((line) =>
+    JSON.parse(line)
+  );
+  assert.deepEqual(edited.map(({ data }) => Object.keys(data)), [["tags"], ["tags"], ["name"], ["notes"], ["notes"]]);
+  // What changes nothing tells nothing; what is wrong names the field.
+  await ok(["tag", run, "paper"]);
+  assert.equal((await ok(["events", run, "-k", "edited", "-o", "jsonl"])).trim().split("\n").length, 5);
+  const wrong = await mosaic(["rename", run, "x".repeat(121)]);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.err, /name is "x+"; it must have 1 to 120 characters/);
+  assert.equal((await mosaic(["note", run])).code, 2);
+  await ok(["cancel", run, "--wait"]);
+});
+
 Deno.test("a wrong config, an unknown run and an unreachable daemon have exit codes of their own", async () => {
   const wrong = await mosaic(["submit", "-"], `{"run_name":""}`);
   assert.equal(wrong.code, 2);

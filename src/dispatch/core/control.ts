@@ -6,6 +6,8 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
+import type { Edit } from "./core.ts";
+import { editedFields } from "./edits.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 
@@ -95,6 +97,14 @@ export class Control {
     const updated = registry.update(runId, { maxRateHz });
     supervisor.throttled(runId);
     return updated;
+  }
+
+  edit(runId: string, change: Edit): RunRow {
+    const { registry } = this.#options;
+    const row = registry.require(runId);
+    const edited = editedFields(row, change);
+    if (Object.keys(edited).length === 0) return row;
+    return registry.edit(runId, edited);
   }
 
   retry(runId: string): RunRow {

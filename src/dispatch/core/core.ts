@@ -124,6 +124,14 @@ export interface ProxySession {
   closed(): void;
 }
 
+/** What people write about a run; undefined stays as it is. */
+export interface Edit {
+  name?: string | undefined;
+  addTags?: readonly string[];
+  removeTags?: readonly string[];
+  notes?: string | undefined;
+}
+
 export interface Core {
   /** Runs, transitions and events: to read and to follow. */
   readonly runs: RunReader;
@@ -156,6 +164,8 @@ export interface Core {
   pause(runId: string): RunRow;
   resume(runId: string): RunRow;
   throttle(runId: string, maxRateHz: number): RunRow;
+  /** Changes what people write about a run. @throws `invalid_argument` that names the field */
+  edit(runId: string, change: Edit): RunRow;
   /** An ended run gets another attempt. @throws `failed_precondition` when it lives. */
   retry(runId: string): RunRow;
   /** Stops the run if it lives and starts it again, from a checkpoint or the seed. */

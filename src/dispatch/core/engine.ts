@@ -26,7 +26,7 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import type { Core, Edit, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { Submissions } from "./submissions.ts";
 import { Views } from "./views.ts";
@@ -289,6 +289,10 @@ export class Engine implements Core {
   }
   throttle(runId: string, maxRateHz: number): RunRow {
     return this.#control.throttle(runId, maxRateHz);
+  }
+
+  edit(runId: string, change: Edit): RunRow {
+    return this.#control.edit(runId, change);
   }
   retry(runId: string): RunRow {
     return this.#control.retry(runId);

@@ -65,6 +65,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.pauseRun, ADMIN],
   [mosaic.resumeRun, ADMIN],
   [mosaic.throttleRun, ADMIN],
+  [mosaic.editRun, ADMIN],
   [mosaic.retryRun, ADMIN],
   [mosaic.resetRun, ADMIN],
   [mosaic.deleteRun, ADMIN],

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgiygcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudEIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIpoBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgxMaXN0UmVzcG9uc2USHAoEcnVucxgBIAMoCzIOLm1vc2FpYy52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXRvdGFsGAMgASgEIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJIiUKDkRlbGV0ZVJlc3BvbnNlEhMKC2ZyZWVkX2J5dGVzGAEgASgEIiYKD1ZhbGlkYXRlUmVxdWVzdBITCgtjb25maWdfanNvbhgBIAEoCSIqCglWaW9sYXRpb24SDAoEcGF0aBgBIAEoCRIPCgdtZXNzYWdlGAIgASgJImQKEFZhbGlkYXRlUmVzcG9uc2USKAoKdmlvbGF0aW9ucxgBIAMoCzIULm1vc2FpYy52MS5WaW9sYXRpb24SDgoGZGlnZXN0GAIgASgJEhYKDmNhbm9uaWNhbF9qc29uGAMgASgJIl8KEFRlbGVtZXRyeVJlcXVlc3QSCwoDcnVuGAEgASgJEgwKBGtpbmQYAiABKAkSEQoJc2luY2Vfc2VxGAMgASgEEg4KBmZvbGxvdxgEIAEoCBINCgVsaW1pdBgFIAEoBCJECg5UZWxlbWV0cnlCYXRjaBINCgVqc29ubBgBIAEoDBIRCglmaXJzdF9zZXEYAiABKAQSEAoIbGFzdF9zZXEYAyABKAQiXAoNRXZlbnRzUmVxdWVzdBILCgNydW4YASABKAkSEQoJc2luY2Vfc2VxGAIgASgEEg4KBmZvbGxvdxgDIAEoCBINCgVraW5kcxgEIAMoCRIMCgR0YWlsGAUgASgNIpABCgVFdmVudBILCgNzZXEYASABKAQSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnJ1bl9pZBgDIAEoCRIQCghydW5fbmFtZRgEIAEoCRIMCgRraW5kGAUgASgJEg8KB2F0dGVtcHQYBiABKA0SEQoJZGF0YV9qc29uGAcgASgJImQKC0xvZ3NSZXF1ZXN0EgsKA3J1bhgBIAEoCRIOCgZzdHJlYW0YAiABKAkSFAoMc2luY2Vfb2Zmc2V0GAMgASgEEhIKCnRhaWxfbGluZXMYBCABKA0SDgoGZm9sbG93GAUgASgIIkcKCExvZ0NodW5rEgwKBHRleHQYASABKAwSEwoLbmV4dF9vZmZzZXQYAiABKAQSGAoQc3VwcHJlc3NlZF9saW5lcxgDIAEoBCJZCg1TZXJpZXNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBmZyb21feBgDIAEoBBIMCgR0b194GAQgASgEEg8KB2J1Y2tldHMYBSABKA0inwEKDFNlcmllc0J1Y2tldBIPCgdmaXJzdF94GAEgASgEEg4KBmxhc3RfeBgCIAEoBBILCgNtaW4YAyABKAESCwoDbWF4GAQgASgBEgwKBG1lYW4YBSABKAESDAoEbGFzdBgGIAEoARINCgVjb3VudBgHIAEoBBINCgVhdF9tcxgIIAEoARIRCgRzdGVwGAkgASgBSACIAQFCBwoFX3N0ZXAiSgoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEIooBChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGkAKBEl0ZW0SDAoEbmFtZRgBIAEoCRIOCgZwb2ludHMYAiABKAQSEQoEbGFzdBgDIAEoAUgAiAEBQgcKBV9sYXN0IokBCghBcnRpZmFjdBIMCgRwYXRoGAEgASgJEgwKBGtpbmQYAiABKAkSDQoFYnl0ZXMYAyABKAQSDgoGc2hhMjU2GAQgASgJEhEKBHN0ZXAYBSABKARIAIgBARImCgJhdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX3N0ZXAiOwoRQXJ0aWZhY3RzUmVzcG9uc2USJgoJYXJ0aWZhY3RzGAEgAygLMhMubW9zYWljLnYxLkFydGlmYWN0Ig0KC0hvc3RSZXF1ZXN0IjUKB0dwdVNsb3QSDAoEc2xvdBgBIAEoBRIOCgZydW5faWQYAiABKAkSDAoEbmFtZRgDIAEoCSLcAwoMSG9zdFJlc3BvbnNlEg8KB3ZlcnNpb24YASABKAkSCwoDcGlkGAIgASgEEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXN0YXRlX2RpchgEIAEoCRIOCgZsaXN0ZW4YBSABKAkSDAoEaHR0cBgGIAEoCRIgCgRncHVzGAcgAygLMhIubW9zYWljLnYxLkdwdVNsb3QSDAoEY3B1cxgIIAEoDRIUCgxsb2FkX2F2ZXJhZ2UYCSADKAESFAoMbWVtb3J5X2J5dGVzGAogASgEEh4KFm1lbW9yeV9hdmFpbGFibGVfYnl0ZXMYCyABKAQSEgoKZGlza19ieXRlcxgMIAEoBBIcChRkaXNrX2F2YWlsYWJsZV9ieXRlcxgNIAEoBBIXCg90ZWxlbWV0cnlfYnl0ZXMYDiABKAQSEQoJcnNzX2J5dGVzGA8gASgEEj8KDXJ1bnNfYnlfc3RhdGUYECADKAsyKC5tb3NhaWMudjEuSG9zdFJlc3BvbnNlLlJ1bnNCeVN0YXRlRW50cnkaMgoQUnVuc0J5U3RhdGVFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIhIKEERpc2tVc2FnZVJlcXVlc3QikQMKEURpc2tVc2FnZVJlc3BvbnNlEjQKBHJ1bnMYASADKAsyJi5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuUnVuc0VudHJ5EkIKC2RpcmVjdG9yaWVzGAIgAygLMi0ubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLkRpcmVjdG9yaWVzRW50cnkSFwoPdGVsZW1ldHJ5X2J5dGVzGAMgASgEEhYKDnJlZ2lzdHJ5X2J5dGVzGAQgASgEEj4KCXRlbGVtZXRyeRgFIAMoCzIrLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5UZWxlbWV0cnlFbnRyeRorCglSdW5zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARoyChBEaXJlY3Rvcmllc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMAoOVGVsZW1ldHJ5RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASIHCgVFbXB0eSLcAQoMUHJveHlNZXNzYWdlEiEKBWhlbGxvGAEgASgLMhAubW9zYWljLnYxLkhlbGxvSAASIQoFYmF0Y2gYAiABKAsyEC5tb3NhaWMudjEuQmF0Y2hIABIuCgloZWFydGJlYXQYAyABKAsyGS5tb3NhaWMudjEuUHJveHlIZWFydGJlYXRIABIfCgRleGl0GAQgASgLMg8ubW9zYWljLnYxLkV4aXRIABIqCgdjb250cm9sGAUgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAQgkKB21lc3NhZ2Ui8QEKBUhlbGxvEhAKCHByb3RvY29sGAEgASgJEg4KBnJ1bl9pZBgCIAEoCRIPCgdhdHRlbXB0GAMgASgNEhEKCXdvcmtlcl9pZBgEIAEoCRIQCghhZ2VudF9pZBgFIAEoCRIRCglwcm94eV9waWQYBiABKAQSFgoOcHJveHlfaWRlbnRpdHkYByABKAkSEgoKd29ya2VyX3BpZBgIIAEoBBIXCg93b3JrZXJfaWRlbnRpdHkYCSABKAkSDwoHdmVyc2lvbhgKIAEoCRIMCgRob3N0GAsgASgJEgsKA2pvYhgMIAEoCRIMCgRncHVzGA0gAygJInUKB1dlbGNvbWUSEAoIcHJvdG9jb2wYASABKAkSGAoQam91cm5hbF9wb3NpdGlvbhgCIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAyABKAQSKAoHY29udHJvbBgEIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGUi1gIKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiJgoOUHJveHlIZWFydGJlYXQSFAoMam91cm5hbF9zaXplGAEgASgEIoIBCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARIOCgZzaWduYWwYAiABKAkSDAoEbG9zdBgDIAEoCBIWCg5maW5hbF9wb3NpdGlvbhgEIAEoBBITCgtzdGRlcnJfdGFpbBgFIAMoCRITCgtzcGF3bl9lcnJvchgGIAEoCUIHCgVfY29kZSLVAQoNRGFlbW9uTWVzc2FnZRIlCgd3ZWxjb21lGAEgASgLMhIubW9zYWljLnYxLldlbGNvbWVIABIdCgNhY2sYAiABKAsyDi5tb3NhaWMudjEuQWNrSAASKgoHY29udHJvbBgDIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIfCgRzdG9wGAQgASgLMg8ubW9zYWljLnYxLlN0b3BIABImCghleGl0X2FjaxgFIAEoCzISLm1vc2FpYy52MS5FeGl0QWNrSABCCQoHbWVzc2FnZSItCgNBY2sSEAoIcG9zaXRpb24YASABKAQSFAoMd2luZG93X2J5dGVzGAIgASgEIkgKDENvbnRyb2xTdGF0ZRIOCgZwYXVzZWQYASABKAgSEwoLbWF4X3JhdGVfaHoYAiABKA0SEwoLc2VsZl9wYXVzZWQYAyABKAkiHQoEU3RvcBIVCg1ncmFjZV9zZWNvbmRzGAEgASgBIgkKB0V4aXRBY2sy8AgKBk1vc2FpYxIrCgZHZXRSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI7CghMaXN0UnVucxIWLm1vc2FpYy52MS5MaXN0UmVxdWVzdBoXLm1vc2FpYy52MS5MaXN0UmVzcG9uc2USNQoJQ2FuY2VsUnVuEhgubW9zYWljLnYxLkNhbmNlbFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFBhdXNlUnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SLgoJUmVzdW1lUnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOQoLVGhyb3R0bGVSdW4SGi5tb3NhaWMudjEuVGhyb3R0bGVSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghSZXRyeVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjMKCFJlc2V0UnVuEhcubW9zYWljLnYxLlJlc2V0UmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SOQoJRGVsZXRlUnVuEhEubW9zYWljLnYxLlJ1blJlZhoZLm1vc2FpYy52MS5EZWxldGVSZXNwb25zZRJJCg5WYWxpZGF0ZUNvbmZpZxIaLm1vc2FpYy52MS5WYWxpZGF0ZVJlcXVlc3QaGy5tb3NhaWMudjEuVmFsaWRhdGVSZXNwb25zZRJLCg9TdHJlYW1UZWxlbWV0cnkSGy5tb3NhaWMudjEuVGVsZW1ldHJ5UmVxdWVzdBoZLm1vc2FpYy52MS5UZWxlbWV0cnlCYXRjaDABEjwKDFN0cmVhbUV2ZW50cxIYLm1vc2FpYy52MS5FdmVudHNSZXF1ZXN0GhAubW9zYWljLnYxLkV2ZW50MAESOwoKU3RyZWFtTG9ncxIWLm1vc2FpYy52MS5Mb2dzUmVxdWVzdBoTLm1vc2FpYy52MS5Mb2dDaHVuazABEj4KCkxpc3RTZXJpZXMSES5tb3NhaWMudjEuUnVuUmVmGh0ubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZRJACglHZXRTZXJpZXMSGC5tb3NhaWMudjEuU2VyaWVzUmVxdWVzdBoZLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZRJACg1MaXN0QXJ0aWZhY3RzEhEubW9zYWljLnYxLlJ1blJlZhocLm1vc2FpYy52MS5BcnRpZmFjdHNSZXNwb25zZRI6CgdHZXRIb3N0EhYubW9zYWljLnYxLkhvc3RSZXF1ZXN0GhcubW9zYWljLnYxLkhvc3RSZXNwb25zZRJJCgxHZXREaXNrVXNhZ2USGy5tb3NhaWMudjEuRGlza1VzYWdlUmVxdWVzdBocLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZRIuCghTaHV0ZG93bhIQLm1vc2FpYy52MS5FbXB0eRoQLm1vc2FpYy52MS5FbXB0eTJKCgZJbmdlc3QSQAoHRGVsaXZlchIXLm1vc2FpYy52MS5Qcm94eU1lc3NhZ2UaGC5tb3NhaWMudjEuRGFlbW9uTWVzc2FnZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi2QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBINCgVub3RlcxgyIAEoCUIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIpoBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgxMaXN0UmVzcG9uc2USHAoEcnVucxgBIAMoCzIOLm1vc2FpYy52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXRvdGFsGAMgASgEIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkiZAoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgiRwoITG9nQ2h1bmsSDAoEdGV4dBgBIAEoDBITCgtuZXh0X29mZnNldBgCIAEoBBIYChBzdXBwcmVzc2VkX2xpbmVzGAMgASgEIlkKDVNlcmllc1JlcXVlc3QSCwoDcnVuGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGZnJvbV94GAMgASgEEgwKBHRvX3gYBCABKAQSDwoHYnVja2V0cxgFIAEoDSKfAQoMU2VyaWVzQnVja2V0Eg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEEgsKA21pbhgDIAEoARILCgNtYXgYBCABKAESDAoEbWVhbhgFIAEoARIMCgRsYXN0GAYgASgBEg0KBWNvdW50GAcgASgEEg0KBWF0X21zGAggASgBEhEKBHN0ZXAYCSABKAFIAIgBAUIHCgVfc3RlcCJKCg5TZXJpZXNSZXNwb25zZRIoCgdidWNrZXRzGAEgAygLMhcubW9zYWljLnYxLlNlcmllc0J1Y2tldBIOCgZsYXN0X3gYAiABKAQiigEKElNlcmllc0xpc3RSZXNwb25zZRIyCgZzZXJpZXMYASADKAsyIi5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlLkl0ZW0aQAoESXRlbRIMCgRuYW1lGAEgASgJEg4KBnBvaW50cxgCIAEoBBIRCgRsYXN0GAMgASgBSACIAQFCBwoFX2xhc3QiiQEKCEFydGlmYWN0EgwKBHBhdGgYASABKAkSDAoEa2luZBgCIAEoCRINCgVieXRlcxgDIAEoBBIOCgZzaGEyNTYYBCABKAkSEQoEc3RlcBgFIAEoBEgAiAEBEiYKAmF0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcCI7ChFBcnRpZmFjdHNSZXNwb25zZRImCglhcnRpZmFjdHMYASADKAsyEy5tb3NhaWMudjEuQXJ0aWZhY3QiDQoLSG9zdFJlcXVlc3QiNQoHR3B1U2xvdBIMCgRzbG90GAEgASgFEg4KBnJ1bl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJItwDCgxIb3N0UmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRILCgNwaWQYAiABKAQSLgoKc3RhcnRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJc3RhdGVfZGlyGAQgASgJEg4KBmxpc3RlbhgFIAEoCRIMCgRodHRwGAYgASgJEiAKBGdwdXMYByADKAsyEi5tb3NhaWMudjEuR3B1U2xvdBIMCgRjcHVzGAggASgNEhQKDGxvYWRfYXZlcmFnZRgJIAMoARIUCgxtZW1vcnlfYnl0ZXMYCiABKAQSHgoWbWVtb3J5X2F2YWlsYWJsZV9ieXRlcxgLIAEoBBISCgpkaXNrX2J5dGVzGAwgASgEEhwKFGRpc2tfYXZhaWxhYmxlX2J5dGVzGA0gASgEEhcKD3RlbGVtZXRyeV9ieXRlcxgOIAEoBBIRCglyc3NfYnl0ZXMYDyABKAQSPwoNcnVuc19ieV9zdGF0ZRgQIAMoCzIoLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2UuUnVuc0J5U3RhdGVFbnRyeRoyChBSdW5zQnlTdGF0ZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiEgoQRGlza1VzYWdlUmVxdWVzdCKRAwoRRGlza1VzYWdlUmVzcG9uc2USNAoEcnVucxgBIAMoCzImLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5SdW5zRW50cnkSQgoLZGlyZWN0b3JpZXMYAiADKAsyLS5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuRGlyZWN0b3JpZXNFbnRyeRIXCg90ZWxlbWV0cnlfYnl0ZXMYAyABKAQSFgoOcmVnaXN0cnlfYnl0ZXMYBCABKAQSPgoJdGVsZW1ldHJ5GAUgAygLMisubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlRlbGVtZXRyeUVudHJ5GisKCVJ1bnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjIKEERpcmVjdG9yaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARowCg5UZWxlbWV0cnlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIgcKBUVtcHR5ItwBCgxQcm94eU1lc3NhZ2USIQoFaGVsbG8YASABKAsyEC5tb3NhaWMudjEuSGVsbG9IABIhCgViYXRjaBgCIAEoCzIQLm1vc2FpYy52MS5CYXRjaEgAEi4KCWhlYXJ0YmVhdBgDIAEoCzIZLm1vc2FpYy52MS5Qcm94eUhlYXJ0YmVhdEgAEh8KBGV4aXQYBCABKAsyDy5tb3NhaWMudjEuRXhpdEgAEioKB2NvbnRyb2wYBSABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSABCCQoHbWVzc2FnZSLxAQoFSGVsbG8SEAoIcHJvdG9jb2wYASABKAkSDgoGcnVuX2lkGAIgASgJEg8KB2F0dGVtcHQYAyABKA0SEQoJd29ya2VyX2lkGAQgASgJEhAKCGFnZW50X2lkGAUgASgJEhEKCXByb3h5X3BpZBgGIAEoBBIWCg5wcm94eV9pZGVudGl0eRgHIAEoCRISCgp3b3JrZXJfcGlkGAggASgEEhcKD3dvcmtlcl9pZGVudGl0eRgJIAEoCRIPCgd2ZXJzaW9uGAogASgJEgwKBGhvc3QYCyABKAkSCwoDam9iGAwgASgJEgwKBGdwdXMYDSADKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIi0KA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQiSAoMQ29udHJvbFN0YXRlEg4KBnBhdXNlZBgBIAEoCBITCgttYXhfcmF0ZV9oehgCIAEoDRITCgtzZWxmX3BhdXNlZBgDIAEoCSIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazKjCQoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhIxCgdFZGl0UnVuEhYubW9zYWljLnYxLkVkaXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -421,6 +421,13 @@ export type Run = Message<"mosaic.v1.Run"> & {
    * @generated from field: mosaic.v1.Placement placement = 38;
    */
   placement?: Placement | undefined;
+
+  /**
+   * What people have written about the run: Markdown.
+   *
+   * @generated from field: string notes = 50;
+   */
+  notes: string;
 };
 
 /**
@@ -673,6 +680,45 @@ export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
+ * What people write about a run; what is not named stays as it is.
+ *
+ * @generated from message mosaic.v1.EditRequest
+ */
+export type EditRequest = Message<"mosaic.v1.EditRequest"> & {
+  /**
+   * @generated from field: string run = 1;
+   */
+  run: string;
+
+  /**
+   * @generated from field: optional string name = 2;
+   */
+  name?: string | undefined;
+
+  /**
+   * @generated from field: repeated string add_tags = 3;
+   */
+  addTags: string[];
+
+  /**
+   * @generated from field: repeated string remove_tags = 4;
+   */
+  removeTags: string[];
+
+  /**
+   * @generated from field: optional string notes = 5;
+   */
+  notes?: string | undefined;
+};
+
+/**
+ * Describes the message mosaic.v1.EditRequest.
+ * Use `create(EditRequestSchema)` to create a new message.
+ */
+export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 12);
+
+/**
  * @generated from message mosaic.v1.DeleteResponse
  */
 export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
@@ -687,7 +733,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -704,7 +750,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -726,7 +772,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -753,7 +799,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -796,7 +842,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -825,7 +871,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -868,7 +914,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -915,7 +961,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -956,7 +1002,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -987,7 +1033,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -1030,7 +1076,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1091,7 +1137,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1113,7 +1159,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1130,7 +1176,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1157,7 +1203,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25, 0);
+  messageDesc(file_mosaic_v1_mosaic, 26, 0);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1201,7 +1247,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1218,7 +1264,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1231,7 +1277,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1260,7 +1306,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1352,7 +1398,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1365,7 +1411,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1410,7 +1456,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1423,7 +1469,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1473,7 +1519,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1556,7 +1602,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1592,7 +1638,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -1667,7 +1713,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -1684,7 +1730,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -1732,7 +1778,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -1779,7 +1825,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -1803,7 +1849,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -1834,7 +1880,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -1851,7 +1897,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -1864,7 +1910,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * @generated from service mosaic.v1.Mosaic
@@ -1932,6 +1978,14 @@ export const Mosaic: GenService<{
   resetRun: {
     methodKind: "unary";
     input: typeof ResetRequestSchema;
+    output: typeof RunSchema;
+  },
+  /**
+   * @generated from rpc mosaic.v1.Mosaic.EditRun
+   */
+  editRun: {
+    methodKind: "unary";
+    input: typeof EditRequestSchema;
     output: typeof RunSchema;
   },
   /**
