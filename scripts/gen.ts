@@ -1,10 +1,11 @@
 /**
- * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) and from the table
- * of record fields (`src/gen/records`), and the published JSON Schema of a config from `src/config/schema.ts`.
+ * Writes what is generated: `src/gen` from `proto/` (buf and protoc-gen-es, both pinned npm packages) from the table
+ * of record fields (`src/gen/records`) and from the page's sources (`src/gen/page`), and the published JSON Schema of a config from `src/config/schema.ts`.
  *
  * `--check` writes nothing into the tree and fails when the tree differs from what would be written.
  */
 import { publishedSchema, SCHEMA_MAJOR } from "../src/config/schema.ts";
+import { pageFiles } from "./gen/page.ts";
 import { recordFiles } from "./gen/records.ts";
 
 const BUF = "npm:@bufbuild/buf@1.74.0";
@@ -30,6 +31,10 @@ async function generate(out: string): Promise<void> {
   }
   Deno.mkdirSync(`${out}/records`, { recursive: true });
   for (const [name, text] of recordFiles()) Deno.writeTextFileSync(`${out}/records/${name}`, text);
+  for (const [name, text] of await pageFiles(root)) {
+    Deno.mkdirSync(`${out}/page`, { recursive: true });
+    Deno.writeTextFileSync(`${out}/page/${name}`, text);
+  }
 }
 
 const schemaFile = `schema/train-run-config.v${SCHEMA_MAJOR}.json`;
@@ -62,7 +67,7 @@ if (Deno.args.includes("--check")) {
   Deno.removeSync(fresh, { recursive: true });
   if (stale.length + surplus.length > 0) {
     console.error(
-      `src/gen is not what proto/ and src/telemetry/record_fields.ts generate: ${
+      `src/gen is not what proto/, src/telemetry/record_fields.ts and src/ui/client/ generate: ${
         [...stale, ...surplus].join(", ")
       }; run: deno task gen`,
     );

@@ -43,10 +43,17 @@ export function packagesOf({ modules, npmPackages }: Graph): Package[] {
   return [...found.values()].sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
+/** What the program imports, and what is bundled into its page (`src/gen/page`). */
 export function graph(): Graph {
-  const info = run(Deno.execPath(), ["info", "--json", "src/main.ts"]);
-  if (!info.ok) fail(`the module graph cannot be made:\n${info.err}`);
-  return JSON.parse(info.out);
+  const [program, page] = [["src/main.ts"], ["--lock=dev.lock", "src/ui/client/main.tsx"]].map((args) => {
+    const info = run(Deno.execPath(), ["info", "--json", ...args]);
+    if (!info.ok) fail(`the module graph cannot be made:\n${info.err}`);
+    return JSON.parse(info.out) as Graph;
+  });
+  return {
+    modules: [...program!.modules, ...page!.modules],
+    npmPackages: { ...page!.npmPackages, ...program!.npmPackages },
+  };
 }
 
 /** The executable holds the runtime; licences of what that holds are in Deno's repository. */

@@ -186,6 +186,7 @@ Deno.test("compile: the whole program is in it, with its flags and its commit; t
         "hono",
         "zod",
         "commander",
+        "preact",
         "uplot",
         "protobufjs",
       ];

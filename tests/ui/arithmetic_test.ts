@@ -1,6 +1,6 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
-import { ascending, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.js";
+import { ascending, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
   assert.deepEqual(spread([10, 10, 30, 30, 30, 30, 5]), [5, 10, 15, 20, 25, 30, 5]);

@@ -152,6 +152,32 @@ inBrowser(
   },
 );
 
+inBrowser("what is redrawn each second keeps focus, a held press and selected text", async ({ core, page, base }) => {
+  const live = liveRun(core);
+  await page.goto(base);
+  const slot = page.locator(".slot.used");
+  await slot.focus();
+  const telemetry = page.locator(".host .meter").last();
+  const figures = () => telemetry.textContent();
+  const before = await figures();
+  const box = (await slot.boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  // Ticks come, and with them other figures.
+  await until(async () => (core.addEpisode(live.runId, 50), await figures() !== before), {
+    what: "the strip to change",
+  });
+  assert.ok(await slot.evaluate((e) => document.activeElement === e), "the slot still has the focus");
+  await page.mouse.up();
+  await page.locator(".run-title h1").waitFor();
+
+  const last = page.locator(".lifelist li").last();
+  await last.locator(".chip").evaluate((e) => getSelection()!.selectAllChildren(e));
+  const took = await last.locator(".took").textContent();
+  await until(async () => await last.locator(".took").textContent() !== took, { what: "the time to go on" });
+  assert.equal(await page.evaluate(() => getSelection()!.toString()), "EXECUTING");
+});
+
 inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", async ({ core, page, base }) => {
   const live = liveRun(core);
   await page.goto(`${base}/runs/${live.runId}`);

@@ -1,15 +1,13 @@
-// @ts-check
 /** Figures as a person reads them. */
 
 const NONE = "–";
 
-/** @param {number | null | undefined} n */
-export function whole(n) {
+export function whole(n: number | null | undefined): string {
   return n === null || n === undefined ? NONE : n.toLocaleString("en-US");
 }
 
-/** Four significant digits. @param {number | string | null | undefined} n */
-export function figure(n) {
+/** Four significant digits. */
+export function figure(n: number | string | null | undefined): string {
   if (n === null || n === undefined) return NONE;
   if (typeof n === "string" || !Number.isFinite(n)) return String(n);
   const size = Math.abs(n);
@@ -18,19 +16,17 @@ export function figure(n) {
   return String(Number(n.toPrecision(4)));
 }
 
-/** A reward in a column: two decimals, so that points stand below each other. @param {number | null} n */
-export function score(n) {
+/** A reward in a column: two decimals, so that points stand below each other. */
+export function score(n: number | null): string {
   return n === null || Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 0.01) ? figure(n) : n.toFixed(2);
 }
 
-/** @param {number} n */
-export function rate(n) {
+export function rate(n: number): string {
   if (n >= 999.5) return `${(n / 1000).toFixed(n >= 9950 ? 0 : 1)}k`;
   return n >= 9.95 ? n.toFixed(0) : n > 0 ? n.toFixed(1) : "0";
 }
 
-/** @param {number} n */
-export function bytes(n) {
+export function bytes(n: number): string {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let i = 0;
   while (n >= 1000 && i < units.length - 1) {
@@ -40,8 +36,7 @@ export function bytes(n) {
   return `${i === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[i]}`;
 }
 
-/** @param {number | null} ms */
-export function duration(ms) {
+export function duration(ms: number | null): string {
   if (ms === null || ms < 0) return NONE;
   const s = Math.floor(ms / 1000);
   if (s < 60) return `${s} s`;
@@ -50,13 +45,12 @@ export function duration(ms) {
   return `${Math.floor(s / 86_400)} d ${pad(Math.floor(s / 3600) % 24)} h`;
 }
 
-/** @param {number} n */
-function pad(n) {
+function pad(n: number): string {
   return String(n).padStart(2, "0");
 }
 
-/** In one unit: how old something is matters less the older it is. @param {number | null} at @param {number} now */
-export function age(at, now) {
+/** In one unit: how old something is matters less the older it is. */
+export function age(at: number | null, now: number): string {
   if (at === null) return NONE;
   const s = Math.max(0, Math.floor((now - at) / 1000));
   if (s < 60) return `${s} s ago`;
@@ -64,26 +58,29 @@ export function age(at, now) {
   return s < 86_400 ? `${Math.floor(s / 3600)} h ago` : `${Math.floor(s / 86_400)} d ago`;
 }
 
-/** @param {number | null} at Unix milliseconds */
-export function moment(at) {
+/** @param at Unix milliseconds */
+export function moment(at: number | null): string {
   if (at === null) return NONE;
   const d = new Date(at);
   return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(at)}`;
 }
 
-/** @param {number} at Unix milliseconds */
-export function clock(at) {
+/** @param at Unix milliseconds */
+export function clock(at: number): string {
   const d = new Date(at);
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
-/** How long the current or last attempt took.
- * @param {{started_at: number | null, finished_at: number | null}} run @param {number} now */
-export function elapsed(run, now) {
+/** How long the current or last attempt took, in milliseconds. */
+export function elapsed(run: { started_at: number | null; finished_at: number | null }, now: number): number | null {
   return run.started_at === null ? null : Math.max(0, (run.finished_at ?? now) - run.started_at);
 }
 
-/** `read_only` → "read only". @param {string} name */
-export function words(name) {
+/** `read_only` → "read only". */
+export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
+
+/** `loss/2` before `loss/10`. */
+const collator = new Intl.Collator("en", { numeric: true });
+export const natural = (a: string, b: string): number => collator.compare(a, b);

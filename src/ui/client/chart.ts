@@ -1,32 +1,38 @@
-// @ts-check
 /** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
-import { notice } from "./dialog.js";
-import { h, iconButton, saveFile } from "./dom.js";
-import { clock, duration, figure, whole } from "./format.js";
-import { ascending, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.js";
+import uPlot from "npm:uplot@1.6.32";
+import type { SeriesColumns } from "../page_json.ts";
+import { notice } from "./dialog.tsx";
+import { h, iconButton, saveFile } from "./dom.ts";
+import { clock, duration, figure, whole } from "./format.ts";
+import { ascending, type Column, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.ts";
 
-/** @typedef {ReturnType<typeof import("../chart_series.ts").columns>} Columns */
-/** @typedef {{label: string, color: string, columns: Columns, startedAt: number | null}} DataSet */
-/** @typedef {"index" | "relative" | "wall"} XMode */
-/** @typedef {{x: XMode, smoothing: number, log: boolean}} ChartStyle */
-
-/** @type {typeof import("uplot")} */
-const uPlot = /** @type {any} */ (globalThis).uPlot;
+export interface DataSet {
+  label: string;
+  color: string;
+  columns: SeriesColumns;
+  startedAt: number | null;
+}
+export type XMode = "index" | "relative" | "wall";
+export interface ChartStyle {
+  x: XMode;
+  smoothing: number;
+  log: boolean;
+}
+/** In the series' own numbering. */
+export type Range = [first: number, last: number];
 
 const PER_SET = 4;
 
-/** @param {string} name */
-function css(name) {
+function css(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** @param {string} color `#rrggbb` @param {number} alpha */
-function faint(color, alpha) {
+/** @param color `#rrggbb` */
+function faint(color: string, alpha: number): string {
   return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
 }
 
-/** @param {DataSet} set @param {XMode} mode @returns {number[]} */
-function xOf(set, mode) {
+function xOf(set: DataSet, mode: XMode): number[] {
   const { last_x, at, step } = set.columns;
   // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
   if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
@@ -35,13 +41,10 @@ function xOf(set, mode) {
 }
 
 export class Chart {
-  /** @type {DataSet[]} */
-  #sets = [];
-  /** @type {import("uplot") | undefined} */
-  #plot;
+  #sets: DataSet[] = [];
+  #plot: uPlot | undefined;
   #drawnAs = "";
-  /** @type {ChartStyle} */
-  #style = { x: "index", smoothing: 0, log: false };
+  #style: ChartStyle = { x: "index", smoothing: 0, log: false };
   #holder = h("div", { class: "plot", role: "img" });
   #readout = h("span", { class: "readout" });
   #legend = h("div", { class: "legend" });
@@ -51,16 +54,14 @@ export class Chart {
     this.#larger.setAttribute("aria-pressed", String(this.#large));
     this.element.toggleAttribute("data-large", this.#large);
   });
-  #resize;
+  #resize: ResizeObserver;
+  readonly element: HTMLElement;
 
-  /** Range of x that a person zoomed to, in the series' own numbering; undefined is all. @type {[number, number] | undefined} */
-  range;
+  /** What a person zoomed to; undefined is all. */
+  range: Range | undefined;
 
-  /** @param {string} title @param {string} unit of x @param {() => void} onzoom */
-  constructor(title, unit, onzoom) {
-    this.title = title;
-    this.unit = unit;
-    this.onzoom = onzoom;
+  /** @param unit of x */
+  constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
     this.element = h(
@@ -114,20 +115,19 @@ export class Chart {
     this.show(this.#sets, this.#style);
   }
 
-  /** @param {DataSet[]} sets @param {ChartStyle} style */
-  show(sets, style) {
+  show(sets: DataSet[], style: ChartStyle): void {
     this.#sets = sets;
     this.#style = style;
     const tables = sets.map((set) => {
-      const keep = style.log ? positive : (/** @type {(number | null)[]} */ v) => v;
+      const keep = style.log ? positive : (v: Column) => v;
       const mean = keep(numbers(set.columns.mean));
-      return /** @type {import("uplot").AlignedData} */ ([
+      return [
         xOf(set, style.x),
         keep(numbers(set.columns.min)),
         keep(numbers(set.columns.max)),
         style.smoothing > 0 && sets.length === 1 ? mean : mean.map(() => null),
         smooth(mean, style.smoothing),
-      ]);
+      ] as uPlot.AlignedData;
     });
     const data = tables.length === 1 ? tables[0] : tables.length === 0 ? undefined : uPlot.join(tables);
     const shape = JSON.stringify([sets.map((s) => [s.label, s.color]), style.x, style.log]);
@@ -143,16 +143,13 @@ export class Chart {
     this.#describe();
   }
 
-  /** @returns {import("uplot").Options} */
-  #options() {
+  #options(): uPlot.Options {
     const { x, log } = this.#style;
     const ink = css("--muted");
     const line = css("--line");
     const font = `11px ${css("--font")}`;
-    /** @type {import("uplot").Series[]} */
-    const series = [{}];
-    /** @type {import("uplot").Band[]} */
-    const bands = [];
+    const series: uPlot.Series[] = [{}];
+    const bands: uPlot.Band[] = [];
     this.#sets.forEach(({ label, color }, i) => {
       const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
       series.push(
@@ -163,8 +160,7 @@ export class Chart {
       );
       bands.push({ series: [i * PER_SET + 2, i * PER_SET + 1], fill: faint(color, 0.14) });
     });
-    /** @type {Partial<import("uplot").Axis>} */
-    const axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     return {
       ...this.#size(),
       scales: { x: { time: x === "wall" }, y: { distr: log ? 3 : 1 } },
@@ -199,13 +195,12 @@ export class Chart {
     };
   }
 
-  /** @param {import("uplot")} u */
-  #point(u) {
+  #point(u: uPlot): void {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#sets.length === 0) return this.#describe();
     const x = u.data[0]?.[i] ?? 0;
     const parts = this.#sets.map((set, s) => {
-      const value = (/** @type {number} */ n) => figure(u.data[s * PER_SET + n]?.[i]);
+      const value = (n: number) => figure(u.data[s * PER_SET + n]?.[i]);
       return this.#sets.length === 1
         ? `${value(4)}  (${value(1)} to ${value(2)})`
         : u.data[s * PER_SET + 4]?.[i] === null
@@ -215,8 +210,8 @@ export class Chart {
     this.#readout.textContent = `${parts.filter((p) => p !== "").join(" · ")}  at ${this.#place(x)}`;
   }
 
-  /** A position on the x axis for a person. @param {number} x */
-  #place(x) {
+  /** A position on the x axis for a person. */
+  #place(x: number): string {
     if (this.#style.x === "index") return `${this.unit} ${whole(Math.round(x))}`;
     return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
   }
@@ -244,8 +239,7 @@ export class Chart {
     }
   }
 
-  /** @param {import("uplot")} u */
-  #select(u) {
+  #select(u: uPlot): void {
     if (u.select.width < 6) return;
     const from = u.posToVal(u.select.left, "x");
     const to = u.posToVal(u.select.left + u.select.width, "x");
@@ -255,8 +249,8 @@ export class Chart {
     else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
   }
 
-  /** From positions on the x axis to the series' own numbering. @param {number} from @param {number} to @returns {[number, number] | undefined} */
-  #indexRange(from, to) {
+  /** From positions on the x axis to the series' own numbering. */
+  #indexRange(from: number, to: number): Range | undefined {
     const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
     if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
     const ranges = this.#sets.flatMap((set) => {
@@ -273,8 +267,7 @@ export class Chart {
     if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
   }
 
-  /** @param {[number, number] | undefined} range */
-  #zoomTo(range) {
+  #zoomTo(range: Range | undefined): void {
     this.range = range;
     this.element.toggleAttribute("data-zoomed", range !== undefined);
     this.onzoom();
@@ -285,7 +278,7 @@ export class Chart {
   }
 
   #saveCsv() {
-    const quoted = (/** @type {string} */ t) => `"${t.replaceAll('"', '""')}"`;
+    const quoted = (t: string) => `"${t.replaceAll('"', '""')}"`;
     const lines = ["run,series,first_x,last_x,step,time,mean,min,max,count"];
     for (const { label, columns: c } of this.#sets) {
       c.last_x.forEach((x, i) =>
@@ -316,7 +309,7 @@ export class Chart {
     const canvas = h("canvas");
     canvas.width = source.width;
     canvas.height = source.height + 28 * ratio;
-    const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const ctx = canvas.getContext("2d")!;
     ctx.fillStyle = css("--surface");
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     ctx.fillStyle = css("--ink");
@@ -332,8 +325,8 @@ export class Chart {
   }
 }
 
-/** Short figures for axes. @param {number} n */
-function compact(n) {
+/** Short figures for axes. */
+function compact(n: number): string {
   const size = Math.abs(n);
   if (size >= 1e6) return `${Number((n / 1e6).toPrecision(4))}M`;
   if (size >= 1e4) return `${Number((n / 1e3).toPrecision(4))}k`;

@@ -1,20 +1,33 @@
-// @ts-check
 /**
  * A table of any length that keeps only the rows in sight in the document. Rows of runs that left the view
  * are given to those that came, and cells are written only when their text changes.
  */
-import { h, setText } from "./dom.js";
-import { age, bytes, duration, elapsed, rate, score, whole } from "./format.js";
-import { chip, explanation, isEnded, setChip } from "./states.js";
-/** @typedef {import("../page_json.ts").RunLine} RunLine */
+import type { RunLine } from "../page_json.ts";
+import { go, h, setText } from "./dom.ts";
+import { age, bytes, duration, elapsed, rate, score, whole } from "./format.ts";
+import { explanation, isEnded, isStale } from "./states.tsx";
 
-/** @typedef {{id: string, row: HTMLTableRowElement, check: HTMLInputElement, chip: HTMLElement, link: HTMLAnchorElement, tags: HTMLElement, cells: HTMLElement[]}} RowParts */
+interface RowParts {
+  id: string;
+  row: HTMLTableRowElement;
+  check: HTMLInputElement;
+  chip: HTMLElement;
+  link: HTMLAnchorElement;
+  tags: HTMLElement;
+  cells: HTMLElement[];
+}
 
 const SPARE_ROWS = 8;
 
-/** @typedef {{id: string, label: string, title?: string, class: string, text: (r: RunLine, now: number) => string}} Column */
-/** @type {Column[]} */
-const COLUMNS = [
+interface Column {
+  id: string;
+  label: string;
+  title?: string;
+  class: string;
+  text(r: RunLine, now: number): string;
+}
+
+const COLUMNS: Column[] = [
   {
     id: "attempt",
     label: "Try",
@@ -70,33 +83,25 @@ const COLUMNS = [
   { id: "outcome", label: "Outcome", class: "wide c2", text: explanation },
 ];
 
-/** A record older than this from a run that executes is marked. */
-const STALE_MS = 60_000;
-
 export class RunsTable {
-  /** @type {RunLine[]} */
-  #shown = [];
-  /** @type {Map<string, RowParts>} */
-  #rows = new Map();
+  #shown: RunLine[] = [];
+  #rows = new Map<string, RowParts>();
   #top = h("tr", { class: "space", "aria-hidden": "true" });
   #bottom = h("tr", { class: "space", "aria-hidden": "true" });
   #body = h("tbody");
-  /** @type {Map<string, HTMLTableCellElement>} */
-  #heads = new Map();
+  #heads = new Map<string, HTMLTableCellElement>();
   #all = h("input", { type: "checkbox", "aria-label": "Select all shown runs" });
   #rowHeight = 36;
   #active = -1;
-  /** @type {string | undefined} */
-  #anchor;
+  #anchor: string | undefined;
+  #now = 0;
 
-  /** @type {Set<string>} */
-  selected = new Set();
+  readonly table: HTMLTableElement;
+  readonly element: HTMLElement;
+  readonly selected = new Set<string>();
 
-  /** @param {{onsort: (id: string) => void, onselect: () => void, selectable: boolean}} options */
-  constructor(options) {
-    this.options = options;
-    /** @param {string} id @param {string} label @param {string} className @param {string} [title] */
-    const head = (id, label, className, title) => {
+  constructor(readonly options: { onsort(id: string): void; onselect(): void; selectable: boolean }) {
+    const head = (id: string, label: string, className: string, title?: string) => {
       const cell = h(
         "th",
         { scope: "col", class: className, title, "data-column": id },
@@ -139,10 +144,7 @@ export class RunsTable {
     });
   }
 
-  #now = 0;
-
-  /** @param {RunLine[]} runs @param {string} sort @param {1 | -1} direction @param {number} now */
-  show(runs, sort, direction, now) {
+  show(runs: RunLine[], sort: string, direction: 1 | -1, now: number): void {
     this.#shown = runs;
     for (const [id, cell] of this.#heads) {
       if (id === sort) cell.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
@@ -153,20 +155,17 @@ export class RunsTable {
     this.draw(now);
   }
 
-  /** @returns {RunLine[]} */
-  inSight() {
+  inSight(): RunLine[] {
     return this.#shown.filter((r) => this.#rows.has(r.run_id));
   }
 
-  /** @param {number} now */
-  draw(now) {
+  draw(now: number): void {
     this.#now = now;
     const first = Math.max(0, Math.floor(this.element.scrollTop / this.#rowHeight) - SPARE_ROWS);
     const visible = Math.ceil((this.element.clientHeight || 600) / this.#rowHeight) + 2 * SPARE_ROWS;
     const slice = this.#shown.slice(first, first + visible);
     const wanted = new Set(slice.map((r) => r.run_id));
-    /** @type {RowParts[]} */
-    const spare = [];
+    const spare: RowParts[] = [];
     for (const [id, parts] of this.#rows) {
       if (wanted.has(id)) continue;
       this.#rows.delete(id);
@@ -174,8 +173,7 @@ export class RunsTable {
       if (!parts.row.contains(document.activeElement)) spare.push(parts);
       parts.row.remove();
     }
-    /** @type {Element} */
-    let before = this.#top;
+    let before: Element = this.#top;
     slice.forEach((run, i) => {
       let parts = this.#rows.get(run.run_id);
       if (parts === undefined) {
@@ -189,7 +187,7 @@ export class RunsTable {
     });
     this.#top.style.height = `${first * this.#rowHeight}px`;
     this.#bottom.style.height = `${Math.max(0, this.#shown.length - first - slice.length) * this.#rowHeight}px`;
-    const measured = /** @type {HTMLElement} */ (this.#top.nextElementSibling)?.offsetHeight;
+    const measured = (this.#top.nextElementSibling as HTMLElement | null)?.offsetHeight ?? 0;
     if (slice.length > 0 && measured > 0) this.#rowHeight = measured;
   }
 
@@ -199,13 +197,13 @@ export class RunsTable {
     this.#all.indeterminate = chosen > 0 && chosen < this.#shown.length;
   }
 
-  /** A row of no run yet. @returns {RowParts} */
-  #makeRow() {
+  /** A row of no run yet. */
+  #makeRow(): RowParts {
     const check = h("input", {
       type: "checkbox",
-      onclick: (/** @type {MouseEvent} */ event) => this.#toggle(parts.id, check.checked, event.shiftKey),
+      onclick: (event: MouseEvent) => this.#toggle(parts.id, check.checked, event.shiftKey),
     });
-    const state = chip("INIT");
+    const state = h("span", { class: "chip" });
     const link = h("a", {});
     const tags = h("span", { class: "tags" });
     const cells = COLUMNS.map((c) => h("td", { class: c.class }));
@@ -217,12 +215,11 @@ export class RunsTable {
       h("td", { class: "wide name" }, h("div", {}, link, tags)),
       cells,
     );
-    const parts = { id: "", row, check, chip: state, link, tags, cells };
+    const parts: RowParts = { id: "", row, check, chip: state, link, tags, cells };
     return parts;
   }
 
-  /** @param {RowParts} parts @param {RunLine} run @param {number} index @param {number} now */
-  #drawRow(parts, run, index, now) {
+  #drawRow(parts: RowParts, run: RunLine, index: number, now: number): void {
     parts.row.setAttribute("aria-rowindex", String(index + 2));
     parts.row.classList.toggle("active", index === this.#active);
     const selected = this.selected.has(run.run_id);
@@ -230,7 +227,8 @@ export class RunsTable {
     parts.check.checked = selected;
     const label = `Select ${run.name}`;
     if (parts.check.getAttribute("aria-label") !== label) parts.check.setAttribute("aria-label", label);
-    setChip(parts.chip, run.state);
+    if (parts.chip.dataset.state !== run.state) parts.chip.dataset.state = run.state;
+    setText(parts.chip, run.state);
     const href = `/runs/${encodeURIComponent(run.run_id)}`;
     if (parts.link.getAttribute("href") !== href) parts.link.setAttribute("href", href);
     setText(parts.link, run.name);
@@ -242,19 +240,15 @@ export class RunsTable {
       parts.tags.replaceChildren(...shownTags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
     }
     COLUMNS.forEach((column, i) => {
-      const cell = /** @type {HTMLElement} */ (parts.cells[i]);
+      const cell = parts.cells[i]!;
       const text = column.text(run, now);
       setText(cell, text);
       if (column.id === "outcome" && cell.title !== text) cell.title = text;
-      if (column.id === "record") {
-        const stale = run.state === "EXECUTING" && run.last_record_at !== null && now - run.last_record_at > STALE_MS;
-        cell.classList.toggle("stale", stale);
-      }
+      if (column.id === "record") cell.classList.toggle("stale", isStale(run, now));
     });
   }
 
-  /** @param {string} id @param {boolean} on @param {boolean} range */
-  #toggle(id, on, range) {
+  #toggle(id: string, on: boolean, range: boolean): void {
     const ids = this.#shown.map((r) => r.run_id);
     const from = range && this.#anchor !== undefined ? ids.indexOf(this.#anchor) : -1;
     const to = ids.indexOf(id);
@@ -270,17 +264,10 @@ export class RunsTable {
     this.options.onselect();
   }
 
-  /** j, k and arrows move, x selects, Enter opens. @param {KeyboardEvent} event */
-  #onKey(event) {
+  /** j, k and arrows move, x selects, Enter opens. */
+  #onKey(event: KeyboardEvent): void {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves = /** @type {Record<string, number>} */ ({
-      ArrowDown: 1,
-      j: 1,
-      ArrowUp: -1,
-      k: -1,
-      Home: -Infinity,
-      End: Infinity,
-    });
+    const moves: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, Home: -Infinity, End: Infinity };
     const move = moves[event.key];
     const run = this.#shown[this.#active];
     if (move !== undefined) {
@@ -293,7 +280,7 @@ export class RunsTable {
     } else if (event.key === "x" && run && this.options.selectable) {
       this.#toggle(run.run_id, !this.selected.has(run.run_id), false);
     } else if (event.key === "Enter" && run) {
-      dispatchEvent(new CustomEvent("mosaic-go", { detail: `/runs/${encodeURIComponent(run.run_id)}` }));
+      go(`/runs/${encodeURIComponent(run.run_id)}`);
     } else return;
     event.preventDefault();
   }

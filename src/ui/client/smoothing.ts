@@ -1,19 +1,17 @@
-// @ts-check
 /** Arithmetic of charts: pure, on columns. */
 
-/** @typedef {(number | null)[]} Column */
+export type Column = (number | null)[];
 
-/** What JSON could not carry ("NaN") is a hole in a line. @param {(number | string)[]} values @returns {Column} */
-export function numbers(values) {
+/** What JSON could not carry ("NaN") is a hole in a line. */
+export function numbers(values: readonly (number | string)[]): Column {
   return values.map((v) => typeof v === "number" ? v : null);
 }
 
 /**
  * Exponential moving average without the pull towards zero at the start.
- * @param {Column} values @param {number} weight of the past, 0 to below 1
- * @returns {Column}
+ * @param weight of the past, 0 to below 1
  */
-export function smooth(values, weight) {
+export function smooth(values: Column, weight: number): Column {
   if (weight <= 0) return values;
   let sum = 0;
   let scale = 0;
@@ -25,16 +23,16 @@ export function smooth(values, weight) {
   });
 }
 
-/** A logarithm has no place for what is not positive. @param {Column} values @returns {Column} */
-export function positive(values) {
+/** A logarithm has no place for what is not positive. */
+export function positive(values: Column): Column {
   return values.map((v) => v !== null && v > 0 ? v : null);
 }
 
 /**
  * Points that were stored together may carry the same step: they lie between the step before and that one.
- * @param {number[]} steps ascending, or back after a restart
+ * @param steps ascending, or back after a restart
  */
-export function spread(steps) {
+export function spread(steps: readonly number[]): number[] {
   const xs = [...steps];
   for (let start = 0; start < steps.length;) {
     let end = start + 1;
@@ -52,9 +50,8 @@ export function spread(steps) {
 /**
  * uPlot wants x ascending and each x once; two clocks may disagree, and points of one millisecond have the same time.
  * Moved by the least that counts: times of day are large, and a part of them that looks small is minutes.
- * @param {number[]} xs
  */
-export function ascending(xs) {
+export function ascending(xs: readonly number[]): number[] {
   let last = -Infinity;
   return xs.map((x) => last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON));
 }
@@ -62,11 +59,15 @@ export function ascending(xs) {
 /**
  * The numbers of the points between two positions on the x axis. A bucket of several points reaches from the position
  * of the bucket before it to its own.
- * @param {number[]} xs of each bucket's last point @param {{first_x: number[], last_x: number[]}} buckets
- * @param {number} from @param {number} to
- * @returns {[number, number] | undefined} the first and the last, or undefined where nothing was recorded
+ * @param xs of each bucket's last point
+ * @returns the first and the last, or undefined where nothing was recorded
  */
-export function pointsBetween(xs, { first_x, last_x }, from, to) {
+export function pointsBetween(
+  xs: readonly number[],
+  { first_x, last_x }: { first_x: readonly number[]; last_x: readonly number[] },
+  from: number,
+  to: number,
+): [number, number] | undefined {
   let first = Infinity;
   let last = -Infinity;
   xs.forEach((x, i) => {

@@ -1,16 +1,20 @@
-// @ts-check
 /** Terminal colours as spans. Only select-graphic-rendition is understood; other escapes are left out. */
-import { h } from "./dom.js";
+import { h } from "./dom.ts";
 
 // deno-lint-ignore no-control-regex
 const ESCAPE = /\x1b(?:\[([0-9;:]*)([A-Za-z])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
-/** @typedef {{fg: number | null, bg: number | null, bold: boolean, dim: boolean, italic: boolean, underline: boolean}} Pen */
-/** @returns {Pen} */
-const plain = () => ({ fg: null, bg: null, bold: false, dim: false, italic: false, underline: false });
+interface Pen {
+  fg: number | null;
+  bg: number | null;
+  bold: boolean;
+  dim: boolean;
+  italic: boolean;
+  underline: boolean;
+}
+const plain = (): Pen => ({ fg: null, bg: null, bold: false, dim: false, italic: false, underline: false });
 
-/** @param {Pen} pen @param {number[]} codes */
-function apply(pen, codes) {
+function apply(pen: Pen, codes: number[]): void {
   for (let i = 0; i < codes.length; i++) {
     const c = codes[i] ?? 0;
     if (c === 0) Object.assign(pen, plain());
@@ -38,8 +42,7 @@ function apply(pen, codes) {
   }
 }
 
-/** @param {Pen} pen */
-function classes(pen) {
+function classes(pen: Pen): string {
   return [
     pen.fg !== null && `fg${pen.fg}`,
     pen.bg !== null && `bg${pen.bg}`,
@@ -50,20 +53,18 @@ function classes(pen) {
   ].filter(Boolean).join(" ");
 }
 
-/** What a terminal shows of one line: a carriage return begins it anew. @param {string} line */
-export function afterReturns(line) {
+/** What a terminal shows of one line: a carriage return begins it anew. */
+export function afterReturns(line: string): string {
   const text = line.endsWith("\r") ? line.slice(0, -1) : line;
   return text.slice(text.lastIndexOf("\r") + 1);
 }
 
-/** @param {string} line @returns {(string | HTMLElement)[]} */
-export function colored(line) {
+export function colored(line: string): (string | HTMLElement)[] {
   if (!line.includes("\x1b")) return [line];
-  /** @type {(string | HTMLElement)[]} */
-  const parts = [];
+  const parts: (string | HTMLElement)[] = [];
   const pen = plain();
   let from = 0;
-  const put = (/** @type {string} */ text) => {
+  const put = (text: string) => {
     if (text === "") return;
     const look = classes(pen);
     parts.push(look === "" ? text : h("span", { class: look }, text));

@@ -1,12 +1,24 @@
-// @ts-check
 /** A run's log files: followed, scrolled back, searched. Lines are addressed by their byte offset. */
-import { get, runPath } from "./api.js";
-import { afterReturns, colored } from "./ansi.js";
-import { attempt } from "./dialog.js";
-import { fill, h, setText } from "./dom.js";
-import { bytes, whole } from "./format.js";
+import { afterReturns, colored } from "./ansi.ts";
+import { logOf } from "./api.ts";
+import { attempt } from "./dialog.tsx";
+import { fill, h, setText } from "./dom.ts";
+import { bytes, whole } from "./format.ts";
 
-/** @typedef {{from: number, to: number, size: number, attempt: number, text: string, rest: string}} Chunk */
+interface Chunk {
+  from: number;
+  to: number;
+  size: number;
+  attempt: number;
+  text: string;
+  /** Of the line that is being written. */
+  rest: string;
+}
+interface Found {
+  matches: { offset: number; line: string }[];
+  to: number;
+  done: boolean;
+}
 
 const MOST_LINES = 4000;
 const TAIL_BYTES = 64 * 1024;
@@ -16,8 +28,8 @@ const LONGEST_LINE = 4000;
 /** Parts of the log that are read backwards for a first line to show. */
 const LOOKS_BACK = 16;
 
-/** Whether a line is telemetry, which has views of its own. @param {string} line */
-export function isTelemetry(line) {
+/** Whether a line is telemetry, which has views of its own. */
+function isTelemetry(line: string): boolean {
   if (!line.startsWith("{")) return false;
   return /"(type|event_type|event)"\s*:/.test(line.slice(0, 400)) ||
     /"(type|event_type|event)"\s*:/.test(line.slice(-400));
@@ -43,9 +55,9 @@ export class Logs {
   #empty = h("p", { class: "empty", hidden: true });
   #found = h("div", { class: "found", hidden: true });
 
-  /** @param {string} runId */
-  constructor(runId) {
-    this.runId = runId;
+  readonly element: HTMLElement;
+
+  constructor(readonly runId: string) {
     const streams = h(
       "div",
       { class: "segments", role: "group", "aria-label": "Stream" },
@@ -53,7 +65,7 @@ export class Logs {
         h("button", {
           type: "button",
           "aria-pressed": String(s === this.#stream),
-          onclick: (/** @type {Event} */ event) => {
+          onclick: (event: Event) => {
             this.#stream = s;
             for (const b of streams.children) b.setAttribute("aria-pressed", String(b === event.currentTarget));
             this.#restart();
@@ -68,7 +80,7 @@ export class Logs {
         "form",
         {
           class: "log-tools",
-          onsubmit: (/** @type {Event} */ event) => {
+          onsubmit: (event: Event) => {
             event.preventDefault();
             attempt(() => this.#find(0, true));
           },
@@ -101,12 +113,11 @@ export class Logs {
     attempt(() => this.#open(-TAIL_BYTES));
   }
 
-  /** @param {number} from */
-  async #open(from) {
+  async #open(from: number): Promise<void> {
     const mine = this.#generation;
     this.#busy = true;
     try {
-      const chunk = await this.#get(`from=${from}`);
+      const chunk = await this.#get({ from });
       if (mine !== this.#generation) return;
       this.#attempt = chunk.attempt;
       this.#from = chunk.from;
@@ -121,13 +132,12 @@ export class Logs {
     }
   }
 
-  /** @param {string} query @returns {Promise<Chunk>} */
-  async #get(query) {
-    return await get(runPath(this.runId, `/logs/${this.#stream}?${query}`));
+  #get(query: { from: number } | { before: number }): Promise<Chunk> {
+    return logOf<Chunk>(this.runId, this.#stream, query);
   }
 
-  /** Called on every tick. @param {Record<string, number>} sizes @param {number} attemptNumber */
-  async update(sizes, attemptNumber) {
+  /** Called on every tick. */
+  async update(sizes: Record<string, number>, attemptNumber: number): Promise<void> {
     if (attemptNumber !== this.#attempt && this.#attempt !== 0) return this.#restart();
     const size = sizes[this.#stream] ?? 0;
     if (!this.#follow.checked || this.#busy || size <= this.#to || size === this.#seen || !this.element.isConnected) {
@@ -143,7 +153,7 @@ export class Logs {
         );
         from = size - TAIL_BYTES;
       }
-      const chunk = await this.#get(`from=${from === this.#to ? from : -TAIL_BYTES}`);
+      const chunk = await this.#get({ from: from === this.#to ? from : -TAIL_BYTES });
       if (mine === this.#generation) this.#take(chunk);
     } catch {
       // The connection's state is shown already; the next tick asks again.
@@ -152,8 +162,7 @@ export class Logs {
     }
   }
 
-  /** @param {Chunk} chunk */
-  #take(chunk) {
+  #take(chunk: Chunk): void {
     this.#to = chunk.to;
     this.#seen = chunk.size;
     this.#rest.remove();
@@ -163,7 +172,7 @@ export class Logs {
       this.#lines.append(this.#rest);
     }
     while (this.#lines.childElementCount > MOST_LINES) {
-      const first = /** @type {HTMLElement} */ (this.#lines.firstElementChild);
+      const first = this.#lines.firstElementChild as HTMLElement;
       this.#from = Number(first.dataset.next ?? this.#from);
       first.remove();
     }
@@ -175,8 +184,7 @@ export class Logs {
     if (this.#follow.checked) this.#lines.scrollTop = this.#lines.scrollHeight;
   }
 
-  /** @param {number} size */
-  #describe(size) {
+  #describe(size: number): void {
     this.#earlier.hidden = this.#from === 0;
     const hidden = this.#hidden > 0 ? `, ${whole(this.#hidden)} telemetry lines hidden` : "";
     const none = this.#lines.childElementCount === 0;
@@ -190,10 +198,9 @@ export class Logs {
     setText(this.#state, size === 0 ? "empty so far" : `${bytes(size)}${hidden}`);
   }
 
-  /** @param {Chunk} chunk */
-  #rows(chunk) {
+  #rows(chunk: Chunk): HTMLElement[] {
     const encoder = new TextEncoder();
-    const rows = [];
+    const rows: HTMLElement[] = [];
     let offset = chunk.from;
     const lines = chunk.text.split("\n");
     if (lines.at(-1) === "") lines.pop();
@@ -218,7 +225,7 @@ export class Logs {
 
   async #loadEarlier() {
     const mine = this.#generation;
-    const chunk = await this.#get(`before=${this.#from}`);
+    const chunk = await this.#get({ before: this.#from });
     if (mine !== this.#generation) return;
     const height = this.#lines.scrollHeight;
     this.#from = chunk.from;
@@ -227,14 +234,13 @@ export class Logs {
     this.#describe(chunk.size);
   }
 
-  /** @param {number} from @param {boolean} fresh */
-  async #find(from, fresh) {
+  async #find(from: number, fresh: boolean): Promise<void> {
     const text = this.#search.value;
     this.#found.hidden = text === "";
     if (text === "") return;
     if (fresh) fill(this.#found, "Searching …");
-    const answer = await get(runPath(this.runId, `/logs/${this.#stream}?q=${encodeURIComponent(text)}&from=${from}`));
-    const rows = answer.matches.map((/** @type {{offset: number, line: string}} */ m) =>
+    const answer = await logOf<Found>(this.runId, this.#stream, { q: text, from });
+    const rows = answer.matches.map((m) =>
       h(
         "button",
         { type: "button", class: "match", onclick: () => this.#goTo(m.offset) },
@@ -261,8 +267,7 @@ export class Logs {
     );
   }
 
-  /** @param {number} offset */
-  #goTo(offset) {
+  #goTo(offset: number): void {
     this.#generation++;
     this.#follow.checked = false;
     this.#hidden = 0;

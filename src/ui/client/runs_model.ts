@@ -1,12 +1,16 @@
-// @ts-check
 /** All runs in memory, and the ones to show in which order. Pure: drawing is elsewhere. */
-import { elapsed } from "./format.js";
-import { STATES } from "./states.js";
-/** @typedef {import("../page_json.ts").RunLine} RunLine */
-/** @typedef {{states: Set<string>, text: string, tag: string, kind: string}} Filter */
+import type { RunLine } from "../page_json.ts";
+import { elapsed } from "./format.ts";
+import { STATES } from "./states.tsx";
 
-/** @type {Record<string, (r: RunLine, now: number) => number | string>} */
-export const SORT_KEYS = {
+export interface Filter {
+  states: Set<string>;
+  text: string;
+  tag: string;
+  kind: string;
+}
+
+export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | string> = {
   created: (r) => r.created_at,
   state: (r) => STATES.indexOf(r.state),
   name: (r) => r.name.toLowerCase(),
@@ -23,25 +27,19 @@ export const SORT_KEYS = {
 };
 
 export class RunsModel {
-  /** @type {Map<string, RunLine>} */
-  runs = new Map();
-  /** @type {Filter} */
-  filter = { states: new Set(), text: "", tag: "", kind: "" };
+  runs = new Map<string, RunLine>();
+  filter: Filter = { states: new Set(), text: "", tag: "", kind: "" };
   sort = "created";
-  /** @type {1 | -1} */
-  direction = -1;
+  direction: 1 | -1 = -1;
 
   /** Ids in the order last shown, good until a run comes, goes, or changes what the order and filters look at. */
-  #order = /** @type {string[]} */ ([]);
+  #order: string[] = [];
   #orderedBy = "";
   #changed = true;
-  /** @type {Map<string, number> | undefined} */
-  #counts;
-  /** @type {string[] | undefined} */
-  #tags;
+  #counts: Map<string, number> | undefined;
+  #tags: string[] | undefined;
 
-  /** @param {RunLine[]} lines */
-  put(lines) {
+  put(lines: readonly RunLine[]): void {
     const key = this.#key();
     for (const line of lines) {
       const before = this.runs.get(line.run_id);
@@ -52,8 +50,7 @@ export class RunsModel {
     }
   }
 
-  /** @param {string} id */
-  remove(id) {
+  remove(id: string): void {
     if (!this.runs.delete(id)) return;
     this.#counts = undefined;
     this.#tags = undefined;
@@ -61,11 +58,11 @@ export class RunsModel {
   }
 
   #key() {
-    return SORT_KEYS[this.sort] ?? ((/** @type {RunLine} */ r) => r.created_at);
+    return SORT_KEYS[this.sort] ?? ((r: RunLine) => r.created_at);
   }
 
-  /** Runs that pass the filter, in order. @param {number} now @returns {RunLine[]} */
-  shown(now) {
+  /** Runs that pass the filter, in order. */
+  shown(now: number): RunLine[] {
     const by = JSON.stringify([
       [...this.filter.states],
       this.filter.text,
@@ -80,16 +77,14 @@ export class RunsModel {
       this.#orderedBy = by;
       this.#changed = false;
     }
-    return this.#order.map((id) => /** @type {RunLine} */ (this.runs.get(id)));
+    return this.#order.map((id) => this.runs.get(id)!);
   }
 
-  /** @param {number} now */
-  #ordered(now) {
+  #ordered(now: number): string[] {
     const { states, text, tag, kind } = this.filter;
     const wanted = text.trim().toLowerCase();
     const key = this.#key();
-    /** @type {[number | string, RunLine][]} */
-    const passing = [];
+    const passing: [number | string, RunLine][] = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
       if (kind !== "" && run.is_eval !== (kind === "eval")) continue;
@@ -106,24 +101,21 @@ export class RunsModel {
     return passing.map(([, run]) => run.run_id);
   }
 
-  /** @returns {Map<string, number>} */
-  countByState() {
+  countByState(): Map<string, number> {
     if (this.#counts !== undefined) return this.#counts;
-    /** @type {Map<string, number>} */
-    const counts = new Map();
+    const counts = new Map<string, number>();
     for (const { state } of this.runs.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
     return this.#counts = counts;
   }
 
-  hasEvaluations() {
+  hasEvaluations(): boolean {
     for (const { is_eval } of this.runs.values()) if (is_eval) return true;
     return false;
   }
 
-  /** @returns {string[]} */
-  tags() {
+  tags(): string[] {
     if (this.#tags !== undefined) return this.#tags;
-    const tags = new Set();
+    const tags = new Set<string>();
     for (const run of this.runs.values()) for (const tag of run.tags) tags.add(tag);
     return this.#tags = [...tags].sort();
   }

@@ -1,0 +1,34 @@
+/** `src/gen/page`: the page's scripts, bundled and made small by `deno bundle`, and its styles after those of uPlot. */
+import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
+
+const CLIENT = "src/ui/client";
+
+/** @param root the checkout, with a slash at its end @returns name and text of each file */
+export async function pageFiles(root: string): Promise<[name: string, text: string][]> {
+  const out = Deno.makeTempDirSync();
+  try {
+    for (const [from, to] of [["main.tsx", "main.js"], ["theme.ts", "theme.js"]]) {
+      const bundle = await new Deno.Command(Deno.execPath(), {
+        args: [
+          "bundle",
+          "--lock=dev.lock",
+          "--platform=browser",
+          "--minify",
+          "--quiet",
+          `--output=${out}/${to}`,
+          `${CLIENT}/${from}`,
+        ],
+        cwd: root,
+      }).output();
+      if (!bundle.success) throw new Error(`deno bundle ${from}: ${new TextDecoder().decode(bundle.stderr)}`);
+    }
+    const style = Deno.readTextFileSync(`${root}${CLIENT}/style.css`);
+    return [
+      ["main.js", Deno.readTextFileSync(`${out}/main.js`)],
+      ["theme.js", Deno.readTextFileSync(`${out}/theme.js`)],
+      ["style.css", `${uplotCss.trim()}\n${style}`],
+    ];
+  } finally {
+    Deno.removeSync(out, { recursive: true });
+  }
+}

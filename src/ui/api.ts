@@ -1,0 +1,231 @@
+/**
+ * The page's API as Hono sub-apps: routes only; what they answer is made in the files beside this one. `PageApi` is the
+ * type of all of it, from which the page's own client (client/api.ts) knows paths, queries and answers.
+ */
+import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "hono";
+import { MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { presentConfig } from "../config/secrets.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import type { RunRow } from "../registry/types.ts";
+import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
+import { applyToMany, applyToRun } from "./actions.ts";
+import { listOf, wholeNumber } from "./answers.ts";
+import { artifactResponse } from "./artifact_file.ts";
+import { columns } from "./chart_series.ts";
+import { evalSummary } from "./eval_summary.ts";
+import type { EventStreams } from "./event_stream.ts";
+import type { PageEnv } from "./guard.ts";
+import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
+import { framesOf } from "./pictures.ts";
+import { recordAt, recordsAfter } from "./public_records.ts";
+import { type BodyLimits, textOf } from "./request.ts";
+import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
+import { listRuns } from "./runs_list.ts";
+
+export interface ApiOptions {
+  log: Logger;
+  /** What `GET session` tells the page. */
+  token: string;
+  body: BodyLimits;
+  streams: EventStreams;
+  tickMs: number;
+  logLines: number;
+}
+
+const RECORDS_LIMIT = 1000;
+const SERIES_LIMIT = 24;
+const BUCKETS_LIMIT = 4000;
+
+type Ctx = Context<PageEnv>;
+// deno-lint-ignore no-explicit-any
+type Row = Record<string, any>;
+type Records = Partial<Record<TelemetryKind, Row[]>> & { heads: ReturnType<typeof heads> };
+
+/** Tells the typed client what a route reads of a request; the values are checked where they are read. */
+function takes<I extends { query?: unknown; json?: unknown }>(): MiddlewareHandler<PageEnv, string, { in: I; out: I }> {
+  return (_, next) => next();
+}
+
+/** An answer whose JSON text is made already. */
+function jsonText<T>(c: Ctx, text: string): TypedResponse<T, 200, "json"> {
+  return c.body(text, 200, { "content-type": "application/json" }) as unknown as TypedResponse<T, 200, "json">;
+}
+
+/** Where a live stream goes on: after the last event the browser saw, else after `since`, else at `fallback`. */
+const sinceOf = (c: Ctx, fallback: number): number =>
+  wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
+
+export type PageApi = ReturnType<typeof pageApi>;
+
+export function pageApi(core: Core, options: ApiOptions) {
+  return new Hono<PageEnv>()
+    .route("/", daemonApi(core, options))
+    .route("/runs", runsApi(core, options));
+}
+
+/** The host, the event log, and everything about all runs. */
+function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
+  const head = () => core.runs.eventHead();
+  const ticker = new Ticker(core, tickMs);
+  return new Hono<PageEnv>()
+    .get("/session", (c) =>
+      c.json({
+        token,
+        name: c.get("identity").name,
+        read_only: c.get("identity").readOnly,
+        version: core.version,
+        started_at: core.startedAt,
+      }))
+    .get("/host", (c) => c.json(hostLine(core.host())))
+    .get("/live", (c) => {
+      const since = sinceOf(c, head());
+      return streams.respond((signal) =>
+        counted(core, { stream: "event_log", since, head }, allRunsLive(core, ticker, since, tickMs, signal))
+      );
+    })
+    .get("/events", takes<{ query: { since?: string; limit?: string; run?: string } }>(), (c) => {
+      const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
+        limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
+        ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
+      });
+      return c.json({ events: rows.map(eventLine), head: head() });
+    })
+    .get("/events/live", (c) => {
+      const since = sinceOf(c, head());
+      return streams.respond((signal) =>
+        counted(core, { stream: "event_log", since, head }, eventsLive(core, since, signal))
+      );
+    });
+}
+
+function runsApi(core: Core, { log, body, streams, tickMs, logLines }: ApiOptions) {
+  /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
+  const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
+  const kindOf = (c: Ctx): TelemetryKind => {
+    const kind = c.req.param("kind") as TelemetryKind;
+    if (!TELEMETRY_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
+    return kind;
+  };
+  const streamOf = (c: Ctx): LogStream => {
+    const stream = c.req.param("stream") as LogStream;
+    if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `no log "${stream}"`);
+    return stream;
+  };
+  type ListQuery = { [K in "state" | "name" | "tag" | "sort" | "dir" | "limit" | "token" | "offset"]?: string };
+  type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
+
+  return new Hono<PageEnv>()
+    .get("/", takes<{ query: ListQuery & { ids?: string } }>(), async (c) => {
+      if (c.req.query("ids") === undefined) {
+        // The head is read first: a change during the listing is then sent again rather than missed.
+        const head = core.runs.eventHead();
+        return c.json({ ...await listRuns(core, c.req.query()), head });
+      }
+      const rows = listOf(c.req.query("ids")).slice(0, 200).map((id) => core.runs.get(id));
+      return c.json({ runs: rows.filter((r) => r !== undefined).map((r) => runLine(core.detail(r))) });
+    })
+    .post(
+      "/actions",
+      takes<{ json: { action: string; run_ids: string[]; [parameter: string]: unknown } }>(),
+      async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), log)),
+    )
+    .get("/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.runs.eventHead() }))
+    .get("/:id/live", (c) => {
+      const { runId } = runOf(c);
+      const since = sinceOf(c, core.runs.eventHead());
+      return streams.respond((signal) =>
+        counted(core, { stream: "run", since }, runLive(core, runId, since, tickMs, signal))
+      );
+    })
+    .get("/:id/config", takes<{ query: { reveal?: string } }>(), (c) => {
+      const reveal = c.req.query("reveal") === "1";
+      if (reveal && c.get("identity").readOnly) {
+        throw new MosaicError("permission_denied", "secrets of a config are shown only to the admin role");
+      }
+      return c.json(presentConfig(runOf(c).configJson, reveal));
+    })
+    .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
+      const { runId } = runOf(c);
+      const names = c.req.queries("name");
+      if (names === undefined) return c.json({ series: core.records.listSeries(runId) });
+      const from = wholeNumber("from", c.req.query("from"), 0);
+      const to = wholeNumber("to", c.req.query("to"), Number.MAX_SAFE_INTEGER);
+      const buckets = wholeNumber("buckets", c.req.query("buckets"), 500, 1, BUCKETS_LIMIT);
+      return c.json({
+        series: names.slice(0, SERIES_LIMIT).map((n) => columns(core.records, runId, n, from, to, buckets)),
+      });
+    })
+    .get("/:id/eval", async (c) => c.json({ summary: await evalSummary(core.detail(runOf(c))) }))
+    .get("/:id/frames", takes<{ query: { since?: string; limit?: string } }>(), (c) => {
+      const { runId } = runOf(c);
+      return c.json(framesOf(
+        core,
+        runId,
+        wholeNumber("since", c.req.query("since"), 0),
+        wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
+      ));
+    })
+    .get("/:id/:kind/:seq{[0-9]+}", (c) => {
+      const { runId } = runOf(c);
+      const kind = kindOf(c);
+      const seq = wholeNumber("seq", c.req.param("seq"), 0, 1);
+      const json = recordAt(core.records, runId, kind, seq);
+      if (json === undefined) throw new MosaicError("not_found", `the run has none of ${kind} with seq ${seq}`);
+      return jsonText<Row>(c, json);
+    })
+    .get("/:id/logs/:stream", takes<{ query: { from?: string; before?: string; q?: string } }>(), async (c) => {
+      const row = runOf(c);
+      const stream = streamOf(c);
+      const { before, q } = c.req.query();
+      if (q) {
+        const from = wholeNumber("from", c.req.query("from"), 0);
+        return c.json(await searchLog(core, row, stream, q.slice(0, 500), from, 500));
+      }
+      if (before !== undefined) return c.json(await readLogBefore(core, row, stream, wholeNumber("before", before, 0)));
+      const from = wholeNumber("from", c.req.query("from"), 0, Number.MIN_SAFE_INTEGER);
+      return c.json(await readLog(core, row, stream, from));
+    })
+    .get("/:id/logs/:stream/live", (c) => {
+      const row = runOf(c);
+      const stream = streamOf(c);
+      const [attempt, offset] = (c.req.header("last-event-id") ?? "").split(":");
+      const since = {
+        attempt: wholeNumber("attempt", attempt, row.attempt),
+        offset: wholeNumber("offset", offset ?? c.req.query("from"), 0),
+      };
+      return streams.respond((signal) =>
+        counted(
+          core,
+          { stream: "logs" },
+          logLive(core, row.runId, stream, since, logLines, Math.min(tickMs, 500), signal),
+        )
+      );
+    })
+    .get(
+      "/:id/artifacts/:path{.+}",
+      async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
+    )
+    .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
+      const row = core.runs.require(c.req.param("id"));
+      return c.json(await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), log));
+    })
+    .get("/:id/:kind", takes<{ query: { since?: string; limit?: string } }>(), (c) => {
+      const { runId } = runOf(c);
+      const kind = kindOf(c);
+      const since = wholeNumber("since", c.req.query("since"), 0);
+      const limit = wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT);
+      const { json } = recordsAfter(core.records, runId, kind, since, limit);
+      return jsonText<Records>(c, `{"${kind}":${json},"heads":${JSON.stringify(heads(core, runId))}}`);
+    })
+    .get("/:id/:kind/live", (c) => {
+      const { runId } = runOf(c);
+      const kind = kindOf(c);
+      const since = sinceOf(c, 0);
+      const head = () => core.records.head(runId, kind);
+      return streams.respond((signal) =>
+        counted(core, { stream: kind, since, head }, recordsLive(core, runId, kind, since, signal))
+      );
+    });
+}

@@ -1,0 +1,196 @@
+/** Requests to the daemon, the live stream, and what is known of the connection. */
+import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
+import type { PageApi } from "../api.ts";
+import type { RunLine, SeriesColumns } from "../page_json.ts";
+
+export interface Connection {
+  state: "connecting" | "live" | "down";
+  /** When it is tried again, by this machine's clock. */
+  retryAt: number;
+}
+
+const RETRY_MS = [500, 1000, 2000, 3000, 5000];
+/** The daemon sends a tick every second: after this long without one, the connection is not trusted. */
+const SILENCE_MS = 10_000;
+
+const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name=mosaic-${name}]`)!;
+let token = meta("token").content;
+export const readOnly = meta("identity").dataset.readOnly === "true";
+
+/** Daemon's clock minus ours, so that ages are right on a machine whose clock is not. */
+let skew = 0;
+export const now = (): number => Date.now() + skew;
+export function heardTime(at: number): void {
+  skew = at - Date.now();
+}
+
+let connection: Connection = { state: "connecting", retryAt: 0 };
+let watcher: (c: Connection) => void = () => {};
+/** Calls `watch` with what is known now, and with every change. */
+export function onConnection(watch: (c: Connection) => void): void {
+  watcher = watch;
+  watch(connection);
+}
+function setConnection(next: Connection): void {
+  connection = next;
+  watcher(next);
+}
+
+/** What the daemon refused, in its own words. */
+export class Refused extends Error {
+  constructor(readonly status: number, message: string, hint?: string) {
+    super(hint ? `${message} (${hint})` : message);
+  }
+}
+
+/** The token is from an earlier daemon when it was restarted under an open page: then a change is sent once more. */
+async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
+  if (init.method !== "POST") return await fetch(input, init);
+  const once = () => {
+    const headers = new Headers(init.headers);
+    headers.set("x-mosaic-token", token);
+    return fetch(input, { ...init, headers });
+  };
+  const first = await once();
+  if (first.status !== 403) return first;
+  const before = token;
+  await session();
+  return token === before ? first : await once();
+}
+
+/** The API, with the types of its routes (../api.ts). */
+export const api = hc<PageApi>("/api", { fetch: send });
+
+/** What a call answered. @throws Refused */
+export async function answer<R extends ClientResponse<unknown>>(
+  asked: Promise<R>,
+): Promise<R extends ClientResponse<infer T> ? T : never> {
+  const response = await asked;
+  // deno-lint-ignore no-explicit-any
+  const body: any = await response.json().catch(() => ({}));
+  if (response.ok) return body;
+  const { message = `the daemon answered ${response.status}`, hint } = body.error ?? {};
+  throw new Refused(response.status, message, hint);
+}
+
+async function session() {
+  const s = await answer(api.session.$get());
+  token = s.token;
+  return s;
+}
+
+/** A run's part of the API. */
+export const runApi = api.runs[":id"];
+export const param = (id: string) => ({ param: { id: encodeURIComponent(id) } });
+
+export function runPath(id: string, rest = ""): string {
+  return `/api/runs/${encodeURIComponent(id)}${rest}`;
+}
+
+/** A page of the list of runs. */
+export interface RunList {
+  runs: RunLine[];
+  total: number;
+  next_token: string | null;
+  /** Seq of the event log from which `live` goes on. */
+  head: number;
+}
+export async function listRuns(query: Parameters<typeof api.runs.$get>[0]["query"]): Promise<RunList> {
+  return await answer(api.runs.$get({ query })) as unknown as RunList;
+}
+export async function runsByIds(ids: string[]): Promise<RunLine[]> {
+  return (await answer(api.runs.$get({ query: { ids: ids.join() } }))).runs;
+}
+
+/** A part of a log, or the lines in it that contain `q`. */
+export async function logOf<T>(id: string, stream: string, query: Record<string, string | number>): Promise<T> {
+  const texts = Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)]));
+  return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
+}
+
+/** Buckets of series of a run. */
+export async function seriesOf(
+  id: string,
+  query: { name: string[]; buckets: string; from?: string; to?: string },
+  signal?: AbortSignal,
+): Promise<SeriesColumns[]> {
+  const got = await answer(runApi.series.$get({ ...param(id), query }, { init: { signal } }));
+  return got.series as SeriesColumns[];
+}
+
+/**
+ * A live stream that goes on after its last event whenever the connection was lost, and says how it stands.
+ *
+ * @param handlers by event name; `restarted` when another daemon process answers
+ * @returns closes it
+ */
+// deno-lint-ignore no-explicit-any
+export function live(path: string, since: number, handlers: Record<string, (data: any) => void>): () => void {
+  let last = String(since);
+  let heard = Date.now();
+  let failures = 0;
+  let closed = false;
+  let source: EventSource | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let startedAt: number | undefined;
+
+  const open = async () => {
+    clearTimeout(timer);
+    source?.close();
+    if (closed || document.hidden) return;
+    heard = Date.now();
+    try {
+      const s = await session();
+      if (closed) return;
+      const another = startedAt !== undefined && s.started_at !== startedAt;
+      startedAt = s.started_at;
+      if (another) handlers.restarted?.(s);
+    } catch {
+      return lost();
+    }
+    const opened = new EventSource(`${path}?since=${last}`);
+    source = opened;
+    for (const [name, handle] of Object.entries(handlers)) {
+      opened.addEventListener(name, (event) => {
+        if (source !== opened) return;
+        const { data, lastEventId } = event as MessageEvent<string>;
+        if (lastEventId !== "") last = lastEventId;
+        heard = Date.now();
+        failures = 0;
+        if (connection.state !== "live") setConnection({ state: "live", retryAt: 0 });
+        handle(JSON.parse(data));
+      });
+    }
+    opened.onerror = () => source === opened && lost();
+  };
+  const lost = () => {
+    source?.close();
+    source = undefined;
+    if (closed) return;
+    const wait = RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)] ?? 5000;
+    setConnection({ state: "down", retryAt: Date.now() + wait });
+    clearTimeout(timer);
+    timer = setTimeout(open, wait);
+  };
+  const watchdog = setInterval(() => {
+    if (source !== undefined && Date.now() - heard > SILENCE_MS) lost();
+  }, 1000);
+  const onVisibility = () => {
+    if (!document.hidden) open();
+    else {
+      clearTimeout(timer);
+      source?.close();
+      source = undefined;
+    }
+  };
+  document.addEventListener("visibilitychange", onVisibility);
+  setConnection({ state: "connecting", retryAt: 0 });
+  open();
+  return () => {
+    closed = true;
+    clearTimeout(timer);
+    clearInterval(watchdog);
+    document.removeEventListener("visibilitychange", onVisibility);
+    source?.close();
+  };
+}

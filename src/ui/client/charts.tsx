@@ -1,0 +1,251 @@
+/** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
+import { answer, param, runApi, seriesOf } from "./api.ts";
+import { Chart, type ChartStyle, type DataSet, type XMode } from "./chart.ts";
+import { figure, natural } from "./format.ts";
+import { Island, plural, Terms, useRedraw } from "./parts.tsx";
+import { useEffect, useRef, useState } from "./preact.ts";
+
+export interface ChartRun {
+  run_id: string;
+  name: string;
+  started_at: number | null;
+}
+
+const COLORS = 8;
+const FIRST = ["episode_reward", "episode_length", "reward"];
+const TITLES: Record<string, string> = {
+  episode_reward: "Episode reward",
+  episode_length: "Episode length",
+  reward: "Step reward",
+};
+/** Names in one request; the daemon answers no more at once. */
+const NAMES_PER_REQUEST = 12;
+/** With more charts than this, a filter by name is offered. */
+const MANY = 6;
+
+/** The usual ones first, then by name, numbers by their size. */
+function byImportance(a: string, b: string): number {
+  const rank = (name: string) => FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;
+  return rank(a) - rank(b) || natural(a, b);
+}
+
+/** As a person last chose it. */
+function savedStyle(): ChartStyle {
+  const usual: ChartStyle = { x: "index", smoothing: 0.6, log: false };
+  try {
+    return { ...usual, ...JSON.parse(localStorage.getItem("mosaic-charts") ?? "{}") };
+  } catch {
+    return usual;
+  }
+}
+
+/** Reads series of runs and hands them to charts; Preact draws what is around those. */
+class ChartReader {
+  readonly charts = new Map<string, Chart>();
+  /** What was said once is a value, not a line: of each run. */
+  single: [name: string, values: (number | null | undefined)[]][] = [];
+  names: string[] = [];
+  style = savedStyle();
+  runs: ChartRun[] = [];
+  #sets = new Map<string, DataSet[]>();
+  #inSight = new Set<string>();
+  #gone = new AbortController();
+  #busy = false;
+  #again = false;
+  #observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      const name = (target as HTMLElement).dataset.series ?? "";
+      isIntersecting ? this.#inSight.add(name) : this.#inSight.delete(name);
+    }
+    this.refresh();
+  }, { rootMargin: "200px" });
+
+  constructor(readonly redraw: () => void) {
+    addEventListener("mosaic-theme", this.#onTheme);
+  }
+
+  #onTheme = () => {
+    for (const chart of this.charts.values()) chart.restyle();
+    this.refresh();
+  };
+
+  chart(name: string): Chart {
+    let chart = this.charts.get(name);
+    if (chart === undefined) {
+      const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
+      chart = new Chart(TITLES[name] ?? name, unit, () => this.refresh());
+      chart.element.dataset.series = name;
+      this.charts.set(name, chart);
+      this.#observer.observe(chart.element);
+    }
+    return chart;
+  }
+
+  drop(name: string): void {
+    const chart = this.charts.get(name);
+    if (chart === undefined) return;
+    this.#observer.unobserve(chart.element);
+    this.#inSight.delete(name);
+    chart.destroy();
+    this.charts.delete(name);
+  }
+
+  restyle(change: Partial<ChartStyle>): void {
+    this.style = { ...this.style, ...change };
+    localStorage.setItem("mosaic-charts", JSON.stringify(this.style));
+    for (const [name, chart] of this.charts) chart.show(this.#sets.get(name) ?? [], this.style);
+    this.redraw();
+  }
+
+  /** Reads what is in sight again; calls while it reads are one more reading afterwards. */
+  async refresh(): Promise<void> {
+    this.#again = true;
+    if (this.#busy) return;
+    this.#busy = true;
+    try {
+      while (this.#again && !this.#gone.signal.aborted) {
+        this.#again = false;
+        await this.#read();
+      }
+    } catch {
+      // The connection's state is shown already; the next tick reads again.
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  async #read(): Promise<void> {
+    const names = new Set<string>();
+    const single = new Map<string, (number | null | undefined)[]>();
+    await Promise.all(this.runs.map(async (run, r) => {
+      const init = { signal: this.#gone.signal };
+      const { series } = await answer(runApi.series.$get({ ...param(run.run_id), query: {} }, { init }));
+      for (const one of series) {
+        if (!("points" in one)) continue;
+        const { name, points, last } = one;
+        if (points > 1 || FIRST.includes(name)) names.add(name);
+        else if (points === 1) single.set(name, Object.assign(single.get(name) ?? [], { [r]: last }));
+      }
+    }));
+    for (const name of names) single.delete(name);
+    const found = [...names].sort(byImportance);
+    const values = [...single].sort(([a], [b]) => natural(a, b));
+    if (JSON.stringify([found, values]) !== JSON.stringify([this.names, this.single])) {
+      this.names = found;
+      this.single = values;
+      this.redraw();
+    }
+    const wanted = [...this.charts].filter(([name]) => this.#inSight.has(name));
+    const whole = wanted.filter(([, c]) => c.range === undefined).map(([name]) => name);
+    for (let i = 0; i < whole.length; i += NAMES_PER_REQUEST) {
+      await this.#fetch(whole.slice(i, i + NAMES_PER_REQUEST));
+    }
+    for (const [name, { range }] of wanted) {
+      if (range !== undefined) await this.#fetch([name], { from: String(range[0]), to: String(range[1]) });
+    }
+  }
+
+  async #fetch(names: string[], range: { from?: string; to?: string } = {}): Promise<void> {
+    const width = this.charts.get(names[0]!)?.element.parentElement?.parentElement?.clientWidth ?? 0;
+    const buckets = String(Math.min(1000, Math.max(150, Math.round(width / 2))));
+    const style = getComputedStyle(document.documentElement);
+    const answers = await Promise.all(
+      this.runs.map((run) => seriesOf(run.run_id, { name: names, buckets, ...range }, this.#gone.signal)),
+    );
+    names.forEach((name, n) => {
+      const sets = this.runs.map((run, r) => ({
+        label: run.name,
+        color: style.getPropertyValue(`--series-${r % COLORS + 1}`).trim(),
+        columns: answers[r]![n]!,
+        startedAt: run.started_at,
+      })).filter((s) => s.columns.last_x.length > 0);
+      this.#sets.set(name, sets);
+      this.charts.get(name)?.show(sets, this.style);
+    });
+  }
+
+  destroy(): void {
+    this.#gone.abort();
+    this.#observer.disconnect();
+    removeEventListener("mosaic-theme", this.#onTheme);
+    for (const chart of this.charts.values()) chart.destroy();
+  }
+}
+
+/** @param changes grows when the runs have new points */
+export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number }) {
+  const redraw = useRedraw();
+  const made = useRef<ChartReader>(undefined);
+  const reader = made.current ??= new ChartReader(redraw);
+  const [filter, setFilter] = useState("");
+  reader.runs = runs;
+  useEffect(() => void reader.refresh(), [changes, runs.map((r) => r.run_id).join()]);
+  useEffect(() => () => reader.destroy(), []);
+
+  const words = filter.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
+  const { names, single, style } = reader;
+  const shown = words.length === 0 ? names : names.filter((n) => words.some((w) => n.toLowerCase().includes(w)));
+  const settings = single.filter(([name]) => name.startsWith("config."));
+  const values = single.filter(([name]) => !name.startsWith("config."));
+  const terms = (of: typeof single) => (
+    <Terms
+      kind="single"
+      of={of.map(([name, v]) => [name, runs.map((_, r) => figure(v[r])).join(" · ")])}
+    />
+  );
+  return (
+    <div>
+      <div class="chart-tools">
+        <label>
+          X axis{" "}
+          <select value={style.x} onChange={(e) => reader.restyle({ x: e.currentTarget.value as XMode })}>
+            <option value="index">Step or episode</option>
+            <option value="relative">Time since start</option>
+            <option value="wall">Time of day</option>
+          </select>
+        </label>
+        <label>
+          Smoothing{" "}
+          <input
+            type="range"
+            min="0"
+            max="0.99"
+            step="0.01"
+            value={style.smoothing}
+            onInput={(e) => reader.restyle({ smoothing: Number(e.currentTarget.value) })}
+          />
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={style.log}
+            onChange={(e) => reader.restyle({ log: e.currentTarget.checked })}
+          />{" "}
+          Log scale
+        </label>
+        <input
+          type="search"
+          placeholder="Filter metrics"
+          aria-label="Show metrics whose names hold one of these words"
+          hidden={names.length <= MANY && words.length === 0}
+          value={filter}
+          onInput={(e) => setFilter(e.currentTarget.value)}
+        />
+        <span class="hint">Drag over a chart to zoom</span>
+      </div>
+      <div class="charts">
+        {shown.map((name) => <Island key={name} of={reader.chart(name).element} gone={() => reader.drop(name)} />)}
+      </div>
+      {names.length === 0 && <p class="empty">No episodes and no metrics yet.</p>}
+      <div class="said-once">
+        {values.length > 0 && terms(values)}
+        {settings.length > 0 && (
+          <details>
+            <summary>{`${plural(settings.length, "setting")} reported by the worker`}</summary>
+            {terms(settings)}
+          </details>
+        )}
+      </div>
+    </div>
+  );
+}

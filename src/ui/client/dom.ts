@@ -1,0 +1,75 @@
+/**
+ * Elements from data, for the islands that Preact does not draw: the table of runs, charts, logs. Texts become text
+ * nodes and nothing is ever parsed as HTML, so what a worker says stays text.
+ */
+
+export type Child = Node | string | number | null | undefined | false;
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "tabIndex"]);
+
+/** @param attributes `on…` are listeners, `class`, `data-…` and `aria-…` as in HTML */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, unknown> = {},
+  ...children: (Child | Child[])[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value as EventListener);
+    else if (PROPERTIES.has(name)) Object.assign(element, { [name]: value });
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  fill(element, ...children);
+  return element;
+}
+
+export function fill(element: Element, ...children: (Child | Child[])[]): void {
+  element.replaceChildren(
+    ...children.flat().filter((c) => c !== null && c !== undefined && c !== false)
+      .map((c) => c instanceof Node ? c : String(c)),
+  );
+}
+
+/** Writes a text only when it changed: a live table touches few cells per second. */
+export function setText(element: Node, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+/** Outlines on a 16 × 16 grid. */
+export const ICONS = {
+  sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.5M8 13.5V15M1 8h1.5M13.5 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
+  moon: "M13.5 9.5A6 6 0 0 1 6.5 2.5a6 6 0 1 0 7 7z",
+  auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
+  reset: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5V5h2.5",
+  plus: "M8 3.5v9M3.5 8h9",
+  larger: "M9.5 2.5h4v4M13.5 2.5l-5 5M6.5 13.5h-4v-4M2.5 13.5l5-5",
+  play: "M5 3l8 5-8 5z",
+  pause: "M5 3v10M11 3v10",
+  copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
+};
+export type IconName = keyof typeof ICONS;
+
+export function iconButton(name: IconName, label: string, onclick: () => void): HTMLButtonElement {
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [k, v] of [["viewBox", "0 0 16 16"], ["class", "glyph"], ["aria-hidden", "true"]] as const) {
+    svg.setAttribute(k, v);
+  }
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return h("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, svg);
+}
+
+/** A file made here, handed to the person. */
+export function saveFile(name: string, blob: Blob): void {
+  const url = URL.createObjectURL(blob);
+  h("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Goes to another view. */
+export function go(path: string): void {
+  dispatchEvent(new CustomEvent("mosaic-go", { detail: path }));
+}

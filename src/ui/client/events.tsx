@@ -1,0 +1,52 @@
+/** What happened to a run, from the daemon's event log: states, checkpoints, artifacts, failures, commands. */
+import type { EventLine } from "../page_json.ts";
+import { answer, api } from "./api.ts";
+import { attempt } from "./dialog.tsx";
+import { moment, words } from "./format.ts";
+import { ScrollTable, useRedraw } from "./parts.tsx";
+import { useEffect, useRef } from "./preact.ts";
+
+const PAGE = 500;
+/** The newest ones stay in the document. */
+const MOST = 2000;
+
+function told(data: unknown): string {
+  if (data === null || typeof data !== "object") return String(data ?? "");
+  return Object.entries(data).filter(([, v]) => v !== null && v !== "")
+    .map(([k, v]) => `${words(k)}: ${typeof v === "string" ? v : JSON.stringify(v)}`).join(", ");
+}
+
+/** @param changes grows with every new event: then everything after the last shown is read, so that none is left out */
+export function Events({ runId, changes }: { runId: string; changes: number }) {
+  const shown = useRef<EventLine[]>([]);
+  const reading = useRef({ busy: false, again: false });
+  const redraw = useRedraw();
+  useEffect(() => {
+    const state = reading.current;
+    state.again = true;
+    if (state.busy) return;
+    state.busy = true;
+    attempt(async () => {
+      while (state.again) {
+        state.again = false;
+        const since = String(shown.current[0]?.seq ?? 0);
+        const { events } = await answer(api.events.$get({ query: { run: runId, since, limit: String(PAGE) } }));
+        state.again ||= events.length === PAGE;
+        shown.current = [...(events as EventLine[]).reverse(), ...shown.current].slice(0, MOST);
+        redraw();
+      }
+    }).finally(() => state.busy = false);
+  }, [changes]);
+  return (
+    <ScrollTable label="Events" kind="events" headings={["Time", "Event", "Attempt", "What"]}>
+      {shown.current.map((e) => (
+        <tr key={e.seq}>
+          <td>{moment(e.at)}</td>
+          <td>{words(e.kind)}</td>
+          <td>{e.attempt}</td>
+          <td class="wide">{told(e.data)}</td>
+        </tr>
+      ))}
+    </ScrollTable>
+  );
+}

@@ -1,0 +1,185 @@
+/** Pictures of the environment, from the render payloads of steps: played, followed, scrubbed. */
+import type { Frame } from "../page_json.ts";
+import { answer, param, runApi } from "./api.ts";
+import { attempt } from "./dialog.tsx";
+import { figure, whole } from "./format.ts";
+import { Icon } from "./parts.tsx";
+import { useEffect, useLayoutEffect, useRef, useState } from "./preact.ts";
+
+const CHUNK = 32;
+const GRID_COLORS = [
+  "#e8eaee",
+  "#4b5563",
+  "#2f6fd6",
+  "#1f9d76",
+  "#c2410c",
+  "#7a5ad0",
+  "#b8860b",
+  "#be185d",
+  "#0e7490",
+  "#3f6212",
+];
+
+const isList = (v: unknown): v is unknown[] => Array.isArray(v) && v.length > 0;
+
+type Pixel = number | number[];
+type Picture = { type: "rgb"; rows: Pixel[][] } | { type: "grid"; rows: unknown[][] } | { type: "text"; text: string };
+
+/** What to draw of a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or text. */
+// deno-lint-ignore no-explicit-any
+function pictureOf(payload: any): Picture | undefined {
+  if (typeof payload === "string") return { type: "text", text: payload };
+  if (payload === null || typeof payload !== "object") return undefined;
+  const rgb = payload.rgb ?? payload.RGB ?? payload.frame;
+  if (isList(rgb) && isList(rgb[0])) return { type: "rgb", rows: rgb as Pixel[][] };
+  const grid = payload.grid ?? payload.cells ?? payload.board;
+  if (isList(grid) && (isList(grid[0]) || typeof grid[0] === "string")) {
+    return { type: "grid", rows: grid.map((row) => typeof row === "string" ? [...row] : row as unknown[]) };
+  }
+  const text = payload.ansi ?? payload.text ?? payload.fen;
+  return typeof text === "string" ? { type: "text", text } : undefined;
+}
+
+function drawPixels(canvas: HTMLCanvasElement, rows: Pixel[][]): void {
+  const height = rows.length;
+  const width = rows[0]?.length ?? 0;
+  canvas.width = width;
+  canvas.height = height;
+  const ctx = canvas.getContext("2d")!;
+  const image = ctx.createImageData(width, height);
+  let at = 0;
+  for (const row of rows) {
+    for (const pixel of row) {
+      const [first = 0, second, third, alpha] = typeof pixel === "number" ? [pixel] : pixel;
+      const color = third !== undefined;
+      image.data.set([first, color ? second! : first, color ? third : first, color ? alpha ?? 255 : 255], at);
+      at += 4;
+    }
+  }
+  ctx.putImageData(image, 0, 0);
+}
+
+function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
+  const cell = Math.max(6, Math.floor(480 / Math.max(rows.length, rows[0]?.length ?? 1)));
+  canvas.width = cell * (rows[0]?.length ?? 0);
+  canvas.height = cell * rows.length;
+  const ctx = canvas.getContext("2d")!;
+  ctx.font = `${Math.floor(cell * 0.6)}px monospace`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  rows.forEach((row, y) =>
+    row.forEach((value, x) => {
+      const kind = Array.isArray(value) ? value[0] : value;
+      const number = typeof kind === "number" ? Math.abs(Math.trunc(kind)) : 0;
+      ctx.fillStyle = GRID_COLORS[number % GRID_COLORS.length] ?? "#888";
+      ctx.fillRect(x * cell, y * cell, cell - 1, cell - 1);
+      if (typeof kind !== "string") return;
+      ctx.fillStyle = "#1b1f24";
+      ctx.fillText(kind.slice(0, 2), x * cell + cell / 2, y * cell + cell / 2);
+    })
+  );
+}
+
+/** @param head the newest step @param inSight it is looked at */
+export function Frames({ runId, head, inSight }: { runId: string; head: number; inSight: boolean }) {
+  const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });
+  const [looked, setLooked] = useState(false);
+  const [playing, setPlaying] = useState(false);
+  const [follow, setFollow] = useState(false);
+  const [speed, setSpeed] = useState(10);
+  const busy = useRef(false);
+  const canvas = useRef<HTMLCanvasElement>(null);
+
+  /** Frames after seq `since`, looked for until one is found or the steps end. */
+  const load = (since: number, last = false) =>
+    attempt(async () => {
+      if (busy.current) return;
+      busy.current = true;
+      try {
+        let from = since;
+        for (let tries = 0; tries < 20; tries++) {
+          const query = { since: String(from), limit: String(CHUNK) };
+          const got = await answer(runApi.frames.$get({ ...param(runId), query }));
+          if (got.frames.length > 0) {
+            const frames = got.frames as Frame[];
+            setShown({ frames, at: last ? frames.length - 1 : 0, next: got.next });
+            break;
+          }
+          if (got.next <= from || got.next >= got.head) break;
+          from = got.next;
+        }
+      } finally {
+        busy.current = false;
+        setLooked(true);
+      }
+    });
+  const { frames, at, next } = shown;
+  useEffect(() => {
+    if (!inSight) return;
+    if (follow) load(Math.max(0, head - CHUNK), true);
+    else if (frames.length === 0) load(0);
+  }, [inSight, follow, head]);
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setTimeout(() => {
+      if (at + 1 < frames.length) setShown({ ...shown, at: at + 1 });
+      else if (next < head) load(next);
+      else if (!follow) setPlaying(false);
+    }, 1000 / speed);
+    return () => clearTimeout(timer);
+  }, [playing, shown, speed, head]);
+
+  const frame = frames[at];
+  const picture = frame && pictureOf(frame.payload);
+  useLayoutEffect(() => {
+    if (picture?.type === "rgb") drawPixels(canvas.current!, picture.rows);
+    else if (picture?.type === "grid") drawGrid(canvas.current!, picture.rows);
+  }, [frame]);
+  const told = frame === undefined
+    ? !looked ? "" : head === 0 ? "No steps yet." : "No step looked at carries a render payload."
+    : `Episode ${whole(frame.episode)}, step ${whole(frame.step)}, reward ${figure(frame.reward)}, seq ${
+      whole(frame.seq)
+    }${picture === undefined ? ": this payload has no picture that is known here" : ""}`;
+  return (
+    <div class="frames">
+      <div class="log-tools">
+        <button type="button" onClick={() => setPlaying(!playing)}>
+          <Icon name={playing ? "pause" : "play"} />
+          {playing ? "Pause" : "Play"}
+        </button>
+        <select
+          aria-label="Frames per second"
+          value={speed}
+          onChange={(e) => setSpeed(Number(e.currentTarget.value))}
+        >
+          {[5, 10, 20, 40].map((n) => <option key={n} value={n}>{`${n} fps`}</option>)}
+        </select>
+        <label>
+          <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} /> Follow
+        </label>
+        <input
+          type="range"
+          min="1"
+          max={Math.max(1, head)}
+          value={frame?.seq ?? 1}
+          aria-label="Step"
+          onChange={(e) => {
+            setFollow(false);
+            load(Number(e.currentTarget.value) - 1);
+          }}
+        />
+      </div>
+      <div class="stage">
+        <canvas
+          class="frame"
+          role="img"
+          aria-label={frame ? told : "Frame"}
+          ref={canvas}
+          hidden={frame !== undefined && picture?.type !== "rgb" && picture?.type !== "grid"}
+        />
+        <pre class="frame-text" hidden={picture?.type !== "text"}>{picture?.type === "text" ? picture.text : ""}</pre>
+      </div>
+      <p class="sub">{told}</p>
+    </div>
+  );
+}

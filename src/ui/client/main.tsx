@@ -1,0 +1,94 @@
+/** Picks the view by the address, and draws what every view shares. */
+import { now, onConnection } from "./api.ts";
+import { Compare } from "./compare.tsx";
+import { fill, h } from "./dom.ts";
+import { Icon } from "./parts.tsx";
+import { type JSX, render } from "./preact.ts";
+import { Run } from "./run.tsx";
+import { Runs } from "./runs.tsx";
+
+const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
+  [/^\/$/, () => <Runs />],
+  [/^\/runs\/([^/]+)$/, (id) => <Run id={id} />],
+  [/^\/compare$/, () => <Compare />],
+];
+const NOTHING = (
+  <p class="empty">
+    There is nothing here. <a href="/">All runs</a>
+  </p>
+);
+
+const main = document.getElementById("main")!;
+
+/** A view begins anew with every address. */
+function show(): void {
+  for (const link of document.querySelectorAll("nav a")) {
+    const current = link.getAttribute("href") === location.pathname;
+    if (current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const found = ROUTES.find(([pattern]) => pattern.test(location.pathname));
+  const parameter = decodeURIComponent(found?.[0].exec(location.pathname)?.[1] ?? "");
+  render(null, main);
+  render(found ? found[1](parameter) : NOTHING, main);
+}
+
+function go(path: string): void {
+  history.pushState(null, "", path);
+  show();
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+}
+
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const link = (event.target as Element).closest("a");
+  if (!link || link.origin !== location.origin || link.hasAttribute("download") || link.hash) return;
+  event.preventDefault();
+  go(link.pathname + link.search);
+});
+addEventListener("popstate", show);
+addEventListener("mosaic-go", (event) => go((event as CustomEvent<string>).detail));
+
+const THEMES = { auto: "auto", light: "sun", dark: "moon" } as const;
+type Theme = keyof typeof THEMES;
+const themeButton = document.getElementById("theme") as HTMLButtonElement;
+function drawTheme(theme: Theme): void {
+  render(<Icon name={THEMES[theme]} />, themeButton);
+  themeButton.title = `Colours: ${theme === "auto" ? "as the system" : theme}`;
+  themeButton.setAttribute("aria-label", themeButton.title);
+}
+function theme(): Theme {
+  const saved = localStorage.getItem("mosaic-theme") ?? "";
+  return saved in THEMES ? saved as Theme : "auto";
+}
+themeButton.addEventListener("click", () => {
+  const names = Object.keys(THEMES) as Theme[];
+  const next = names[(names.indexOf(theme()) + 1) % names.length]!;
+  localStorage.setItem("mosaic-theme", next);
+  dispatchEvent(new Event("mosaic-choose-theme"));
+  drawTheme(next);
+});
+drawTheme(theme());
+
+const status = document.getElementById("connection")!;
+onConnection(({ state, retryAt }) => {
+  status.dataset.state = state;
+  if (state === "down") {
+    fill(status, "Daemon unreachable, retrying", h("span", { class: "countdown", "aria-hidden": "true" }));
+    countDown(retryAt);
+  } else fill(status, state === "live" ? "Live" : "Connecting");
+});
+
+function countDown(retryAt: number): void {
+  const element = status.querySelector(".countdown");
+  if (element === null) return;
+  const left = Math.ceil((retryAt - Date.now()) / 1000);
+  element.textContent = left > 0 ? ` in ${left} s` : "";
+  if (left > 0) setTimeout(() => element.isConnected && countDown(retryAt), 500);
+}
+
+// Ages on the page go on while the daemon is silent: staleness must show.
+setInterval(() => dispatchEvent(new CustomEvent("mosaic-second", { detail: now() })), 1000);
+
+show();

@@ -1,0 +1,83 @@
+/** What several views are made of. */
+import { now } from "./api.ts";
+import { type IconName, ICONS } from "./dom.ts";
+import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef } from "./preact.ts";
+
+export function Icon({ name }: { name: IconName }) {
+  return (
+    <svg viewBox="0 0 16 16" class="glyph" aria-hidden="true">
+      <path d={ICONS[name]} />
+    </svg>
+  );
+}
+
+interface TableProps {
+  label: string;
+  kind: string;
+  /** A text, or a text and its class. */
+  headings: (string | readonly [text: string, kind: string])[];
+  caption?: string;
+  children: ComponentChildren;
+}
+
+/** A table that scrolls by itself where it is wider than the page. */
+export function ScrollTable({ label, kind, headings, caption = label, children }: TableProps) {
+  return (
+    <div class="table-scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class={kind}>
+        <caption class="unseen">{caption}</caption>
+        <thead>
+          <tr>
+            {headings.map((one) => typeof one === "string" ? [one, undefined] as const : one).map(([text, c], i) => (
+              <th key={i} scope="col" class={c}>{text}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Terms and values in a grid. */
+export function Terms({ kind, of }: { kind: string; of: (readonly [string, ComponentChildren])[] }) {
+  return (
+    <dl class={kind}>
+      {of.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A function that draws the component again. */
+export function useRedraw(): () => void {
+  return useReducer((n: number) => n + 1, 0)[1] as () => void;
+}
+
+/** The daemon's time, anew each second: ages go on while the daemon is silent, because staleness must show. */
+export function useNow(): number {
+  const redraw = useRedraw();
+  useEffect(() => {
+    addEventListener("mosaic-second", redraw);
+    return () => removeEventListener("mosaic-second", redraw);
+  }, []);
+  return now();
+}
+
+/** An element that Preact does not draw: made once, and taken down with the component. */
+export function Island({ of, gone }: { of: HTMLElement; gone?: () => void }) {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    place.current!.append(of);
+    return gone;
+  }, [of]);
+  return <div class="island" ref={place} />;
+}
+
+export function plural(n: number, one: string): string {
+  return `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
+}

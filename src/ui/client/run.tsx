@@ -1,0 +1,384 @@
+/** One run: what it is doing, how it came there, and everything it said. */
+import type { RunLine, RunPage } from "../page_json.ts";
+import { Actions } from "./actions.tsx";
+import { answer, heardTime, listRuns, live, param, readOnly, Refused, runApi, runPath } from "./api.ts";
+import { Charts } from "./charts.tsx";
+import { ConfigDifferences } from "./config_diff.tsx";
+import { attempt, notice } from "./dialog.tsx";
+import { go } from "./dom.ts";
+import { Events } from "./events.tsx";
+import { Explorer } from "./explorer.tsx";
+import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.ts";
+import { Frames } from "./frames.tsx";
+import { Lifecycle } from "./lifecycle.tsx";
+import { Logs } from "./logs.ts";
+import { Icon, Island, ScrollTable, Terms, useNow } from "./parts.tsx";
+import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "./preact.ts";
+import { Chip, explanation, isEnded, isStale } from "./states.tsx";
+import { Tabs } from "./tabs.tsx";
+
+const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
+  ["Steps", (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "")],
+  [
+    "Steps/s",
+    (r) => {
+      if (isEnded(r)) return "";
+      return r.steps_per_second > 0
+        ? rate(r.steps_per_second) + (r.max_rate_hz > 0 ? ` (limit ${r.max_rate_hz})` : "")
+        : "0";
+    },
+  ],
+  ["Episodes", (r) => whole(r.episodes)],
+  ["Mean reward", (r) => score(r.mean_reward_100)],
+  ["Elapsed", (r, at) => duration(elapsed(r, at))],
+  [
+    "Left",
+    (r) =>
+      r.max_steps > r.steps && r.steps_per_second > 0
+        ? `about ${duration((r.max_steps - r.steps) / r.steps_per_second * 1000)}`
+        : "",
+  ],
+  ["Last record", (r, at) => age(r.last_record_at, at)],
+  ["Last output", (r, at) => r.last_output_at === null ? "" : age(r.last_output_at, at)],
+  ["Backlog", (r) => r.backlog_bytes > 0 ? bytes(r.backlog_bytes) : "none"],
+  [
+    "GPUs",
+    (r) =>
+      r.gpus.length > 0
+        ? r.gpus.join(", ")
+        : r.gpus_requested > 0
+        ? `${isEnded(r) ? "asked for" : "wants"} ${r.gpus_requested}`
+        : r.host_gpus > 0
+        ? "none asked for"
+        : "none",
+  ],
+  ["Attempt", (r) => `${r.attempt} of ${Math.max(r.attempt, r.max_attempts)}`],
+  ["Queue", (r) => r.queue_position > 0 ? `#${r.queue_position}` : ""],
+];
+
+const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
+  [
+    "Run id",
+    (r) => (
+      <>
+        {r.run_id}
+        <button
+          type="button"
+          class="icon"
+          aria-label="Copy the run id"
+          title="Copy the run id"
+          onClick={() => navigator.clipboard.writeText(r.run_id)}
+        >
+          <Icon name="copy" />
+        </button>
+      </>
+    ),
+  ],
+  ["Submitted", (r) => moment(r.created_at)],
+  ["Started", (r) => moment(r.started_at)],
+  ["Finished", (r) => moment(r.finished_at)],
+  ["Directory", (r) => r.directory],
+  ["Config digest", (r) => r.digest],
+  ["Tags", (r) => r.tags.join(", ")],
+  ["Priority", (r) => String(r.priority)],
+  ["Worker", (r) => [r.worker_id, r.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", ")],
+  ["Proxy", (r) => r.proxy_pid ? `pid ${r.proxy_pid}` : ""],
+  ["Protocol", (r) => r.proto_version],
+  ["Schema", (r) => r.schema_id && `${r.schema_id} v${r.schema_version}`],
+  [
+    "Capabilities",
+    (r) =>
+      [r.supports_pause && "pause", r.supports_checkpoint && "checkpoint"].filter(Boolean).join(", ") ||
+      "none declared",
+  ],
+  ["Exit", (r) => r.exit_signal || (r.exit_code === null ? "" : `code ${r.exit_code}`)],
+  ["Resumed from", (r) => r.resume_from],
+  ["Lines not telemetry", (r) => r.other_lines > 0 ? whole(r.other_lines) : ""],
+  ["Malformed lines", (r) => r.malformed_lines > 0 ? whole(r.malformed_lines) : ""],
+  ["Schema violations", (r) => Object.entries(r.violations).map(([k, n]) => `${k}: ${n}`).join(", ")],
+];
+
+/** What a tick tells beside the run's figures. */
+interface Tick {
+  at: number;
+  logs: Record<string, number>;
+}
+
+/** The run, or why there is none; again and again until it can be read. */
+export function Run({ id }: { id: string }) {
+  const [first, setFirst] = useState<RunPage & { head: number }>();
+  const [trouble, setTrouble] = useState<ComponentChildren>("Loading …");
+  useEffect(() => {
+    document.title = "Run · mosaic";
+    let mounted = true;
+    let close = () => {};
+    const again = () => setTimeout(() => mounted && begin(), 2000);
+    const begin = async () => {
+      try {
+        const run = await answer(runApi.$get(param(id)));
+        if (mounted) setFirst(run);
+      } catch (error) {
+        if (!mounted) return;
+        if (!(error instanceof Refused && error.status === 404)) {
+          setTrouble(`The run cannot be read, trying again: ${error instanceof Error ? error.message : error}`);
+          return again();
+        }
+        setTrouble(
+          <>
+            There is no run {id}. <a href="/">All runs</a>
+          </>,
+        );
+        try {
+          // A view without anything live in it still tells how the connection stands.
+          const { head } = await listRuns({ limit: "1" });
+          if (mounted) close = live("/api/live", head, { tick: ({ at }) => heardTime(at) });
+        } catch {
+          again();
+        }
+      }
+    };
+    begin();
+    return () => {
+      mounted = false;
+      close();
+    };
+  }, []);
+  return first ? <Shown first={first} /> : <p class="empty" role="status">{trouble}</p>;
+}
+
+function Shown({ first }: { first: RunPage & { head: number } }) {
+  const [run, setRun] = useState<RunPage>(first);
+  const [events, setEvents] = useState(0);
+  const [tab, setTab] = useState("");
+  const tick = useRef<Tick>(undefined);
+  const runId = first.run_id;
+  const { heads } = run;
+  useEffect(() =>
+    live(runPath(runId, "/live"), first.head, {
+      run: (data: RunPage) => setRun(data),
+      event: () => setEvents((n) => n + 1),
+      gone: () => {
+        notice("This run was deleted.");
+        go("/");
+      },
+      tick: (data: Partial<RunPage> & Tick) => {
+        heardTime(data.at);
+        tick.current = data;
+        setRun((before) => ({ ...before, ...data }));
+      },
+    }), []);
+  useEffect(() => void (document.title = `${run.name} · mosaic`), [run.name]);
+  // Charts that are not looked at are read when their tab is chosen again.
+  const points = useRef(0);
+  if (tab === "overview") points.current = heads.steps + heads.episodes + heads.metrics;
+
+  return (
+    <>
+      <Head run={run} />
+      {run.state === "FAULTED" && (
+        <section class="failure" aria-label="Failure">
+          <h2>{words(run.reason ?? "failed")}</h2>
+          {run.hint && <p>{run.hint}</p>}
+          {run.stderr_tail.length > 0 && (
+            <pre tabIndex={0} aria-label="Last lines of stderr">{run.stderr_tail.join("\n")}</pre>
+          )}
+        </section>
+      )}
+      <Tabs
+        inSight={setTab}
+        list={[
+          {
+            id: "overview",
+            label: "Overview",
+            content: () => (
+              <div>
+                {run.is_eval && <Evaluation runId={runId} state={run.state} />}
+                <Charts runs={[run]} changes={points.current} />
+                <div class="two">
+                  <section>
+                    <h2>Lifecycle</h2>
+                    <Lifecycle run={run} />
+                  </section>
+                  <section>
+                    <h2>Details</h2>
+                    <Terms
+                      kind="details"
+                      of={DETAILS.map(([label, text]) => [label, text(run)] as const).filter(([, value]) => value)}
+                    />
+                  </section>
+                </div>
+              </div>
+            ),
+          },
+          {
+            id: "steps",
+            label: "Steps",
+            content: () => <Explorer runId={runId} kind="steps" head={heads.steps} inSight={tab === "steps"} />,
+          },
+          {
+            id: "episodes",
+            label: "Episodes",
+            content: () => (
+              <Explorer
+                runId={runId}
+                kind="episodes"
+                head={heads.episodes}
+                inSight={tab === "episodes"}
+              />
+            ),
+          },
+          {
+            id: "frames",
+            label: "Frames",
+            content: () => <Frames runId={runId} head={heads.steps} inSight={tab === "frames"} />,
+          },
+          {
+            id: "logs",
+            label: "Logs",
+            content: () => <LogPane runId={runId} tick={tick.current} attempt={run.attempt} inSight={tab === "logs"} />,
+          },
+          { id: "config", label: "Config", content: () => <Config run={run} /> },
+          { id: "events", label: "Events", content: () => <Events runId={runId} changes={events} /> },
+          { id: "artifacts", label: "Artifacts", content: () => <Artifacts run={run} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function Head({ run }: { run: RunPage }) {
+  const at = useNow();
+  return (
+    <>
+      <header class="run-head">
+        <div class="run-title">
+          <h1>{run.name}</h1>
+          <Chip state={run.state} />
+          <span class="why">{explanation(run, at)}</span>
+        </div>
+        <Actions run={run} done={(action) => action === "delete" && go("/")} />
+      </header>
+      <dl class="facts">
+        {FACTS.map(([label, text]) => [label, text(run, at)] as const).filter(([, value]) => value !== "").map((
+          [label, value],
+        ) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd class={label === "Last record" && isStale(run, at) ? "stale" : undefined}>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+/** The summary that an evaluation wrote, read again when its state changes. */
+function Evaluation({ runId, state }: { runId: string; state: RunLine["state"] }) {
+  const [summary, setSummary] = useState<unknown>(null);
+  useEffect(() => void attempt(async () => setSummary((await answer(runApi.eval.$get(param(runId)))).summary)), [
+    state,
+  ]);
+  if (summary === null || typeof summary !== "object") return null;
+  return (
+    <section class="evaluation" aria-label="Evaluation">
+      <h2>Evaluation</h2>
+      <Terms
+        kind="facts"
+        of={Object.entries(summary).map(([name, value]) => [
+          words(name),
+          typeof value === "object" && value !== null ? JSON.stringify(value) : figure(value),
+        ])}
+      />
+    </section>
+  );
+}
+
+function LogPane(
+  { runId, tick, attempt: number, inSight }: { runId: string; tick?: Tick; attempt: number; inSight: boolean },
+) {
+  const logs = useMemo(() => new Logs(runId), []);
+  useEffect(() => {
+    if (inSight && tick) logs.update(tick.logs, number);
+  }, [tick, inSight]);
+  return <Island of={logs.element} />;
+}
+
+function Config({ run }: { run: RunPage }) {
+  const [config, setConfig] = useState<{ text: string; hidden: number }>();
+  const [revealed, setRevealed] = useState(false);
+  const [others, setOthers] = useState<RunLine[]>([]);
+  const [other, setOther] = useState<RunLine>();
+  const read = (reveal: boolean) =>
+    attempt(async () => {
+      setConfig(await answer(runApi.config.$get({ ...param(run.run_id), query: reveal ? { reveal: "1" } : {} })));
+      setRevealed(reveal);
+    });
+  useEffect(() => {
+    read(false);
+    attempt(async () => setOthers((await listRuns({ limit: "200" })).runs));
+  }, []);
+  if (config === undefined) return null;
+  const { text, hidden } = config;
+  const copy = () =>
+    attempt(async () => {
+      await navigator.clipboard.writeText(text);
+      notice("Copied.");
+    });
+  return (
+    <div>
+      <div class="log-tools">
+        <button type="button" onClick={copy}>
+          <Icon name="copy" />
+          Copy
+        </button>
+        {hidden > 0 && !readOnly && (
+          <button type="button" onClick={() => read(true)}>
+            {`Show ${hidden} hidden ${hidden === 1 ? "value" : "values"}`}
+          </button>
+        )}
+        {revealed && <button type="button" onClick={() => read(false)}>Hide secrets</button>}
+        <select
+          aria-label="Difference from another run"
+          onChange={(e) => setOther(others.find((r) => r.run_id === e.currentTarget.value))}
+        >
+          <option value="">Difference from …</option>
+          {others.filter((r) => r.run_id !== run.run_id).map((r) => (
+            <option key={r.run_id} value={r.run_id}>{`${r.name} (${r.run_id.slice(-6)})`}</option>
+          ))}
+        </select>
+      </div>
+      <div class="difference">{other && <ConfigDifferences runs={[run, other]} />}</div>
+      <pre class="json" tabIndex={0} aria-label="Config as JSON">{text}</pre>
+    </div>
+  );
+}
+
+function Artifacts({ run }: { run: RunPage }) {
+  if (run.artifacts.length === 0) {
+    return <p class="empty">No artifacts yet: files under checkpoints, videos and tensorboard appear here.</p>;
+  }
+  return (
+    <ScrollTable
+      label="Artifacts"
+      kind="records"
+      headings={["Path", "Kind", "Size", "Step", "Written", "SHA-256"]}
+    >
+      {run.artifacts.map((a) => (
+        <tr key={a.path}>
+          <td>
+            <a href={runPath(run.run_id, `/artifacts/${a.path.split("/").map(encodeURIComponent).join("/")}`)} download>
+              {a.path}
+            </a>
+          </td>
+          <td>{a.kind}</td>
+          <td>{bytes(a.bytes)}</td>
+          <td>{whole(a.step)}</td>
+          <td>{moment(a.at)}</td>
+          <td class="mono">
+            <span title={a.sha256}>{a.sha256.slice(0, 12)}</span>
+          </td>
+        </tr>
+      ))}
+    </ScrollTable>
+  );
+}

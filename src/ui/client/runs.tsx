@@ -1,0 +1,322 @@
+/** The list of all runs: live, filtered, sorted, with actions on many. */
+import type { HostLine, RunLine } from "../page_json.ts";
+import { ManyActions } from "./actions.tsx";
+import { heardTime, listRuns, live, now, readOnly, runsByIds } from "./api.ts";
+import { attempt } from "./dialog.tsx";
+import { whole } from "./format.ts";
+import { HostStrip } from "./host_strip.tsx";
+import { Island, plural, useRedraw } from "./parts.tsx";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.ts";
+import { RunsModel } from "./runs_model.ts";
+import { RunsTable } from "./runs_table.ts";
+import { STATES } from "./states.tsx";
+
+const PAGE = 500;
+/** More runs than this are not held by the page; the oldest are left out. */
+const MOST_RUNS = 20_000;
+
+interface Live {
+  loading: boolean;
+  host: HostLine | undefined;
+  stepsPerSecond: number;
+  /** Why the runs cannot be read. */
+  trouble: string;
+}
+
+/** Keeps `model` as the daemon's runs are, and calls `changed` after each change. @returns ends it */
+function follow(model: RunsModel, state: Live, removed: (id: string) => void, changed: () => void): () => void {
+  let close = () => {};
+  let mounted = true;
+  let generation = 0;
+  let mismatches = 0;
+  const remove = (id: string) => {
+    model.remove(id);
+    removed(id);
+  };
+  /** Reads all runs anew, page by page; the first page is shown at once. */
+  const load = async (): Promise<number | undefined> => {
+    const mine = ++generation;
+    state.loading = true;
+    let token = "";
+    let head: number | undefined;
+    const seen = new Set<string>();
+    do {
+      const page = await listRuns({ limit: String(PAGE), ...(token && { token }) });
+      if (mine !== generation || !mounted) return;
+      head ??= page.head;
+      model.put(page.runs);
+      for (const run of page.runs) seen.add(run.run_id);
+      token = page.next_token ?? "";
+      changed();
+    } while (token !== "" && seen.size < MOST_RUNS);
+    for (const id of model.runs.keys()) if (!seen.has(id)) remove(id);
+    state.loading = false;
+    state.trouble = "";
+    changed();
+    return head;
+  };
+  const begin = async () => {
+    // Deliberately from before the list was read: what changed meanwhile is sent again.
+    const head = await load();
+    if (!mounted || head === undefined) return;
+    close = live("/api/live", head, {
+      runs: (data: { runs: RunLine[]; deleted: string[] }) => {
+        model.put(data.runs);
+        data.deleted.forEach(remove);
+        changed();
+      },
+      tick: (data: { at: number; runs: RunLine[]; host: HostLine; total: number }) => {
+        heardTime(data.at);
+        model.put(data.runs);
+        state.host = data.host;
+        state.stepsPerSecond = data.runs.reduce((n, r) => n + r.steps_per_second, 0);
+        // Another daemon's database, or more changes than the page followed: the total tells.
+        const differs = !state.loading && data.total !== model.runs.size && model.runs.size < MOST_RUNS;
+        mismatches = differs ? mismatches + 1 : 0;
+        if (mismatches >= 2) {
+          mismatches = 0;
+          attempt(load);
+        }
+        changed();
+      },
+      restarted: () => attempt(load),
+    });
+  };
+  const start = () =>
+    begin().catch((error) => {
+      if (!mounted) return;
+      // Not an empty table: why there is none must show.
+      state.trouble = `The runs cannot be read, trying again: ${error.message}`;
+      changed();
+      setTimeout(() => mounted && start(), 2000);
+    });
+  start();
+  return () => {
+    mounted = false;
+    close();
+  };
+}
+
+export function Runs() {
+  const redraw = useRedraw();
+  const model = useMemo(() => readAddress(new RunsModel()), []);
+  const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
+  const search = useRef<HTMLInputElement>(null);
+  const [evaluations, setEvaluations] = useState(false);
+
+  /** At most once a frame, and not at all while the page is hidden. */
+  const draw = useMemo(() => {
+    let asked = false;
+    return () => {
+      if (asked) return;
+      asked = true;
+      requestAnimationFrame(() => {
+        asked = false;
+        redraw();
+      });
+    };
+  }, []);
+  const changed = () => {
+    writeAddress(model);
+    table.element.scrollTop = 0;
+    draw();
+  };
+  const table = useMemo(() =>
+    new RunsTable({
+      selectable: !readOnly,
+      onselect: redraw,
+      onsort(id) {
+        if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
+        else {
+          model.sort = id;
+          model.direction = ["name", "state", "queue", "outcome"].includes(id) ? 1 : -1;
+        }
+        changed();
+      },
+    }), []);
+  const find = (text: string) => {
+    model.filter.text = text;
+    changed();
+  };
+
+  useEffect(() => {
+    document.title = "Runs · mosaic";
+    const main = document.getElementById("main")!;
+    main.classList.add("fixed");
+    const stop = follow(model, state, (id) => table.selected.delete(id), draw);
+    const queue = setInterval(async () => {
+      const waiting = table.inSight().filter((r) => r.state === "INIT").map((r) => r.run_id);
+      if (waiting.length === 0 || document.hidden) return;
+      try {
+        model.put(await runsByIds(waiting));
+        draw();
+      } catch {
+        // The connection's state is shown already.
+      }
+    }, 3000);
+    const onKey = (event: KeyboardEvent) => {
+      const typing = (event.target as Element).matches?.("input, select, textarea, dialog *");
+      if (event.key === "/" && !typing) {
+        event.preventDefault();
+        search.current?.focus();
+      } else if (event.key === "Escape" && event.target === search.current) {
+        table.element.focus();
+        find("");
+      }
+    };
+    addEventListener("mosaic-second", draw);
+    addEventListener("resize", draw);
+    addEventListener("keydown", onKey);
+    return () => {
+      stop();
+      clearInterval(queue);
+      removeEventListener("mosaic-second", draw);
+      removeEventListener("resize", draw);
+      removeEventListener("keydown", onKey);
+      main.classList.remove("fixed");
+    };
+  }, []);
+
+  const at = now();
+  const shown = model.shown(at);
+  useLayoutEffect(() => {
+    table.element.hidden = shown.length === 0;
+    table.show(shown, model.sort, model.direction, at);
+  });
+  if (!evaluations && model.hasEvaluations()) setEvaluations(true);
+  const { filter } = model;
+  const all = model.runs.size;
+  const counts = model.countByState();
+  const tags = model.tags();
+  const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
+  const total = state.trouble ||
+    (state.loading
+      ? `Loading ${whole(all)} …`
+      : shown.length === all
+      ? plural(all, "run")
+      : `${whole(shown.length)} of ${whole(all)} runs`);
+  return (
+    <>
+      <h1 class="unseen">Runs</h1>
+      <HostStrip
+        host={state.host}
+        stepsPerSecond={state.stepsPerSecond}
+        nameOf={(id) => model.runs.get(id)?.name ?? id}
+      />
+      <div class="filters" role="search">
+        <input
+          type="search"
+          placeholder="Name or id"
+          aria-label="Filter by name or id"
+          ref={search}
+          value={filter.text}
+          onInput={(e) => find(e.currentTarget.value)}
+        />
+        <div class="chips" role="group" aria-label="Filter by state">
+          {STATES.filter((s) => counts.has(s) || filter.states.has(s)).map((s) => (
+            <button
+              key={s}
+              type="button"
+              class="chip"
+              data-state={s}
+              aria-pressed={filter.states.has(s) ? "true" : "false"}
+              onClick={() => {
+                filter.states.has(s) ? filter.states.delete(s) : filter.states.add(s);
+                changed();
+              }}
+            >
+              {s}
+              <span class="count">{whole(counts.get(s) ?? 0)}</span>
+            </button>
+          ))}
+        </div>
+        {tags.length > 0 && (
+          <select
+            aria-label="Filter by tag"
+            value={filter.tag}
+            onChange={(e) => {
+              filter.tag = e.currentTarget.value;
+              changed();
+            }}
+          >
+            <option value="">All tags</option>
+            {tags.map((t) => <option key={t} value={t}>{t}</option>)}
+          </select>
+        )}
+        {evaluations && (
+          <select
+            aria-label="Filter by kind"
+            value={filter.kind}
+            onChange={(e) => {
+              filter.kind = e.currentTarget.value;
+              changed();
+            }}
+          >
+            <option value="">Training and evaluations</option>
+            <option value="train">Training only</option>
+            <option value="eval">Evaluations only</option>
+          </select>
+        )}
+        <span class="grow" />
+        <span class="total" role="status">{total}</span>
+      </div>
+      {chosen.length > 0 && (
+        <div class="selection">
+          <strong role="status">{`${whole(chosen.length)} selected`}</strong>
+          <ManyActions runs={chosen} done={redraw} />
+          {chosen.length >= 2 && chosen.length <= 12 && (
+            <a
+              class="button"
+              href={`/compare?runs=${chosen.map((r) => r.run_id).join(",")}`}
+            >
+              Compare
+            </a>
+          )}
+          <button
+            type="button"
+            onClick={() => {
+              table.selected.clear();
+              redraw();
+            }}
+          >
+            Clear
+          </button>
+        </div>
+      )}
+      <Island of={table.element} />
+      {shown.length === 0 && !state.loading && (
+        <p class="empty">
+          {all === 0 ? "No runs yet. Submit one with: mosaic submit FILE" : "No run passes these filters."}
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The filters are in the address, so that a view can be kept and shared. */
+function readAddress(model: RunsModel): RunsModel {
+  const query = new URLSearchParams(location.search);
+  const { filter } = model;
+  filter.text = query.get("name") ?? "";
+  filter.tag = query.get("tag") ?? "";
+  const kind = query.get("kind") ?? "";
+  filter.kind = kind === "train" || kind === "eval" ? kind : "";
+  filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => STATES.some((k) => k === s)));
+  model.sort = query.get("sort") ?? "created";
+  model.direction = query.get("dir") === "asc" ? 1 : -1;
+  return model;
+}
+
+function writeAddress({ filter, sort, direction }: RunsModel): void {
+  const query = new URLSearchParams();
+  if (filter.text) query.set("name", filter.text);
+  if (filter.tag) query.set("tag", filter.tag);
+  if (filter.kind) query.set("kind", filter.kind);
+  if (filter.states.size > 0) query.set("state", [...filter.states].join(","));
+  if (sort !== "created" || direction !== -1) {
+    query.set("sort", sort);
+    query.set("dir", direction === 1 ? "asc" : "desc");
+  }
+  const search = query.toString();
+  history.replaceState(null, "", search ? `/?${search}` : "/");
+}

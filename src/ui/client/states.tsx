@@ -1,0 +1,38 @@
+/** States of a run: how they look and what may be done in them. */
+import type { RunLine } from "../page_json.ts";
+import { age } from "./format.ts";
+
+export const STATES: readonly RunLine["state"][] = [
+  "INIT",
+  "HANDSHAKE",
+  "READY",
+  "EXECUTING",
+  "PAUSED",
+  "FAULTED",
+  "TERMINATED",
+  "CANCELLED",
+];
+export const isEnded = (run: Pick<RunLine, "state">): boolean => STATES.indexOf(run.state) > STATES.indexOf("PAUSED");
+
+/** A record older than this from a run that executes is marked. */
+const STALE_MS = 60_000;
+export const isStale = (run: RunLine, now: number): boolean =>
+  run.state === "EXECUTING" && run.last_record_at !== null && now - run.last_record_at > STALE_MS;
+
+export function Chip({ state }: { state: string }) {
+  return <span class="chip" data-state={state}>{state}</span>;
+}
+
+/** One line on why the run is where it is. @param at now, Unix milliseconds */
+export function explanation(run: RunLine, at: number): string {
+  if (run.cancel_requested && !isEnded(run)) return "being cancelled";
+  if (run.state === "INIT") {
+    const place = run.queue_position > 0 ? `#${run.queue_position} in the queue` : "queued";
+    return run.waiting_for ? `${place}, waits for ${run.waiting_for}` : place;
+  }
+  if (run.pause_requested && run.state !== "PAUSED" && !isEnded(run)) return "being paused";
+  if (run.state === "READY" && run.last_output_at !== null) {
+    return `no telemetry, output ${age(run.last_output_at, at)}`;
+  }
+  return run.reason ?? run.outcome ?? "";
+}
