@@ -40,7 +40,7 @@ export async function importsOf(src: URL, entries: readonly string[]): Promise<I
   const found = new Map<string, Import>();
   for (const entry of entries) {
     const { stdout, success } = await new Deno.Command(Deno.execPath(), {
-      args: ["info", "--json", new URL(entry, src).href],
+      args: ["info", "--json", "--lock=dev.lock", new URL(entry, src).href],
       stderr: "inherit",
     }).output();
     if (!success) throw new Error(`deno info ${entry} failed`);
