@@ -189,12 +189,13 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
       return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control };
     }
     case "ack": {
-      const { position, windowBytes } = message.value;
+      const { position, windowBytes, storeFull } = message.value;
       return {
         tag: "acknowledged",
         source: "stdout",
         position: Number(position),
         windowBytes: Number(windowBytes),
+        storeFull,
       };
     }
     case "control":

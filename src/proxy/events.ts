@@ -17,11 +17,11 @@ export interface DesiredControl {
 }
 
 /** Why the proxy holds a worker that nobody wants to be paused. */
-export type Hold = "backlog" | "disk";
+export type Hold = "backlog" | "disk" | "store";
 
 /** What is in force. */
 export interface AppliedControl extends DesiredControl {
-  /** "backlog" or "disk" while the proxy holds the worker of its own accord. */
+  /** "backlog", "disk" or "store" (the daemon's is full) while the proxy holds the worker of its own accord. */
   selfPaused: string;
 }
 
@@ -91,7 +91,7 @@ export type Event =
     control: DesiredControl | undefined;
   }
   /** `windowBytes` 0: as it was. */
-  | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number }
+  | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }
   | { tag: "control"; desired: DesiredControl }
   | { tag: "stop_requested"; graceS: number }
   | { tag: "exit_acknowledged" }

@@ -311,7 +311,7 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
         delivery: welcomed(delivery, event, settings, now, effects),
       };
     case "acknowledged":
-      return { ...state, delivery: acknowledged(delivery, event) };
+      return storeMeasured({ ...state, delivery: acknowledged(delivery, event) }, event.storeFull === true, effects);
     case "control":
       return { ...state, control: desire(control, event.desired, now, effects) };
     case "stop_requested":
@@ -321,10 +321,16 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
   }
 }
 
+function storeMeasured(state: State, full: boolean, effects: Effects): State {
+  const message = full ? "worker held: the daemon's disk is full" : "worker continues: the daemon stores again";
+  return measured(state, "store", full, message, {}, effects);
+}
+
 function disconnected(state: State, failure: Failure, now: number, effects: Effects): State {
   const ended = reportableEnd(state) !== undefined;
   const delivery = lost(state.delivery, failure, ended, state.settings, now, effects);
-  const after: State = { ...state, delivery };
+  // A daemon that is away says nothing of its disk: the backlog's limit holds the worker then.
+  const after = storeMeasured({ ...state, delivery }, false, effects);
   if (delivery.connection.tag !== "refused") return after;
   const { reason } = delivery.connection;
   const fields = { reason };

@@ -151,6 +151,15 @@ CREATE INDEX placements_open ON placements (run_id) WHERE phase <> 'ended';
 `,
   },
   { version: 4, sql: "ALTER TABLE runs ADD COLUMN notes TEXT NOT NULL DEFAULT ''" },
+  {
+    version: 5,
+    sql: `
+-- Deletions that have begun: they are finished by the next daemon where this one does not.
+CREATE TABLE deletions (
+  run_id TEXT PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -505,6 +505,21 @@ export class Registry implements RunReader {
   }
 
   /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */
+  /** Notes, durably, that a run is being deleted; `delete` and `keep` end that. */
+  beginDelete(runId: string): void {
+    this.#write(() => this.#sql.run("INSERT OR IGNORE INTO deletions (run_id) VALUES (?)", runId), ALWAYS);
+  }
+
+  /** The run is not deleted after all. */
+  keep(runId: string): void {
+    this.#write(() => this.#sql.run("DELETE FROM deletions WHERE run_id = ?", runId), ALWAYS);
+  }
+
+  /** Runs whose deletion has begun and not ended. */
+  beingDeleted(): string[] {
+    return this.#sql.all("SELECT run_id FROM deletions").map((row) => String(row.run_id));
+  }
+
   delete(runId: string): void {
     this.#write(() => {
       const run = this.require(runId);

@@ -1,6 +1,8 @@
 /** The registry's handle on SQLite: pragmas, prepared statements, transactions, and errors a person can act on. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { removeIfThere } from "../os/files.ts";
+import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 
@@ -84,12 +86,16 @@ export type SqlRow = Record<string, unknown>;
 export class Sql {
   readonly path: string;
   readonly #db: DatabaseSync;
+  readonly #file: OpenedFile;
+  /** Where the registry was copied to when its file had gone. */
+  #saved: string | undefined;
   readonly #reserved: WithReserve;
   readonly #statements = new Map<string, StatementSync>();
 
   constructor(db: DatabaseSync, path: string, reserve?: Reserve) {
     this.#db = db;
     this.path = path;
+    this.#file = new OpenedFile(path);
     const full = new Error("database or disk is full");
     this.#reserved = new WithReserve(reserve, {
       isFull: (error) => /disk is full/i.test(messageOf(error)),
@@ -138,6 +144,7 @@ export class Sql {
   }
 
   #once<T>(work: () => T): T {
+    this.#requireFile();
     this.#db.exec("BEGIN IMMEDIATE");
     try {
       const result = work();
@@ -148,6 +155,34 @@ export class Sql {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
       throw error;
     }
+  }
+
+  /**
+   * What would be written now nobody would find again. The registry as it was then is saved from the file that is still
+   * open: in its old place if nothing is there, so that the next start goes on with it.
+   *
+   * @throws MosaicError `unavailable`
+   */
+  #requireFile(): void {
+    const what = this.#saved === undefined ? this.#file.check() : "removed";
+    if (what === "same") return;
+    this.#saved ??= this.#save(what === "removed" ? this.path : `${this.path}.saved-${Date.now()}`);
+    const restart = this.#saved === this.path
+      ? "Restart the daemon: it goes on with the copy, and runs live on."
+      : `Stop the daemon, put the copy in the place of ${this.path}, and start it again; runs live on.`;
+    throw new MosaicError(
+      "unavailable",
+      `${this.path} was removed or replaced while the daemon uses it; nothing is written any more. It is saved as ${this.#saved}`,
+      { hint: restart },
+    );
+  }
+
+  #save(to: string): string {
+    this.#db.prepare("VACUUM INTO ?").run(to);
+    Deno.chmodSync(to, 0o600);
+    // The log of the file that has gone would be taken for that of the copy.
+    if (to === this.path) { for (const suffix of ["-wal", "-shm"]) removeIfThere(`${to}${suffix}`); }
+    return to;
   }
 
   /** Whether a commit succeeds now: one that changes nothing, but is written all the same. */

@@ -15,6 +15,7 @@ import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts
 import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
+import { isDiskFull } from "../telemetry/store/failures.ts";
 import { untilStored } from "./until_stored.ts";
 
 /**
@@ -244,10 +245,10 @@ class Delivery {
     journalSize: number,
     arrived: number,
   ): Promise<void> {
-    let position = await this.#stored(journalSize, store, first);
+    let position = await this.#stored(journalSize, store, { first });
     // It was tried together with a forerunner that was not stored then, and is now.
     if (position < batch.from && this.#connected.position === batch.from) {
-      position = await this.#stored(journalSize, store);
+      position = await this.#stored(journalSize, store, {});
     }
     if (position < batch.to) {
       throw new MosaicError(
@@ -293,21 +294,41 @@ class Delivery {
 
   /**
    * Does the work in a fair turn, and again each second for as long as the store cannot be written.
-   * @param first the first try, where it is under way
+   * @param batch of batches only; `first` is the first try, where it is under way
    */
-  async #stored<T>(journalSize: number, work: () => T | Promise<T>, first?: Promise<T>): Promise<T> {
+  async #stored<T>(
+    journalSize: number,
+    work: () => T | Promise<T>,
+    batch?: { first?: Promise<T> | undefined },
+  ): Promise<T> {
     const attempt = async (tries: number) => {
-      if (tries === 1 && first !== undefined) return await first;
+      if (tries === 1 && batch?.first !== undefined) return await batch.first;
       await turn();
       return await work();
     };
     return await untilStored(attempt, {
       signal: this.#caller.signal,
-      failed: ({ message }) =>
-        this.#core.log.warn({ run_id: this.#runId, cause: message }, "a batch cannot be stored; its proxy waits"),
+      failed: (error) => {
+        this.#core.log.warn({ run_id: this.#runId, cause: error.message }, "a batch cannot be stored; its proxy waits");
+        // Its acknowledgement ends the hold, so that only a batch may begin one.
+        this.#waits(batch !== undefined && isDiskFull(error));
+      },
       // The proxy's own heartbeats wait behind the batch, and it is alive.
-      again: () => this.#session.heartbeat(journalSize),
+      again: (error) => {
+        this.#session.heartbeat(journalSize);
+        this.#waits(batch !== undefined && isDiskFull(error));
+      },
     });
+  }
+
+  /** An acknowledgement of nothing new: the proxy is not to take the daemon for dead, and holds its worker on a full disk. */
+  #waits(storeFull: boolean): void {
+    const value = { position: BigInt(this.#connected.position), windowBytes: 0n, storeFull };
+    try {
+      this.#out.send({ message: { case: "ack", value } })?.catch(() => {});
+    } catch {
+      // Gone.
+    }
   }
 }
 

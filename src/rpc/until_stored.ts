@@ -8,8 +8,8 @@ export interface StoreWait {
   signal: AbortSignal;
   /** Called once, with why the first try failed. */
   failed(error: MosaicError): void;
-  /** Called before each further try. */
-  again?(): void;
+  /** Called before each further try, with why the last one failed. */
+  again?(error: MosaicError): void;
 }
 
 /**
@@ -26,7 +26,7 @@ export async function untilStored<T>(work: (tries: number) => T | Promise<T>, wa
       if (tries === 1) wait.failed(error);
       await pause(RETRY_MS, wait.signal);
       if (wait.signal.aborted) throw error;
-      wait.again?.();
+      wait.again?.(error);
     }
   }
 }

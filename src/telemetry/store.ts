@@ -10,6 +10,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
 import { explainShortage } from "../os/shortage.ts";
+import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
@@ -129,6 +130,9 @@ interface Written {
   lastEvent: number;
 }
 
+/** The database's file is another one, or none. */
+class FileGone extends MosaicError {}
+
 /** The stored position was not what memory said: somebody else wrote to the file. */
 class StalePosition extends Error {}
 
@@ -151,6 +155,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #recentRewards: StatementSync;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
+  readonly #file: OpenedFile;
   readonly #reserved: WithReserve;
   readonly #group: GroupCommit;
   readonly #waiters = new Waiters();
@@ -169,6 +174,7 @@ export class TelemetryStore implements TelemetryLog {
   private constructor(db: DatabaseSync, path: string, options: StoreOptions) {
     this.#db = db;
     this.#path = path;
+    this.#file = new OpenedFile(path);
     this.#options = options;
     this.#now = options.now ?? Date.now;
     this.#ringsLimit = options.ringBytes ?? STANDARD_BOUNDS.ringBytes;
@@ -492,6 +498,7 @@ export class TelemetryStore implements TelemetryLog {
 
   #probe(): boolean {
     try {
+      this.#requireFile();
       this.#reserved.require();
       const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
       this.#begin.run();
@@ -524,6 +531,7 @@ export class TelemetryStore implements TelemetryLog {
   #tryTransaction<T>(work: () => T): T {
     const written = this.#written = [] as Written[];
     try {
+      this.#requireFile();
       this.#begin.run();
       const result = work();
       for (const state of new Set(written.map((one) => one.state))) this.#finish(state);
@@ -533,12 +541,24 @@ export class TelemetryStore implements TelemetryLog {
     } catch (error) {
       this.#rollBack();
       if (error instanceof StalePosition) throw error;
+      if (error instanceof FileGone) this.#writable = false;
       const trouble = machineTrouble(error, this.#path);
       if (trouble === undefined) throw error;
       this.#writable = false;
       this.#triedAt = this.#now();
       throw trouble;
     }
+  }
+
+  /** What would be written now nobody would find again; the journals keep it. @throws MosaicError `unavailable` */
+  #requireFile(): void {
+    const what = this.#file.check();
+    if (what === "same") return;
+    throw new FileGone("unavailable", `telemetry database ${this.#path} was ${what} while the daemon uses it`, {
+      hint:
+        "Nothing is stored any more; workers go on, and their logs keep everything. Stop the daemon (runs live on), run " +
+        "mosaic doctor --repair (it stores again what the logs have), and start it.",
+    });
   }
 
   /** Writes a delivery's rows; what is one row a run is written by `#finish`, before the commit. */

@@ -45,21 +45,21 @@ diskTest("registry's disk full: a run's end is entered all the same, and its GPU
 });
 
 diskTest(
-  "telemetry's disk full: the worker goes on, what it prints waits in its journal, and is stored once there is room",
+  "telemetry's disk full: workers are held at once, what they printed waits in the journal, and is stored once there is room",
   async (stage) => {
     const disk = stage.disk(`${stage.stateDir}/telemetry`, "24m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
-    const worker = new SteppedWorker(stage.stateDir, [100, 3000], 700);
+    const worker = new SteppedWorker(stage.stateDir, [100, 3000, 50], 700);
     const run = await submit(daemon, worker.config());
     await untilSteps(daemon, run, 100);
     disk.fill();
     worker.open();
-    const exit = `${stage.layout.runDir("custom_scripts", run)}/.mosaic/exit-1.json`;
-    await until(() => readTextIfThere(exit), { what: "the worker to have ended, as if nothing were the matter" });
+    const log = () => readTextIfThere(`${stage.layout.runDir("custom_scripts", run)}/logs/proxy.log`) ?? "";
+    await until(() => log().includes("worker held: the daemon's disk is full"), { what: "the worker to be held" });
+    worker.open(1);
     await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
-    const waiting = await getRun(daemon, run);
-    assert.equal(waiting.state, "EXECUTING");
-    assert(Number(waiting.telemetry?.steps) < worker.total);
+    assert((await steps(daemon, run)).length < worker.total);
+    assert.doesNotMatch(log(), /delivery interrupted/);
     disk.free();
     await worker.assertWhole(daemon, run);
   },

@@ -407,6 +407,24 @@ Deno.test("control: what another proxy has left", () => {
   }
 });
 
+Deno.test("holds: a daemon whose disk is full holds the worker, and is not taken for dead while it says so", () => {
+  const full = { ...acknowledged(0), storeFull: true } as Event;
+  const subject = serving();
+  subject.rows(
+    [batch(100_000), "count_steps", "disarm_growth", "read"],
+    [full, "SIGSTOP", "send control"],
+  );
+  for (const before = subject.now; subject.now < before + 60_000;) {
+    subject.now += 1000;
+    subject.put({ tag: "tick" }, full);
+  }
+  assert.equal(subject.state.delivery.connection.tag, "open");
+  subject.rows([acknowledged(100_000), "SIGCONT", "send control"]);
+  // Of a daemon that has gone nothing is known.
+  subject.put(batch(200_000), full);
+  assert.ok(subject.put(BROKEN).effects.map(brief).includes("SIGCONT"));
+});
+
 Deno.test("holds: the backlog and the disk hold the worker, each until it is gone", () => {
   const backlog = (bytes: number): Event => ({ tag: "backlog_measured", bytes, limit: 100 });
   const disk = (enough: boolean): Event => ({ tag: "free_space_measured", enough, text: "free space" });

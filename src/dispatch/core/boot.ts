@@ -68,6 +68,7 @@ export class Boot {
         "parameters of earlier runs not read; the next start tries again",
       );
     });
+    this.#options.recovery.do({ what: "deletions", work: () => this.#options.cleanup.resume() });
     for (const runId of this.#restartable()) {
       this.#options.recovery.do({ what: "the next attempt", runId, work: () => this.#restart(runId) });
     }

@@ -24,7 +24,7 @@ export interface CleanupOptions {
 export class Cleanup {
   readonly #options: CleanupOptions;
   readonly #diskUsage: SharedScan<DiskUsage>;
-  readonly #deleting = new Set<string>();
+  readonly #deleting = new Map<string, Promise<{ freedBytes: number }>>();
   /** Runs of which an attempt has ended, while something is still made of its files. */
   readonly #finishing = new Map<string, Promise<void>>();
   #beforeDelete: (row: RunRow) => void = () => {};
@@ -98,27 +98,59 @@ export class Cleanup {
     }
   }
 
+  /** Who asks again while a run is being deleted gets the same answer. */
   async delete(runId: string): Promise<{ freedBytes: number }> {
-    const { registry, telemetry, log, layout } = this.#options;
+    const { registry } = this.#options;
+    const underWay = this.#deleting.get(runId);
+    if (underWay !== undefined) return await underWay;
     const row = registry.require(runId);
     this.#requireDeletable(row);
-    this.#deleting.add(runId);
-    this.#beforeDelete(row);
-    let freedBytes: number;
+    registry.beginDelete(runId);
+    const deletion = this.#delete(row);
+    this.#deleting.set(runId, deletion);
     try {
-      // What is still being written there would keep its directory from going.
-      await this.#finishing.get(runId);
-      freedBytes = (await removeRunFiles(layout, runId)).freedBytes;
-      freedBytes += await telemetry.delete(runId);
-      // Last: while the row is there, a deletion that was cut off can be repeated.
-      registry.delete(runId);
+      return await deletion;
     } finally {
       this.#deleting.delete(runId);
       // Some of it may be gone also where the rest could not be deleted.
       this.#diskUsage.forget();
     }
-    log.info({ run_id: runId, name: row.name }, "run deleted");
-    return { freedBytes };
+  }
+
+  /** Deletions that an earlier daemon was ended in are finished, in the background. */
+  resume(): void {
+    const { registry, log } = this.#options;
+    for (const runId of registry.beingDeleted()) {
+      log.info({ run_id: runId }, "a deletion that was cut short is finished");
+      this.delete(runId).catch((error) => log.error({ run_id: runId, error: messageOf(error) }, "run not deleted"));
+    }
+  }
+
+  async #delete(row: RunRow): Promise<{ freedBytes: number }> {
+    const { registry, telemetry, log, layout } = this.#options;
+    const { runId } = row;
+    // After its entry among those being deleted.
+    await Promise.resolve();
+    try {
+      this.#beforeDelete(row);
+      let freedBytes = 0;
+      // What is still being written there would keep its directory from going.
+      await this.#finishing.get(runId);
+      freedBytes += (await removeRunFiles(layout, runId)).freedBytes;
+      freedBytes += await telemetry.delete(runId);
+      // Last: while the row is there, a deletion that was cut off can be repeated.
+      registry.delete(runId);
+      log.info({ run_id: runId, name: row.name }, "run deleted");
+      return { freedBytes };
+    } catch (error) {
+      try {
+        // Whoever asked is told, and decides.
+        registry.keep(runId);
+      } catch {
+        // The daemon ends, say: the next one finishes the deletion.
+      }
+      throw error;
+    }
   }
 
   #requireDeletable({ runId, state, damaged }: RunRow): void {
@@ -142,6 +174,5 @@ export class Cleanup {
         { hint: "Try again when it has settled; if it does not, restart the daemon, and delete the run then." },
       );
     }
-    this.refuseDeleted(runId);
   }
 }

@@ -3,7 +3,8 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 
 /** SQLite's primary result code, from the error's code or (where the runtime gives none) its text. */
 function primaryCode(error: unknown): number {
-  const { errcode, message } = error as { errcode?: number; message?: string };
+  // A trouble that is not SQLite's has no cause.
+  const { errcode, message } = (error ?? {}) as { errcode?: number; message?: string };
   if (typeof errcode === "number") return errcode & 0xff;
   const text = String(message);
   if (/is full/.test(text)) return 13;
@@ -55,6 +56,11 @@ const NO_SHARED_MEMORY = 10 | (19 << 8);
 /** Whether there was no room on the disk. */
 export function isFull(error: unknown): boolean {
   return primaryCode(error) === 13 || (error as { errcode?: number } | undefined)?.errcode === NO_SHARED_MEMORY;
+}
+
+/** Whether a write was refused for a full disk, or because what is kept for one is not whole. */
+export function isDiskFull(error: MosaicError): boolean {
+  return error.code === "unavailable" && (isFull(error.cause) || /the disk is full/.test(error.message));
 }
 
 /** SQLite's codes for what is wrong with a value: too big, a constraint, a mismatch, out of range. */

@@ -286,6 +286,29 @@ Deno.test("delete: an ended run goes with its files and telemetry, a living one 
   assert.deepEqual(filesIn(f.layout.configs), []);
 });
 
+Deno.test("delete: one that was cut short is finished by the next daemon; who asks twice gets the same answer", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({ command }));
+  const proxy = await f.connect(runId);
+  await proxy.steps(3);
+  proxy.exit();
+  await f.state(runId, "TERMINATED");
+  // A daemon that was killed here has noted that it deletes, and removed the files.
+  f.registry.beginDelete(runId);
+  await Deno.remove(f.layout.runDir(f.row(runId).baseDir, runId), { recursive: true });
+  await f.engine.close();
+  await using next = f.successor();
+  await until(() => next.registry.get(runId) === undefined, { what: "the deletion to be finished" });
+  assert.equal(next.telemetry.head(runId, "steps"), 0);
+  assert.deepEqual(next.registry.beingDeleted(), []);
+
+  const second = next.engine.submit(configOf({ command }));
+  (await next.connect(second.runId)).exit();
+  await next.state(second.runId, "TERMINATED");
+  const both = await Promise.all([next.engine.delete(second.runId), next.engine.delete(second.runId)]);
+  assert.deepEqual(both[0], both[1]);
+});
+
 Deno.test("delete: a run whose state cannot be read, or whose processes live, stays with its files", async () => {
   await using f = EngineFixture.start();
   const { runId } = f.engine.submit(configOf({ command }));
