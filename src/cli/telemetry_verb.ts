@@ -95,13 +95,17 @@ export async function printTelemetry(
       if (!follow) left = 0;
     }
     if (left > 0) {
+      let last = since;
       for await (const batch of batchesAfter(since, { following: follow, all: where !== undefined })) {
+        tellOfGap(context, kind, last, Number(batch.firstSeq));
+        last = Number(batch.lastSeq);
         if (format === "jsonl" && where === undefined) {
           context.out.writeBytes(batch.jsonl);
           left -= Number(batch.lastSeq - batch.firstSeq) + 1;
         } else print(wanted(batch.jsonl));
         if (left <= 0) break;
       }
+      if (!follow && left > 0) tellOfGap(context, kind, last, countOf(run, kind) + 1);
     }
     printer.end();
     return EXIT.ok;
@@ -113,6 +117,14 @@ function newestOf(flags: Record<string, unknown>, format: Format): number | unde
   if (flags["since"] !== undefined) return undefined;
   if (flags["tail"] !== undefined) return Number(flags["tail"]);
   return format === "table" && flags["limit"] === undefined ? TABLE_TAIL : undefined;
+}
+
+/** Seqs are contiguous: what is not sent cannot be read any more. */
+function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): void {
+  if (next <= last + 1) return;
+  err.write(
+    `mosaic: ${kind} ${last + 1} to ${next - 1} (${next - 1 - last}) are missing or damaged: run mosaic doctor\n`,
+  );
 }
 
 /** The run's count of records of this kind; 0 for metrics, which it does not count. */

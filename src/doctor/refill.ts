@@ -150,7 +150,8 @@ function survivors(
   const to = Math.min(since + count, store.head(runId, kind));
   for (let at = since; at < to;) {
     const rows = store.read(runId, kind, at, to - at) as Stored[];
-    for (const row of rows) found.set(row.seq, row);
+    // Reading passes over a damaged block.
+    for (const row of rows.filter(({ seq }) => seq <= to)) found.set(row.seq, row);
     at = rows.at(-1)?.seq ?? at + 1;
   }
   return found;

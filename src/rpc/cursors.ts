@@ -46,6 +46,7 @@ export async function* recordPieces<K extends TelemetryKind>(
   try {
     while (!signal.aborted && left > 0) {
       deleted.throwIfAborted();
+      const head = core.records.head(runId, kind);
       const piece = records.read(cursor, left);
       if (piece !== undefined) {
         yield piece;
@@ -55,6 +56,8 @@ export async function* recordPieces<K extends TelemetryKind>(
         continue;
       }
       if (follow === "to_head") return;
+      // All up to there is damaged.
+      cursor = Math.max(cursor, head);
       if (follow === "forever") {
         await core.records.waitBeyond(runId, kind, cursor, signal);
         continue;

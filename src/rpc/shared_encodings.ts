@@ -50,6 +50,9 @@ export class SharedEncodings {
         if (known !== undefined) return known;
         const rows = this.#core.records.read(runId, form.kind, since, Math.min(length, most));
         if (rows.length === 0) return undefined;
+        // A piece is contiguous: what is missing shows between two.
+        const gap = rows.findIndex(({ seq }, i) => seq !== rows[0]!.seq + i);
+        if (gap > 0) rows.length = gap;
         const framed = form.render(runId, rows);
         const piece = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };
         if (whole && this.#readers.get(opened)! > 1) this.#keep(key, piece);

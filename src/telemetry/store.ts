@@ -10,6 +10,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
 import { explainShortage } from "../os/shortage.ts";
+import { sleep } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
@@ -37,6 +38,8 @@ import { migrate } from "./store/tables.ts";
 import { MAX_PARAMETERS } from "./parameters.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
+import { StepBlocks } from "./store/step_blocks.ts";
+import { joinedSteps } from "./store/step_block.ts";
 import { StepWriter } from "./store/step_writer.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
 import { Waiters } from "./store/row_waiters.ts";
@@ -74,6 +77,8 @@ export interface StoreOptions {
   /** The database may not grow beyond; reached, it behaves like a full disk. */
   maxBytes?: number;
   checkpoints?: CheckpointOptions;
+  /** Steps that wait as rows before they become a block, and so many at once that they become one right away. */
+  blocks?: { rows?: number; direct?: number };
   /** Space kept for a full disk; the log is never larger, so that it can always be moved into the database. */
   reserve?: Reserve;
 }
@@ -97,6 +102,18 @@ const MAX_STATES = 20_000;
 /** Rows of a batch above this average, or batches above this size, mark a run as having large rows. */
 const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
+
+/** When rows become a block; for a fast worker each of its batches is one. */
+const BLOCKS = { rows: 1024, direct: 256 };
+const BLOCK_TEXT = 1024 * 1024;
+/** More rows than this wait for the background, which seals so many at a time. */
+const MOST_WAITING = 4096;
+const SEAL_PIECE = 2048;
+/** A silent run's rows become a block if there are so many. */
+const WORTH_A_BLOCK = 64;
+const SEAL_EVERY_MS = 30_000;
+/** Sealing in the background takes a tenth of the time. */
+const SEAL_PAUSE_FACTOR = 9;
 
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
 const NO_REWARD = "store: episode without a reward";
@@ -146,6 +163,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #rows: RunRows;
   readonly #reader: Reader;
   readonly #stepWriter: StepWriter;
+  readonly #blocks: StepBlocks;
   readonly #episodeWriter: BulkInsert;
   readonly #eventWriter: BulkInsert;
   readonly #parameters: ParameterRows;
@@ -169,6 +187,10 @@ export class TelemetryStore implements TelemetryLog {
   /** When a write was last known to fail. */
   #triedAt = 0;
   readonly #stored = { steps: 0, episodes: 0, events: 0 };
+  readonly #sealTimer: ReturnType<typeof setInterval>;
+  #sealing = false;
+  /** Whether runs that were not asked for since the start were looked at. */
+  #sealedOlder = false;
   #closed = false;
 
   private constructor(db: DatabaseSync, path: string, options: StoreOptions) {
@@ -194,13 +216,19 @@ export class TelemetryStore implements TelemetryLog {
       emptyLog: () => this.#checkpoints.empty(),
     });
     this.#deletions = new Deletions(db, (bytes) => this.#checkpoints.wrote(bytes));
-    this.#rows = new RunRows(db);
+    this.#blocks = new StepBlocks(db, (runKey, first, last, why) => {
+      const run = db.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?").get(runKey)?.run_id;
+      options.checkpoints?.warn?.(
+        `steps ${first} to ${last} of run ${run} cannot be read: ${why}; stop the daemon and run: mosaic doctor --repair`,
+      );
+    });
+    this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey));
     this.#reader = new Reader(db);
     this.#stepWriter = new StepWriter(db);
     this.#episodeWriter = new BulkInsert(db, "episodes", EPISODE_COLUMNS);
     this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
     this.#parameters = new ParameterRows(db);
-    this.#seriesRows = new SeriesRows(db);
+    this.#seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
     this.#seriesWriter = new SeriesWriter(db, this.#seriesRows);
     this.#seriesNames = prepareArrays(
       db,
@@ -215,6 +243,8 @@ export class TelemetryStore implements TelemetryLog {
       ready: () => this.#checkpoints.caughtUp(),
       now: () => performance.now(),
     });
+    this.#sealTimer = setInterval(() => this.sealWaiting(), SEAL_EVERY_MS);
+    Deno.unrefTimer(this.#sealTimer);
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
   }
@@ -421,6 +451,7 @@ export class TelemetryStore implements TelemetryLog {
       this.#dropState(runId);
       this.#waiters.deleted(runId);
     });
+    this.#blocks.forget(state.runKey);
     await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
     // Closed meanwhile: the rest goes at the next start.
     if (this.#closed) return 0;
@@ -453,7 +484,9 @@ export class TelemetryStore implements TelemetryLog {
 
   #giveUp(runId: string): void {
     const state = this.#state(runId);
-    if (state !== undefined) this.#deletions.begin(runId, state.runKey);
+    if (state === undefined) return;
+    this.#blocks.forget(state.runKey);
+    this.#deletions.begin(runId, state.runKey);
   }
 
   /** Bytes of the database's pages that hold something. */
@@ -515,6 +548,7 @@ export class TelemetryStore implements TelemetryLog {
     if (this.#closed) return;
     this.commitWaiting();
     this.#closed = true;
+    clearInterval(this.#sealTimer);
     this.#deletions.close();
     this.#checkpoints.close();
     this.#states.clear();
@@ -590,7 +624,7 @@ export class TelemetryStore implements TelemetryLog {
     addViolation(state, CLAMPED, steps.clamped);
 
     if (steps.n > 0) {
-      this.#stepWriter.insert(state.runKey, firstStep, attempt, steps, this.#sources(state, steps));
+      this.#writeSteps(state, firstStep, attempt, steps, this.#sources(state, steps));
       state.heads.steps += steps.n;
       this.#seriesWriter.steps(state, firstStep, steps);
       if (steps.textLength > WIDE_BATCH || steps.textLength / steps.n > WIDE_ROW) state.wide = true;
@@ -600,6 +634,90 @@ export class TelemetryStore implements TelemetryLog {
     if (written.episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
     if (steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
     return written;
+  }
+
+  /** Blocks if there are enough, with the rows that waited for these; else rows that wait. */
+  #writeSteps(state: RunState, first: number, attempt: number, steps: CleanSteps, source: number[] | number): void {
+    const { runKey, sealed } = state;
+    const waiting = first - 1 - sealed;
+    const { rows, direct } = { ...BLOCKS, ...this.#options.blocks };
+    const text = state.waitingText + steps.textLength;
+    const enough = steps.n >= direct || waiting + steps.n >= rows || text >= BLOCK_TEXT;
+    const tail = enough && waiting > 0 && waiting <= MOST_WAITING ? this.#tail(state, waiting) : undefined;
+    const whole = waiting === 0 || (tail?.first === sealed + 1 && tail.n === waiting);
+    if (!enough || !whole) {
+      state.waitingText = text;
+      return this.#stepWriter.insert(runKey, first, attempt, steps, source);
+    }
+    const all = { ...steps, attempt, source };
+    state.sealed = this.#blocks.write(runKey, sealed + 1, tail === undefined ? all : joinedSteps(tail, all));
+    if (waiting > 0) this.#blocks.removeTail(runKey, sealed, first - 1);
+    state.waitingText = 0;
+  }
+
+  /** Rows that wait, as far as they are contiguous and memory allows. */
+  #tail(state: RunState, most: number) {
+    const { runKey, sealed, wide } = state;
+    const fitting = wide ? this.#reader.stepsThatFit(runKey, sealed, most, READ_BYTES) : most;
+    return this.#blocks.tail(runKey, sealed, fitting);
+  }
+
+  /**
+   * Moves rows that wait into blocks, in the background: those of silent runs and of databases older than blocks. May end
+   * at any time; the next one goes on.
+   */
+  async sealWaiting(): Promise<void> {
+    if (this.#sealing || this.#closed) return;
+    this.#sealing = true;
+    try {
+      let sealed = 0;
+      for (const runId of this.#runsThatWait()) {
+        for (;;) {
+          const start = performance.now();
+          const n = this.#closed ? 0 : this.#sealPiece(runId);
+          if (n === 0) break;
+          sealed += n;
+          await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
+        }
+      }
+      this.#sealedOlder = true;
+      if (sealed > MOST_WAITING && !this.#closed) await this.#deletions.giveBack();
+    } catch (error) {
+      // A full disk, say: whoever writes next tells of it, and the rows can wait for the next time.
+      if (!(error instanceof MosaicError)) throw error;
+    } finally {
+      this.#sealing = false;
+    }
+  }
+
+  #runsThatWait(): string[] {
+    const older = this.#sealedOlder ? [] : this.#db.prepare(
+      `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND EXISTS
+        (SELECT 1 FROM steps s WHERE s.run_key = r.run_key)`,
+    ).all().map((row) => String(row.run_id));
+    const known = [...this.#states].filter(([, { heads, sealed }]) => heads.steps > sealed).map(([runId]) => runId);
+    return [...new Set([...older, ...known])];
+  }
+
+  /** @returns how many rows are in a block now */
+  #sealPiece(runId: string): number {
+    const state = this.#state(runId);
+    if (state === undefined) return 0;
+    const silent = state.live === undefined || this.#now() - state.live.touchedAt > IDLE_MS;
+    if (!silent && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
+    const tail = this.#tail(state, SEAL_PIECE);
+    if (tail === undefined) return 0;
+    const { first, ...steps } = tail;
+    const last = first + steps.n - 1;
+    // At the end a few rows stay; before a gap they become a block, so that those behind it can.
+    if (last === state.heads.steps && steps.n < WORTH_A_BLOCK) return 0;
+    this.#transaction(() => {
+      this.#blocks.write(state.runKey, first, steps);
+      this.#blocks.removeTail(state.runKey, state.sealed, last);
+    });
+    this.#checkpoints.wrote(PAGES_BYTES);
+    state.sealed = last;
+    return steps.n;
   }
 
   #finish(state: RunState): void {
@@ -703,9 +821,15 @@ export class TelemetryStore implements TelemetryLog {
     const { live, runKey } = state;
     const sourceOf = (source: number) => this.#rows.sourceOf(state, source);
     switch (kind) {
-      case "steps":
-        return live?.steps.read(since, limit, READ_BYTES) ??
-          this.#reader.steps(runKey, since, limit, state.wide ? READ_BYTES : undefined, sourceOf);
+      case "steps": {
+        const near = live?.steps.read(since, limit, READ_BYTES);
+        if (near !== undefined) return near;
+        const { rows, length } = this.#blocks.read(runKey, since, limit, READ_BYTES);
+        const after = Math.max(since, state.sealed);
+        if (rows.length >= limit || length >= READ_BYTES || state.heads.steps <= after) return rows;
+        const left = state.wide ? READ_BYTES - length : undefined;
+        return [...rows, ...this.#reader.steps(runKey, after, limit - rows.length, left, sourceOf)];
+      }
       case "episodes":
         return live?.episodes.read(since, limit, READ_BYTES) ??
           this.#reader.episodes(runKey, since, limit, READ_BYTES, sourceOf);

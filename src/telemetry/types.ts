@@ -73,7 +73,10 @@ export interface FollowedRun extends Disposable {
 
 /** Stored telemetry as those see it who read and follow it. Reads are synchronous: SQLite is in the process. */
 export interface TelemetryReader {
-  /** Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). @throws `out_of_range` below retention. */
+  /**
+   * Rows with seq > since, ascending and contiguous, at most `limit` (and about 4 MiB). Only where the file is damaged are
+   * seqs left out. @throws `out_of_range` below retention.
+   */
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
   /** The newest seq; 0 when there is none. */
   head(runId: string, kind: TelemetryKind): number;

@@ -137,12 +137,15 @@ export async function* recordsLive(
       yield { event: "gone", data: { run_id: runId } };
       return;
     }
+    const head = core.records.head(runId, kind);
     const { json, last } = recordsAfter(core.records, runId, kind, cursor, RECORDS_PER_EVENT);
     if (last !== undefined) {
       cursor = last;
       yield { event: kind, id: cursor, json };
       continue;
     }
+    // All up to there is damaged.
+    cursor = Math.max(cursor, head);
     yield { event: "idle", data: { at: Date.now() } };
     await waitFor(15_000, signal, (s) => core.records.waitBeyond(runId, kind, cursor, s));
   }

@@ -3,6 +3,9 @@ import { columnOf, type RecordField, RECORDS, TELEMETRY_KINDS, type TelemetryKin
 
 type Tables = Record<TelemetryKind, { table: string; attempt: boolean; fields: readonly RecordField[] }>;
 
+/** The version that put steps into blocks. */
+const BLOCKS_SINCE = 4;
+
 const VIEW: Record<TelemetryKind, string> = {
   steps: "run_steps",
   episodes: "run_episodes",
@@ -21,13 +24,21 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
     const { table, fields } = records[kind];
     const added = fields.filter(({ since }) => since === version);
     if (added.length === 0) return [];
-    const known = { ...records[kind], fields: fields.filter(({ since }) => (since ?? 0) <= version) };
+    const blocks = kind === "steps" && version > BLOCKS_SINCE ? added.filter(inBlocks) : [];
     return [
       ...added.map((field) => `ALTER TABLE ${table} ADD COLUMN ${columnOf(field)} ${columnType(field)};`),
+      ...blocks.map((field) => `ALTER TABLE step_blocks ADD COLUMN ${columnOf(field)} DEFAULT 0;`),
       `DROP VIEW IF EXISTS ${VIEW[kind]};`,
-      `CREATE VIEW ${VIEW[kind]} AS ${selectAll(known)};`,
+      createView(kind, version, records),
     ];
   }).join("\n");
+}
+
+/** The view for people as a version has it: columns named as in public JSON. */
+export function createView(kind: TelemetryKind, version: number, records: Tables = RECORDS): string {
+  const known = { ...records[kind], fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version) };
+  const blocks = kind === "steps" && version >= BLOCKS_SINCE ? `${selectBlocks(known)} UNION ALL ` : "";
+  return `CREATE VIEW ${VIEW[kind]} AS ${blocks}${selectAll(known)};`;
 }
 
 function columnType({ kind }: RecordField): string {
@@ -35,17 +46,49 @@ function columnType({ kind }: RecordField): string {
   return kind === "index" || kind === "flag" ? "INTEGER NOT NULL DEFAULT 0" : "TEXT";
 }
 
-/** For people: the view's columns, named as in public JSON. */
-function selectAll({ table, attempt, fields }: Tables[TelemetryKind]): string {
-  const labels = fields.some(({ kind }) => kind === "label");
-  const series = fields.some(({ kind }) => kind === "series");
+type Table = Tables[TelemetryKind];
+
+function selectAll({ table, attempt, fields }: Table): string {
+  const first = ["t.seq", ...(attempt ? ["t.attempt"] : []), ...(table === "steps" ? ["t.seq AS first_seq"] : [])];
+  return select(fields, first, (field) => `t.${columnOf(field)}`) +
+    ` FROM telemetry_runs r JOIN ${table} t USING (run_key)` +
+    (fields.some(({ kind }) => kind === "label") ? " LEFT JOIN sources o USING (run_key, source)" : "") +
+    (fields.some(({ kind }) => kind === "series") ? " JOIN series n USING (run_key, series)" : "");
+}
+
+/** Steps in blocks; their texts are NULL. A query that bounds `first_seq` reads few blocks. */
+function selectBlocks({ fields }: Table): string {
+  const cell = (column: string) =>
+    `CASE typeof(b.${column}) WHEN 'text' THEN ifnull(json_extract(j.value, b.${column}), 0) ELSE b.${column} END`;
+  const value = (field: RecordField): string => {
+    const column = columnOf(field);
+    if (field.kind === "time") return `(b.from_ns + b.unit_ns * CAST(${cell("ts")} AS INTEGER))`;
+    if (column === "terminated") return `(${cell("flags")} & 1)`;
+    if (column === "truncated") return `(${cell("flags")} >> 1)`;
+    if (field.kind === "real") return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
+    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : "NULL";
+  };
+  return select(
+    fields,
+    ["b.first_seq + j.key AS seq", `CAST(${cell("attempt")} AS INTEGER) AS attempt`, "b.first_seq"],
+    value,
+  ) +
+    ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN json_each(b.hot) j
+      LEFT JOIN sources o ON o.run_key = b.run_key AND o.source = ${cell("source")}`;
+}
+
+function inBlocks({ kind }: RecordField): boolean {
+  return kind === "index" || kind === "flag" || kind === "real";
+}
+
+function select(fields: Table["fields"], first: string[], value: (field: RecordField) => string): string {
   const columns = fields.flatMap((field) => {
     const { kind, json } = field;
-    const column = `t.${columnOf(field)}`;
-    const time = (seconds: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / ${seconds}, 'unixepoch') AS ${json}`;
+    const time = (seconds: string) =>
+      `strftime('%Y-%m-%dT%H:%M:%fZ', ${value(field)} / ${seconds}, 'unixepoch') AS ${json}`;
     switch (kind) {
       case "time":
-        return [time("1e9"), `${column} AS ts_ns`];
+        return [time("1e9"), `${value(field)} AS ts_ns`];
       case "milliseconds":
         return [time("1e3")];
       case "label":
@@ -54,11 +97,8 @@ function selectAll({ table, attempt, fields }: Tables[TelemetryKind]): string {
         return [`n.name AS ${json}`];
       default:
         // The view has had the column's own name for what public JSON calls "event".
-        return [field.read === "name" ? column : `${column} AS ${json}`];
+        return [`${value(field)} AS ${field.read === "name" ? columnOf(field) : json}`];
     }
   });
-  return `SELECT r.run_id, t.seq, ${attempt ? "t.attempt, " : ""}${columns.join(", ")}
-    FROM telemetry_runs r JOIN ${table} t USING (run_key)` +
-    (labels ? " LEFT JOIN sources o USING (run_key, source)" : "") +
-    (series ? " JOIN series n USING (run_key, series)" : "");
+  return `SELECT r.run_id, ${[...first, ...columns].join(", ")}`;
 }

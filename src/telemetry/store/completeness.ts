@@ -5,6 +5,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { LEVEL_SIZES } from "./rollup.ts";
 import { BASE_SERIES } from "./series_rows.ts";
+import { damagedSteps } from "./step_blocks.ts";
 
 export interface StoredRun {
   runId: string;
@@ -35,7 +36,10 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
   for (const { run_key, attempt, position } of db.prepare("SELECT * FROM journal_positions").all()) {
     byKey.get(Number(run_key))?.positions.set(Number(attempt), Number(position));
   }
+  const keys = new Map([...byKey].map(([key, { runId }]) => [runId, key]));
+  for (const { runId, first, last } of damagedSteps(db)) note(keys.get(runId)!, "steps", last - first + 1);
   for (const [kind, table, head, first] of RECORDS) {
+    if (kind === "steps") continue;
     const rows = db.prepare(
       `SELECT run_key, ${head} - ${first} + 1 - (SELECT count(*) FROM ${table} t
         WHERE t.run_key = r.run_key AND t.seq BETWEEN ${first} AND ${head}) AS missing
@@ -65,7 +69,7 @@ export function dropUnknownRecords(db: DatabaseSync): number {
   );
   if (!tables.has("telemetry_runs")) return 0;
   let dropped = 0;
-  const others = ["parameters", "series_buckets", "series", "sources", "journal_positions"];
+  const others = ["step_blocks", "parameters", "series_buckets", "series", "sources", "journal_positions"];
   for (const table of [...RECORDS.map(([, table]) => table), ...others]) {
     if (!tables.has(table)) continue;
     const sql = `DELETE FROM ${table} WHERE run_key NOT IN (SELECT run_key FROM telemetry_runs)`;
@@ -74,6 +78,11 @@ export function dropUnknownRecords(db: DatabaseSync): number {
   for (const [, table, head] of RECORDS) {
     const sql = `DELETE FROM ${table} WHERE seq > (SELECT ${head} FROM telemetry_runs r
       WHERE r.run_key = ${table}.run_key)`;
+    dropped += Number(db.prepare(sql).run().changes);
+  }
+  if (tables.has("step_blocks")) {
+    const sql = `DELETE FROM step_blocks WHERE first_seq + n - 1 > (SELECT steps FROM telemetry_runs r
+      WHERE r.run_key = step_blocks.run_key)`;
     dropped += Number(db.prepare(sql).run().changes);
   }
   return dropped;

@@ -12,7 +12,9 @@ const WIDE_ROWS_PER_PIECE = 20;
 /** Free pages given back to the file system at a time. */
 const PAGES_PER_PIECE = 256;
 
-const TABLES = ["steps", "metrics", "episodes", "worker_events"] as const;
+const BLOCKS_PER_PIECE = 50;
+
+const TABLES = ["steps", "step_blocks", "metrics", "episodes", "worker_events"] as const;
 const SMALL_TABLES = ["parameters", "series", "sources", "journal_positions"] as const;
 
 export class Deletions {
@@ -50,15 +52,21 @@ export class Deletions {
       | { wide: number }
       | undefined;
     // All rows are gone; only the space was not given back.
-    if (row === undefined) return await this.#giveBack();
+    if (row === undefined) return await this.giveBack();
     const { wide } = row;
     for (const table of TABLES) {
-      const rows = table === "steps" && wide ? WIDE_ROWS_PER_PIECE : ROWS_PER_PIECE;
+      const seqOf = table === "step_blocks" ? "first_seq" : "seq";
+      const rows = table === "step_blocks"
+        ? BLOCKS_PER_PIECE
+        : table === "steps" && wide
+        ? WIDE_ROWS_PER_PIECE
+        : ROWS_PER_PIECE;
       // From the end: the newest rows lie nearest to the end of the file, where pages are given back without moving any.
       const first = this.db.prepare(
-        `SELECT min(seq) AS seq FROM (SELECT seq FROM ${table} WHERE run_key = ? ORDER BY seq DESC LIMIT ${rows})`,
+        `SELECT min(seq) AS seq FROM
+          (SELECT ${seqOf} AS seq FROM ${table} WHERE run_key = ? ORDER BY seq DESC LIMIT ${rows})`,
       );
-      const remove = this.db.prepare(`DELETE FROM ${table} WHERE run_key = ? AND seq >= ?`);
+      const remove = this.db.prepare(`DELETE FROM ${table} WHERE run_key = ? AND ${seqOf} >= ?`);
       for (;;) {
         if (this.#closed) return;
         const { seq } = first.get(runKey) as { seq: number | null };
@@ -78,7 +86,7 @@ export class Deletions {
     }
     for (const table of SMALL_TABLES) this.db.prepare(`DELETE FROM ${table} WHERE run_key = ?`).run(runKey);
     this.db.prepare("DELETE FROM telemetry_runs WHERE run_key = ?").run(runKey);
-    await this.#giveBack();
+    await this.giveBack();
   }
 
   async #pause(): Promise<void> {
@@ -86,7 +94,8 @@ export class Deletions {
     await yieldToOthers();
   }
 
-  async #giveBack(): Promise<void> {
+  /** Gives free pages back to the file system. */
+  async giveBack(): Promise<void> {
     const free = this.db.prepare("PRAGMA freelist_count");
     const vacuum = this.db.prepare(`PRAGMA incremental_vacuum(${PAGES_PER_PIECE})`);
     for (let before = Infinity;;) {

@@ -51,3 +51,8 @@ function collect(object: Record<string, unknown>, prefix: string, points: [strin
     }
   }
 }
+
+/** Milliseconds of a time in nanoseconds, rounded down. */
+export function msOf(tsNs: string): number {
+  return tsNs.length <= 6 ? 0 : Number(tsNs.slice(0, -6));
+}

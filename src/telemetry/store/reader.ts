@@ -55,6 +55,11 @@ export class Reader {
     this.#metrics = prepareArrays(db, `SELECT ${METRIC_SELECT} FROM metrics ${range}`);
   }
 
+  /** How many of the steps after `since` have texts of at most so many bytes together; at least one. */
+  stepsThatFit(runKey: number, since: number, limit: number, maxBytes: number): number {
+    return this.#fit(this.#stepsFitting, runKey, since, limit, maxBytes);
+  }
+
   /** @param wide whether rows may be large, so that their sizes are asked first */
   steps(
     runKey: number,

@@ -14,6 +14,9 @@ const RUNS_PER_TURN = 50;
 /** Of a run's rows in the small tables. */
 const RUN_BYTES = 300;
 
+/** Of the rollups' buckets, a step's part. */
+const BUCKET_BYTES = 3;
+
 /** Bytes of a row without its texts, its part of the rollups' buckets with it. */
 const KINDS = [
   { table: "steps", counter: "steps", rowBytes: 48, texts: textColumns("steps") },
@@ -39,15 +42,30 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
         WHERE run_key = ? AND seq IN (${new Array(SAMPLES).fill("?").join(",")})`,
     )
   );
+  const block = prepareArrays(
+    db,
+    `SELECT octet_length(hot) + octet_length(body) + 120, n, first_seq FROM step_blocks WHERE run_key = ? AND first_seq <= ?
+      ORDER BY first_seq DESC LIMIT 1`,
+  );
+  /** What a run's blocks take, and how many steps they have. */
+  const blocksOf = (runKey: number, steps: number): [bytes: number, sealed: number] => {
+    const [newest] = allRows(block, runKey, steps) as number[][];
+    if (newest === undefined) return [0, 0];
+    const sealed = newest[2]! + newest[1]! - 1;
+    const some = evenly(0, sealed).flatMap((seq) => allRows(block, runKey, seq)) as number[][];
+    const [bytes, rows] = [0, 1].map((column) => some.reduce((sum, row) => sum + row[column]!, 0));
+    return [sealed * (bytes! / rows! + BUCKET_BYTES), sealed];
+  };
   const weights: number[] = [];
   let sum = 0;
   for (const [i, [, , runKey, ...counts]] of rows.entries()) {
     let weight = RUN_BYTES;
-    for (const [k, { rowBytes }] of KINDS.entries()) {
+    for (const [k, { table, rowBytes }] of KINDS.entries()) {
       const count = counts[k] as number;
       if (count === 0) continue;
-      const measured = measures[k] && allRows(measures[k], runKey as number, ...evenly(count));
-      weight += count * (rowBytes + ((measured?.[0]?.[0] ?? 0) as number));
+      const [bytes, sealed] = table === "steps" ? blocksOf(runKey as number, count) : [0, 0];
+      const measured = measures[k] && allRows(measures[k], runKey as number, ...evenly(sealed, count));
+      weight += bytes + (count - sealed) * (rowBytes + ((measured?.[0]?.[0] ?? 0) as number));
     }
     weights.push(weight);
     sum += weight;
@@ -61,7 +79,7 @@ export async function bytesOfRuns(db: DatabaseSync, usedBytes: () => number): Pr
   return found;
 }
 
-/** Some of the seqs 1 to `count`. */
-function evenly(count: number): number[] {
-  return Array.from({ length: SAMPLES }, (_, i) => 1 + Math.floor((count - 1) * i / (SAMPLES - 1)));
+/** Some of the seqs after `after`, up to `last`. */
+function evenly(after: number, last: number): number[] {
+  return Array.from({ length: SAMPLES }, (_, i) => after + 1 + Math.floor((last - after - 1) * i / (SAMPLES - 1)));
 }

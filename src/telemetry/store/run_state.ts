@@ -40,6 +40,10 @@ export interface RunState {
   meanReward100: number | null;
   lastRecordAt: number | null;
   wide: boolean;
+  /** The last step that is in a block. */
+  sealed: number;
+  /** Length of the texts of the rows after it, of those that this process wrote. */
+  waitingText: number;
   positions: Map<number, number>;
   /** Read on demand. */
   sourceNames: Map<number, Source>;
@@ -74,6 +78,10 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
   };
 }
 
+export const SOURCE_SELECT =
+  `SELECT agent_id AS agentId, worker_id AS workerId, policy_label AS policyLabel, backend FROM sources
+    WHERE run_key = ? AND source = ?`;
+
 /** The tables of counters: telemetry_runs, journal_positions, sources. */
 export class RunRows {
   readonly #load: StatementSync;
@@ -85,7 +93,7 @@ export class RunRows {
   readonly #sources: StatementSync;
   readonly #insertSource: StatementSync;
 
-  constructor(db: DatabaseSync) {
+  constructor(db: DatabaseSync, private readonly sealedTo: (runKey: number) => number) {
     this.#load = db.prepare("SELECT * FROM telemetry_runs WHERE run_id = ?");
     this.#positions = prepareArrays(db, "SELECT attempt, position FROM journal_positions WHERE run_key = ?");
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
@@ -97,10 +105,7 @@ export class RunRows {
       `INSERT INTO journal_positions (run_key, attempt, position) VALUES (?, ?, ?)
         ON CONFLICT DO UPDATE SET position = excluded.position WHERE position = ?`,
     );
-    this.#source = db.prepare(
-      `SELECT agent_id AS agentId, worker_id AS workerId, policy_label AS policyLabel, backend FROM sources
-        WHERE run_key = ? AND source = ?`,
-    );
+    this.#source = db.prepare(SOURCE_SELECT);
     this.#sources = prepareArrays(
       db,
       `SELECT source, agent_id, worker_id, policy_label, backend FROM sources WHERE run_key = ?
@@ -134,6 +139,8 @@ export class RunRows {
       meanReward100: row.mean_reward_100 as number | null,
       lastRecordAt: row.last_record_ms as number | null,
       wide: row.wide === 1,
+      waitingText: 0,
+      sealed: this.sealedTo(number("run_key")),
       positions: new Map(allRows(this.#positions, number("run_key")) as [number, number][]),
       sourceNames: new Map(),
       live: undefined,

@@ -1,6 +1,7 @@
 /** Where the rollups' parts lie: points in the tables of steps, episodes and metrics, closed buckets in series_buckets. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./reader.ts";
+import type { RewardPoint } from "./step_blocks.ts";
 import { LEVEL_SIZES, type Part, type PartSource } from "./rollup.ts";
 
 /** The series every run has, in the order of their keys 1, 2, 3. */
@@ -18,10 +19,13 @@ export class SeriesRows {
   readonly #scan: StatementSync;
   readonly #walk: StatementSync;
 
-  constructor(db: DatabaseSync) {
+  /** @param rewards the points of `reward` from seq `first` to `last`, where steps may be in blocks */
+  constructor(
+    db: DatabaseSync,
+    private readonly rewards: (runKey: number, first: number, last: number) => RewardPoint[],
+  ) {
     const range = "WHERE run_key = ? AND seq BETWEEN ? AND ? ORDER BY seq";
     this.#base = [
-      prepareArrays(db, `SELECT seq, reward, ts_ns / 1000000 FROM steps ${range}`),
       prepareArrays(db, `SELECT seq, total_reward, ts_ns / 1000000 FROM episodes ${range}`),
       prepareArrays(db, `SELECT seq, steps, ts_ns / 1000000 FROM episodes ${range}`),
     ];
@@ -72,11 +76,15 @@ export class SeriesRows {
       },
       points: (first, last) =>
         series < FIRST_METRIC_SERIES
-          ? allRows(this.#base[series - 1]!, runKey, first, last).map((row) =>
+          ? this.#basePoints(runKey, series, first, last).map((row) =>
             pointPart(row[0] as number, row[1] as number | null, row[2] as number, null)
           )
           : this.#metricPoints(runKey, series, first, last, points, lastSeq),
     };
+  }
+
+  #basePoints(runKey: number, series: number, first: number, last: number) {
+    return series === 1 ? this.rewards(runKey, first, last) : allRows(this.#base[series - 2]!, runKey, first, last);
   }
 
   /**

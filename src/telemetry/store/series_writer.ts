@@ -2,7 +2,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
 import type { CleanSteps } from "./storable_steps.ts";
-import { pointsOf } from "./points.ts";
+import { msOf, pointsOf } from "./points.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
 import { addViolation, type LiveState, type MetricState, type RunState } from "./run_state.ts";
@@ -11,8 +11,6 @@ import { FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
 /** Metrics a run may have; points of further names are counted, not stored. */
 export const MAX_METRICS = 256;
 export const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
-
-const toMs = (tsNs: string): number => tsNs.length <= 6 ? 0 : Number(tsNs.slice(0, -6));
 
 export class SeriesWriter {
   readonly #rows: SeriesRows;
@@ -50,7 +48,7 @@ export class SeriesWriter {
   steps(state: RunState, first: number, steps: CleanSteps): void {
     const reward = state.live!.base[0]!;
     const sink = this.#sink(state.runKey, 1, 0);
-    const atMs = (i: number) => toMs(steps.tsNs[i]!);
+    const atMs = (i: number) => msOf(steps.tsNs[i]!);
     for (let i = 0; i < steps.n; i++) reward.add(steps.reward === undefined ? 0 : steps.reward[i]!, atMs, i, sink);
     if (steps.infoJson === undefined) return;
     for (let i = 0; i < steps.n; i++) {
@@ -60,7 +58,7 @@ export class SeriesWriter {
   }
 
   episode(state: RunState, totalReward: number, length: number, tsNs: string): void {
-    const atMs = () => toMs(tsNs);
+    const atMs = () => msOf(tsNs);
     state.live!.base[1]!.add(totalReward, atMs, 0, this.#sink(state.runKey, 2, 0));
     state.live!.base[2]!.add(length, atMs, 0, this.#sink(state.runKey, 3, 0));
   }
@@ -68,7 +66,7 @@ export class SeriesWriter {
   /** The numeric fields of a record's JSON as points. @param step of the point where the record names none itself */
   record(state: RunState, json: string, step: number, tsNs: string): void {
     const { points, step: named } = pointsOf(json);
-    for (const [name, value] of points) this.#point(state, name, value, named ?? step, toMs(tsNs));
+    for (const [name, value] of points) this.#point(state, name, value, named ?? step, msOf(tsNs));
   }
 
   /** Writes what was collected; before the commit. */

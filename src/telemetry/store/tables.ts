@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MosaicError } from "../../base/errors.ts";
-import { addedColumns, newestField } from "./added_columns.ts";
+import { addedColumns, createView, newestField } from "./added_columns.ts";
 
 const MIGRATIONS: readonly string[] = [
   `
@@ -168,6 +168,27 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (run_key, source, name)
   ) WITHOUT ROWID;
   CREATE INDEX parameters_by_name ON parameters (name);
+  `,
+  `
+  -- Up to 4096 steps in a row (step_block.ts). Of attempt … episode_seed each is the value that all steps have, or the
+  -- JSON path of each step's own in its element of "hot". A time is from_ns + unit_ns * ts; flags: 1 terminated,
+  -- 2 truncated. "body" has the texts, compressed; "raw" is its length before that.
+  CREATE TABLE step_blocks (
+    run_key INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    from_ns INTEGER NOT NULL,
+    to_ns INTEGER NOT NULL,
+    unit_ns INTEGER NOT NULL,
+    attempt, source, ts, flags, episode, step, reward, payload_version, episode_seed,
+    hot TEXT NOT NULL,
+    raw INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (run_key, first_seq)
+  );
+  DROP VIEW run_steps;
+  ${createView("steps", 4)}
   `,
 ];
 

@@ -1,0 +1,306 @@
+/**
+ * Steps of one run in one row (docs/telemetry.md, "Blocks"). What people ask SQL for, the hot columns, is text that SQLite
+ * reads: a column whose rows are all alike is that value, any other is the JSON path of its value in each element of
+ * `hot`, which has an array a step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to
+ * the byte.
+ */
+import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
+import { crc32c } from "../formats/crc32c.ts";
+import { textColumns } from "../record_fields.ts";
+import { decodeTexts, encodeTexts } from "./text_column.ts";
+
+type Key = typeof OPTIONAL_STEP_COLUMNS[number]["key"];
+
+/** The steps of a block before they are one: arrays of `n`; `undefined` where all rows have the default. */
+export type BlockSteps =
+  & { n: number; attempt: number[] | number; source: number[] | number; tsNs: string[] }
+  & { [K in Key]?: number[] | string[] | undefined };
+
+/** A number that all rows have, or the path of each row's own. */
+type Cell = number | string | null;
+
+/** A row of step_blocks without its key. Times are decimal texts: they have more digits than a number. */
+export interface Block {
+  first: number;
+  n: number;
+  crc: number;
+  fromNs: string;
+  toNs: string;
+  /** Nanoseconds that offsets of times count. */
+  unitNs: number;
+  cells: Cell[];
+  hot: string;
+  /** Length of `body` before it was compressed. */
+  raw: number;
+  body: Uint8Array;
+}
+
+const TEXTS = new Set(textColumns("steps"));
+const TEXT_COLUMNS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => TEXTS.has(column));
+const FLAGS = ["terminated", "truncated"];
+const NUMBERS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => !TEXTS.has(column) && !FLAGS.includes(column));
+/** Columns of step_blocks that hold cells, in the order of `Block.cells`. */
+export const CELL_COLUMNS: readonly string[] = [
+  ...["attempt", "source", "ts", "flags"],
+  ...NUMBERS.map(({ column }) => column),
+];
+
+/** More rows than this, or texts beyond that, are several blocks. */
+const MOST_ROWS = 4096;
+const MOST_TEXT = 2 << 20;
+/** Nanoseconds between the first and the last time of a block up to which offsets are numbers. */
+const MOST_NS = 9_000_000_000_000_000n;
+const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** One block, or several where one would be too large. @param first seq of the first step */
+export function encodeBlocks(first: number, steps: BlockSteps): Block[] {
+  const parts: [number, number][] = [];
+  cut(steps, 0, steps.n, parts);
+  return parts.map(([from, to]) =>
+    encodeBlock(first + from, from === 0 && to === steps.n ? steps : part(steps, from, to))
+  );
+}
+
+/** @returns the steps. @throws Error that says what is wrong with a damaged block */
+export function decodeBlock(block: Block): BlockSteps {
+  if (crcOf(block) !== block.crc) throw new Error("its checksum does not match");
+  const { n } = block;
+  const far = isFar(block);
+  const hot = JSON.parse(block.hot, far ? exact : undefined) as (number | null)[][];
+  if (hot.length !== n) throw new Error(`it has ${hot.length} of ${n} rows`);
+  const column = (cell: Cell, absent: number | null): (number | null)[] | number | null => {
+    if (typeof cell !== "string") return cell;
+    const at = Number(cell.slice(2, -1));
+    return hot.map((row) => at < row.length ? row[at]! : absent);
+  };
+  const numbers = (cell: Cell): number[] | number => {
+    const found = column(cell, 0);
+    if (!Array.isArray(found)) return found ?? NaN;
+    for (let i = 0; i < n; i++) found[i] = found[i] === null ? NaN : Number(found[i]);
+    return found as number[];
+  };
+  const [attempt, source, ts, flags, ...others] = block.cells as [Cell, Cell, Cell, Cell, ...Cell[]];
+  const steps: BlockSteps = {
+    n,
+    attempt: numbers(attempt),
+    source: numbers(source),
+    tsNs: far
+      ? (column(ts, 0) as unknown as string[]).map((offset) => String(BigInt(block.fromNs) + BigInt(offset)))
+      : timesOf(block, typeof ts === "string" ? numbers(ts) as number[] : undefined),
+  };
+  const bits = numbers(flags);
+  const bit = (mask: number) =>
+    Array.isArray(bits) ? bits.map((b) => b & mask ? 1 : 0) : filled(n, bits & mask ? 1 : 0);
+  steps.terminated = bit(1);
+  steps.truncated = bit(2);
+  NUMBERS.forEach(({ key }, c) => {
+    const values = numbers(others[c]!);
+    steps[key] = typeof values === "number" ? filled(n, values) : values;
+  });
+  if (block.raw > 0) {
+    const body = zstdDecompressSync(block.body, { maxOutputLength: block.raw }) as Uint8Array;
+    let at = body.indexOf(10) + 1;
+    const head = JSON.parse(decoder.decode(body.subarray(0, at))) as [string, number][];
+    for (const [name, length] of head) {
+      const known = TEXT_COLUMNS.find(({ column }) => column === name);
+      if (known === undefined) throw new Error(`it has a column ${name}, which this mosaic does not know`);
+      steps[known.key] = decodeTexts(body.subarray(at, at + length), n);
+      at += length;
+    }
+  }
+  return steps;
+}
+
+/** Whether a block is as it was written; opens nothing. */
+export function intact(block: Block): boolean {
+  return crcOf(block) === block.crc;
+}
+
+function encodeBlock(first: number, steps: BlockSteps): Block {
+  const { n } = steps;
+  const [offsets, range] = offsetsOf(steps.tsNs);
+  const columns: (number | string)[][] = [];
+  const cell = (values: (number | string)[] | number | undefined): Cell => {
+    if (!Array.isArray(values)) return values ?? 0;
+    const one = values[0]!;
+    if (typeof one === "number" && values.every((value) => Object.is(value, one))) {
+      return Number.isNaN(one) ? null : one;
+    }
+    return `$[${columns.push(values) - 1}]`;
+  };
+  const numbers = NUMBERS.map(({ key }) => steps[key] as number[] | undefined);
+  const cells = [cell(steps.attempt), cell(steps.source), cell(offsets), 0, ...numbers.map(cell)];
+  // Flags come last in their row, and only where one is set: few steps end an episode.
+  const flags = flagsOf(steps);
+  const same = flags === undefined || flags.every((flag) => flag === flags[0]);
+  cells[3] = same ? flags?.[0] ?? 0 : `$[${columns.length}]`;
+  const rows: string[] = [];
+  for (let i = 0; i < n; i++) {
+    let row = "";
+    for (const column of columns) row += row === "" ? numberText(column[i]!) : "," + numberText(column[i]!);
+    if (!same && flags[i] !== 0) row += row === "" ? flags[i] : "," + flags[i];
+    rows.push(row);
+  }
+  const [raw, body] = bodyOf(steps);
+  const block = { first, n, crc: 0, ...range, cells, hot: `[[${rows.join("],[")}]]`, raw, body };
+  block.crc = crcOf(block);
+  return block;
+}
+
+function flagsOf({ n, terminated, truncated }: BlockSteps): number[] | undefined {
+  if (terminated === undefined && truncated === undefined) return undefined;
+  return Array.from({ length: n }, (_, i) => Number(terminated?.[i] ?? 0) + 2 * Number(truncated?.[i] ?? 0));
+}
+
+/** A number as JSON that SQLite and JSON.parse read alike. */
+function numberText(value: number | string): string {
+  if (typeof value === "string") return value;
+  if (value - value === 0) return String(value);
+  return Number.isNaN(value) ? "null" : value > 0 ? "9e999" : "-9e999";
+}
+
+function bodyOf(steps: BlockSteps): [raw: number, body: Uint8Array] {
+  const parts: Uint8Array[] = [];
+  const head: [string, number][] = [];
+  for (const { key, column } of TEXT_COLUMNS) {
+    const values = steps[key] as string[] | undefined;
+    if (values === undefined || values.every((value) => value === "")) continue;
+    const bytes = encodeTexts(values);
+    parts.push(bytes);
+    head.push([column, bytes.length]);
+  }
+  if (parts.length === 0) return [0, new Uint8Array()];
+  const all = joined([encoder.encode(JSON.stringify(head) + "\n"), ...parts]);
+  return [all.length, zstdCompressSync(all, ZSTD) as Uint8Array];
+}
+
+function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block): number {
+  // A column that a later version adds is 0 in older blocks.
+  const cells = all.slice(0, all.findLastIndex((cell) => cell !== 0) + 1);
+  return crc32c(joined([encoder.encode(JSON.stringify([first, n, fromNs, toNs, unitNs, raw, cells]) + hot), body]));
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+function filled(n: number, value: number): number[] {
+  return new Array<number>(n).fill(value);
+}
+
+// ---- times: seconds and nanoseconds apart, so that no big integer is needed for each row
+
+interface Times {
+  seconds: number[];
+  nanos: number[];
+}
+
+function times(tsNs: readonly string[]): Times {
+  const seconds: number[] = [];
+  const nanos: number[] = [];
+  for (let i = 0; i < tsNs.length; i++) {
+    const text = tsNs[i]!;
+    // Many rows in a row have the time of their arrival.
+    const again = i > 0 && text === tsNs[i - 1];
+    seconds.push(again ? seconds[i - 1]! : Number(text.slice(0, -9)));
+    nanos.push(again ? nanos[i - 1]! : Number(text.slice(-9)));
+  }
+  return { seconds, nanos };
+}
+
+function nsText(seconds: number, nanos: number): string {
+  return seconds === 0 ? String(nanos) : seconds + String(nanos).padStart(9, "0");
+}
+
+function isFar({ fromNs, toNs }: Pick<Block, "fromNs" | "toNs">): boolean {
+  return BigInt(toNs) - BigInt(fromNs) > MOST_NS;
+}
+
+/** A reviver that keeps the digits of whole numbers that a number cannot hold. */
+function exact(_: string, value: unknown, context?: { source: string }): unknown {
+  const large = typeof value === "number" && !Number.isSafeInteger(value) && /^\d+$/.test(context!.source);
+  return large ? context!.source : value;
+}
+
+function offsetsOf(tsNs: string[]): [(number | string)[], Pick<Block, "fromNs" | "toNs" | "unitNs">] {
+  const { seconds, nanos } = times(tsNs);
+  const later = (a: number, b: number) => seconds[a]! - seconds[b]! || nanos[a]! - nanos[b]!;
+  let least = 0;
+  let most = 0;
+  for (let i = 1; i < tsNs.length; i++) {
+    if (later(i, least) < 0) least = i;
+    if (later(i, most) > 0) most = i;
+  }
+  const range = { fromNs: tsNs[least]!, toNs: tsNs[most]! };
+  if (isFar(range)) {
+    return [tsNs.map((text) => String(BigInt(text) - BigInt(range.fromNs))), { ...range, unitNs: 1 }];
+  }
+  const offsets = seconds.map((second, i) => (second - seconds[least]!) * 1e9 + nanos[i]! - nanos[least]!);
+  const unitNs = [1e9, 1e6, 1e3].find((unit) => offsets.every((offset) => offset % unit === 0)) ?? 1;
+  return [offsets.map((offset) => offset / unitNs), { ...range, unitNs }];
+}
+
+function timesOf({ n, fromNs, unitNs }: Block, offsets: number[] | undefined): string[] {
+  if (offsets === undefined) return new Array<string>(n).fill(fromNs);
+  const { seconds: [second], nanos: [nano] } = times([fromNs]);
+  return offsets.map((offset) => {
+    const nanos = offset * unitNs;
+    const whole = Math.floor(nanos / 1e9);
+    const rest = nanos - whole * 1e9 + nano!;
+    return rest < 1e9 ? nsText(second! + whole, rest) : nsText(second! + whole + 1, rest - 1e9);
+  });
+}
+
+// ---- cutting
+
+function cut(steps: BlockSteps, from: number, to: number, parts: [number, number][]): void {
+  if (to - from <= 1 || fits(steps, from, to)) return void parts.push([from, to]);
+  const middle = (from + to) >> 1;
+  cut(steps, from, middle, parts);
+  cut(steps, middle, to, parts);
+}
+
+function fits(steps: BlockSteps, from: number, to: number): boolean {
+  if (to - from > MOST_ROWS) return false;
+  let length = 0;
+  for (const { key } of TEXT_COLUMNS) {
+    const values = steps[key] as string[] | undefined;
+    if (values !== undefined) { for (let i = from; i < to; i++) length += values[i]!.length; }
+  }
+  return length <= MOST_TEXT;
+}
+
+/** Steps one after the other, as one. */
+export function joinedSteps(a: BlockSteps, b: BlockSteps): BlockSteps {
+  const column = <T>(of: T[] | T | undefined, n: number, absent: T): T[] =>
+    Array.isArray(of) ? of : new Array<T>(n).fill(of ?? absent);
+  const joined = {
+    n: a.n + b.n,
+    attempt: [...column(a.attempt, a.n, 0), ...column(b.attempt, b.n, 0)],
+    source: [...column(a.source, a.n, 0), ...column(b.source, b.n, 0)],
+    tsNs: [...a.tsNs, ...b.tsNs],
+  } as BlockSteps;
+  for (const { key, column: name } of OPTIONAL_STEP_COLUMNS) {
+    if (a[key] === undefined && b[key] === undefined) continue;
+    const absent = (TEXTS.has(name) ? "" : 0) as never;
+    joined[key] = [...column<never>(a[key] as never, a.n, absent), ...column<never>(b[key] as never, b.n, absent)];
+  }
+  return joined;
+}
+
+function part(steps: BlockSteps, from: number, to: number): BlockSteps {
+  const sliced: Record<string, unknown> = { n: to - from };
+  for (const [key, column] of Object.entries(steps)) {
+    if (key !== "n") sliced[key] = Array.isArray(column) ? column.slice(from, to) : column;
+  }
+  return sliced as BlockSteps;
+}

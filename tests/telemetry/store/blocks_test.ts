@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import type { StepColumns } from "../../../src/telemetry/batch.ts";
+import { damagedSteps } from "../../../src/telemetry/store/step_blocks.ts";
+import { TelemetryStore } from "../../../src/telemetry/store.ts";
+import { batch, readAll, steps, withStore } from "./harness.ts";
+
+/** Rows only: what the log was before there were blocks, and the model for them. */
+const ROWS = { blocks: { rows: Infinity, direct: Infinity } };
+
+/** Numbers from 0 (included) to n, the same for the same seed. */
+function dice(seed: number): (n: number) => number {
+  let state = seed >>> 0;
+  return (n) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor(state / 2 ** 32 * n);
+  };
+}
+
+/** Columns as odd as storable ones can be: constant, sparse, absent, full precision, extreme, of any text. */
+function odd(roll: (n: number) => number, n: number): StepColumns {
+  const one = <T>(values: readonly T[]) => values[roll(values.length)]!;
+  const column = <T>(value: () => T): T[] | undefined => {
+    const form = roll(5);
+    if (form === 0) return undefined;
+    const constant = value();
+    return Array.from({ length: n }, () => form === 1 ? constant : form === 2 && roll(9) ? constant : value());
+  };
+  const integer = () => one([0, 1, roll(1000), 2 ** 53 - 1, roll(2 ** 31) * 4096]);
+  const real = () =>
+    one([0, 1, -1.5, Math.sin(roll(1e9)), 1e-320, -1e308, 5e21, "NaN", "Infinity", "-Infinity", 0.1 + 0.2]);
+  const number = () =>
+    one([
+      String(Math.sin(roll(1e9))),
+      String(roll(99)),
+      "-0",
+      "1.0",
+      "1e-05",
+      "1e5",
+      "0.1000",
+      "12345678901234567890",
+      "-7.25",
+    ]);
+  const shape = roll(4);
+  const text = () => {
+    if (shape > 0) return `[${Array.from({ length: shape }, number).join(one([",", ",", ", "]))}]`;
+    return one(["", "é\n\u2028🐉", '{"a":[1,2]}', "\ufeffx", "\\", "x".repeat(roll(300)), "null", "[]", "[1"]);
+  };
+  const label = () => one(["", "a", "agent_1", "é"]);
+  const base = one([
+    1_700_000_000_000_000_000n,
+    0n,
+    9_223_372_036_854_775_807n - 10_000_000_000n,
+    1_699_999_999_999_999_999n,
+  ]);
+  const unit = one([1n, 1000n, 1_000_000n, 1_000_000_000n]);
+  const time = () => String(roll(50) === 0 ? BigInt(roll(2 ** 31)) : base + BigInt(roll(10)) * unit);
+  return {
+    n,
+    ...{ episode: column(integer), step: column(integer), reward: column(real) },
+    ...{ terminated: column(() => roll(2)), truncated: column(() => roll(2)), tsNs: column(time) },
+    ...{ actionJson: column(text), observationJson: column(text), infoJson: column(() => "") },
+    ...{ renderHintJson: column(text), renderPayloadJson: column(text), frameRef: column(text) },
+    ...{ payloadVersion: column(integer), episodeSeed: column(integer) },
+    ...{ agentId: column(label), workerId: one([undefined, "w"]), policyLabel: column(label), backend: "b" },
+  } as StepColumns;
+}
+
+Deno.test("blocks: any records in, any range out, equal to the byte to what rows give", async () => {
+  for (let seed = 1; seed <= 12; seed++) {
+    const roll = dice(seed);
+    const now = () => 1_750_000_000_123;
+    const options = { now, ringSize: 1, ringBytes: 1, blocks: { rows: 1 + roll(200), direct: 1 + roll(200) } };
+    await withStore((model) =>
+      withStore(async (bench) => {
+        let position = 0;
+        for (let b = 0; b < 12; b++) {
+          const sent = batch(position, ++position, { steps: odd(roll, roll(b % 4 === 0 ? 600 : 40)) });
+          const attempt = 1;
+          for (const { store } of [model, bench]) store.ingest("R", attempt, structuredClone(sent));
+          for (const { store } of [model, bench]) {
+            store.ingest("R", 2, structuredClone({ ...sent, from: b, to: b + 1 }));
+          }
+          if (roll(3) === 0) bench.reopen();
+          if (roll(4) === 0) await bench.store.sealWaiting();
+        }
+        const rows = readAll(model.store, "R", "steps", 1000);
+        assert.deepEqual(readAll(bench.store, "R", "steps", 1 + roll(500)), rows, `seed ${seed}`);
+        for (let i = 0; i < 20; i++) {
+          const since = roll(rows.length);
+          const limit = 1 + roll(700);
+          assert.deepEqual(bench.store.read("R", "steps", since, limit), model.store.read("R", "steps", since, limit));
+        }
+        const series = (store: TelemetryStore) => [
+          ...[1, 7, 300].map((buckets) => store.series("R", "reward", 1 + roll(1), 0, buckets)),
+          store.listSeries("R"),
+        ];
+        assert.deepEqual(series(bench.store), series(model.store));
+        assert.deepEqual(people(bench.path), people(model.path), `seed ${seed}`);
+        const db = new DatabaseSync(bench.path, { readOnly: true });
+        assert.deepEqual([...damagedSteps(db)], []);
+        db.close();
+      }, options), { ...ROWS, now, ringSize: 1, ringBytes: 1 });
+  }
+});
+
+/** The hot columns of the view for people. */
+function people(path: string): unknown[] {
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    const select = db.prepare(
+      `SELECT run_id, seq, attempt, episode_index, step_index, reward, terminated, truncated, timestamp, ts_ns, agent_id,
+        worker_id, policy_label, backend, payload_version, episode_seed FROM run_steps ORDER BY seq`,
+    );
+    select.setReadBigInts(true);
+    return select.all().map((row) => ({ ...row }));
+  } finally {
+    db.close();
+  }
+}
+
+Deno.test("blocks: the rows of an older database become blocks in the background, and nothing else changes", () =>
+  withStore(async (bench) => {
+    for (let b = 0; b < 20; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 500, 500) }));
+    bench.store.ingest("few", 1, batch(0, 1, { steps: steps(0, 5) }));
+    const before = readAll(bench.store, "R", "steps");
+    const store = bench.reopen({});
+    const sealing = store.sealWaiting();
+    // Cut short, as by the end of a daemon; meanwhile the run goes on.
+    store.ingest("R", 1, batch(20, 21, { steps: steps(10_000, 300) }));
+    bench.reopen({});
+    await sealing;
+    await bench.store.sealWaiting();
+    assert.deepEqual(readAll(bench.store, "R", "steps").slice(0, before.length), before);
+    assert.equal(bench.store.ingest("R", 1, batch(20, 21, { steps: steps(10_000, 300) })).type, "duplicate");
+    bench.store.close();
+    const db = new DatabaseSync(bench.path);
+    const { n } = db.prepare("SELECT sum(n) AS n FROM step_blocks").get() as { n: number };
+    const rows = db.prepare("SELECT count(*) AS n FROM steps GROUP BY run_key").all().map((row) => row.n);
+    // A few rows are not worth a block.
+    assert.deepEqual(rows, [10_300 - n, 5]);
+    assert.ok(n >= 10_240);
+    db.close();
+  }, ROWS));
+
+Deno.test("blocks: a flipped bit costs its block only, and is listed with its size", () =>
+  withStore(async (bench) => {
+    for (let b = 0; b < 3; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
+    const before = readAll(bench.store, "R", "steps");
+    bench.store.close();
+    const db = new DatabaseSync(bench.path);
+    const body = db.prepare("SELECT body FROM step_blocks WHERE first_seq = 301").get()!.body as Uint8Array;
+    for (
+      const change of [
+        "hot = replace(hot, '3', '4')",
+        "unit_ns = 2",
+        "episode = 7",
+        "from_ns = from_ns + 1",
+        "n = 299",
+        ...Array.from({ length: 8 }, (_, i) => {
+          const damaged = body.slice();
+          const at = Math.floor(damaged.length * i / 8);
+          damaged[at] = damaged[at]! ^ (1 << i);
+          return `body = x'${damaged.toHex()}'`;
+        }),
+      ]
+    ) {
+      db.exec("DROP TABLE IF EXISTS saved; CREATE TABLE saved AS SELECT * FROM step_blocks WHERE first_seq = 301");
+      db.exec(`UPDATE step_blocks SET ${change} WHERE first_seq = 301`);
+      const warnings: string[] = [];
+      const store = TelemetryStore.open(bench.path, { checkpoints: { warn: (message) => warnings.push(message) } });
+      const rest = [...store.read("R", "steps", 0, 4000)];
+      assert.deepEqual(rest, before.filter(({ seq }) => seq <= 300 || seq > 600), change);
+      assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
+      store.close();
+      assert.ok([...damagedSteps(db)].some(({ runId, first }) => runId === "R" && first === 301), change);
+      db.exec("DELETE FROM step_blocks WHERE first_seq = 301; INSERT INTO step_blocks SELECT * FROM saved");
+    }
+    db.exec("DROP TABLE saved; DELETE FROM step_blocks WHERE first_seq = 301");
+    assert.deepEqual([...damagedSteps(db)], [{ runId: "R", first: 301, last: 600, damage: undefined }]);
+    db.close();
+    await bench.reopen().delete("R");
+    assert.equal(bench.store.head("R", "steps"), 0);
+  }));
