@@ -47,6 +47,10 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   umask 077
   mkdir -p "$1" || refuse "cannot create $1"
   [ -O "$1" ] || refuse "$1 belongs to somebody else"
+  case $(LC_ALL=C ls -ld "$1") in
+  ?????-??-*) ;;
+  *) refuse "other users may write to $1; chmod go-w it" ;;
+  esac
   part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
   trap 'rm -rf "$part"' EXIT
   trap 'exit 130' INT

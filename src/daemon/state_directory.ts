@@ -17,13 +17,38 @@ export interface Held {
   release(): void;
 }
 
-/** @throws StartFailure (stateUnusable) */
-export function createStateDirectory(layout: Layout): void {
+/**
+ * Refuses directories in which another user could put files, as ssh does: whoever may write to them is the daemon's user.
+ *
+ * @param uid the daemon's user @throws StartFailure (stateUnusable)
+ */
+export function createStateDirectory(layout: Layout, uid = Deno.uid()): void {
   try {
-    for (const directory of layout.directories()) Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    for (const directory of layout.directories()) {
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+      refuseShared(directory, uid);
+    }
   } catch (error) {
     throw unusable(layout, error);
   }
+}
+
+function refuseShared(directory: string, uid: number | null): void {
+  const { uid: owner, mode } = Deno.statSync(directory);
+  if (uid === null || owner === null || mode === null) return;
+  const why = owner !== uid
+    ? `${directory} belongs to user ${owner}, and the daemon is user ${uid}`
+    : (mode & 0o022) !== 0
+    ? `other users may write to ${directory} (mode ${(mode & 0o777).toString(8)})`
+    : undefined;
+  if (why === undefined) return;
+  throw new StartFailure(
+    DAEMON_EXIT.stateUnusable,
+    why,
+    owner !== uid
+      ? `Start the daemon as that user, choose another --state-dir, or, if what is in it is yours, run "chown -R ${uid}" on it.`
+      : `Look who has put something there, then run: chmod go-w ${directory}`,
+  );
 }
 
 /** @throws StartFailure (usage) with the pid of the daemon that has the lock; (stateUnusable) */
@@ -111,7 +136,7 @@ function holderOf(layout: Layout): ProcessRef | undefined {
 }
 
 function unusable(layout: Layout, error: unknown): unknown {
-  if (error instanceof Deno.errors.NotCapable) return error;
+  if (error instanceof Deno.errors.NotCapable || error instanceof StartFailure) return error;
   return new StartFailure(
     DAEMON_EXIT.stateUnusable,
     `cannot use the state directory ${layout.stateDir}: ${messageOf(error)}`,

@@ -5,6 +5,7 @@ import { ensureTokens } from "../../src/wire/tokens.ts";
 import { ownerOfListener, ownerOfPeer, PeerOwners } from "../../src/os/socket_owners.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
+import { mosaic } from "../machine/cli.ts";
 import { submit, untilState } from "../harness/runs.ts";
 
 const PATH = "/usr/bin:/bin:/usr/sbin";
@@ -131,6 +132,29 @@ Deno.test("a sandboxed worker with a network would be known as the daemon's user
   const runId = await submit(daemon, JSON.stringify(config));
   const run = await untilState(daemon, runId, "FAULTED");
   assert.match(`${run.reason} ${run.hint}`, /--auth token/);
+});
+
+Deno.test("a state directory that another user owns or may write to is refused, with what mends it", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  try {
+    const daemon = () =>
+      mosaic(["daemon", "--state-dir", directory, "--listen", "none", "--http", "off", "--gpus", "0"]);
+    Deno.chmodSync(directory, 0o777);
+    const shared = await daemon();
+    assert.deepEqual([shared.code, shared.err.includes(`chmod go-w ${directory}`)], [4, true], shared.err);
+    Deno.chmodSync(directory, 0o700);
+    Deno.mkdirSync(`${directory}/trainer`);
+    Deno.chmodSync(`${directory}/trainer`, 0o770);
+    assert.match((await daemon()).err, /other users may write to \S+\/trainer \(mode 770\)/);
+    if (Deno.uid() !== 0) return console.log("NOT HERE: root, so another user's state directory is not tried");
+    Deno.chmodSync(`${directory}/trainer`, 0o700);
+    Deno.chownSync(directory, OTHER_UID, null);
+    const others = await daemon();
+    assert.equal(others.code, 4);
+    assert.match(others.err, new RegExp(`belongs to user ${OTHER_UID}, and the daemon is user 0`));
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
 });
 
 const row = (local: string, remote: string, state: string, uid: number, inode = 7) =>
