@@ -80,6 +80,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
       ...options,
       socket: socketPath(layout, env),
       tokensFile: layout.tokensFile,
+      auditFile: layout.auditFile,
       log,
       descriptors,
       readiness: () =>

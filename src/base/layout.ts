@@ -59,6 +59,10 @@ export class Layout {
   get tokensFile(): string {
     return `${this.trainer}/tokens.json`;
   }
+  /** Who changed what (src/wire/audit.ts); full ones have `.1` (the newest) to `.3` behind their names. */
+  get auditFile(): string {
+    return `${this.trainer}/audit.jsonl`;
+  }
   /** Delivery cursor of each webhook. */
   get webhooksFile(): string {
     return `${this.trainer}/webhooks.json`;

@@ -232,8 +232,14 @@ export const VERBS: readonly Verb[] = [
   {
     name: "token",
     group: "Host",
-    summary: "show or replace the daemon's tokens",
+    summary: "create, show, replace and revoke tokens",
     load: () => import("./verbs/token.ts"),
+  },
+  {
+    name: "audit",
+    group: "Host",
+    summary: "show who changed what, and who was refused",
+    load: () => import("./verbs/audit.ts"),
   },
   {
     name: "python-helper",

@@ -1,10 +1,10 @@
 /**
  * The HTTP handler for the page and the API. Checks, in this order: Host and Origin, size of the body, authentication,
- * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `isOwner`, so do those of its other
+ * authorisation. Requests on the daemon's Unix socket come from the daemon's user; with `userOf`, so do those of its other
  * connections on loopback. That is an identity and no consent: a browser of the same user sends what a foreign page asks for.
  */
 import type { Api } from "../rpc/connect/api.ts";
-import type { Peer } from "../rpc/calls.ts";
+import type { Peer, User } from "../rpc/calls.ts";
 import { MLFLOW_BODY, type MlflowApi } from "../rpc/mlflow/api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
@@ -20,16 +20,16 @@ export interface FrontOptions {
   bound: string;
   /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
-  /** Whether a TCP peer is the daemon's own user, who needs no token. */
-  isOwner?: ((peer: Deno.NetAddr) => Promise<boolean>) | undefined;
+  /** Who a TCP peer is: the daemon's own user needs no token. */
+  userOf?: ((peer: Deno.NetAddr) => Promise<User>) | undefined;
 }
 
-export function front({ api, mlflow, page, bound, tokens, isOwner }: FrontOptions): HttpHandler {
+export function front({ api, mlflow, page, bound, tokens, userOf }: FrontOptions): HttpHandler {
   return async (request, info) => {
     const { remoteAddr } = info;
     const path = pathOf(request.url);
     const isMlflow = path.startsWith("/mlflow/");
-    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, isOwner) : SOCKET_PEER;
+    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : SOCKET_PEER;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || api.has(path)) {
       try {
@@ -43,7 +43,7 @@ export function front({ api, mlflow, page, bound, tokens, isOwner }: FrontOption
       if (isMlflow) return await mlflow.answer(request, path, peer, () => textOf(request, MLFLOW_BODY));
       return await api.answer(path, request, peer);
     }
-    return await page.fetch(request, { peer: addressOf(remoteAddr), owner: peer.owner, bySocket });
+    return await page.fetch(request, { peer: addressOf(remoteAddr), owner: peer.owner, uid: peer.uid, bySocket });
   };
 }
 
@@ -51,9 +51,9 @@ export function front({ api, mlflow, page, bound, tokens, isOwner }: FrontOption
 const SOCKET_PEER: Peer = { name: "unknown", owner: true };
 
 /** Whoever shows a credential is not looked up. */
-async function tcpPeer(request: Request, address: Deno.NetAddr, isOwner: FrontOptions["isOwner"]): Promise<Peer> {
-  const owner = !request.headers.has("authorization") && (await isOwner?.(address) ?? false);
-  return { name: `${address.hostname}:${address.port}`, owner };
+async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOptions["userOf"]): Promise<Peer> {
+  const user = request.headers.has("authorization") ? undefined : await userOf?.(address);
+  return { name: `${address.hostname}:${address.port}`, owner: false, ...user };
 }
 
 /** Without the port: one peer may open any number of connections. */

@@ -18,6 +18,9 @@ import { createApp } from "../ui/app.ts";
 import { listenHttp } from "../wire/http_listener.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front } from "./front.ts";
+import { LogFile } from "./log_file.ts";
+import type { User } from "../rpc/calls.ts";
+import { Audit } from "../wire/audit.ts";
 
 export interface Servers {
   /** Address that clients dial; "" if off. */
@@ -38,6 +41,7 @@ export interface ServerOptions {
   tls: TlsFiles | undefined;
   /** Path of the token file; need not exist. */
   tokensFile: string;
+  auditFile: string;
   bounds: Bounds;
   log: Logger;
   readiness: () => Readiness;
@@ -65,6 +69,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const tokens = options.auth === "none"
     ? undefined
     : new TokenFile(options.tokensFile, { create: options.auth === "token" });
+  const audit = new Audit(new LogFile(options.auditFile, { maxBytes: 4 << 20, kept: 3 }).write);
   const known = options.auth === "user" ? knownPeers() : undefined;
   const maxConnections = connectionsWithin(bounds.maxConnections, descriptorLimit());
   const keeper = tokens && gatekeeper(core.runs, tokens);
@@ -72,6 +77,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     log,
     bounds: { ...bounds, maxConnections },
     ready: () => readiness().ready,
+    audit,
     gatekeeper: keeper,
   });
   stops.push(() => services.stop());
@@ -80,9 +86,11 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     listen: options.listen,
     tls,
     descriptors,
-    isOwner: known && (({ socket, type, secured }) =>
-      type === "unix" || (secured && tls?.ca !== undefined) ||
-      known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
+    userOf: known &&
+      (({ socket, type, secured }) =>
+        type === "unix" || (secured && tls?.ca !== undefined)
+          ? { owner: true }
+          : known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
     onClosed: () => void core.activity.closedGrpcConnections++,
   });
   stops.push(() => grpc?.stop(0));
@@ -95,6 +103,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     logLines: bounds.logLines,
     readiness,
     bound: bound?.hostname ?? "",
+    audit,
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());
@@ -104,7 +113,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     page,
     bound: bound?.hostname ?? "",
     tokens: tokens !== undefined,
-    isOwner: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
+    userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
   });
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
   stops.push(() => socket.stop());
@@ -125,10 +134,13 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
 }
 
 /** Tells the daemon's own user by the kernel's table of sockets. */
-function knownPeers(): (peer: TcpEnd, port: number) => Promise<boolean> {
+function knownPeers(): (peer: TcpEnd, port: number) => Promise<User> {
   const owners = new PeerOwners();
-  const uid = Deno.uid();
-  return async (peer, port) => uid !== null && await owners.of(peer, port) === uid;
+  const own = Deno.uid();
+  return async (peer, port) => {
+    const uid = await owners.of(peer, port);
+    return { owner: own !== null && uid === own, uid };
+  };
 }
 
 /** Whether processes of the daemon's user, sandboxed ones too, get in by TCP without a token. */

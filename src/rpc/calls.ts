@@ -6,6 +6,7 @@ import { type ErrorCode, messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { Counts } from "../observability/activity.ts";
+import type { Audit, AuditEntry } from "../wire/audit.ts";
 import { methodPath } from "../wire/method_path.ts";
 import { ruleOf } from "./auth/access.ts";
 import type { Gatekeeper, Principal } from "./auth/gatekeeper.ts";
@@ -24,16 +25,23 @@ export interface CallContext {
   maxMessageBytes: number;
   /** Decides who may call; without one, whoever can connect. */
   gatekeeper?: Gatekeeper;
+  audit?: Audit | undefined;
   /** How calls ended, by `package.Service/Method CODE`. */
   calls: Counts;
 }
 
-/** Who is at the other end of a connection. */
-export interface Peer {
-  /** One for each connection; the same for all that a Unix socket brings. */
-  name: string;
+/** What is known of who is at the other end of a connection, before any credential. */
+export interface User {
   /** It is the daemon's user, known by the socket or the connection, or has shown a certificate: no token is asked for. */
   owner: boolean;
+  /** Its user on this machine, where that is known. */
+  uid?: number | undefined;
+}
+
+/** Who is at the other end of a connection. */
+export interface Peer extends User {
+  /** One for each connection; the same for all that a Unix socket brings. */
+  name: string;
 }
 
 /** What a call brings with it. */
@@ -54,7 +62,7 @@ export interface Arrival {
 }
 
 const ANYBODY: Principal = { type: "anybody" };
-const OWNER: Principal = { type: "role", role: "admin" };
+const OWNER: Principal = { type: "role", role: "admin", name: "owner" };
 
 /** Viewers in any number keep no proxy out, of which there is one a run. */
 export function isProxys(method: DescMethod): boolean {
@@ -67,10 +75,46 @@ export function bearerOf(authorization: string | undefined): string {
 }
 
 /** @throws MosaicError `unauthenticated`, `permission_denied` by the call's headers alone, before any of its message is taken */
-export function principalOf(context: CallContext, arriving: Omit<Arriving, "signal">): Principal {
+export function principalOf(
+  context: CallContext,
+  arriving: Omit<Arriving, "signal" | "method"> & { path: string },
+): Principal {
+  const { path, peer } = arriving;
   if (context.gatekeeper === undefined) return ANYBODY;
-  if (arriving.peer.owner) return OWNER;
-  return context.gatekeeper.enter(methodPath(arriving.method), bearerOf(arriving.header("authorization")));
+  if (peer.owner) return OWNER;
+  try {
+    return context.gatekeeper.enter(path, bearerOf(arriving.header("authorization")));
+  } catch (error) {
+    if (error instanceof MosaicError) {
+      context.audit?.refused({ who: "nobody", ...actionOf(path, peer), outcome: error.code, message: error.message });
+    }
+    throw error;
+  }
+}
+
+function actionOf(path: string, { name, uid }: Peer): Pick<AuditEntry, "action" | "address" | "uid"> {
+  // Without the package.
+  return { action: path.replace(/^.*\./, ""), address: name === "unknown" ? "unix" : name, uid };
+}
+
+/** Enters a call that could change something; workers' own, which are many, only when they are refused. */
+function enterAudit({ audit }: CallContext, caller: Caller, outcome: string, message?: string): void {
+  const { path, peer, principal, run } = caller;
+  const rule = ruleOf(path);
+  if (audit === undefined || rule === undefined || rule.needs === "open" || rule.needs === "read") return;
+  if (principal.type === "session") {
+    if (outcome !== "permission_denied") return;
+    return audit.refused({ who: `run ${principal.runId}`, ...actionOf(path, peer), run, outcome, message });
+  }
+  // What runs publish is in their telemetry.
+  if (rule.session !== undefined) return;
+  audit.did({
+    who: principal.type === "role" ? principal.name : "anybody",
+    ...actionOf(path, peer),
+    run,
+    outcome,
+    message,
+  });
 }
 
 export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
@@ -79,15 +123,17 @@ export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
   const caller: Caller = {
     path: methodPath(method),
     header: arriving.header,
-    peer: peer.name,
+    peer,
     principal: ANYBODY,
+    entered: false,
     signal: arriving.signal,
     follows: (runId) => place?.follows(runId),
   };
   return {
     caller,
     enter() {
-      caller.principal = principalOf(context, arriving);
+      caller.principal = principalOf(context, { ...arriving, path: caller.path });
+      caller.entered = true;
       if (isProxys(method) || method.methodKind === "unary") return;
       const { streams } = context;
       const needsNothing = ruleOf(caller.path)?.needs === "open";
@@ -99,6 +145,8 @@ export function arrivalOf(context: CallContext, arriving: Arriving): Arrival {
 
 /** The message that its sender may send. */
 export function admitted<M>(context: CallContext, message: M, caller: Caller): M {
+  const { runId, run } = message as { runId?: unknown; run?: unknown };
+  for (const named of [runId, run]) if (typeof named === "string" && named !== "") caller.run = named;
   context.gatekeeper?.admit(caller.principal, caller.path, message);
   return message;
 }
@@ -135,12 +183,19 @@ export function stopped(): MosaicError {
   return new MosaicError("unavailable", "the daemon is stopping", { hint: "Try again when it runs." });
 }
 
-export function count(context: CallContext, caller: Caller, code: ErrorCode | "ok" | "cancelled"): void {
+export function count(
+  context: CallContext,
+  caller: Caller,
+  code: ErrorCode | "ok" | "cancelled",
+  message?: string,
+): void {
   context.calls.add(`${caller.path.slice(1)} ${code}`);
+  // Whoever was refused at the entrance is entered there.
+  if (caller.entered) enterAudit(context, caller, code, message);
 }
 
 export function report(context: CallContext, caller: Caller, error: unknown): void {
-  count(context, caller, error instanceof MosaicError ? error.code : "internal");
+  count(context, caller, error instanceof MosaicError ? error.code : "internal", messageOf(error));
   if (error instanceof MosaicError && error.code !== "internal") {
     context.log.debug({ rpc: caller.path, code: error.code, cause: causeText(error) }, error.message);
   } else {

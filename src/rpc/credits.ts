@@ -21,7 +21,7 @@ interface Account {
 type Asker = Pick<Caller, "header" | "peer">;
 
 function subscriberOf(asker: Asker): string {
-  return asker.header(SUBSCRIBER) ?? asker.peer;
+  return asker.header(SUBSCRIBER) ?? asker.peer.name;
 }
 
 /** One stream's hold on its account. */

@@ -1,6 +1,7 @@
 /** Services as plain functions of typed messages. They know nothing of the protocol that carries them. */
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type { MosaicError } from "../base/errors.ts";
+import type { Peer } from "./calls.ts";
 import type { Principal } from "./auth/gatekeeper.ts";
 
 /** What a handler knows of its call. */
@@ -9,8 +10,12 @@ export interface Caller {
   path: string;
   /** A header of the call; undefined where there is none of that name. */
   header(name: string): string | undefined;
-  peer: string;
+  peer: Peer;
   principal: Principal;
+  /** It was let in. */
+  entered: boolean;
+  /** The run that its messages name, or that it made. */
+  run?: string;
   /** Aborted when the client went away, its deadline passed, or the server stops. */
   signal: AbortSignal;
   /** The stream is about this run. @throws MosaicError `resource_exhausted` when as many are as may be */

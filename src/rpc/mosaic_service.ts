@@ -51,8 +51,8 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         })),
         heldTo: core.heldTo(row),
       };
-      const looksOnly = principal.type === "role" && principal.role === "read";
-      return looksOnly ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
+      const hidden = principal.type === "role" && principal.role !== "admin";
+      return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
     listRuns(request) {
       const filter: RunFilter = {

@@ -5,6 +5,7 @@ import type { Logger } from "../base/log.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TrainerService } from "../gen/gymgui/trainer_pb.ts";
 import { Ingest, Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Audit } from "../wire/audit.ts";
 import type { Gatekeeper } from "./auth/gatekeeper.ts";
 import type { CallContext } from "./calls.ts";
 import { Api } from "./connect/api.ts";
@@ -20,6 +21,7 @@ export interface ServicesOptions {
   bounds?: Partial<Bounds>;
   /** Who may call what; without one, whoever can connect may do everything. */
   gatekeeper?: Gatekeeper;
+  audit?: Audit;
   /** Whether the daemon can do its work now; whether telemetry can be written, by default. */
   ready?: () => boolean;
 }
@@ -52,6 +54,7 @@ export function servicesOf(core: Core, options: ServicesOptions): Services {
       }),
       maxMessageBytes: bounds.maxMessageBytes,
       gatekeeper: options.gatekeeper,
+      audit: options.audit,
       calls: core.activity.rpcCalls,
     },
     bounds,

@@ -31,8 +31,10 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
   const credits = new Credits();
   const renderings = new SharedEncodings(core);
   return {
-    submitRun(request) {
-      return core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
+    submitRun(request, caller) {
+      const submitted = core.submit(request.configJson, request.runId === "" ? undefined : request.runId);
+      caller.run = submitted.runId;
+      return submitted;
     },
     cancelRun(request) {
       core.cancel(known(core, request.runId).runId);

@@ -2,6 +2,7 @@
 import type { Core } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { Identity } from "./viewer.ts";
 import { runLine } from "./page_json.ts";
 
 const MANY_LIMIT = 1000;
@@ -41,21 +42,43 @@ function parseBody(text: string): Body {
   throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
 }
 
-async function apply(core: Core, runId: string, action: string, body: Body, log: Logger): Promise<void> {
+/** Who acts. */
+export interface Actor {
+  identity: Identity;
+  log: Logger;
+  /** Enters into the audit log. */
+  entered: (what: { action: string; run: string; outcome: string; message?: string }) => void;
+}
+
+async function apply(core: Core, runId: string, action: string, body: Body, actor: Actor): Promise<void> {
   if (!Object.hasOwn(ACTIONS, action)) throw new MosaicError("not_found", `there is no action "${action}"`);
-  await ACTIONS[action]!(core, runId, body);
-  log.info({ run_id: runId, action }, "action from the page");
+  const entry = { action: `page/${action}`, run: runId };
+  try {
+    if (action === "delete" && !actor.identity.admin) {
+      throw new MosaicError(
+        "permission_denied",
+        `${actor.identity.name} may not delete runs: that needs the role admin`,
+      );
+    }
+    await ACTIONS[action]!(core, runId, body);
+  } catch (error) {
+    const outcome = error instanceof MosaicError ? error.code : "internal";
+    actor.entered({ ...entry, outcome, message: messageOf(error) });
+    throw error;
+  }
+  actor.entered({ ...entry, outcome: "ok" });
+  actor.log.info({ run_id: runId, action }, "action from the page");
 }
 
 /** The run's line after the action; null when it is deleted. */
-export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, log: Logger) {
-  await apply(core, runId, action, parseBody(bodyText), log);
+export async function applyToRun(core: Core, runId: string, action: string, bodyText: string, actor: Actor) {
+  await apply(core, runId, action, parseBody(bodyText), actor);
   const row = core.runs.get(runId);
   return { run: row === undefined ? null : runLine(core.detail(row)) };
 }
 
 /** `{"action", "run_ids"}`: each run by itself, so that one that cannot does not hold up the others. */
-export async function applyToMany(core: Core, bodyText: string, log: Logger) {
+export async function applyToMany(core: Core, bodyText: string, actor: Actor) {
   const { action, run_ids: ids, ...rest } = parseBody(bodyText);
   if (typeof action !== "string" || !Array.isArray(ids) || ids.some((id) => typeof id !== "string")) {
     throw new MosaicError("invalid_argument", 'the body must be {"action": text, "run_ids": [text, …]}');
@@ -66,7 +89,7 @@ export async function applyToMany(core: Core, bodyText: string, log: Logger) {
   const failed: { run_id: string; message: string }[] = [];
   for (const runId of ids as string[]) {
     try {
-      await apply(core, runId, action, rest, log);
+      await apply(core, runId, action, rest, actor);
     } catch (error) {
       if (!(error instanceof MosaicError) || error.code === "internal") throw error;
       failed.push({ run_id: runId, message: messageOf(error) });

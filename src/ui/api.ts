@@ -4,18 +4,19 @@
  */
 import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "hono";
 import { MosaicError } from "../base/errors.ts";
+import type { Audit } from "../wire/audit.ts";
 import type { Logger } from "../base/log.ts";
 import { presentConfig } from "../config/secrets.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
-import { applyToMany, applyToRun } from "./actions.ts";
+import { type Actor, applyToMany, applyToRun } from "./actions.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
 import { columns } from "./chart_series.ts";
 import { evalSummary } from "./eval_summary.ts";
 import type { EventStreams } from "./event_stream.ts";
-import type { PageEnv } from "./guard.ts";
+import { type PageEnv, requestedBy } from "./guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 import { framesOf } from "./pictures.ts";
@@ -26,6 +27,7 @@ import { listRuns } from "./runs_list.ts";
 
 export interface ApiOptions {
   log: Logger;
+  audit: Audit | undefined;
   /** What `GET session` tells the page. */
   token: string;
   body: BodyLimits;
@@ -100,7 +102,11 @@ function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
     });
 }
 
-function runsApi(core: Core, { log, body, streams, tickMs, logLines }: ApiOptions) {
+function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: ApiOptions) {
+  const actorOf = (c: Context<PageEnv>): Actor => {
+    const identity = c.get("identity");
+    return { identity, log, entered: (what) => audit?.did({ who: identity.name, ...requestedBy(c.env), ...what }) };
+  };
   /** To look at a run, its name, the beginning of its id or "@last" will do; to change it, only its id. */
   const runOf = (c: Ctx): RunRow => core.runs.resolve(c.req.param("id") ?? "");
   const kindOf = (c: Ctx): TelemetryKind => {
@@ -129,7 +135,7 @@ function runsApi(core: Core, { log, body, streams, tickMs, logLines }: ApiOption
     .post(
       "/actions",
       takes<{ json: { action: string; run_ids: string[]; [parameter: string]: unknown } }>(),
-      async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), log)),
+      async (c) => c.json(await applyToMany(core, await textOf(c.req.raw, body), actorOf(c))),
     )
     .get("/:id", (c) => c.json({ ...runPage(core, core.detail(runOf(c))), head: core.runs.eventHead() }))
     .get("/:id/live", (c) => {
@@ -141,7 +147,7 @@ function runsApi(core: Core, { log, body, streams, tickMs, logLines }: ApiOption
     })
     .get("/:id/config", takes<{ query: { reveal?: string } }>(), (c) => {
       const reveal = c.req.query("reveal") === "1";
-      if (reveal && c.get("identity").readOnly) {
+      if (reveal && !c.get("identity").admin) {
         throw new MosaicError("permission_denied", "secrets of a config are shown only to the admin role");
       }
       return c.json(presentConfig(runOf(c).configJson, reveal));
@@ -209,7 +215,9 @@ function runsApi(core: Core, { log, body, streams, tickMs, logLines }: ApiOption
     )
     .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
       const row = core.runs.require(c.req.param("id"));
-      return c.json(await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), log));
+      return c.json(
+        await applyToRun(core, row.runId, c.req.param("action"), await textOf(c.req.raw, body), actorOf(c)),
+      );
     })
     .get("/:id/:kind", takes<{ query: { since?: string; limit?: string } }>(), (c) => {
       const { runId } = runOf(c);

@@ -7,6 +7,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { metricsOf } from "../observability/metrics.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
+import type { Audit } from "../wire/audit.ts";
 import { errorBody, RequestRefused } from "./answers.ts";
 import { pageApi } from "./api.ts";
 import { asset, shell } from "./assets.ts";
@@ -31,6 +32,7 @@ export interface AppOptions {
   maxStreams?: number;
   /** Lines a second that one follower of a log gets. */
   logLines?: number;
+  audit?: Audit;
   /** What `/readyz` says; without it, what can be known without the daemon around the core. */
   readiness?: () => Readiness;
 }
@@ -57,6 +59,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     authenticate: options.authenticate,
     logIn: options.logIn,
     body,
+    audit: options.audit,
   }));
   app.use("/api/*", async (c, next) => {
     await next();
@@ -86,6 +89,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     pageApi(core, {
       token,
       log: options.log,
+      audit: options.audit,
       body,
       streams,
       tickMs: options.tickMs ?? 1000,

@@ -6,6 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
+import type { Audit } from "../wire/audit.ts";
 import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
 import { type Authenticate, type Identity, LOCAL_OWNER } from "./viewer.ts";
 
@@ -15,6 +16,8 @@ export interface RequestPeer {
   peer: string;
   /** It came from the daemon's user, who needs no credential. */
   owner: boolean;
+  /** Its user on this machine, where that is known. */
+  uid?: number | undefined;
   /** It came by the daemon's Unix socket, which no browser opens. */
   bySocket: boolean;
 }
@@ -109,6 +112,7 @@ export interface GuardOptions {
   /** Answers what belongs to logging in and out, which nobody needs to be known for. */
   logIn: ((request: Request, peer: string) => Promise<Response | undefined>) | undefined;
   body: BodyLimits;
+  audit: Audit | undefined;
 }
 
 /** Paths that answer anybody who can connect: probes carry no credential and learn nothing. */
@@ -133,6 +137,11 @@ export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
   }
 };
 
+/** The part of an entry in the audit log that says from where. */
+export function requestedBy({ peer, uid }: RequestPeer): { address: string; uid: number | undefined } {
+  return { address: peer || "unix", uid };
+}
+
 export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const request = c.req.raw;
@@ -152,10 +161,18 @@ export function guard(options: GuardOptions): MiddlewareHandler<PageEnv> {
     const identity = owner || options.authenticate === undefined
       ? LOCAL_OWNER
       : await options.authenticate(request, peer);
-    if (identity === undefined) throw new MosaicError("unauthenticated", "this page needs a valid credential");
+    const refuse = (who: string, error: MosaicError): MosaicError => {
+      const { code: outcome, message } = error;
+      options.audit?.refused({ who, ...requestedBy(c.env), action: `page ${c.req.path}`, outcome, message });
+      return error;
+    };
+    if (identity === undefined) {
+      throw refuse("nobody", new MosaicError("unauthenticated", "this page needs a valid credential"));
+    }
     if (changes && !bySocket) refuseForeignChange(request, options.token);
     if (changes && identity.readOnly) {
-      throw new MosaicError("permission_denied", `${identity.name} may read runs but not change them`);
+      const message = `${identity.name} may read runs but not change them`;
+      throw refuse(identity.name, new MosaicError("permission_denied", message));
     }
     c.set("identity", identity);
     await next();

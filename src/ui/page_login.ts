@@ -7,7 +7,7 @@ import { MosaicError } from "../base/errors.ts";
 import { RequestRefused } from "./answers.ts";
 import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
 import type { Authenticate, Identity } from "./viewer.ts";
-import type { Role, TokenFile } from "../wire/tokens.ts";
+import { type Holder, mayDo, type TokenFile } from "../wire/tokens.ts";
 
 const COOKIE = "mosaic_session";
 const SESSION_MS = 12 * 3600_000;
@@ -20,10 +20,9 @@ const WRONG_A_MINUTE = 30;
 /** Peers whose wrong tokens are counted in a minute; those beyond share one count. */
 const MAX_PEERS = 10_000;
 
-const IDENTITIES: Record<Role, Identity> = {
-  admin: { name: "admin", readOnly: false },
-  read: { name: "reader", readOnly: true },
-};
+function identityOf({ name, role }: Holder): Identity {
+  return { name: name === "read" ? "reader" : name, readOnly: !mayDo(role, "operate"), admin: role === "admin" };
+}
 
 export interface PageLogin {
   authenticate: Authenticate;
@@ -39,7 +38,7 @@ interface Session {
 
 /** @param secure the page speaks HTTPS, so the cookie may demand it. */
 export function pageLogin(
-  tokens: Pick<TokenFile, "roleOf">,
+  tokens: Pick<TokenFile, "holderOf">,
   options: { secure: boolean; now?: () => number; form?: Partial<BodyLimits> },
 ): PageLogin {
   const now = options.now ?? Date.now;
@@ -47,15 +46,15 @@ export function pageLogin(
   const formLimits = { ...FORM_LIMITS, ...options.form };
   let wrong = { minute: 0, counts: new Map<string, number>() };
 
-  const roleOf = (request: Request): Role | undefined => {
+  const holderOf = (request: Request): Holder | undefined => {
     const bearer = /^Bearer (\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    if (bearer !== undefined) return tokens.roleOf(bearer);
+    if (bearer !== undefined) return tokens.holderOf(bearer);
     const id = cookieOf(request);
     const session = id === undefined ? undefined : sessions.get(id);
     if (session === undefined) return undefined;
-    const role = session.until > now() ? tokens.roleOf(session.token) : undefined;
-    if (role === undefined) sessions.delete(id!);
-    return role;
+    const holder = session.until > now() ? tokens.holderOf(session.token) : undefined;
+    if (holder === undefined) sessions.delete(id!);
+    return holder;
   };
 
   const open = (token: string): string => {
@@ -92,7 +91,7 @@ export function pageLogin(
       answer.headers.set("connection", "close");
       return answer;
     }
-    if (token === undefined || tokens.roleOf(token) === undefined) {
+    if (token === undefined || tokens.holderOf(token) === undefined) {
       if (!tooManyWrong(peer)) return form(401, "That is not one of this daemon's tokens.");
       const answer = form(429, "That is not one of this daemon's tokens; too many wrong ones came from your address.");
       answer.headers.set("retry-after", String(Math.ceil(untilNextMinute() / 1000)));
@@ -106,8 +105,8 @@ export function pageLogin(
 
   return {
     authenticate(request, peer) {
-      const role = roleOf(request);
-      if (role !== undefined) return IDENTITIES[role];
+      const holder = holderOf(request);
+      if (holder !== undefined) return identityOf(holder);
       if (request.headers.has("authorization") && tooManyWrong(peer)) {
         throw new MosaicError("resource_exhausted", "too many wrong tokens came from this address", {
           retryAfterMs: untilNextMinute(),
@@ -123,7 +122,7 @@ export function pageLogin(
         return new Response(null, { status: 303, headers: { location: "/login", "set-cookie": cookie("", 0) } });
       }
       const isVisit = request.method === "GET" && (request.headers.get("accept") ?? "").includes("text/html");
-      if (!isVisit || roleOf(request) !== undefined) return undefined;
+      if (!isVisit || holderOf(request) !== undefined) return undefined;
       return new Response(null, { status: 303, headers: { location: "/login", "cache-control": "no-store" } });
     },
   };

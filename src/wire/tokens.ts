@@ -1,17 +1,43 @@
 /**
  * The tokens of a state directory: a file that only its owner can read, made at the first start with `--auth token`. It is
- * read again when it changes, so that `mosaic token rotate` takes effect at once on a running daemon.
+ * read again when it changes, so that what `mosaic token` does takes effect at once on a running daemon. It has the secrets
+ * of two standard tokens, and of each named one the hash.
  */
 import { Buffer } from "node:buffer";
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 
-/** What a token lets its bearer do: look, or everything. */
-export type Role = "read" | "admin";
+/** What a token lets its bearer do. Each role may do what those before it may. */
+export const ROLES = ["read", "submit", "operate", "admin"] as const;
+export type Role = typeof ROLES[number];
 
-export const ROLES: readonly Role[] = ["admin", "read"];
-export type Tokens = Record<Role, string>;
+export function mayDo(role: Role, needs: Role): boolean {
+  return ROLES.indexOf(role) >= ROLES.indexOf(needs);
+}
+
+export const STANDARD_TOKENS = ["admin", "read"] as const;
+export type StandardToken = typeof STANDARD_TOKENS[number];
+
+/** Its secret is known to its bearer alone. */
+export interface NamedToken {
+  name: string;
+  role: Role;
+  /** SHA-256 of the secret, hexadecimal. */
+  sha256: string;
+  /** Unix milliseconds. */
+  createdAt: number;
+  /** Null: never. */
+  expiresAt: number | null;
+}
+
+export type Tokens = Record<StandardToken, string> & { named: readonly NamedToken[] };
+
+/** Whose token it is. */
+export interface Holder {
+  name: string;
+  role: Role;
+}
 
 /** 256 bits; the prefix lets scanners for leaked secrets know what they found. */
 function newToken(role: Role): string {
@@ -45,8 +71,9 @@ export function readTokens(path: string): Tokens | undefined {
     );
   }
   try {
-    const { admin, read } = JSON.parse(text) as Partial<Tokens>;
-    if (typeof admin === "string" && admin !== "" && typeof read === "string" && read !== "") return { admin, read };
+    const { admin, read, named = [] } = JSON.parse(text) as Partial<Tokens>;
+    const areSecrets = [admin, read].every((secret) => typeof secret === "string" && secret !== "");
+    if (areSecrets && Array.isArray(named) && named.every(isNamed)) return { admin: admin!, read: read!, named };
   } catch {
     // Torn or foreign; said below, without its text.
   }
@@ -55,28 +82,82 @@ export function readTokens(path: string): Tokens | undefined {
   });
 }
 
-/** The tokens; made when there are none. */
-export function ensureTokens(path: string): Tokens {
-  return readTokens(path) ?? rotateTokens(path, ROLES);
+function isNamed(token: Partial<NamedToken> | null): boolean {
+  return typeof token?.name === "string" && ROLES.includes(token.role!) && /^[0-9a-f]{64}$/.test(token.sha256 ?? "") &&
+    typeof token.createdAt === "number" && (token.expiresAt === null || typeof token.expiresAt === "number");
 }
 
-/** Gives the roles new tokens; the old ones are worth nothing from then on. */
-export function rotateTokens(path: string, roles: readonly Role[]): Tokens {
+/** The tokens; made when there are none. */
+export function ensureTokens(path: string): Tokens {
+  return readTokens(path) ?? rotateTokens(path, STANDARD_TOKENS);
+}
+
+/** Replaces standard tokens; the old ones are worth nothing from then on. Named ones stay. */
+export function rotateTokens(path: string, which: readonly StandardToken[]): Tokens {
   let before: Partial<Tokens> = {};
   try {
     before = readTokens(path) ?? {};
   } catch {
     // Readable by others or broken: all of it is replaced.
-    roles = ROLES;
+    which = STANDARD_TOKENS;
   }
-  const tokens = { admin: before.admin ?? newToken("admin"), read: before.read ?? newToken("read") };
-  for (const role of roles) tokens[role] = newToken(role);
+  const { admin = newToken("admin"), read = newToken("read"), named = [] } = before;
+  const tokens = { admin, read, named };
+  for (const name of which) tokens[name] = newToken(name);
+  return writeTokens(path, tokens);
+}
+
+/**
+ * @param token.ttlMs how long it is valid; undefined: until it is revoked
+ * @returns its secret, which is kept nowhere
+ * @throws MosaicError `invalid_argument` for a name that is none, or taken
+ */
+export function createToken(path: string, token: { name: string; role: Role; ttlMs?: number | undefined }): string {
+  const { name, role, ttlMs } = token;
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
+    throw new MosaicError("invalid_argument", `the name of a token is ${JSON.stringify(name)}`, {
+      hint: "It must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+    });
+  }
+  const tokens = ensureTokens(path);
+  const now = Date.now();
+  const taken = [...STANDARD_TOKENS, ...tokens.named.map((other) => other.name)].includes(name);
+  if (taken) {
+    throw new MosaicError("invalid_argument", `there is a token ${name}`, {
+      hint: `Choose another name, or remove it first: mosaic token revoke --name ${name}`,
+    });
+  }
+  const secret = newToken(role);
+  const expiresAt = ttlMs === undefined ? null : now + ttlMs;
+  const named = [...tokens.named, { name, role, sha256: hashOf(secret), createdAt: now, expiresAt }];
+  writeTokens(path, { ...tokens, named });
+  return secret;
+}
+
+/** The named token is worth nothing from then on. @throws MosaicError `not_found` */
+export function revokeToken(path: string, name: string): void {
+  const tokens = readTokens(path);
+  const named = tokens?.named.filter((token) => token.name !== name) ?? [];
+  if (tokens === undefined || named.length === tokens.named.length) {
+    throw new MosaicError("not_found", `there is no token ${JSON.stringify(name)}`, {
+      hint:
+        '"mosaic token list" shows the named ones; the tokens admin and read are replaced by "mosaic token rotate".',
+    });
+  }
+  writeTokens(path, { ...tokens, named });
+}
+
+function writeTokens(path: string, tokens: Tokens): Tokens {
   try {
     writeFileAtomic(path, JSON.stringify(tokens, null, 2) + "\n", { mode: 0o600, durable: true });
   } catch (error) {
     throw new MosaicError("unavailable", `cannot write ${path}: ${messageOf(error)}`, { cause: error });
   }
   return tokens;
+}
+
+function hashOf(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
 }
 
 /** The file as the daemon uses it. */
@@ -92,13 +173,18 @@ export class TokenFile {
     this.#seen = this.#tokens === undefined ? "" : this.#look();
   }
 
-  /** The role a token stands for; undefined when it is none of the file's. */
-  roleOf(token: string): Role | undefined {
+  /** Whose token it is; undefined when it is none of the file's, or has expired. */
+  holderOf(token: string): Holder | undefined {
     this.#refresh();
     if (this.#tokens === undefined) return undefined;
     // Both are compared whatever the first gives: the time tells nothing of which it was.
     const [admin, read] = [sameToken(token, this.#tokens.admin), sameToken(token, this.#tokens.read)];
-    return admin ? "admin" : read ? "read" : undefined;
+    if (admin) return { name: "admin", role: "admin" };
+    if (read) return { name: "read", role: "read" };
+    const hash = hashOf(token);
+    const named = this.#tokens.named.find(({ sha256 }) => sha256 === hash);
+    if (named === undefined || (named.expiresAt !== null && named.expiresAt <= Date.now())) return undefined;
+    return { name: named.name, role: named.role };
   }
 
   #look(): string {

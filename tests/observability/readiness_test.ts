@@ -21,6 +21,7 @@ Deno.test("health: alive, ready, and gRPC's in step: stopping, unwritable, too l
     http: "127.0.0.1:0",
     socket: `${core.directory}/daemon.sock`,
     auth: "none",
+    auditFile: `${core.directory}/audit.jsonl`,
     tls: undefined,
     tokensFile: `${core.directory}/tokens.json`,
     log: core.log,

@@ -101,6 +101,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     run: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write }) => read === "all" && write === "all",
     permissions: ({ read, env }) => read === "all" && env === "all",
+    audit: ({ read, write }) => read.includes(STATE) && !write.includes(STATE),
     token: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
     doctor: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),
     reindex: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),

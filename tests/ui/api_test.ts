@@ -352,7 +352,7 @@ Deno.test(
     assert.match(text, /"x": 1\.0,\n {2}"big": 12345678901234567890/);
     assert.equal((await get(`/api/runs/${runId}/config?reveal=1`)).status, 403);
     assert.match(await (await get("/")).text(), /data-read-only="true"/);
-  }, { authenticate: () => ({ name: "guest", readOnly: true }) }),
+  }, { authenticate: () => ({ name: "guest", readOnly: true, admin: false }) }),
 );
 
 Deno.test(
@@ -380,7 +380,7 @@ Deno.test(
     assert.equal((await get("/assets/nothing.js")).status, 404);
     assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
     assert.ok(shippedBytes() < 100_000, `${shippedBytes()} bytes`);
-  }, { authenticate: () => ({ name: '<b>"', readOnly: false }) }),
+  }, { authenticate: () => ({ name: '<b>"', readOnly: false, admin: true }) }),
 );
 
 Deno.test(

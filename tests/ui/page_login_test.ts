@@ -7,7 +7,11 @@ const ORIGIN = "http://127.0.0.1:8055";
 function fixture(secure = false) {
   const roles = new Map<string, Role>([["adm", "admin"], ["rd", "read"]]);
   const clock = { now: 1_000_000 };
-  const login = pageLogin({ roleOf: (token) => roles.get(token) }, { secure, now: () => clock.now });
+  const holderOf = (token: string) => {
+    const role = roles.get(token);
+    return role && { name: role, role };
+  };
+  const login = pageLogin({ holderOf }, { secure, now: () => clock.now });
   const post = (path: string, token: string, headers: Record<string, string> = {}, peer = "10.0.0.1") =>
     login.handle(
       new Request(`${ORIGIN}${path}`, {
@@ -40,8 +44,8 @@ Deno.test("page: the right token opens a session whose cookie is not the token a
   assert.match(answer!.headers.get("set-cookie")!, /HttpOnly; SameSite=Strict; Max-Age=\d+; Secure/);
   const cookie = cookieOf(answer);
   assert.ok(!cookie.includes("adm"));
-  assert.deepEqual(await who(cookie), { name: "admin", readOnly: false });
-  assert.deepEqual(await who(cookieOf(await post("/login", "rd"))), { name: "reader", readOnly: true });
+  assert.deepEqual(await who(cookie), { name: "admin", readOnly: false, admin: true });
+  assert.deepEqual(await who(cookieOf(await post("/login", "rd"))), { name: "reader", readOnly: true, admin: false });
   assert.equal(await who("mosaic_session=forged"), undefined);
 });
 

@@ -21,7 +21,7 @@ async function withPage(
   options: { guarded?: boolean; body?: Partial<BodyLimits> } = {},
 ): Promise<void> {
   await using core = new PlayedEngine();
-  const login = pageLogin({ roleOf: (token) => token === "adm" ? "admin" : undefined }, {
+  const login = pageLogin({ holderOf: (token) => token === "adm" ? { name: "admin", role: "admin" } : undefined }, {
     secure: false,
     ...(options.body === undefined ? {} : { form: options.body }),
   });

@@ -3,8 +3,10 @@
  * everything that is served.
  *
  * - `open`: anybody who can connect (probes)
- * - `read`: the read token, and whoever may more
- * - `admin`: the admin token
+ * - `read`: look, without the secrets in configs
+ * - `submit`: besides, submit runs
+ * - `operate`: besides, pause, throttle, cancel, retry and reset any run
+ * - `admin`: everything
  *
  * `session` names, besides, the run that a request is about where a run's own session token may make it: the token publishes
  * for that run and nothing else. `worker` says that the token of its worker may make it, too.
@@ -26,6 +28,8 @@ export interface Rule {
 
 const OPEN: Rule = { needs: "open" };
 const READ: Rule = { needs: "read" };
+const SUBMIT: Rule = { needs: "submit" };
+const OPERATE: Rule = { needs: "operate" };
 const ADMIN: Rule = { needs: "admin" };
 const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
 /** Whoever delivers says how far the journal is stored and how the worker ended: that is not the worker's to say. */
@@ -46,13 +50,13 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [Health.method.watch, OPEN],
   [ServerReflection.method.serverReflectionInfo, READ],
 
-  [trainer.submitRun, ADMIN],
-  [trainer.cancelRun, ADMIN],
+  [trainer.submitRun, SUBMIT],
+  [trainer.cancelRun, OPERATE],
   [trainer.listRuns, READ],
   [trainer.watchRuns, READ],
   [trainer.heartbeat, OWN_RUN],
   [trainer.registerWorker, OWN_RUN],
-  [trainer.controlStream, ADMIN],
+  [trainer.controlStream, OPERATE],
   [trainer.getHealth, READ],
   [trainer.streamRunSteps, READ],
   [trainer.streamRunEpisodes, READ],
@@ -61,13 +65,13 @@ const TABLE: readonly [DescMethod, Rule][] = [
 
   [mosaic.getRun, READ],
   [mosaic.listRuns, READ],
-  [mosaic.cancelRun, ADMIN],
-  [mosaic.pauseRun, ADMIN],
-  [mosaic.resumeRun, ADMIN],
-  [mosaic.throttleRun, ADMIN],
-  [mosaic.editRun, ADMIN],
-  [mosaic.retryRun, ADMIN],
-  [mosaic.resetRun, ADMIN],
+  [mosaic.cancelRun, OPERATE],
+  [mosaic.pauseRun, OPERATE],
+  [mosaic.resumeRun, OPERATE],
+  [mosaic.throttleRun, OPERATE],
+  [mosaic.editRun, OPERATE],
+  [mosaic.retryRun, OPERATE],
+  [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
   [mosaic.validateConfig, READ],
   [mosaic.streamTelemetry, READ],

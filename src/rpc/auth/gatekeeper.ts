@@ -2,13 +2,13 @@
 import { createHash } from "node:crypto";
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/reader.ts";
-import { type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
+import { mayDo, type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
 import { ruleOf } from "./access.ts";
 
 /** Who calls. A session is a run's own token: its proxy's, or its worker's. */
 export type Principal =
   | { type: "anybody" }
-  | { type: "role"; role: Role }
+  | { type: "role"; role: Role; name: string }
   | { type: "session"; runId: string };
 
 export interface Gatekeeper {
@@ -28,7 +28,7 @@ export interface Gatekeeper {
 
 export function gatekeeper(
   runs: Pick<RunReader, "get" | "sessionTokens">,
-  tokens: Pick<TokenFile, "roleOf">,
+  tokens: Pick<TokenFile, "holderOf">,
 ): Gatekeeper {
   const sessions = new Sessions(runs);
   return {
@@ -36,10 +36,13 @@ export function gatekeeper(
       const rule = ruleOf(path);
       if (rule === undefined) throw new MosaicError("permission_denied", `nobody may call ${path}`);
       if (rule.needs === "open") return { type: "anybody" };
-      const role = tokens.roleOf(token);
-      if (role === "admin" || (role === "read" && rule.needs === "read")) return { type: "role", role };
-      if (role === "read") {
-        throw new MosaicError("permission_denied", `${path} needs the admin token; this is the read token`);
+      const holder = tokens.holderOf(token);
+      if (holder !== undefined) {
+        if (mayDo(holder.role, rule.needs)) return { type: "role", ...holder };
+        throw new MosaicError(
+          "permission_denied",
+          `${path} needs the role ${rule.needs}; the token ${holder.name} has the role ${holder.role}`,
+        );
       }
       const session = rule.session === undefined || token === "" ? undefined : sessions.of(token);
       if (session === undefined || (session.ofWorker && rule.worker !== true)) throw unauthenticated(token === "");
@@ -55,7 +58,7 @@ export function gatekeeper(
     },
 
     requireOwnRun(runId, token) {
-      if (tokens.roleOf(token) === "admin") return;
+      if (tokens.holderOf(token)?.role === "admin") return;
       const session = token === "" ? undefined : sessions.of(token);
       // A run that does not exist is answered like a token that is wrong: its id is nobody's to probe.
       if (session?.runId !== runId) throw unauthenticated(token === "");

@@ -108,7 +108,7 @@ function specOf(context: CallContext, method: DescMethod, handler: AnyHandler): 
 /** Refuses by the headers, before any of the message is taken: strangers cannot make the daemon hold 64 MiB each. */
 function gate(context: CallContext, most: number, call: HandlerContext): void {
   try {
-    principalOf(context, { method: call.method, peer: call.values.get(PEER), header: headerOf(call) });
+    principalOf(context, { path: methodPath(call.method), peer: call.values.get(PEER), header: headerOf(call) });
     const length = Number(call.requestHeader.get("content-length") ?? "0");
     if (length > most) {
       throw boundReached(

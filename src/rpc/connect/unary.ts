@@ -59,7 +59,7 @@ export async function answerUnary(
     const bytes = encode(method.output, answer instanceof Promise ? await interruption.wait(answer) : answer);
     const response = wholeAnswer(
       context,
-      caller.peer,
+      caller.peer.name,
       bytes,
       { headers: new Headers({ "content-type": TYPE }) },
       options,

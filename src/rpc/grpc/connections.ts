@@ -6,6 +6,7 @@
  */
 import type { Socket } from "node:net";
 import { boundReached } from "../../base/load_limits.ts";
+import type { Peer, User } from "../calls.ts";
 import type { SendGates, StreamGate } from "./gate.ts";
 
 export interface ConnectionLimits {
@@ -24,12 +25,13 @@ export function connectionsWithin(wanted: number, descriptors: number | undefine
   return Math.min(wanted, Math.max(16, Math.floor((descriptors ?? Infinity) / 4)));
 }
 
+const STRANGER: User = { owner: false };
+
 interface Connection {
   socket: Socket;
   /** It came when there were enough. */
   beyond: boolean;
-  /** Its calls need no token. */
-  owner: boolean;
+  user: User;
   /** Closes it where nobody calls on it. */
   silence: ReturnType<typeof setTimeout>;
   /** Closes it soon after the first refusal. */
@@ -65,7 +67,7 @@ export class Connections {
     const connection: Connection = {
       socket,
       beyond: this.#open.size >= connections,
-      owner: false,
+      user: STRANGER,
       silence: setTimeout(() => socket.destroy(), firstCallMs),
       refusal: undefined,
     };
@@ -95,14 +97,15 @@ export class Connections {
     throw boundReached("maxConnections", connections, `${this.#open.size} connections are open`, "Close some");
   }
 
-  /** Calls on the connection need no token from now on. */
-  trust(socket: Socket): void {
+  /** Who is at the other end, for all calls from now on. */
+  identify(socket: Socket, user: User): void {
     const connection = this.#open.get(`${socket.remoteAddress}:${socket.remotePort}`);
-    if (connection?.socket === socket) connection.owner = true;
+    if (connection?.socket === socket) connection.user = user;
   }
 
-  isOwner(peer: string): boolean {
-    return this.#open.get(peer)?.owner ?? false;
+  /** @param name of the other end, as grpc-js tells it of a call */
+  peerOf(name: string): Peer {
+    return { name, ...(this.#open.get(name)?.user ?? STRANGER) };
   }
 
   /** A stream's turn to write to the connection. */

@@ -7,6 +7,7 @@ import { messageOf, MosaicError } from "../../base/errors.ts";
 import { type FileDescriptors, NEVER_SHORT } from "../../os/descriptors.ts";
 import { isLoopback, type ListenAddress, parseListen } from "../../wire/address.ts";
 import { checkListener, type TlsTexts } from "../../wire/tls.ts";
+import type { User } from "../calls.ts";
 import type { Services } from "../services.ts";
 import { Connections, FIRST_CALL_MS } from "./connections.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
@@ -30,8 +31,8 @@ export interface GrpcOptions {
   onClosed?: () => void;
   /** New connections wait while there is a shortage of them. */
   descriptors?: FileDescriptors;
-  /** Whether calls on a connection need no token; without it, those on all need one where there are tokens. */
-  isOwner?: ((connection: Accepted) => boolean | Promise<boolean>) | undefined;
+  /** Who is at the other end of a connection; without it, nobody is known by it. */
+  userOf?: ((connection: Accepted) => User | Promise<User>) | undefined;
 }
 
 /** A connection that was accepted. */
@@ -70,10 +71,10 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
     const take = (socket: Socket) => {
       if (!connections.add(socket, () => options.onClosed?.())) return;
-      Promise.all([load(), options.isOwner?.({ socket, type: at.type, secured: !plain })]).then(
-        ([server, isOwner]) => {
+      Promise.all([load(), options.userOf?.({ socket, type: at.type, secured: !plain })]).then(
+        ([server, user]) => {
           if (socket.destroyed) return;
-          if (isOwner) connections.trust(socket);
+          if (user !== undefined) connections.identify(socket, user);
           server.take(socket, plain);
         },
         (error) => {

@@ -104,7 +104,7 @@ function arrival(context: ServeContext, method: DescMethod, call: AnyCall): Arri
   const name = call.getPeer();
   const { caller, enter, free } = arrivalOf(context, {
     method,
-    peer: { name, owner: context.connections.isOwner(name) },
+    peer: context.connections.peerOf(name),
     header: (name) => call.metadata.get(name)[0]?.toString(),
     signal: gone.signal,
   });
@@ -160,7 +160,7 @@ async function streamOut(
   handle: (out: Outgoing<DescMessage>, caller: Caller) => unknown,
 ): Promise<void> {
   const { caller, enter, free } = arrival(context, method, call);
-  const out = new GatedOutgoing(call, method.output, caller.signal, context.connections.gate(caller.peer));
+  const out = new GatedOutgoing(call, method.output, caller.signal, context.connections.gate(caller.peer.name));
   // A broken connection shows as an error of the call as well as a cancellation; the latter is what handlers see.
   call.on("error", () => {});
   try {
@@ -177,7 +177,7 @@ async function streamOut(
       call.emit("error", statusOf(error));
     }
     // What waits for its reader is dropped with the connection; there is no other way to drop it.
-    if (error instanceof StalledError) context.connections.drop(caller.peer);
+    if (error instanceof StalledError) context.connections.drop(caller.peer.name);
   } finally {
     out.release();
     free();

@@ -34,7 +34,7 @@ export function createGrpcServer(services: Services, connections: Connections, t
     "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
     "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
     "grpc.enable_channelz": 0,
-    interceptors: gatekeeper === undefined ? [] : [refuseEarly(gatekeeper, connections)],
+    interceptors: gatekeeper === undefined ? [] : [refuseEarly(context)],
   });
   const own: readonly DescService[] = [TrainerService, Mosaic, Ingest];
   const health = healthHandlers(own.map((s) => s.typeName), services.healthy);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { ruleOf } from "../../../src/rpc/auth/access.ts";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { workerToken } from "../../../src/wire/tokens.ts";
+import { ROLES, workerToken } from "../../../src/wire/tokens.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
@@ -39,7 +39,10 @@ const keeper = gatekeeper({
   sessionTokens: () =>
     Object.entries(runs).flatMap(([runId, { sessionToken }]) => sessionToken ? [{ runId, token: sessionToken }] : []),
 }, {
-  roleOf: (token) => token === "the-admin" ? "admin" : token === "the-reader" ? "read" : undefined,
+  holderOf: (token) => {
+    const role = ROLES.find((role) => token === `the-${role}`);
+    return role && { name: `my-${role}`, role };
+  },
 });
 const path = methodPath;
 const { method: trainer } = TrainerService;
@@ -47,11 +50,45 @@ const { method: trainer } = TrainerService;
 Deno.test("gatekeeper: no credential, a wrong one, one that does not suffice", () => {
   assert.throws(() => keeper.enter(path(trainer.listRuns), ""), hasCode("unauthenticated", /asks for a token/));
   assert.throws(() => keeper.enter(path(trainer.listRuns), "guess"), hasCode("unauthenticated", /not one of/));
-  assert.throws(() => keeper.enter(path(trainer.submitRun), "the-reader"), hasCode("permission_denied", /admin token/));
+  assert.throws(
+    () => keeper.enter(path(trainer.submitRun), "the-read"),
+    hasCode("permission_denied", /needs the role submit; the token my-read has the role read/),
+  );
   assert.throws(() => keeper.enter("/x.Y/Z", "the-admin"), hasCode("permission_denied"));
-  assert.deepEqual(keeper.enter(path(trainer.listRuns), "the-reader"), { type: "role", role: "read" });
-  assert.deepEqual(keeper.enter(path(trainer.submitRun), "the-admin"), { type: "role", role: "admin" });
+  assert.deepEqual(keeper.enter(path(trainer.listRuns), "the-read"), {
+    type: "role",
+    role: "read",
+    name: "my-read",
+  });
+  assert.deepEqual(keeper.enter(path(trainer.submitRun), "the-admin"), {
+    type: "role",
+    role: "admin",
+    name: "my-admin",
+  });
   assert.deepEqual(keeper.enter(path(Health.method.check), ""), { type: "anybody" });
+});
+
+Deno.test("gatekeeper: what each role may do besides", () => {
+  const may = (role: string) =>
+    SERVED.flatMap(({ methods }) => methods).filter((method) => {
+      try {
+        return keeper.enter(path(method), `the-${role}`).type === "role";
+      } catch (error) {
+        assert.ok(hasCode("permission_denied")(error));
+        return false;
+      }
+    }).map((method) => method.name).filter((name, i, all) => all.indexOf(name) === i);
+  const besides = (role: string, before: string) => {
+    const known = may(before);
+    assert.deepEqual(known.filter((name) => !may(role).includes(name)), []);
+    return may(role).filter((name) => !known.includes(name));
+  };
+  assert.deepEqual(besides("submit", "read"), ["SubmitRun"]);
+  assert.deepEqual(
+    besides("operate", "submit").toSorted(),
+    ["CancelRun", "ControlStream", "PauseRun", "ResetRun", "ResumeRun", "RetryRun", "ThrottleRun"],
+  );
+  assert.ok(besides("admin", "operate").includes("DeleteRun") && besides("admin", "operate").includes("Shutdown"));
 });
 
 Deno.test("gatekeeper: a session token is good for its own run's publishing and nothing else", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:http2";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { ensureTokens, ROLES, rotateTokens, TokenFile } from "../../../src/wire/tokens.ts";
+import { ensureTokens, rotateTokens, STANDARD_TOKENS, TokenFile } from "../../../src/wire/tokens.ts";
 import type { TlsFiles } from "../../../src/wire/tls.ts";
 import { GrpcClient } from "../../harness/grpc_client.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
@@ -117,7 +117,7 @@ Deno.test("token: the reader looks, the admin acts, a rotation shuts both out", 
       await using(new GrpcClient(address, { token: admin }), async (boss) => {
         assert.ok((await boss.unary(Mosaic.method.getRun, { run: "@last" })).configJson.includes("abc"));
         assert.equal((await boss.unary(Mosaic.method.pauseRun, { run: "@last" })).state, "PAUSED");
-        rotateTokens(path, ROLES);
+        rotateTokens(path, STANDARD_TOKENS);
         await assert.rejects(boss.unary(method.listRuns, {}), hasCode("unauthenticated"));
       });
       await assert.rejects(client.unary(method.listRuns, {}), hasCode("unauthenticated"));
