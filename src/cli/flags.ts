@@ -55,6 +55,12 @@ export function durationValue(text: string): number {
   throw new InvalidArgumentError("It must be a duration such as 90s, 15m, 1h30m or 2d.");
 }
 
+/** Milliseconds. Nobody means seconds by a bare number here, and what is deleted is gone. */
+export function ageValue(text: string): number {
+  if (/^[\d.]+$/.test(text)) throw new InvalidArgumentError(`Give its unit: ${text}d for days, ${text}h for hours.`);
+  return durationValue(text);
+}
+
 export function bytesValue(text: string): number {
   const value = parseBytes(text);
   if (value !== undefined) return value;

@@ -92,6 +92,11 @@ function duration(text: string): number {
   return value;
 }
 
+function age(text: string): number {
+  if (/^[\d.]+$/.test(text)) throw new Error(`needs a unit: ${text}d for days, ${text}h for hours`);
+  return duration(text);
+}
+
 function whole(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -234,7 +239,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     )
     .option("--advertise-ca <file>", "authority (PEM) of this daemon's certificate, where it is not the hosts' own")
     .addOption(checked("--keep-last <n>", "delete ended runs except the newest n", whole(0)))
-    .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", duration))
+    .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", age))
     .addOption(
       checked("--max-disk <size>", "delete the oldest ended runs while all runs use more disk space than this", bytes),
     )

@@ -33,7 +33,7 @@ export async function startSideServices(
     runs,
     log,
     stateFile: layout.webhooksFile,
-    secret: secretIn(layout.webhookSecret),
+    secret: secretIn(layout.webhookSecret, log),
     ...(webhook === undefined ? {} : { daemonUrl: webhook }),
     ...(webhookEvents === undefined ? {} : { daemonKinds: webhookEvents }),
     targetOfRun: (runId) => targetOf(runs, runId, log),
@@ -75,11 +75,19 @@ async function exportsIfWanted(core: Core, log: Logger): Promise<SideServices[]>
 }
 
 /** The key that signs webhook requests; created at the first start. */
-function secretIn(path: string): string {
-  const known = readTextIfThere(path)?.trim();
-  if (known) return known;
+function secretIn(path: string, log: Logger): string {
   const made = newSecret();
-  writeFileAtomic(path, `${made}\n`, { mode: 0o600 });
+  try {
+    const known = readTextIfThere(path)?.trim();
+    if (known) return known;
+    writeFileAtomic(path, `${made}\n`, { mode: 0o600 });
+  } catch (error) {
+    // Receivers will refuse what is signed with another key: rather that than no daemon.
+    log.error(
+      { path, error: messageOf(error) },
+      "the webhooks' key cannot be read or kept; this daemon has one of its own",
+    );
+  }
   return made;
 }
 

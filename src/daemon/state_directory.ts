@@ -2,7 +2,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import { installPythonHelper } from "../os/python_helper.ts";
-import { readTextIfThere, removeIfThere, tryLock, writeFileAtomic } from "../os/files.ts";
+import { type PlaceLock, readTextIfThere, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
 import { type ProcessRef, processRef } from "../os/identity.ts";
 import { signalProcess } from "../os/signals.ts";
 import { isShortage } from "../os/shortage.ts";
@@ -11,6 +11,8 @@ import { sleep } from "../base/sleep.ts";
 
 /** Maximum time for the replaced daemon to stop. */
 const REPLACE_WAIT_MS = 30_000;
+/** Then it is killed, which takes as long as the kernel needs for its memory. */
+const KILL_WAIT_MS = 5000;
 
 export interface Held {
   /** Releases the lock. */
@@ -52,9 +54,13 @@ function refuseShared(directory: string, uid: number | null): void {
 }
 
 /** @throws StartFailure (usage) with the pid of the daemon that has the lock; (stateUnusable) */
-export async function takeStateDirectory(layout: Layout, replace: boolean): Promise<Held> {
+export async function takeStateDirectory(
+  layout: Layout,
+  replace: boolean,
+  waitMs = REPLACE_WAIT_MS,
+): Promise<Held> {
   let lock = lockOf(layout);
-  if (lock === undefined && replace) lock = await replaceHolder(layout);
+  if (lock === undefined && replace) lock = await replaceHolder(layout, waitMs);
   if (lock === undefined) {
     const pid = readTextIfThere(layout.pidFile)?.trim();
     throw new StartFailure(
@@ -86,34 +92,41 @@ export async function takeStateDirectory(layout: Layout, replace: boolean): Prom
   };
 }
 
-function lockOf(layout: Layout): Deno.FsFile | undefined {
+function lockOf(layout: Layout): PlaceLock | undefined {
   try {
-    return tryLock(layout.lockFile);
+    return tryLockPlace(layout.lockFile);
   } catch (error) {
     throw unusable(layout, error);
   }
 }
 
-async function replaceHolder(layout: Layout): Promise<Deno.FsFile | undefined> {
-  const deadline = performance.now() + REPLACE_WAIT_MS;
-  let asked = false;
+/** The holder is asked to stop; one that hangs is killed then: its runs live on in any case, and it serves nobody. */
+async function replaceHolder(layout: Layout, waitMs: number): Promise<PlaceLock | undefined> {
+  let deadline = performance.now() + waitMs;
+  let asked: ProcessRef | undefined;
+  let killed = false;
   for (;;) {
     // The holder writes its pid just after taking the lock; until then the file may contain a stale pid.
-    const holder = asked ? undefined : holderOf(layout);
-    if (holder !== undefined) asked = signalProcess(holder, "SIGTERM");
+    const holder = asked === undefined ? holderOf(layout) : undefined;
+    if (holder !== undefined && signalProcess(holder, "SIGTERM")) asked = holder;
     const lock = lockOf(layout);
-    if (lock !== undefined || performance.now() > deadline) return lock;
+    if (lock !== undefined) return lock;
+    if (performance.now() > deadline) {
+      if (killed || asked === undefined) return undefined;
+      killed = signalProcess(asked, "SIGKILL");
+      deadline = performance.now() + KILL_WAIT_MS;
+    }
     await sleep(20);
   }
 }
 
 /** The lock's holder writes its pid and identity into the file; a pid alone may have been reused. */
-function sign(lock: Deno.FsFile): void {
+function sign({ file }: PlaceLock): void {
   const bytes = new TextEncoder().encode(`${JSON.stringify(processRef(Deno.pid))}\n`);
   // Overwrite in place, which needs no free space.
-  lock.seekSync(0, Deno.SeekMode.Start);
-  for (let done = 0; done < bytes.length;) done += lock.writeSync(bytes.subarray(done));
-  lock.truncateSync(bytes.length);
+  file.seekSync(0, Deno.SeekMode.Start);
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+  file.truncateSync(bytes.length);
 }
 
 /** On a full disk the pid is missing from the file; the lock itself still holds. */

@@ -4,12 +4,11 @@
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
-import { readTextIfThere, removeIfThere, tryLock } from "../os/files.ts";
+import { isPlaceLocked, readTextIfThere, removeIfThere, tryLockPlace } from "../os/files.ts";
 import { MIGRATIONS } from "../registry/migrations.ts";
 import { SCHEMA_VERSION as TELEMETRY_VERSION } from "../telemetry/store/tables.ts";
 import { examineDatabase } from "./databases.ts";
 import { type Finding, plain, type Repairable } from "./finding.ts";
-import { isLocked } from "./lock.ts";
 import { examineRegistryState, type KnownRun, knownRuns } from "./registry_state.ts";
 import { examineTelemetry, reindex as reindexRun } from "./telemetry_rows.ts";
 import { examineLeftovers, examineModes, examineRunFiles } from "./state_files.ts";
@@ -25,7 +24,7 @@ export interface Repaired {
 export function examine(stateDir: string): Finding[] {
   const layout = layoutOf(stateDir);
   // Use the lock, not the pid file: the pid may have been reused.
-  return inspect(layout, isLocked(layout.lockFile)).map(plain);
+  return inspect(layout, isPlaceLocked(layout.lockFile)).map(plain);
 }
 
 /**
@@ -81,7 +80,7 @@ export function reindex(stateDir: string, name: string): { runId: string; outcom
 /** Holds the daemon's lock meanwhile. @throws MosaicError `failed_precondition` */
 function withoutDaemon<T>(layout: Layout, work: () => T): T {
   const had = readTextIfThere(layout.lockFile) !== undefined;
-  const lock = tryLock(layout.lockFile);
+  const lock = tryLockPlace(layout.lockFile);
   if (lock === undefined) {
     const pid = pidIn(readTextIfThere(layout.pidFile));
     throw new MosaicError("failed_precondition", `a daemon${pid} is using ${layout.stateDir}`, {

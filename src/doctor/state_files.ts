@@ -3,7 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../base/layout.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { Repairable } from "./finding.ts";
-import { isLocked } from "./lock.ts";
+import { isLocked } from "../os/files.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
@@ -133,7 +133,7 @@ function unknown(path: string): Repairable {
 
 const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|tls|tokens\.json|webhooks\.json|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|tls|tokens\.json|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
 const KNOWN_IN_TELEMETRY = /^(reserve|telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, temporary files of interrupted writes, and the content of lost+found. */

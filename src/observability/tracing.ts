@@ -11,6 +11,7 @@ import type { RunReader } from "../registry/reader.ts";
 import type { EventRow, RunRow } from "../registry/types.ts";
 import type { Logger } from "../base/log.ts";
 import { messageOf } from "../base/errors.ts";
+import { supervised } from "./supervised.ts";
 import { VERSION } from "../base/version.ts";
 import { type Env, exporterFor, lastExport } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";
@@ -43,6 +44,8 @@ export class Tracing {
   readonly #provider: TracerProvider;
   readonly #stop = new AbortController();
   readonly #following: Promise<void>;
+  /** The last event that was told. */
+  #seq: number;
 
   private constructor(runs: RunReader, log: Logger, exporter: SpanExporter) {
     this.#runs = runs;
@@ -52,7 +55,8 @@ export class Tracing {
       idGenerator: this.#ids,
       spanProcessors: [new BatchSpanProcessor({ exporter })],
     });
-    this.#following = this.#follow();
+    this.#seq = runs.eventHead();
+    this.#following = supervised("traces", () => this.#follow(), { log, signal: this.#stop.signal });
   }
 
   /** @throws Error for a protocol that is not supported. */
@@ -72,16 +76,16 @@ export class Tracing {
   }
 
   async #follow(): Promise<void> {
-    let seq = this.#runs.eventHead();
     for (;;) {
-      const page = this.#runs.eventsSince(seq, { limit: 200 });
+      const page = this.#runs.eventsSince(this.#seq, { limit: 200 });
       for (const event of page) {
+        // First: an event that cannot be told is not tried for ever.
+        this.#seq = event.seq;
         this.#tell(event);
-        seq = event.seq;
       }
       if (page.length > 0) continue;
       if (this.#stop.signal.aborted) return;
-      await this.#runs.waitEventsBeyond(seq, this.#stop.signal);
+      await this.#runs.waitEventsBeyond(this.#seq, this.#stop.signal);
     }
   }
 

@@ -59,3 +59,53 @@ export function tryLock(path: string): Deno.FsFile | undefined {
   file.close();
   return undefined;
 }
+
+/** A lock of a file and of the directory it is in. */
+export interface PlaceLock {
+  file: Deno.FsFile;
+  close(): void;
+}
+
+/**
+ * Takes both locks: the file's, which versions before this one know, and its directory's, because the lock of a file that
+ * somebody removes keeps nobody out. Undefined if another process holds either.
+ */
+export function tryLockPlace(path: string): PlaceLock | undefined {
+  const file = tryLock(path);
+  if (file === undefined) return undefined;
+  const directory = Deno.openSync(path.slice(0, path.lastIndexOf("/")), { read: true });
+  const close = () => {
+    directory.close();
+    file.close();
+  };
+  try {
+    if (directory.tryLockSync(true)) return { file, close };
+  } catch {
+    // A file system that locks no directories (NFS): the file's lock has to do.
+    return { file, close };
+  }
+  close();
+  return undefined;
+}
+
+/** Whether another process has the lock of the file or of its directory; takes shared locks for a moment. */
+export function isPlaceLocked(path: string): boolean {
+  return isLocked(path) || isLocked(path.slice(0, path.lastIndexOf("/")));
+}
+
+/** Whether another process holds the exclusive lock of a file or directory; takes a shared lock for a moment. */
+export function isLocked(path: string): boolean {
+  let file: Deno.FsFile;
+  try {
+    file = Deno.openSync(path, { read: true });
+  } catch {
+    return false;
+  }
+  try {
+    return !file.tryLockSync(false);
+  } catch {
+    return false;
+  } finally {
+    file.close();
+  }
+}

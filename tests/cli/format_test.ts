@@ -10,6 +10,7 @@ import {
   rate,
   shortIds,
 } from "../../src/cli/format.ts";
+import { ageValue } from "../../src/cli/flags.ts";
 import { bar, eta, fraction, progressText } from "../../src/cli/progress.ts";
 
 function cases<T>(f: (value: T) => unknown, expected: readonly (readonly [T, unknown])[]): void {
@@ -101,4 +102,9 @@ Deno.test("progress: an ETA is given only while the run trains towards a known e
   assert.equal(progressText({ ...run, state: "PAUSED" }), "██████▎     62% 6.2k/10k");
   assert.equal(progressText({ ...run, maxSteps: 0 }), "6.2k steps");
   assert.equal(bar(1, 3), "███");
+});
+
+Deno.test("format: an age needs its unit, because what is deleted is gone", () => {
+  assert.equal(ageValue("30d"), 30 * 86_400_000);
+  assert.throws(() => ageValue("30"), /Give its unit: 30d for days, 30h for hours/);
 });

@@ -15,10 +15,10 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";
 import {
+  ageValue,
   bytesValue,
   connectionFlags,
   connectionOptions,
-  durationValue,
   outputOption,
   repeated,
   wholeNumber,
@@ -43,7 +43,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         "one of the three limits must be given; --dry-run shows what would be deleted.",
     )
     .option("--keep-last <n>", "always keep the newest n ended runs", wholeNumber())
-    .option("--older-than <duration>", "delete runs that ended more than this long ago, such as 30d", durationValue)
+    .option("--older-than <duration>", "delete runs that ended more than this long ago, such as 30d", ageValue)
     .option(
       "--max-size <size>",
       "delete the oldest runs until all runs use no more disk space than this, such as 200G",

@@ -10,6 +10,7 @@ import type { EventRow } from "../../registry/types.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Counts } from "../activity.ts";
 import { messageOf } from "../../base/errors.ts";
+import { supervised } from "../supervised.ts";
 import { anyOf, pause } from "../../wire/waiting.ts";
 import { readTextIfThere, writeFileAtomic } from "../../os/files.ts";
 import { signedHeaders } from "./signature.ts";
@@ -60,6 +61,32 @@ const PAGE = 100;
 /** A run's target is removed this long after the run's end, when its last artifacts are recorded. */
 const AFTER_END_MS = 60_000;
 
+/** The cursors; undefined where there are none, or none that can be read: such a file is kept beside the new one. */
+function savedState({ stateFile, log }: WebhookOptions): { seen: number; targets: Target[] } | undefined {
+  try {
+    const text = readTextIfThere(stateFile);
+    if (text === undefined) return undefined;
+    const { seen, targets } = JSON.parse(text) as { seen: unknown; targets: unknown };
+    const isTarget = (one: Partial<Target> | null) => typeof one?.url === "string" && Number.isSafeInteger(one.seq);
+    if (Number.isSafeInteger(seen) && Array.isArray(targets) && targets.every(isTarget)) {
+      return { seen: seen as number, targets };
+    }
+    throw new Error("it has no cursors");
+  } catch (error) {
+    const aside = `${stateFile}.damaged-${Date.now()}`;
+    try {
+      Deno.renameSync(stateFile, aside);
+    } catch {
+      // It stays, and is replaced when a cursor is saved.
+    }
+    log.error(
+      { path: stateFile, kept_as: aside, error: messageOf(error) },
+      "webhook cursors cannot be read: deliveries go on with new events; those that were not delivered yet are not",
+    );
+    return undefined;
+  }
+}
+
 export class Webhooks {
   readonly #options: WebhookOptions;
   readonly #targets = new Map<string, Target>();
@@ -69,9 +96,7 @@ export class Webhooks {
 
   constructor(options: WebhookOptions) {
     this.#options = options;
-    const saved = JSON.parse(readTextIfThere(options.stateFile) ?? "null") as
-      | { seen: number; targets: Target[] }
-      | null;
+    const saved = savedState(options);
     this.#seen = saved?.seen ?? options.runs.eventHead();
     for (const target of saved?.targets ?? []) {
       if (target.runId !== undefined || target.url === options.daemonUrl) this.#add(target);
@@ -79,7 +104,7 @@ export class Webhooks {
     if (options.daemonUrl !== undefined && !this.#targets.has(options.daemonUrl)) {
       this.#add({ url: options.daemonUrl, seq: this.#seen });
     }
-    this.#work.push(this.#discover());
+    this.#work.push(this.#supervised("webhooks", () => this.#discover()));
   }
 
   /** Resolves after the current requests; the rest is delivered after the next start. */
@@ -89,13 +114,18 @@ export class Webhooks {
     this.#save();
   }
 
+  #supervised(what: string, loop: () => Promise<void>): Promise<void> {
+    const { log, firstRetryMs } = this.#options;
+    return supervised(what, loop, { log, signal: this.#stop.signal, firstWaitMs: firstRetryMs });
+  }
+
   #key(target: Target): string {
     return target.runId === undefined ? target.url : `${target.runId} ${target.url}`;
   }
 
   #add(target: Target): void {
     this.#targets.set(this.#key(target), target);
-    this.#work.push(this.#deliverAll(target));
+    this.#work.push(this.#supervised("webhook", () => this.#deliverAll(target)));
   }
 
   /** The run is being deleted with its config: keep its target until its last event is delivered. */

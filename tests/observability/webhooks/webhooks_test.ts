@@ -89,6 +89,44 @@ Deno.test("webhooks: every event in order, signed, through failures and a restar
   }
 });
 
+Deno.test("webhooks: cursors that cannot be read keep nothing from starting, and a registry that throws ends no loop", async () => {
+  const directory = Deno.makeTempDirSync();
+  const registry = Registry.open(`${directory}/registry.db`);
+  const server = receiver(() => 200);
+  const errors: string[] = [];
+  let throwing = 0;
+  const runs = new Proxy(registry, {
+    get(target, name) {
+      if (name === "eventsSince" && throwing-- > 0) throw new Error("the registry is locked");
+      const value = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  Deno.writeTextFileSync(`${directory}/webhooks.json`, '{"seen": 1, "targ');
+  const webhooks = new Webhooks({
+    runs,
+    log: createLogger({ level: "error", sinks: [(line) => errors.push(line)] }),
+    stateFile: `${directory}/webhooks.json`,
+    secret: newSecret(),
+    daemonUrl: server.url("/all"),
+    targetOfRun: () => undefined,
+    firstRetryMs: 1,
+  });
+  try {
+    assert.match(errors.join(""), /webhook cursors cannot be read/);
+    assert.ok([...Deno.readDirSync(directory)].some(({ name }) => name.startsWith("webhooks.json.damaged-")));
+    throwing = 6;
+    newRun(registry, "01HZZZZZZZZZZZZZZZZZZZZZZ1");
+    await until(() => seqs(server.got).length >= registry.eventHead(), { what: "the events to arrive" });
+    assert.match(errors.join(""), /a side service failed and is started again/);
+  } finally {
+    await webhooks.close();
+    registry.close();
+    await server.stop();
+    Deno.removeSync(directory, { recursive: true });
+  }
+});
+
 Deno.test("webhooks: a run's own URL gets that run's events; a refused event holds nobody up", async () => {
   const directory = Deno.makeTempDirSync();
   const registry = Registry.open(`${directory}/registry.db`);

@@ -1,0 +1,33 @@
+/** Runs the loop of a side service until it ends by itself: one that throws is told of and begun again, with back-off. */
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { pause } from "../wire/waiting.ts";
+
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 60_000;
+/** One that has worked for so long begins with the shortest wait again. */
+const CALM_MS = 300_000;
+
+/** Never rejects. @param loop continues where it was when it is called again @param firstWaitMs of tests */
+export async function supervised(
+  what: string,
+  loop: () => Promise<void>,
+  { log, signal, firstWaitMs = FIRST_WAIT_MS }: { log: Logger; signal: AbortSignal; firstWaitMs?: number | undefined },
+): Promise<void> {
+  let wait = firstWaitMs;
+  while (!signal.aborted) {
+    const begun = performance.now();
+    try {
+      return await loop();
+    } catch (error) {
+      if (signal.aborted) return;
+      if (performance.now() - begun > CALM_MS) wait = firstWaitMs;
+      log.error(
+        { service: what, error: messageOf(error), retry_ms: wait },
+        "a side service failed and is started again",
+      );
+      await pause(wait, signal);
+      wait = Math.min(LONGEST_WAIT_MS, wait * 2);
+    }
+  }
+}
