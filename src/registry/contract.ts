@@ -189,7 +189,17 @@ const host = <T extends z.ZodType>(started_at: T) =>
 
 export const Host = host(maybe(time()));
 
-export const Series = z.strictObject({ name: text(), points: integer(), last: maybe(z.number()) });
+/** A series with what is known of all its values. */
+export const Series = z.strictObject({
+  name: text(),
+  points: integer(),
+  last: maybe(z.number()),
+  min: maybe(z.number()),
+  max: maybe(z.number()),
+  mean: maybe(z.number()),
+  min_step: maybe(integer()),
+  max_step: maybe(integer()),
+});
 
 export const Bucket = z.strictObject({
   first_x: integer(),

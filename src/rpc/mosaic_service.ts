@@ -98,10 +98,15 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.records.listSeries(runId).map((series) => ({
-          name: series.name,
-          points: BigInt(series.points),
-          last: series.last ?? undefined,
+        series: core.records.listSeries(runId).map(({ name, points, last, min, max, mean, minStep, maxStep }) => ({
+          name,
+          points: BigInt(points),
+          last: last ?? undefined,
+          min: min ?? undefined,
+          max: max ?? undefined,
+          mean: mean ?? undefined,
+          minStep: minStep === null ? undefined : BigInt(minStep),
+          maxStep: maxStep === null ? undefined : BigInt(maxStep),
         })),
       };
     },

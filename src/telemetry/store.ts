@@ -40,6 +40,7 @@ import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { joinedSteps } from "./store/step_block.ts";
+import { type SeriesSummary, Summaries } from "./store/summaries.ts";
 import { StepWriter } from "./store/step_writer.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
 import { Waiters } from "./store/row_waiters.ts";
@@ -168,8 +169,10 @@ export class TelemetryStore implements TelemetryLog {
   readonly #eventWriter: BulkInsert;
   readonly #parameters: ParameterRows;
   readonly #seriesRows: SeriesRows;
+  readonly #summaries: Summaries;
   readonly #seriesWriter: SeriesWriter;
-  readonly #seriesNames: StatementSync;
+  readonly #seriesOf: StatementSync;
+  readonly #seriesName: StatementSync;
   readonly #recentRewards: StatementSync;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
@@ -229,11 +232,13 @@ export class TelemetryStore implements TelemetryLog {
     this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
     this.#parameters = new ParameterRows(db);
     this.#seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
-    this.#seriesWriter = new SeriesWriter(db, this.#seriesRows);
-    this.#seriesNames = prepareArrays(
+    this.#summaries = new Summaries(db, this.#seriesRows);
+    this.#seriesWriter = new SeriesWriter(db, this.#seriesRows, this.#summaries);
+    this.#seriesOf = prepareArrays(
       db,
-      "SELECT series, name, points, last, last_seq FROM series WHERE run_key = ? ORDER BY name",
+      "SELECT series, points, last_seq FROM series WHERE name = ? AND run_key = ?",
     );
+    this.#seriesName = prepareArrays(db, "SELECT name FROM series WHERE run_key = ? AND series = ?");
     this.#recentRewards = prepareArrays(
       db,
       "SELECT total_reward FROM episodes WHERE run_key = ? ORDER BY seq DESC LIMIT 100",
@@ -272,6 +277,7 @@ export class TelemetryStore implements TelemetryLog {
       const store = new TelemetryStore(db, path, { ...options, checkpoints });
       store.#reserved.begin();
       store.#deletions.resume();
+      store.#summariseOld();
       return store;
     } catch (error) {
       db?.close();
@@ -284,6 +290,14 @@ export class TelemetryStore implements TelemetryLog {
       }
       throw machineTrouble(error, path) ?? explainShortage(error, `open the telemetry database ${path}`);
     }
+  }
+
+  /** In the background; what is left when it fails or the store is closed is done after the next start. */
+  #summariseOld(): void {
+    const write = (work: () => void) => this.#transaction(work);
+    this.#summaries.summariseOld(write, () => this.#closed).catch(() => {
+      // The disk is full or the file is damaged: whoever writes next says so.
+    });
   }
 
   ingest(runId: string, attempt: number, batch: IngestBatch): IngestResult {
@@ -388,21 +402,17 @@ export class TelemetryStore implements TelemetryLog {
     return summaryOf(this.#state(runId));
   }
 
-  listSeries(runId: string): { name: string; points: number; last: number | null }[] {
+  listSeries(runId: string): SeriesSummary[] {
     const state = this.#state(runId);
-    if (state === undefined) return [];
-    const series: { name: string; points: number; last: number | null }[] = [];
-    for (const name of BASE_SERIES) {
-      const points = state.heads[name === "reward" ? "steps" : "episodes"];
-      if (points === 0) continue;
-      const [part] = this.#seriesRows.source(state.runKey, BASE_SERIES.indexOf(name) + 1, points, 0)
-        .points(points, points);
-      series.push({ name, points, last: part === undefined || part.count === 0 ? null : part.lastValue });
-    }
-    for (const row of allRows(this.#seriesNames, state.runKey)) {
-      series.push({ name: row[1] as string, points: row[2] as number, last: row[3] as number });
-    }
-    return series;
+    return state === undefined ? [] : this.#summaries.ofRun(state.runKey);
+  }
+
+  seriesNamed(name: string): (SeriesSummary & { runId: string })[] {
+    return this.#summaries.named(name);
+  }
+
+  seriesNames(): string[] {
+    return this.#summaries.names();
   }
 
   parameters(runId: string): ToldParameter[] {
@@ -421,20 +431,14 @@ export class TelemetryStore implements TelemetryLog {
   /** `toX` 0 is the last point. @throws `not_found` for a name the run has no points of. */
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
     const state = this.#state(runId);
-    let found: { series: number; points: number; lastSeq: number } | undefined;
-    const base = (BASE_SERIES as readonly string[]).indexOf(name);
-    if (state !== undefined && base >= 0) {
-      found = { series: base + 1, points: state.heads[name === "reward" ? "steps" : "episodes"], lastSeq: 0 };
-    } else if (state !== undefined) {
-      const row = allRows(this.#seriesNames, state.runKey).find((row) => row[1] === name);
-      if (row) found = { series: row[0] as number, points: row[2] as number, lastSeq: row[4] as number };
-    }
-    if (state === undefined || found === undefined) {
-      if (base >= 0) return [];
+    const row = state === undefined ? undefined : allRows(this.#seriesOf, name, state.runKey)[0];
+    if (state === undefined || row === undefined) {
+      if ((BASE_SERIES as readonly string[]).includes(name)) return [];
       throw new MosaicError("not_found", `run ${runId} has no series "${name}"`);
     }
-    const last = toX > 0 ? Math.min(toX, found.points) : found.points;
-    const source = this.#seriesRows.source(state.runKey, found.series, found.points, found.lastSeq);
+    const [series, points, lastSeq] = row as [number, number, number];
+    const last = toX > 0 ? Math.min(toX, points) : points;
+    const source = this.#seriesRows.source(state.runKey, series, points, lastSeq);
     return decimate(source, Math.max(1, Math.floor(fromX)), last, Math.floor(buckets));
   }
 
@@ -743,6 +747,7 @@ export class TelemetryStore implements TelemetryLog {
       if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
       live.episodes.push(episodes);
       live.events.push(events);
+      live.counted = live.metrics.size;
       this.#ringBytes += ringBytesOf(live) - ringBefore;
       this.#waiters.wake(runId, state.heads);
     }
@@ -836,8 +841,13 @@ export class TelemetryStore implements TelemetryLog {
       case "events":
         return live?.events.read(since, limit, READ_BYTES) ?? this.#reader.events(runKey, since, limit, READ_BYTES);
       case "metrics": {
-        const names = new Map(allRows(this.#seriesNames, runKey).map((row) => [row[0] as number, row[1] as string]));
-        return this.#reader.metrics(runKey, since, limit, (series) => names.get(series) ?? "");
+        const names = new Map<number, string>();
+        return this.#reader.metrics(runKey, since, limit, (series) => {
+          if (!names.has(series)) {
+            names.set(series, (allRows(this.#seriesName, runKey, series)[0]?.[0] ?? "") as string);
+          }
+          return names.get(series)!;
+        });
       }
     }
   }
@@ -866,6 +876,7 @@ export class TelemetryStore implements TelemetryLog {
     state.live = {
       ...this.#rows.sources(state.runKey),
       ...this.#seriesWriter.load(state),
+      counted: 0,
       recentRewards: rewards.reverse(),
       steps: new StepRing(this.#options.ringSize ?? STANDARD_BOUNDS.ringSteps, ringBytes),
       episodes: new RowRing<StoredEpisode>(
@@ -911,8 +922,11 @@ function requireWhole(attempt: number, { from, to, steps, episodes, events }: In
   }
 }
 
+/** About what a metric takes in memory: its name, its summary, where it ends. */
+const METRIC_BYTES = 1000;
+
 function ringBytesOf(live: LiveState): number {
-  return live.steps.bytes + live.episodes.bytes + live.events.bytes;
+  return live.steps.bytes + live.episodes.bytes + live.events.bytes + live.counted * METRIC_BYTES;
 }
 
 function meanOfFinite(values: number[]): number | null {

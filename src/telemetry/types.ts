@@ -9,8 +9,11 @@ import type {
   WorkerEventRecord,
 } from "../gen/records/record_types.ts";
 import type { IngestBatch } from "./batch.ts";
+import type { SeriesSummary } from "./store/summaries.ts";
 import type { ToldParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";
+
+export type { SeriesSummary };
 
 export type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent, TelemetryKind };
 
@@ -89,7 +92,12 @@ export interface TelemetryReader {
   waitBeyond(runId: string, kind: TelemetryKind, since: number, signal: AbortSignal): Promise<void>;
   /** Counters of a run; zeros for one that said nothing yet. */
   summary(runId: string): RunTelemetry;
-  listSeries(runId: string): { name: string; points: number; last: number | null }[];
+  /** The series that every run has, then its metrics by name. */
+  listSeries(runId: string): SeriesSummary[];
+  /** The series of this name, of all runs. */
+  seriesNamed(name: string): (SeriesSummary & { runId: string })[];
+  /** Names of series that any run has; the first ten thousand. */
+  seriesNames(): string[];
   /** What the run's program said of its parameters, each source's. */
   parameters(runId: string): ToldParameter[];
   /** Those of this name, of all runs. */

@@ -18,7 +18,7 @@ import { evalSummary } from "./eval_summary.ts";
 import type { EventStreams } from "./event_stream.ts";
 import { type PageEnv, requestedBy } from "./guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
-import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
+import { eventLine, heads, hostLine, runLine, runPage, seriesLine } from "./page_json.ts";
 import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
@@ -155,7 +155,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     .get("/:id/series", takes<{ query: SeriesQuery }>(), (c) => {
       const { runId } = runOf(c);
       const names = c.req.queries("name");
-      if (names === undefined) return c.json({ series: core.records.listSeries(runId) });
+      if (names === undefined) return c.json({ series: core.records.listSeries(runId).map(seriesLine) });
       const from = wholeNumber("from", c.req.query("from"), 0);
       const to = wholeNumber("to", c.req.query("to"), Number.MAX_SAFE_INTEGER);
       const buckets = wholeNumber("buckets", c.req.query("buckets"), 500, 1, BUCKETS_LIMIT);

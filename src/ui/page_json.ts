@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Core, HostInfo, RunDetail } from "../dispatch/core/core.ts";
 import type * as contract from "../registry/contract.ts";
 import type { EventRow, TransitionRow } from "../registry/types.ts";
+import type { SeriesSummary } from "../telemetry/types.ts";
 import { rawJson } from "../base/json_text.ts";
 
 export type RunLine = z.infer<typeof contract.PageRun>;
@@ -109,6 +110,12 @@ export function heads(core: Core, runId: string): z.infer<typeof contract.PageHe
     events: core.records.head(runId, "events"),
     metrics: core.records.head(runId, "metrics"),
   };
+}
+
+export function seriesLine(
+  { name, points, last, min, max, mean, minStep, maxStep }: SeriesSummary,
+): z.infer<typeof contract.Series> {
+  return { name, points, last, min, max, mean, min_step: minStep, max_step: maxStep };
 }
 
 function transitionLine({ seq, from, to, event, reason, attempt, at }: TransitionRow) {

@@ -117,7 +117,8 @@ testEachWay("ValidateConfig, ListSeries, GetSeries, ListArtifacts, GetHost, Shut
   const { series } = await client.unary(method.listSeries, { run: id });
   assert.deepEqual(series.map((s) => [s.name, s.last]), [["reward", 1]]);
   core.addSteps(id, 1001, 1001, { reward: NaN });
-  assert.equal((await client.unary(method.listSeries, { run: id })).series[0]!.last, undefined);
+  const [reward] = (await client.unary(method.listSeries, { run: id })).series;
+  assert.deepEqual([reward!.points, reward!.last, reward!.mean, reward!.maxStep], [1001n, 1, 1, 1n]);
   const chart = await client.unary(method.getSeries, { run: id, name: "reward", fromX: 0n, toX: 0n });
   assert.ok(chart.buckets.length > 250 && chart.buckets.length <= 500, `${chart.buckets.length} buckets`);
   assert.equal(chart.buckets[0]!.mean, 1);

@@ -8,7 +8,7 @@ import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";
 import { Link } from "../daemon_link.ts";
 import type { Series } from "../../registry/contract.ts";
-import { csv, table } from "../table.ts";
+import { type Column, csv, table } from "../table.ts";
 import { printTelemetry, telemetryOptions } from "../telemetry_verb.ts";
 import { requireSeries } from "./plot.ts";
 
@@ -52,13 +52,23 @@ export function define(command: Command, context: Context, result: { code: numbe
       const { series } = await link.unary(link.methods.listSeries, { run });
       requireSeries(names, series.map((s) => s.name));
       const found: SeriesJson[] = series
-        .map((s) => ({ name: s.name, points: Number(s.points), last: s.last ?? null }))
+        .map((s) => ({
+          name: s.name,
+          points: Number(s.points),
+          last: s.last ?? null,
+          min: s.min ?? null,
+          max: s.max ?? null,
+          mean: s.mean ?? null,
+          min_step: s.minStep === undefined ? null : Number(s.minStep),
+          max_step: s.maxStep === undefined ? null : Number(s.maxStep),
+        }))
         .filter((s) => names.length === 0 || names.includes(s.name));
       const format = flags["output"] as Format;
       if (format === "json") context.out.write(`${JSON.stringify(found, null, 2)}\n`);
       else if (format === "jsonl") context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
       else if (format === "csv") {
-        context.out.write(csv(["name", "points", "last"], found.map((s) => [s.name, s.points, s.last])));
+        const fields = ["name", "points", "last", "min", "max", "mean", "min_step", "max_step"] as const;
+        context.out.write(csv(fields, found.map((s) => fields.map((field) => s[field]))));
       } else if (found.length === 0) context.out.write("No series.\n");
       else {
         const curves = new Map<string, string>();
@@ -70,7 +80,9 @@ export function define(command: Command, context: Context, result: { code: numbe
           [
             { name: "series", shrinkTo: 16, text: (s) => s.name },
             { name: "points", align: "right", text: (s) => count(s.points) },
-            { name: "last", align: "right", text: (s) => s.last === null ? "" : number(s.last) },
+            figure("last", (s) => s.last),
+            figure("min", (s) => s.min),
+            figure("max", (s) => s.max),
             { name: "curve", text: (s) => curves.get(s.name)!, style: () => "green" },
           ],
           found,
@@ -78,6 +90,17 @@ export function define(command: Command, context: Context, result: { code: numbe
         ));
       }
     });
+}
+
+function figure(name: string, value: (series: SeriesJson) => number | null): Column<SeriesJson> {
+  return {
+    name,
+    align: "right",
+    text: (s) => {
+      const n = value(s);
+      return n === null ? "" : number(n);
+    },
+  };
 }
 
 async function checkNames(

@@ -53,7 +53,7 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     `SELECT run_key, 1 AS series, steps AS points FROM telemetry_runs WHERE deleting = 0
       UNION ALL SELECT run_key, 2, episodes FROM telemetry_runs WHERE deleting = 0
       UNION ALL SELECT run_key, ${BASE_SERIES.length}, episodes FROM telemetry_runs WHERE deleting = 0
-      UNION ALL SELECT run_key, series, points FROM series`,
+      UNION ALL SELECT run_key, series, points FROM series WHERE series > ${BASE_SERIES.length}`,
   ).all() as { run_key: number; series: number; points: number }[];
   for (const one of series) {
     const expected = LEVEL_SIZES.slice(1).reduce((sum, size) => sum + Math.floor(one.points / size), 0);

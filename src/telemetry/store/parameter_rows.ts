@@ -32,7 +32,12 @@ export class ParameterRows {
     this.#named = db.prepare(
       `SELECT r.run_id AS runId, ${columns} FROM parameters p JOIN telemetry_runs r USING (run_key) WHERE p.name = ?`,
     );
-    this.#names = db.prepare("SELECT DISTINCT name FROM parameters ORDER BY name");
+    // One step in the index a name, however many runs have it.
+    this.#names = db.prepare(
+      `WITH RECURSIVE names (name) AS (SELECT min(name) FROM parameters
+        UNION ALL SELECT (SELECT min(name) FROM parameters WHERE name > names.name) FROM names WHERE name IS NOT NULL)
+      SELECT name FROM names WHERE name IS NOT NULL LIMIT 10000`,
+    );
   }
 
   /**

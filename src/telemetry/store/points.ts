@@ -3,8 +3,10 @@ import { parsedObject } from "../../base/json_text.ts";
 
 /** As long as MLflow's. */
 export const MAX_NAME_LENGTH = 250;
-/** Points one record may give. */
+/** Points that one step may give; senders of events keep to it, too. */
 export const MAX_POINTS_PER_RECORD = 64;
+/** Points that one event or episode may give. */
+export const MAX_POINTS_PER_EVENT = 2048;
 
 /** Names that say where a record belongs, not how training goes; and those of the series every run has. */
 const NO_METRIC = new Set([
@@ -19,12 +21,14 @@ export function isMetricName(name: string): boolean {
   return !NO_METRIC.has(name);
 }
 
-/** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most 64. */
-export function pointsOf(json: string): { points: [name: string, value: number][]; step: number | undefined } {
+/** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most so many. */
+export function pointsOf(
+  json: string,
+  most = MAX_POINTS_PER_RECORD,
+): { points: [name: string, value: number][]; leftOut: number; step: number | undefined } {
   const points: [string, number][] = [];
-  if (json.length < 5) return { points, step: undefined };
-  const object = parsedObject(json);
-  if (object === undefined) return { points, step: undefined };
+  const object = json.length < 5 ? undefined : parsedObject(json);
+  if (object === undefined) return { points, leftOut: 0, step: undefined };
   collect(object, "", points);
   let step: number | undefined;
   for (const name of STEP_NAMES) {
@@ -34,12 +38,11 @@ export function pointsOf(json: string): { points: [name: string, value: number][
       break;
     }
   }
-  return { points, step };
+  return { points: points.slice(0, most), leftOut: Math.max(0, points.length - most), step };
 }
 
 function collect(object: Record<string, unknown>, prefix: string, points: [string, number][]): void {
   for (const key in object) {
-    if (points.length >= MAX_POINTS_PER_RECORD) return;
     const value = object[key];
     if (typeof value === "number") {
       const name = prefix + key;

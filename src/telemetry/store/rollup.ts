@@ -67,28 +67,34 @@ export type BucketSink = (level: number, bucket: number, closed: Accumulator, at
 /** Where one series ends: how many points there are, and the buckets not closed yet. */
 export class SeriesHead {
   points: number;
-  #open = Array.from({ length: TOP_LEVEL }, () => new Accumulator());
+  /** By level, made when a point comes to it: most of ten thousand metrics are short. */
+  readonly #open: Accumulator[] = [];
 
   /** @param parts the open part of each level, in order: of the top level its closed buckets one below, …, of level 1 its points */
   constructor(points: number, parts: { level: number; part: Part }[]) {
     this.points = points;
-    for (const { level, part } of parts) this.#open[level - 1]!.part(part);
+    for (const { level, part } of parts) this.#at(level - 1).part(part);
   }
 
   /** Adds a point. `atMs` is asked only when a bucket closes. */
   add(value: number, atMs: (index: number) => number, index: number, sink: BucketSink): void {
-    if (value - value === 0) this.#open[0]!.value(value);
+    if (value - value === 0) this.#at(0).value(value);
     this.points++;
     if (this.points % LEVEL_SIZES[1] === 0) this.#close(atMs(index), sink);
+  }
+
+  #at(level: number): Accumulator {
+    while (this.#open.length <= level) this.#open.push(new Accumulator());
+    return this.#open[level]!;
   }
 
   #close(atMs: number, sink: BucketSink): void {
     for (let level = 1; level <= TOP_LEVEL; level++) {
       const size = LEVEL_SIZES[level]!;
       if (this.points % size !== 0) return;
-      const open = this.#open[level - 1]!;
+      const open = this.#at(level - 1);
       sink(level, this.points / size - 1, open, atMs);
-      this.#open[level]?.part(open);
+      if (level < TOP_LEVEL) this.#at(level).part(open);
       open.clear();
     }
   }

@@ -4,14 +4,13 @@ import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind } fr
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
+import type { SeriesState } from "./summaries.ts";
 
-/** A metric of a run that is being written. */
-export interface MetricState {
-  series: number;
-  head: SeriesHead;
-  last: number;
-  lastSeq: number;
-  changed: boolean;
+/** A series of a run that is being written. */
+export interface LiveSeries {
+  summary: SeriesState;
+  /** Where it ends; opened with the first point. */
+  head: SeriesHead | undefined;
 }
 
 /** Only while a run is being written; dropped when it is idle and made again from its rows. */
@@ -19,8 +18,13 @@ export interface LiveState {
   /** By the four texts joined with NUL. */
   sources: Map<string, number>;
   nextSource: number;
-  base: SeriesHead[];
-  metrics: Map<string, MetricState>;
+  /** reward, episode_reward, episode_length. */
+  base: LiveSeries[];
+  metrics: Map<string, LiveSeries>;
+  /** How many of `metrics` are counted in the store's memory. */
+  counted: number;
+  /** Series whose rows are to be written with the commit. */
+  changed: SeriesState[];
   recentRewards: number[];
   steps: StepRing;
   episodes: RowRing<StoredEpisode>;

@@ -1,71 +1,76 @@
 /** Rolls series up while a batch is stored: closed buckets and points of metrics, in the batch's transaction. */
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
 import type { CleanSteps } from "./storable_steps.ts";
-import { msOf, pointsOf } from "./points.ts";
-import { allRows, prepareArrays } from "./reader.ts";
+import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "./points.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
-import { addViolation, type LiveState, type MetricState, type RunState } from "./run_state.ts";
-import { FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
+import { addViolation, type LiveSeries, type LiveState, type RunState } from "./run_state.ts";
+import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
+import { SeriesState, type Summaries } from "./summaries.ts";
 
 /** Metrics a run may have; points of further names are counted, not stored. */
-export const MAX_METRICS = 256;
+export const MAX_METRICS = 10_000;
 export const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
+const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
 
 export class SeriesWriter {
   readonly #rows: SeriesRows;
+  readonly #summaries: Summaries;
   readonly #buckets: BulkInsert;
   readonly #points: BulkInsert;
-  readonly #load: StatementSync;
-  readonly #insert: StatementSync;
-  readonly #save: StatementSync;
 
-  constructor(db: DatabaseSync, rows: SeriesRows) {
+  constructor(db: DatabaseSync, rows: SeriesRows, summaries: Summaries) {
     this.#rows = rows;
+    this.#summaries = summaries;
     this.#buckets = new BulkInsert(db, "series_buckets", [
       ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq"],
     ]);
     this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
-    this.#load = prepareArrays(db, "SELECT series, name, points, last, last_seq FROM series WHERE run_key = ?");
-    this.#insert = db.prepare("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?)");
-    this.#save = db.prepare("UPDATE series SET points = ?, last = ?, last_seq = ? WHERE run_key = ? AND series = ?");
   }
 
-  /** Where the run's series end, from its rows. */
-  load(state: RunState): Pick<LiveState, "base" | "metrics"> {
-    const { runKey, heads } = state;
-    const head = (series: number, points: number, lastSeq: number) =>
-      new SeriesHead(points, openParts(this.#rows.source(runKey, series, points, lastSeq), points));
-    const metrics = new Map<string, MetricState>();
-    for (const row of allRows(this.#load, runKey)) {
-      const [series, name, points, last, lastSeq] = row as [number, string, number, number, number];
-      metrics.set(name, { series, head: head(series, points, lastSeq), last, lastSeq, changed: false });
+  /** The run's series, from their rows; where each ends is read with its next point. */
+  load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed"> {
+    const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
+    const metrics = new Map<string, LiveSeries>();
+    for (const summary of this.#summaries.load(state.runKey)) {
+      if (summary.series < FIRST_METRIC_SERIES) base[summary.series - 1]!.summary = summary;
+      else metrics.set(summary.name, { summary, head: undefined });
     }
-    return { base: [head(1, heads.steps, 0), head(2, heads.episodes, 0), head(3, heads.episodes, 0)], metrics };
+    return { base, metrics, changed: [] };
   }
 
   /** @param first seq of the batch's first step */
   steps(state: RunState, first: number, steps: CleanSteps): void {
-    const reward = state.live!.base[0]!;
+    const { head, summary } = this.#opened(state, state.live!.base[0]!);
     const sink = this.#sink(state.runKey, 1, 0);
     const atMs = (i: number) => msOf(steps.tsNs[i]!);
-    for (let i = 0; i < steps.n; i++) reward.add(steps.reward === undefined ? 0 : steps.reward[i]!, atMs, i, sink);
+    for (let i = 0; i < steps.n; i++) {
+      const value = steps.reward === undefined ? 0 : steps.reward[i]!;
+      head.add(value, atMs, i, sink);
+      summary.add(value, first + i);
+    }
     if (steps.infoJson === undefined) return;
     for (let i = 0; i < steps.n; i++) {
       const info = steps.infoJson[i]!;
-      if (info.length > 4) this.record(state, info, first + i, steps.tsNs[i]!);
+      if (info.length > 4) this.record(state, info, first + i, steps.tsNs[i]!, MAX_POINTS_PER_RECORD);
     }
   }
 
   episode(state: RunState, totalReward: number, length: number, tsNs: string): void {
-    const atMs = () => msOf(tsNs);
-    state.live!.base[1]!.add(totalReward, atMs, 0, this.#sink(state.runKey, 2, 0));
-    state.live!.base[2]!.add(length, atMs, 0, this.#sink(state.runKey, 3, 0));
+    for (const [i, value] of [[1, totalReward], [2, length]] as const) {
+      const { head, summary } = this.#opened(state, state.live!.base[i]!);
+      head.add(value, () => msOf(tsNs), 0, this.#sink(state.runKey, i + 1, 0));
+      summary.add(value, head.points);
+    }
   }
 
-  /** The numeric fields of a record's JSON as points. @param step of the point where the record names none itself */
-  record(state: RunState, json: string, step: number, tsNs: string): void {
-    const { points, step: named } = pointsOf(json);
+  /**
+   * The numeric fields of a record's JSON as points.
+   * @param step of the point where the record names none itself
+   */
+  record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
+    const { points, leftOut, step: named } = pointsOf(json, most);
+    addViolation(state, TOO_MANY_POINTS, leftOut);
     for (const [name, value] of points) this.#point(state, name, value, named ?? step, msOf(tsNs));
   }
 
@@ -73,10 +78,9 @@ export class SeriesWriter {
   finish(state: RunState): void {
     this.#points.flush();
     this.#buckets.flush();
-    for (const metric of state.live!.metrics.values()) {
-      if (!metric.changed) continue;
-      metric.changed = false;
-      this.#save.run(metric.head.points, metric.last, metric.lastSeq, state.runKey, metric.series);
+    for (const summary of state.live!.changed.splice(0)) {
+      summary.changed = false;
+      this.#summaries.save(state.runKey, summary);
     }
   }
 
@@ -94,18 +98,31 @@ export class SeriesWriter {
     let metric = live.metrics.get(name);
     if (metric === undefined) {
       if (live.metrics.size >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
-      const series = FIRST_METRIC_SERIES + live.metrics.size;
-      metric = { series, head: new SeriesHead(0, []), last: 0, lastSeq: 0, changed: true };
-      live.metrics.set(name, metric);
-      this.#insert.run(state.runKey, series, name, 0, 0, 0);
+      const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, name);
+      live.metrics.set(name, metric = { summary, head: undefined });
     }
+    const { head, summary } = this.#opened(state, metric);
     const seq = ++state.heads.metrics;
-    const back = metric.lastSeq === 0 ? 0 : seq - metric.lastSeq;
-    this.#points.add(state.runKey, seq, metric.series, back, step, atMs, value);
-    metric.last = value;
-    metric.lastSeq = seq;
-    metric.changed = true;
-    metric.head.add(value, () => atMs, 0, this.#sink(state.runKey, metric.series, seq));
+    const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
+    this.#points.add(state.runKey, seq, summary.series, back, step, atMs, value);
+    summary.add(value, step);
+    summary.lastSeq = seq;
+    head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq));
+  }
+
+  /** With where it ends, and noted as one that is written. */
+  #opened(state: RunState, series: LiveSeries): { head: SeriesHead; summary: SeriesState } {
+    const { summary } = series;
+    if (series.head === undefined) {
+      const { points, lastSeq } = summary;
+      const source = this.#rows.source(state.runKey, summary.series, points, lastSeq);
+      series.head = new SeriesHead(points, points === 0 ? [] : openParts(source, points));
+    }
+    if (!summary.changed) {
+      summary.changed = true;
+      state.live!.changed.push(summary);
+    }
+    return { head: series.head, summary };
   }
 
   #sink(runKey: number, series: number, lastSeq: number): BucketSink {

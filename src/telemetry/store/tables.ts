@@ -190,6 +190,22 @@ const MIGRATIONS: readonly string[] = [
   DROP VIEW run_steps;
   ${createView("steps", 4)}
   `,
+  // finite: how many values min, max and sum are of; NULL where that is not known yet (store/summaries.ts).
+  `
+  ALTER TABLE series ADD COLUMN min REAL;
+  ALTER TABLE series ADD COLUMN max REAL;
+  ALTER TABLE series ADD COLUMN sum REAL NOT NULL DEFAULT 0;
+  ALTER TABLE series ADD COLUMN finite INTEGER;
+  ALTER TABLE series ADD COLUMN min_step INTEGER;
+  ALTER TABLE series ADD COLUMN max_step INTEGER;
+  CREATE INDEX series_by_name ON series (name, run_key);
+  CREATE INDEX series_unsummarised ON series (run_key) WHERE finite IS NULL;
+  -- From here on the series that every run has are rows, too.
+  INSERT INTO series (run_key, series, name, points, last, last_seq)
+    SELECT run_key, 1, 'reward', steps, 0, 0 FROM telemetry_runs WHERE steps > 0
+    UNION ALL SELECT run_key, 2, 'episode_reward', episodes, 0, 0 FROM telemetry_runs WHERE episodes > 0
+    UNION ALL SELECT run_key, 3, 'episode_length', episodes, 0, 0 FROM telemetry_runs WHERE episodes > 0;
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

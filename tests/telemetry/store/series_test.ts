@@ -3,6 +3,7 @@ import { columnOf, RECORDS } from "../../../src/telemetry/record_fields.ts";
 import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { DatabaseSync } from "node:sqlite";
 import type { SeriesBucketRow } from "../../../src/telemetry/types.ts";
+import { until } from "../../harness/wait.ts";
 import { batch, steps, withStore } from "./harness.ts";
 
 /** What the buckets over some values must be, from the values themselves. */
@@ -55,7 +56,7 @@ Deno.test("series: reward in buckets is exact over any range, across restarts at
   }));
 
 Deno.test("series: a database with the former levels of buckets gets the present ones", () =>
-  withStore((bench) => {
+  withStore(async (bench) => {
     const total = 150_000;
     const values = Array.from({ length: total }, (_, i) => Math.sin(i / 900) * 10);
     bench.store.ingest("R", 1, batch(0, 1, { steps: { n: total, reward: values } }));
@@ -77,9 +78,20 @@ Deno.test("series: a database with the former levels of buckets gets the present
         db.exec(`ALTER TABLE ${table} DROP COLUMN ${columnOf(field)}`);
       }
     }
+    db.exec(
+      "PRAGMA legacy_alter_table = ON; DROP INDEX series_by_name; DROP INDEX series_unsummarised; DELETE FROM series",
+    );
+    for (const column of ["min", "max", "sum", "finite", "min_step", "max_step"]) {
+      db.exec(`ALTER TABLE series DROP COLUMN ${column}`);
+    }
     db.exec("PRAGMA user_version = 1");
     db.close();
     bench.reopen();
+    await until(() => bench.store.listSeries("R")[0]?.mean !== null, { what: "the row to be summarised" });
+    const [summary] = bench.store.listSeries("R");
+    assert.deepEqual([summary!.points, summary!.min, summary!.max, summary!.last], [
+      ...[total, values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b)), values.at(-1)],
+    ]);
     const close = (rows: SeriesBucketRow[]) => rows.map((row) => ({ ...row, mean: Math.round(row.mean * 1e9) }));
     assert.deepEqual(all().map(close), before.map(close));
     // Going on where the buckets end.
@@ -135,12 +147,14 @@ Deno.test("series: metrics from steps, episodes and events, exact across restart
 
 Deno.test("series: a run has a bounded number of metrics, further ones are counted", () =>
   withStore(({ store }) => {
-    const infoJson = Array.from({ length: 300 }, (_, i) => `{"metric_${i}":${i}}`);
-    store.ingest("R", 1, batch(0, 1, { steps: { n: 300, infoJson } }));
-    assert.equal(store.listSeries("R").length, 1 + 256);
-    assert.deepEqual(Object.values(store.summary("R").violations), [300 - 256]);
-    assert.equal(store.head("R", "metrics"), 256);
-    assert.equal(store.head("R", "steps"), 300);
+    const many = (from: number, n: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: n }, (_, i) => [`metric_${from + i}`, i])));
+    const events = [0, 2000, 4000, 6000, 8000, 10_000].map((from) => many(from, 2000));
+    const event = (dataJson: string) => ({ kind: "metrics", tsNs: "", dataJson });
+    store.ingest("R", 1, batch(0, 1, { events: [...events, many(0, 2050)].map(event) }));
+    assert.equal(store.listSeries("R").length, 10_000);
+    assert.deepEqual(Object.values(store.summary("R").violations), [2000, 2]);
+    assert.equal(store.head("R", "metrics"), 10_000 + 2048);
   }));
 
 Deno.test("series: the step of a point counts the run's steps where the record names none", () =>
@@ -160,4 +174,23 @@ Deno.test("series: closed buckets of a metric know the step of their last point"
       100,
       4950,
     ]]);
+  }));
+
+Deno.test("series: a row has the extremes with their steps, and is the same after a restart", () =>
+  withStore((bench) => {
+    const infoJson = [3, -1, 5, 5, -1].map((a, i) => `{"a":${a},"global_step":${i * 10}}`);
+    const put = (at: number) =>
+      bench.store.ingest("R", 1, batch(at, at + 1, { steps: { n: 5, infoJson, reward: [NaN, 2, 8, 1, 8] } }));
+    put(0);
+    const summary = { last: -1, min: -1, max: 5, minStep: 10, maxStep: 20 };
+    const find = (name: string) => bench.store.listSeries("R").find((one) => one.name === name);
+    assert.deepEqual(find("a"), { name: "a", points: 5, mean: 11 / 5, ...summary });
+    bench.reopen();
+    put(1);
+    assert.deepEqual(find("a"), { name: "a", points: 10, mean: 22 / 10, ...summary });
+    assert.deepEqual(bench.store.seriesNamed("a"), [{ runId: "R", ...find("a")! }]);
+    assert.deepEqual(find("reward"), {
+      ...{ name: "reward", points: 10, last: 8, min: 1, max: 8, mean: 38 / 8, minStep: 4, maxStep: 3 },
+    });
+    assert.deepEqual(bench.store.seriesNames(), ["a", "reward"]);
   }));

@@ -1,0 +1,174 @@
+/**
+ * What is known of a whole series without reading it: kept in its row, in the transaction that stores its points. Rows of
+ * earlier versions get theirs from the rollups.
+ */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { yieldToOthers } from "../../base/sleep.ts";
+import { allRows, prepareArrays } from "./reader.ts";
+import { decimate } from "./rollup.ts";
+import type { SeriesRows } from "./series_rows.ts";
+
+/** Of finite values only; null where there is none, and steps also where an earlier version did not keep them. */
+export interface SeriesSummary {
+  name: string;
+  points: number;
+  last: number | null;
+  min: number | null;
+  max: number | null;
+  mean: number | null;
+  /** The worker's step at the first smallest and the first largest value; of reward and episodes their seq. */
+  minStep: number | null;
+  maxStep: number | null;
+}
+
+/** A series that is being written. */
+export class SeriesState {
+  points = 0;
+  last = 0;
+  lastSeq = 0;
+  min: number | null = null;
+  max: number | null = null;
+  sum = 0;
+  finite = 0;
+  minStep: number | null = null;
+  maxStep: number | null = null;
+  changed = false;
+
+  constructor(readonly series: number, readonly name: string) {}
+
+  add(value: number, step: number): void {
+    this.points++;
+    if (value - value !== 0) return;
+    this.finite++;
+    this.sum += value;
+    this.last = value;
+    if (this.min === null || value < this.min) {
+      this.min = value;
+      this.minStep = step;
+    }
+    if (this.max === null || value > this.max) {
+      this.max = value;
+      this.maxStep = step;
+    }
+  }
+}
+
+/** Series summarised in one go, of those that earlier versions wrote. */
+const AT_ONCE = 100;
+/** Names given at most. */
+const MAX_NAMES = 10_000;
+const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
+
+export class Summaries {
+  readonly #db: DatabaseSync;
+  readonly #rows: SeriesRows;
+  readonly #load: StatementSync;
+  readonly #save: StatementSync;
+  readonly #ofRun: StatementSync;
+  readonly #named: StatementSync;
+  readonly #names: StatementSync;
+
+  constructor(db: DatabaseSync, rows: SeriesRows) {
+    this.#db = db;
+    this.#rows = rows;
+    this.#load = prepareArrays(
+      db,
+      `SELECT series, name, points, last, last_seq, min, max, sum, finite, min_step, max_step FROM series
+        WHERE run_key = ?`,
+    );
+    this.#save = db.prepare(
+      `INSERT INTO series (points, last, last_seq, min, max, sum, finite, min_step, max_step, name, run_key, series)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET points = excluded.points,
+        last = excluded.last, last_seq = excluded.last_seq, min = excluded.min, max = excluded.max, sum = excluded.sum,
+        finite = excluded.finite, min_step = excluded.min_step, max_step = excluded.max_step`,
+    );
+    this.#ofRun = prepareArrays(db, `SELECT ${COLUMNS} FROM series s WHERE run_key = ? ORDER BY min(series, 4), name`);
+    this.#named = prepareArrays(
+      db,
+      `SELECT r.run_id, ${COLUMNS} FROM series s JOIN telemetry_runs r USING (run_key) WHERE s.name = ? AND deleting = 0`,
+    );
+    // One step in the index a name, however many runs have it.
+    this.#names = prepareArrays(
+      db,
+      `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series
+        UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL)
+      SELECT name FROM names WHERE name IS NOT NULL LIMIT ${MAX_NAMES}`,
+    );
+  }
+
+  /** Of a run that is to be written. */
+  load(runKey: number): SeriesState[] {
+    return allRows(this.#load, runKey).map((row) => {
+      const [series, name, points, last, lastSeq, min, max, sum, finite, minStep, maxStep] = row;
+      const state = Object.assign(new SeriesState(series as number, name as string), { points, last, lastSeq });
+      return finite === null
+        ? this.#fromRollups(runKey, state)
+        : Object.assign(state, { min, max, sum, finite, minStep, maxStep });
+    });
+  }
+
+  save(runKey: number, state: SeriesState): void {
+    const { points, last, lastSeq, min, max, sum, finite, minStep, maxStep, name, series } = state;
+    this.#save.run(points, last, lastSeq, min, max, sum, finite, minStep, maxStep, name, runKey, series);
+  }
+
+  ofRun(runKey: number): SeriesSummary[] {
+    return allRows(this.#ofRun, runKey).map((row) => summaryOf(row as SummaryRow));
+  }
+
+  named(name: string): (SeriesSummary & { runId: string })[] {
+    return allRows(this.#named, name).map(([runId, ...row]) => ({
+      runId: runId as string,
+      ...summaryOf(row as unknown as SummaryRow),
+    }));
+  }
+
+  names(): string[] {
+    return allRows(this.#names).map((row) => row[0] as string);
+  }
+
+  /** Summarises what earlier versions wrote, a few series at a time. Ends when `closed` says so. */
+  async summariseOld(write: (work: () => void) => void, closed: () => boolean): Promise<void> {
+    const due = prepareArrays(
+      this.#db,
+      `SELECT DISTINCT run_key FROM series WHERE finite IS NULL LIMIT ${AT_ONCE}`,
+    );
+    for (let keys: number[]; !closed() && (keys = allRows(due).map((row) => row[0] as number)).length > 0;) {
+      for (const runKey of keys) {
+        if (closed()) return;
+        write(() => {
+          for (const state of this.load(runKey)) this.save(runKey, state);
+        });
+        await yieldToOthers();
+      }
+    }
+  }
+
+  #fromRollups(runKey: number, state: SeriesState): SeriesState {
+    const source = this.#rows.source(runKey, state.series, state.points, state.lastSeq);
+    const [whole] = decimate(source, 1, state.points, 1);
+    if (whole === undefined) return state;
+    const { min, max, mean, count, last } = whole;
+    return Object.assign(state, { min, max, sum: mean * count, finite: count, last });
+  }
+}
+
+type SummaryRow = [
+  name: string,
+  points: number,
+  last: number,
+  min: number | null,
+  max: number | null,
+  sum: number,
+  finite: number | null,
+  minStep: number | null,
+  maxStep: number | null,
+];
+
+function summaryOf([name, points, last, min, max, sum, finite, minStep, maxStep]: SummaryRow): SeriesSummary {
+  return {
+    ...{ name, points, last: finite === 0 ? null : last, min, max },
+    mean: finite ? sum / finite : null,
+    ...{ minStep, maxStep },
+  };
+}
