@@ -76,6 +76,15 @@ address() { # HOST:PORT, unix:PATH or a URL; anything else is left for the progr
   done
 }
 
+named() { # ADDRESS: that the user has named
+  address "$1"
+  # Before a token goes to a port of this machine, the client looks who listens there; the runtime itself refuses that.
+  case ${MOSAIC_TOKEN:+$1} in
+  https://*) ;;
+  *127.*:* | *\[::1\]:* | *localhost:*) grant run /bin/sh ;;
+  esac
+}
+
 announced() { # DAEMON_JSON: where the daemon says that it listens; the daemon writes it as one line
   line=
   { IFS= read -r line <"$1"; } 2>/dev/null || [ -n "$line" ] || return 0
@@ -104,11 +113,11 @@ client_flags() { # VERB ARGUMENTS
     case $word in
     --) break ;;
     --state-dir=*) state_directory "${word#*=}" ;;
-    --target=*) address "${word#*=}" ;;
+    --target=*) named "${word#*=}" ;;
     *)
       case $before in
       --state-dir) state_directory "$word" ;;
-      --target) address "$word" ;;
+      --target) named "$word" ;;
       esac
       ;;
     esac
@@ -117,7 +126,7 @@ client_flags() { # VERB ARGUMENTS
   home_state=${XDG_STATE_HOME:+$XDG_STATE_HOME/mosaic}
   home_state=${home_state:-${HOME:+$HOME/.local/state/mosaic}}
   state_directory "${MOSAIC_STATE_DIR:-$home_state}"
-  address "${MOSAIC_TARGET:-}"
+  named "${MOSAIC_TARGET:-}"
   grant read "${MOSAIC_TLS_CA:-}"
   grant read "${MOSAIC_TLS_CERT:-}"
   grant read "${MOSAIC_TLS_KEY:-}"

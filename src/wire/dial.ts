@@ -1,5 +1,6 @@
 /** A connection to a daemon's API: a Unix socket, TCP, or TLS over it. */
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { ownerOfListener, ownerOfPeer, readSocketTables } from "../os/socket_owners.ts";
 import { missingNet } from "../permissions/missing.ts";
 import { pem } from "./pem.ts";
 import { parseTarget } from "./target.ts";
@@ -62,7 +63,16 @@ async function overTcp(
   signal: AbortSignal,
 ): Promise<Deno.Conn> {
   const hostname = host.replace(/^\[|\]$/g, "");
-  if (!usesTls(entrance)) return await tcp(hostname, port, signal);
+  if (!usesTls(entrance)) {
+    const connection = await tcp(hostname, port, signal);
+    try {
+      if (entrance.token !== undefined) await refuseSquatter(connection);
+      return connection;
+    } catch (error) {
+      close(connection);
+      throw error;
+    }
+  }
   const { tls, serverName } = entrance;
   const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
   const own = certificateOf(entrance, hostname);
@@ -79,6 +89,29 @@ async function overTcp(
     close(secured ?? connection);
     throw tlsFailure(entrance.target, error) ?? error;
   }
+}
+
+/**
+ * On this machine any user may listen on a port that a daemon had: a token goes to one's own processes and root's.
+ *
+ * @throws MosaicError `failed_precondition`
+ */
+async function refuseSquatter({ localAddr, remoteAddr }: Deno.TcpConn): Promise<void> {
+  const tables = await readSocketTables();
+  // Without such tables nobody can tell.
+  if (tables === "") return;
+  const [own, listener] = [
+    ownerOfPeer(tables, { address: localAddr.hostname, port: localAddr.port }, remoteAddr.port),
+    ownerOfListener(tables, { address: remoteAddr.hostname, port: remoteAddr.port }),
+  ];
+  if (listener !== undefined && (listener === own || listener === 0)) return;
+  const address = `${remoteAddr.hostname}:${remoteAddr.port}`;
+  const who = listener === undefined ? "it is not known who listens there" : `user ${listener} listens there`;
+  throw new MosaicError("failed_precondition", `the token is not sent to ${address}: ${who}`, {
+    hint:
+      "A token is sent on this machine to processes of your own user and of root only. Use the daemon's Unix socket " +
+      "(unset MOSAIC_TARGET, or --target unix:PATH), or TLS (https://HOST:PORT with $MOSAIC_TLS_CA).",
+  });
 }
 
 async function tcp(hostname: string, port: number, signal: AbortSignal): Promise<Deno.TcpConn> {

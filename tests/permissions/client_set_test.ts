@@ -92,6 +92,16 @@ Deno.test("client: paths and variables of any kind become no flags of their own"
   ]);
 });
 
+Deno.test("client: a shell only to look who listens where a token is to go without TLS", () => {
+  const run = (target: string, env = { MOSAIC_TOKEN: "t" }) => setOf(["list", "--target", target], env).run;
+  for (const target of ["127.0.0.1:8055", "http://localhost:8055", "[::1]:8055"]) {
+    assert.deepEqual(run(target), ["/bin/sh"], target);
+  }
+  for (const target of ["https://localhost:8055", "trainer:8055", "unix:/x"]) assert.deepEqual(run(target), [], target);
+  assert.deepEqual(run("127.0.0.1:8055", {} as never), []);
+  assert.deepEqual(setOf(["list"], { MOSAIC_TOKEN: "t", MOSAIC_TARGET: "127.0.0.1:8055" }).run, ["/bin/sh"]);
+});
+
 Deno.test("client: few verbs may do more, and what is in its name", () => {
   const beyond: Record<string, (granted: Permissions) => unknown> = {
     submit: ({ read }) => read === "all",

@@ -3,6 +3,11 @@ import assert from "node:assert/strict";
 import { findProgram } from "../../src/proxy/program.ts";
 import { ensureTokens } from "../../src/wire/tokens.ts";
 import { ownerOfListener, ownerOfPeer, PeerOwners } from "../../src/os/socket_owners.ts";
+import { MosaicClient } from "../../src/client/client.ts";
+import { Ingest, Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { readTextIfThere } from "../../src/os/files.ts";
+import { socketStream } from "../../src/wire/socket_stream.ts";
+import { hasCode } from "../registry/fixture.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { mosaic } from "../machine/cli.ts";
@@ -11,10 +16,12 @@ import { submit, untilState } from "../harness/runs.ts";
 const PATH = "/usr/bin:/bin:/usr/sbin";
 const OTHER_UID = 65533;
 /** What runs a program as another user; undefined where that cannot be done. */
-const asOther = Deno.uid() === 0 && ["setpriv", "curl"].every((name) => "path" in findProgram(name, "/", PATH))
+const asOther = Deno.uid() === 0 && ["setpriv", "curl", "perl"].every((name) => "path" in findProgram(name, "/", PATH))
   ? ["setpriv", `--reuid=${OTHER_UID}`, "--clear-groups"]
   : undefined;
-if (asOther === undefined) console.log("NOT HERE: root with setpriv and curl, so another user's calls are not tried");
+if (asOther === undefined) {
+  console.log("NOT HERE: root with setpriv, curl and perl, so another user's calls are not tried");
+}
 
 const TOKEN = "authorization: Bearer ";
 
@@ -212,4 +219,36 @@ Deno.test("socket table: a reading serves all who asked before it began, and nob
   assert.equal(await late, 3);
   assert.equal(await owners.of({ address: "10.0.0.7", port: 1 }, 8055), undefined);
   assert.equal(readings.length, 2);
+});
+
+Deno.test({
+  name: "a squatter: whoever listens on a port that is not the daemon's any more gets no token, of a client or a proxy",
+  ignore: asOther === undefined,
+  async fn() {
+    const directory = Deno.makeTempDirSync();
+    try {
+      const heard = `${directory}/heard`;
+      Deno.chmodSync(directory, 0o777);
+      // Takes what comes, and answers nothing.
+      const squatter = `use IO::Socket::INET; $| = 1;
+my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1", Listen => 9) or die;
+print $s->sockport, "\\n";
+while (my $c = $s->accept) { sysread $c, my $text, 65536; open my $f, ">>", "${heard}"; print $f "accepted $text"; close $c }`;
+      const [program, ...args] = [...asOther!, "perl", "-e", squatter];
+      await using squatting = new Deno.Command(program!, { args, stdout: "piped" }).spawn();
+      const port = new TextDecoder().decode((await squatting.stdout.getReader().read()).value).trim();
+      const client = new MosaicClient(`127.0.0.1:${port}`, { token: "the-secret" });
+      await assert.rejects(
+        client.unary(Mosaic.method.getHost, {}),
+        hasCode("failed_precondition", new RegExp(`not sent to 127.0.0.1:${port}: user ${OTHER_UID} listens there`)),
+      );
+      client.close();
+      const stream = socketStream(Ingest.method.deliver, { target: `127.0.0.1:${port}`, token: "the-secret" });
+      await assert.rejects(stream[Symbol.asyncIterator]().next(), hasCode("failed_precondition", /not sent/));
+      squatting.kill();
+      assert.ok(!(readTextIfThere(heard) ?? "").includes("the-secret"));
+    } finally {
+      Deno.removeSync(directory, { recursive: true });
+    }
+  },
 });

@@ -86,7 +86,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
   assert.deepEqual(besides("submit", "read"), ["SubmitRun"]);
   assert.deepEqual(
     besides("operate", "submit").toSorted(),
-    ["CancelRun", "ControlStream", "PauseRun", "ResetRun", "ResumeRun", "RetryRun", "ThrottleRun"],
+    ["CancelRun", "ControlStream", "EditRun", "PauseRun", "ResetRun", "ResumeRun", "RetryRun", "ThrottleRun"],
   );
   assert.ok(besides("admin", "operate").includes("DeleteRun") && besides("admin", "operate").includes("Shutdown"));
 });
