@@ -1,4 +1,5 @@
 /** A stored config for the engine: typed, with all defaults. */
+import { type AlertRule, alertRules } from "./alerts.ts";
 import type { BaseDir } from "../base/layout.ts";
 import { baseDirOf, truthy } from "./prepare.ts";
 import { readJson, toPlain } from "./lossless_json.ts";
@@ -45,6 +46,7 @@ export interface RunPlan {
   priority: number;
   tags: string[];
   restart: { maxAttempts: number; backoffSeconds: number; on: readonly RestartCause[] };
+  alerts: readonly AlertRule[];
   backpressure: { policy: BackpressurePolicy; minRateHz: number; starvedSeconds: number };
   preflight: PreflightPlan;
   telemetry: TelemetryPlan;
@@ -195,6 +197,7 @@ function makePlan(configJson: string): RunPlan {
       on: restart.on ?? RESTART_CAUSES,
     },
     backpressure: backpressurePlan(metadata.backpressure),
+    alerts: alertRules(metadata.alerts ?? []),
     preflight: {
       files: (metadata.preflight?.files ?? []).map((file) =>
         typeof file === "string"

@@ -21,6 +21,7 @@ import {
   text,
 } from "./field_kinds.ts";
 import { TEXT_DIALECTS } from "../telemetry/formats/text_dialects.ts";
+import { ALERT_ACTIONS, ALERT_KINDS, incompleteAlert } from "./alerts.ts";
 import { LONGEST_RUN_NAME } from "./run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
@@ -171,6 +172,27 @@ export const slurmFields = closed({
   ),
 });
 
+const alertShape = closed({
+  name: filledText(200).optional().describe("How the alert is called; default: metric and kind."),
+  when: oneOf(ALERT_KINDS),
+  metric: filledText(250).optional().describe("A metric, or reward, episode_reward, episode_length."),
+  value: z.number({ error: "must be a number" }).optional().describe("The bound of above and below."),
+  points: integer(1).optional().describe(
+    "above, below: so many points in a row (default 1); stuck: so many points without an improvement.",
+  ),
+  goal: oneOf(["max", "min"]).optional().describe("What an improvement is, for stuck; default max."),
+  seconds: quantity("seconds", { above: 0 }).optional().describe("The longest silence of silent."),
+  then: oneOf(ALERT_ACTIONS).optional().describe("What is done beside the event; default tell: nothing."),
+});
+export type AlertFields = z.infer<typeof alertShape>;
+export const alerts = list(
+  alertShape.superRefine((rule, context) => {
+    const wrong = incompleteAlert(rule);
+    if (wrong !== undefined) context.addIssue({ code: "custom", message: `${wrong} (when is "${rule.when}")` });
+  }),
+  "alert rules",
+);
+
 const metadata = open({
   run_id: optionalText(),
   run_name: optionalText(),
@@ -181,6 +203,7 @@ const metadata = open({
   backpressure: backpressure.optional(),
   preflight: preflight.optional(),
   telemetry: telemetry.optional(),
+  alerts: alerts.optional().describe("Rules on what the run records; docs/operations.md#alerts."),
   heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
   handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
   sandbox: sandbox.optional(),

@@ -13,7 +13,8 @@ import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
-import { type SlurmFields, slurmFields } from "../config/schema.ts";
+import { type AlertRule, alertRules } from "../config/alerts.ts";
+import { alerts as alertFields, type SlurmFields, slurmFields } from "../config/schema.ts";
 import { absolutePath } from "../permissions/arguments.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -38,6 +39,8 @@ export interface DaemonOptions {
   maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
+  /** Rules for every run, beside its own. */
+  alerts: AlertRule[];
   /** What Slurm is asked for where a config does not say. */
   slurm: SlurmFields;
   /** Where proxies on other hosts reach the API, and the authority that they know it by. */
@@ -127,6 +130,14 @@ function slurmDefaults(text: string): SlurmFields {
   if (parsed.success) return parsed.data;
   const { path, message } = parsed.error.issues[0]!;
   throw new Error(`${path.length === 0 ? "" : `${path.join(".")} `}${message}`);
+}
+
+/** A JSON array of what metadata.alerts takes. */
+function alertDefaults(text: string): AlertRule[] {
+  const parsed = alertFields.safeParse(JSON.parse(text));
+  if (parsed.success) return alertRules(parsed.data).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` }));
+  const { path, message } = parsed.error.issues[0]!;
+  throw new Error(`${path.length === 0 ? "" : `[${path.join(".")}] `}${message}`);
 }
 
 function advertised(text: string): string {
@@ -225,6 +236,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         "--cgroup-parent <dir>",
         "parent cgroup for enforcing cpus and memory_mb; auto: the daemon's own cgroup",
         cgroup,
+      ),
+    )
+    .addOption(
+      checked(
+        "--alerts <rules>",
+        'rules for every run, as metadata.alerts: \'[{"when": "nan", "metric": "loss"}]\'',
+        alertDefaults,
       ),
     )
     .addOption(
@@ -336,6 +354,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     maxBacklogBytes: given.maxBacklog ?? 0,
     maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
+    alerts: given.alerts ?? [],
     slurm: given.slurm ?? {},
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,

@@ -17,6 +17,7 @@ export const EVENT_KINDS = [
   "paused",
   "resumed",
   "edited",
+  "alert",
   "control",
   "faulted",
   "failed",

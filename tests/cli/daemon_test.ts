@@ -250,6 +250,23 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   await ok(["cancel", run, "--wait"]);
 });
 
+Deno.test("alerts: a loss that is NaN is an event and cancels the run; another only tells, through a daemon's restart", async () => {
+  const prints = `echo '{"event":"metrics","payload":{"loss":0.5}}'; echo '{"event":"metrics","payload":{"loss":NaN}}'`;
+  const alerts = [{ metric: "loss", when: "nan", then: "cancel" }, {
+    name: "low",
+    metric: "loss",
+    when: "below",
+    value: 1,
+  }];
+  const run = await submitted({ command: ["/bin/sh", "-c", `${prints}; exec sleep 600`], metadata: { alerts } });
+  await until(async () => await state(run) === "CANCELLED", { what: "the alert's cancellation" });
+  assert.equal(JSON.parse(await ok(["show", run, "-o", "json"])).reason, "alert: loss is NaN");
+  const told = (await ok(["events", run, "-k", "alert", "-o", "jsonl"])).trim().split("\n").map((line) =>
+    JSON.parse(line)
+  );
+  assert.deepEqual(told.map(({ data }) => [data.alert, data.then]).sort(), [["loss nan", "cancel"], ["low", "tell"]]);
+});
+
 Deno.test("tag, note, rename: what people write about a run is kept, shown, found, and told as events", async () => {
   const run = await submitted({ command: SILENT, metadata: { tags: ["old"] } });
   assert.equal(await ok(["tag", run, "paper", "baseline"]), `${run}  has the tags old, paper, baseline\n`);

@@ -77,6 +77,11 @@ export class RunClock {
     }
   }
 
+  /** Milliseconds since the worker's last output; 0 while it is paused. */
+  silentMs(now: number): number {
+    return this.#paused ? 0 : now - this.#lastOutput;
+  }
+
   /** Milliseconds of the attempt, pauses excluded. */
   used(now: number): number {
     return this.#usedMs + (this.#paused ? 0 : now - this.#countedSince);

@@ -7,6 +7,7 @@ import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { DesiredControl } from "../core/core.ts";
+import type { Alerts } from "./alerts.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Effect } from "./attempt_state.ts";
 import type { Ends } from "./ends.ts";
@@ -19,6 +20,7 @@ export const BUSY_TICK_MS = 100;
 export interface Supervised {
   readonly attempt: Attempt;
   readonly intake: Intake;
+  readonly alerts: Alerts;
 }
 
 export interface PerformerOptions {
@@ -140,6 +142,25 @@ export class Performer {
       return;
     }
     this.perform(supervised, attempt.stop(graceMs, clock(), reason === "heartbeat_timeout"));
+  }
+
+  /** Tells of the rules that are broken, and does what they say. @throws what keeps it from being recorded: the rest stays due */
+  alert(supervised: Supervised): void {
+    const { registry, log, graceMs, clock } = this.#options;
+    const { attempt, alerts: { due } } = supervised;
+    const { runId } = attempt;
+    for (; due.length > 0; due.shift()) {
+      const { rule, what } = due[0]!;
+      registry.appendEvent(runId, "alert", { alert: rule.name, what, then: rule.then });
+      log.warn({ run_id: runId, attempt: attempt.attempt, alert: rule.name, then: rule.then }, what);
+      if (rule.then === "pause") {
+        registry.update(runId, { pauseRequested: true });
+        this.sendControl(attempt);
+      } else if (rule.then === "cancel" && this.row(attempt).cancelRequestedAt === null) {
+        registry.update(runId, { cancelRequestedAt: Date.now(), cancelReason: `alert: ${what}` });
+        this.perform(supervised, attempt.stop(graceMs, clock()));
+      }
+    }
   }
 
   apply(attempt: Attempt, event: LifecycleEvent, tell?: () => EventToAppend): void {

@@ -95,6 +95,7 @@ export class ProxySessions implements SessionOwner {
       session.writtenBefore ??= journalSize;
       attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
+      supervised.alerts.recorded({ ...batch, events: result.events });
       intake.noteEvents(result);
       intake.sample(batch, samples, now);
     }
@@ -107,6 +108,7 @@ export class ProxySessions implements SessionOwner {
       performer.active(attempt);
     }
     performer.alive(attempt, journalSize);
+    performer.alert(supervised);
     return result.position;
   }
 

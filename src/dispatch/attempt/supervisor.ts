@@ -16,6 +16,9 @@ import type { Host } from "./host.ts";
 import { Intake } from "./intake.ts";
 import type { RunLimits } from "./limits.ts";
 import { BUSY_TICK_MS, Performer, type Supervised } from "./performer.ts";
+import { Alerts, type Recorded } from "./alerts.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { AlertRule } from "../../config/alerts.ts";
 import { Progress } from "./progress.ts";
 import { ProxySessions } from "./proxy_sessions.ts";
 import { Ticker } from "./ticker.ts";
@@ -32,6 +35,8 @@ export interface SupervisorOptions extends EndsOptions {
   hostOf: (plan: RunPlan) => Host;
   /** Between SIGTERM and SIGKILL. */
   graceSeconds: number;
+  /** Rules for every run, beside its own. */
+  alerts?: readonly AlertRule[];
   /** For runs whose config does not say. */
   heartbeatTimeoutSeconds: number;
   /** Proxies that may be under replacement at one time. */
@@ -163,7 +168,11 @@ export class Supervisor {
     });
     const namesFile = (event: { kind: string; dataJson: string }) => onFileNamed(registry.require(runId), event);
     const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, namesFile });
-    const supervised = { attempt, intake: new Intake(row, { telemetry, log, notes }) };
+    const supervised = {
+      attempt,
+      intake: new Intake(row, { telemetry, log, notes }),
+      alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
+    };
     this.#runs.set(runId, supervised);
     this.#ticker.within(CALM_TICK_MS);
     return supervised;
@@ -202,11 +211,14 @@ export class Supervisor {
   }
 
   /** Telemetry that came beside the journal was stored. */
-  published(runId: string, steps: number): void {
-    const { attempt } = this.#supervised(runId);
-    attempt.progress.published(steps, this.#clock());
+  published(runId: string, recorded: Recorded): void {
+    const supervised = this.#supervised(runId);
+    const { attempt } = supervised;
+    attempt.progress.published(recorded.steps.n, this.#clock());
+    supervised.alerts.recorded(recorded);
     this.#performer.active(attempt);
     this.#performer.alive(attempt);
+    this.#performer.alert(supervised);
   }
 
   // ------------------------------------------------------------------------------------------------------- control
@@ -272,8 +284,10 @@ export class Supervisor {
   }
 
   #tickOne(supervised: Supervised, now: number, mayReplace: boolean): void {
-    const { attempt, intake } = supervised;
+    const { attempt, intake, alerts } = supervised;
     intake.notes.enterWaiting();
+    alerts.silent(attempt.progress.clock.silentMs(now));
+    if (attempt.state.phase.t === "running") this.#performer.alert(supervised);
     const effects = attempt.tick(now);
     try {
       this.#performer.perform(supervised, effects, mayReplace);
@@ -293,4 +307,16 @@ export class Supervisor {
     if (supervised !== undefined) return supervised;
     throw new MosaicError("failed_precondition", `run ${runId} has no processes that this daemon supervises`);
   }
+}
+
+/** The rules, and the names of those that have alerted in this attempt already. */
+function alertsOf(registry: Registry, row: RunRow, rules: readonly AlertRule[]): [readonly AlertRule[], Set<string>] {
+  const told = new Set<string>();
+  if (rules.length > 0) {
+    // A rule alerts once an attempt, so there are few.
+    for (const event of registry.eventsSince(0, { runId: row.runId, kinds: ["alert"], limit: 10_000 })) {
+      if (event.attempt === row.attempt) told.add(String(JSON.parse(event.dataJson).alert));
+    }
+  }
+  return [rules, told];
 }

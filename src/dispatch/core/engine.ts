@@ -1,4 +1,5 @@
 /** The daemon's core: wires its parts together, and answers adapters (core.ts) by them. */
+import type { AlertRule } from "../../config/alerts.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -50,6 +51,8 @@ export interface EngineOptions {
   graceSeconds: number;
   handshakeTimeoutSeconds: number;
   heartbeatTimeoutSeconds: number;
+  /** Rules for every run, beside its own. */
+  alerts?: readonly AlertRule[];
   /** What calls need. */
   auth?: Auth;
   /** A TCP listener asks processes of the daemon's user for no token. */

@@ -66,7 +66,12 @@ export class WorkerCalls {
     }
     telemetry.append(runId, row.attempt, steps, episodes, events);
     try {
-      supervisor.published(runId, steps.length);
+      const columns = {
+        n: steps.length,
+        reward: steps.map(({ reward }) => reward),
+        infoJson: steps.map(({ infoJson }) => infoJson),
+      };
+      supervisor.published(runId, { steps: columns, episodes, events });
     } catch (error) {
       // The records are stored: a failure here must not make the caller publish them again. The next record tries again.
       log.warn({ run_id: runId, error: messageOf(error) }, "published records are stored, the run's state is not yet");
