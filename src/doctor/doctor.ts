@@ -128,7 +128,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
       // No registry yet. Without one, orphans cannot be told.
     }
     if (runs !== undefined) {
-      findings.push(...examineRegistryState(layout.registryDb, runs));
+      findings.push(...examineRegistryState(layout, runs));
       findings.push(...examineRunFiles(layout, runs, daemonIsRunning, now));
       if (telemetryIsSound) findings.push(...examineTelemetry(layout, runs));
     }

@@ -2,6 +2,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { isJson } from "../base/json_text.ts";
 import { isEnded, outcomeOf } from "../registry/lifecycle/lifecycle.ts";
+import type { Layout } from "../base/layout.ts";
+import { claims } from "../os/claims.ts";
 import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
 import type { RunRow } from "../registry/types.ts";
@@ -23,7 +25,23 @@ export function knownRuns(registryDb: string): KnownRun[] {
   }
 }
 
-export function examineRegistryState(registryDb: string, runs: readonly KnownRun[]): Repairable[] {
+/** Processes that a worker has moved to sessions of their own (daemons) outlive its run where it has no cgroup. */
+function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
+  const byId = new Map(runs.map((run) => [run.runId, run]));
+  return claims(layout.trainer).flatMap(({ pid, runDir, attempt }) => {
+    const run = byId.get(runDir.slice(runDir.lastIndexOf("/") + 1));
+    // Of runs that nobody knows the files are told; a live attempt's processes are its own.
+    if (run === undefined || pid === run.worker?.pid || pid === run.proxy?.pid) return [];
+    if (!isEnded(run.state) && attempt === run.attempt) return [];
+    const message =
+      `process ${pid}, which attempt ${attempt} of run ${run.runId} (${run.name}) has started, is alive, ` +
+      `but the attempt is over: end it by hand (kill ${pid}) if nobody needs it`;
+    return [{ check: "processes" as const, severity: "warning" as const, path: runDir, message, remedy: "" }];
+  });
+}
+
+export function examineRegistryState(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
+  const { registryDb } = layout;
   const findings: Repairable[] = [];
   const ended = new Set(runs.filter((run) => isEnded(run.state)).map((run) => run.runId));
   const known = new Set(runs.map((run) => run.runId));
@@ -64,6 +82,7 @@ export function examineRegistryState(registryDb: string, runs: readonly KnownRun
       findings.push({ check: "processes", severity: "warning", path: registryDb, message, remedy: "" });
     }
   }
+  findings.push(...examineLeftProcesses(layout, runs));
   return findings;
 }
 

@@ -72,6 +72,17 @@ export class Reserve {
   }
 }
 
+/** Work before WithReserve is there, such as a migration: on a full disk it is repeated with the space of the reserve. */
+export function withSpaceOf<T>(reserve: Reserve | undefined, isFull: (error: unknown) => boolean, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (reserve === undefined || !isFull(error)) throw error;
+    reserve.release();
+    return work();
+  }
+}
+
 /** Interval between attempts to reserve the space again. */
 const REFILL_MS = 1000;
 /** Moving a smaller log frees too little. */

@@ -6,7 +6,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
-import { MosaicError } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import type { RunReader } from "./reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
@@ -36,7 +36,7 @@ import type {
   RunRow,
   TransitionRow,
 } from "./types.ts";
-import type { Reserve } from "../os/reserve.ts";
+import { type Reserve, withSpaceOf } from "../os/reserve.ts";
 import type { Parameter } from "../telemetry/parameters.ts";
 import { Waiters } from "./waiters.ts";
 
@@ -84,7 +84,7 @@ export class Registry implements RunReader {
   /** Takes over an open database; `open` is what programs use. `path` is for messages. */
   constructor(db: DatabaseSync, path: string, options: RegistryOptions = {}) {
     this.#path = path;
-    migrate(db, path);
+    withSpaceOf(options.reserve, (error) => /disk is full/i.test(messageOf(error)), () => migrate(db, path));
     this.#sql = new Sql(db, path, options.reserve);
     this.#now = options.now ?? Date.now;
     this.#transitionHead = this.#lastSeq("transitions");

@@ -12,7 +12,7 @@ import { MosaicError } from "../base/errors.ts";
 import { explainShortage } from "../os/shortage.ts";
 import { sleep } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
-import { type Reserve, WithReserve } from "../os/reserve.ts";
+import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
@@ -271,7 +271,7 @@ export class TelemetryStore implements TelemetryLog {
       if (options.maxBytes !== undefined) {
         db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / PAGE_BYTES))}`);
       }
-      migrate(db, path);
+      withSpaceOf(options.reserve, isFull, () => migrate(opened.db, path));
       // The checkpoint thread's connection finds no place beside one that is alone.
       const checkpoints = opened.alone ? { ...options.checkpoints, mode: "inline" as const } : options.checkpoints;
       const store = new TelemetryStore(db, path, { ...options, checkpoints });

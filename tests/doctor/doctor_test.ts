@@ -119,6 +119,24 @@ Deno.test("doctor: files that belong to no run are moved to lost+found, never de
   });
 });
 
+Deno.test("doctor: a process that an ended run's worker has left behind is found", async () => {
+  await withState(async (layout) => {
+    const child = new Deno.Command("sleep", {
+      args: ["600"],
+      env: { MOSAIC_RUN_DIR: layout.runDir("runs", runId(1)), MOSAIC_ATTEMPT: "1" },
+    }).spawn();
+    try {
+      const [left] = examine(layout.stateDir);
+      assert.equal(left?.check, "processes");
+      assert.match(left.message, new RegExp(`process ${child.pid}, which attempt 1 of run .* has started, is alive`));
+    } finally {
+      child.kill("SIGKILL");
+      await child.status;
+    }
+    assert.deepEqual(examine(layout.stateDir), []);
+  });
+});
+
 Deno.test("doctor: a directory of no run in which a proxy is at work is not moved away", async () => {
   await withState((layout) => {
     const directory = layout.runDir("runs", runId(7));

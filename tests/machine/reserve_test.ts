@@ -1,9 +1,17 @@
 /** Space kept for a full disk. */
 import assert from "node:assert/strict";
 import { Reserve, reserveBytes } from "../../src/os/reserve.ts";
+import { DatabaseSync } from "node:sqlite";
+import { migrate, MIGRATIONS } from "../../src/registry/migrations.ts";
+import { Registry } from "../../src/registry/registry.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch, steps } from "../telemetry/store/harness.ts";
 import { diskTest } from "./small_disk.ts";
+
+/** A text that hardly gets smaller. */
+function noise(): string {
+  return JSON.stringify(btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(750)))));
+}
 
 diskTest("reserve: a sixteenth of a small disk, really taken, given back, and not taken in part", (stage) => {
   const disk = stage.disk(`${stage.stateDir}/small`, "16m");
@@ -40,7 +48,7 @@ diskTest(
       assert.ok(reserve.whole);
       assert.equal(store.writable(), true);
       // What does not fit is refused, and a deletion is not.
-      const large = { n: 4000, observationJson: new Array(4000).fill(JSON.stringify("x".repeat(1000))) };
+      const large = { n: 4000, observationJson: Array.from({ length: 4000 }, noise) };
       assert.throws(() => store.ingest("L", 1, batch(0, 1, { steps: large })), {
         code: "unavailable",
         message: /disk is full/,
@@ -54,3 +62,21 @@ diskTest(
     }
   },
 );
+
+diskTest("a registry of an older version on a full disk: its migration takes the reserve's space", (stage) => {
+  const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+  const path = `${disk.path}/registry.db`;
+  const older = new DatabaseSync(path);
+  older.exec("PRAGMA journal_mode = WAL");
+  migrate(older, path, MIGRATIONS.slice(0, 1));
+  older.close();
+  const reserve = new Reserve(`${disk.path}/reserve`, reserveBytes(disk.path, 16 << 20));
+  assert.ok(reserve.make());
+  disk.fill();
+  const registry = Registry.open(path, { reserve });
+  assert.equal(registry.count({}), 0);
+  registry.close();
+  const db = new DatabaseSync(path, { readOnly: true });
+  assert.equal(Number(db.prepare("PRAGMA user_version").get()!.user_version), MIGRATIONS.at(-1)!.version);
+  db.close();
+});

@@ -5,6 +5,7 @@
  * Nothing here is needed for recovery: what must outlive the daemon is in the registry and in the run's directory.
  */
 import type { RunPlan } from "../../config/plan.ts";
+import { isShortage } from "../../os/shortage.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/types.ts";
@@ -97,7 +98,17 @@ export class Attempt {
 
   /** @param silent neither the worker nor its proxy gave a sign of life */
   stop(graceMs: number, now: number, silent = false): readonly Effect[] {
-    return this.#on({ t: "stop", now, group: this.host.group(true), graceMs, silent });
+    return this.#on({ t: "stop", now, group: this.#groupOrUnknown(), graceMs, silent });
+  }
+
+  /** Whatever keeps its group from being looked up for now, the stop begins; the ticks look again. */
+  #groupOrUnknown(): WorkerGroup {
+    try {
+      return this.host.group(true);
+    } catch (error) {
+      if (!isShortage(error)) throw error;
+      return "unknown";
+    }
   }
 
   exit(report: ExitReport, now: number): readonly Effect[] {
