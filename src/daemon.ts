@@ -83,8 +83,12 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
       auditFile: layout.auditFile,
       log,
       descriptors,
-      readiness: () =>
-        readinessOf(engine, { accepting: () => !stop.requested(), shortOfDescriptors: () => descriptors.short }),
+      readiness: (listeners) =>
+        readinessOf(engine, {
+          ...listeners,
+          accepting: () => !stop.requested(),
+          shortOfDescriptors: () => descriptors.short,
+        }),
     });
     const { listen, local, http, socket } = servers;
     const side = await startSideServices({ core: engine, log, layout, ...options });

@@ -44,7 +44,7 @@ export interface ServerOptions {
   auditFile: string;
   bounds: Bounds;
   log: Logger;
-  readiness: () => Readiness;
+  readiness: (listeners: { listening: boolean }) => Readiness;
   descriptors?: FileDescriptors;
 }
 
@@ -65,7 +65,9 @@ export async function startServers(core: Core, options: ServerOptions): Promise<
 /** @param stops filled with the stop function of each started part */
 async function start(core: Core, options: ServerOptions, stops: (() => void | Promise<void>)[]): Promise<Servers> {
   checkPage(options);
-  const { log, descriptors, bounds, readiness } = options;
+  const { log, descriptors, bounds } = options;
+  const listeners: { listening(): boolean }[] = [];
+  const readiness = () => options.readiness({ listening: listeners.every((listener) => listener.listening()) });
   const tokens = options.auth === "none"
     ? undefined
     : new TokenFile(options.tokensFile, { create: options.auth === "token" });
@@ -119,6 +121,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => socket.stop());
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, tls: tls && { cert: tls.cert, key: tls.key } });
+  for (const listener of [grpc, socket, http]) if (listener !== undefined) listeners.push(listener);
   const httpPort = http === undefined ? 0 : parseAddress(http.address).port;
   return {
     listen: grpc?.address ?? "",

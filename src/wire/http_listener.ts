@@ -23,6 +23,8 @@ export interface HttpListenerOptions {
 export interface HttpListener {
   /** HOST:PORT, or the path of the socket. */
   address: string;
+  /** Connections are accepted, as far as is known. */
+  listening(): boolean;
   /** Lets answers that are on their way finish, and closes. */
   stop(): Promise<void>;
 }
@@ -59,6 +61,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   }
   const bound = boundAddress(options.address, server);
   let stopping = false;
+  let listening = true;
   // The socket brings this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => abort.abort());
   /** Serving ends by itself, too, when no file descriptor is left for a connection; what it held then is not let go. */
@@ -70,6 +73,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         { address: textOf(bound), error: why },
         "this address is served no longer; it is again as soon as it can be",
       );
+      listening = false;
       abort.abort();
       for (let back = false; !back && !stopping;) {
         await sleep(AGAIN_MS);
@@ -77,7 +81,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         try {
           abort = new AbortController();
           server = listen(bound);
-          back = true;
+          back = listening = true;
         } catch {
           // The port is taken meanwhile.
         }
@@ -88,6 +92,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   serveOn();
   return {
     address: textOf(bound),
+    listening: () => listening,
     async stop() {
       stopping = true;
       // The runtime's own orderly shutdown waits for clients that keep a connection, and cannot be cut short any more.

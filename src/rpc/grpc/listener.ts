@@ -12,7 +12,7 @@ import type { Services } from "../services.ts";
 import { Connections, FIRST_CALL_MS } from "./connections.ts";
 import { type GateLimits, SendGates } from "./gate.ts";
 import { bind, type Bound } from "./listen.ts";
-import { watchListener } from "./listener_watch.ts";
+import { type ListenerWatch, watchListener } from "./listener_watch.ts";
 import type { GrpcServer } from "./server.ts";
 
 const STOP_GRACE_MS = 5000;
@@ -48,6 +48,8 @@ export interface GrpcListener {
   address: string;
   /** The same without TLS, for this machine only; `address` where that has none. */
   localAddress: string;
+  /** Connections are accepted, as far as is known. */
+  listening(): boolean;
   /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
@@ -68,8 +70,11 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   const load = (): Promise<GrpcServer> =>
     loading ??= import("./server.ts").then(({ createGrpcServer }) => createGrpcServer(services, connections, tls));
   const ends: (() => void)[] = [];
+  const watches: ListenerWatch[] = [];
   const listenOn = async (at: ListenAddress, plain: boolean): Promise<string> => {
+    let accepted = 0;
     const take = (socket: Socket) => {
+      accepted++;
       if (!connections.add(socket, () => options.onClosed?.())) return;
       Promise.all([load(), options.userOf?.({ socket, type: at.type, secured: !plain })]).then(
         ([server, user]) => {
@@ -91,7 +96,9 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
         bound.close();
         bound = await bind(parseListen(address), take);
       };
-      ends.push(watchListener(port, relisten, log, descriptors));
+      const watch = watchListener({ port, accepted: () => accepted, relisten, log, descriptors });
+      watches.push(watch);
+      ends.push(watch.stop);
     }
     return address;
   };
@@ -113,6 +120,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   return {
     address,
     localAddress,
+    listening: () => watches.every((watch) => watch.listening()),
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {
         services.stop();

@@ -9,7 +9,7 @@ import { askShell } from "../../os/shell.ts";
 import { isShortage } from "../../os/shortage.ts";
 
 const LOOK_MS = 1000;
-/** So many looks in a row that find connections waiting; a busy daemon takes them in between. */
+/** So many looks in a row that find connections waiting, and none accepted in between. */
 const LOOKS = 4;
 /** A look that takes a shell comes with every so many of the others, unless the one before has found something. */
 const SHELL_EVERY = 5;
@@ -59,24 +59,40 @@ export function waitingConnections(port: number, tables: string): number {
   return found;
 }
 
-/** @param relisten gives the port up, where it still has it, and listens on it again @returns ends the watch */
-export function watchListener(
-  port: number,
-  relisten: () => Promise<void>,
-  log: Logger,
-  descriptors: FileDescriptors,
-): () => void {
+export interface ListenerWatchOptions {
+  port: number;
+  /** How many connections were accepted so far. */
+  accepted: () => number;
+  /** Gives the port up, where it still has it, and listens on it again. */
+  relisten: () => Promise<void>;
+  log: Logger;
+  descriptors: FileDescriptors;
+  /** How many connections wait; by the kernel's tables. @throws when no descriptor is left to look */
+  waiting?: (port: number) => { count: number; byShell: boolean };
+  lookMs?: number;
+}
+
+export interface ListenerWatch {
+  listening(): boolean;
+  stop(): void;
+}
+
+export function watchListener(options: ListenerWatchOptions): ListenerWatch {
+  const { port, accepted, relisten, log, descriptors, waiting = waitingNow, lookMs = LOOK_MS } = options;
   let stuck = 0;
+  let acceptedBefore = -1;
   let byShell = false;
   let ticks = 0;
   let state: "listening" | "due" | "binding" = "listening";
-  const isStuck = (): boolean => {
+  /** Connections wait at several looks in a row, and none was accepted meanwhile: a busy listener accepts some. */
+  const isDead = (): boolean => {
     ticks++;
     if (byShell && stuck === 0 && ticks % SHELL_EVERY !== 0) return false;
     try {
-      const seen = sockets();
+      const seen = waiting(port);
       byShell = seen.byShell;
-      stuck = waitingConnections(port, seen.text) > 0 ? stuck + 1 : 0;
+      stuck = seen.count === 0 ? 0 : accepted() === acceptedBefore ? stuck + 1 : 1;
+      acceptedBefore = accepted();
     } catch (error) {
       // Looked at when that is over.
       if (!isShortage(error)) throw error;
@@ -86,7 +102,7 @@ export function watchListener(
   const timer = setInterval(async () => {
     if (state === "binding" || descriptors.short) return;
     if (state === "listening") {
-      if (!isStuck()) return;
+      if (!isDead()) return;
       stuck = 0;
       log.error({ port }, "connections are accepted no longer: the port is listened on anew");
     }
@@ -99,6 +115,11 @@ export function watchListener(
       state = "due";
       log.error({ port, error: messageOf(error) }, "the port cannot be listened on again for now");
     }
-  }, LOOK_MS);
-  return () => clearInterval(timer);
+  }, lookMs);
+  return { listening: () => state === "listening", stop: () => clearInterval(timer) };
+}
+
+function waitingNow(port: number): { count: number; byShell: boolean } {
+  const { text, byShell } = sockets();
+  return { count: waitingConnections(port, text), byShell };
 }
