@@ -1,5 +1,6 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
+import { groupsOf, spreadOf, together, withoutSeed } from "../../src/ui/client/grouping.ts";
 import { ascending, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
@@ -31,4 +32,46 @@ Deno.test("chart: a part of the time axis holds the points of the buckets that r
   assert.deepEqual(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 10, 80), [11, 20]);
   assert.equal(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 91, 95), undefined);
   assert.equal(pointsBetween([], { first_x: [], last_x: [] }, 0, 1), undefined);
+});
+
+Deno.test("groups: names lose their seed, parameters their sameness; a version stays", () => {
+  assert.deepEqual(
+    ["ppo-cartpole-seed3", "ppo_cartpole_s3", "ppo-3", "CartPole-v1", "seed 4"].map(withoutSeed),
+    ["ppo-cartpole", "ppo_cartpole", "ppo", "CartPole-v1", "seed 4"],
+  );
+  const run = (lr: number, seed: number) => ({
+    name: "a",
+    tags: [],
+    parameters: [{ name: "lr", value: lr }, { name: "optim.seed", value: seed }, { name: "env", value: "x" }],
+  });
+  const runs = [run(0.1, 1), run(0.1, 2), run(0.2, 1)];
+  assert.deepEqual(groupsOf(runs, "parameters"), ["lr=0.1", "lr=0.1", "lr=0.2"]);
+  assert.deepEqual(groupsOf(runs, "parameter:env"), ["env=x", "env=x", "env=x"]);
+  assert.deepEqual(groupsOf([run(1, 1), run(1, 2)], "parameters"), ["all runs", "all runs"]);
+});
+
+Deno.test("groups: curves over other x are one, with the number of runs that reach each place", () => {
+  const { x, middle, low, high, count } = together([
+    { x: [0, 100], y: [0, 100] },
+    { x: [0, 30, 50], y: [10, null, 60] },
+  ], "minmax");
+  const at = (place: number) => x.findIndex((v) => v >= place);
+  assert.deepEqual([x[0], x.at(-1)], [0, 100]);
+  assert.deepEqual([low[0], middle[0], high[0], count[0]], [0, 5, 10, 2]);
+  const i = at(40);
+  assert.ok(Math.abs(low[i]! - x[i]!) < 1e-9 && Math.abs(high[i]! - (10 + x[i]!)) < 1e-9, "straight between points");
+  assert.equal(count[at(60)], 1);
+  assert.equal(middle.at(-1), 100);
+  assert.deepEqual(together([{ x: [], y: [] }], "sd").x, []);
+});
+
+Deno.test("groups: spreads as textbooks have them", () => {
+  const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-3, `${a} is not ${b}`);
+  near(spreadOf([1, 2, 3, 4], "sd").high, 2.5 + 1.29099);
+  near(spreadOf([1, 2, 3, 4], "ci95").high, 2.5 + 3.182 * 1.29099 / 2);
+  assert.equal(spreadOf([0, 1, 2, 3, 4, 5, 6, 100], "iqm").middle, 3.5);
+  near(spreadOf([1, 2, 6], "iqm").middle, (0.25 * 1 + 2 + 0.25 * 6) / 1.5);
+  const { low, middle, high } = spreadOf([3, 5, 8, 13, 21], "iqm");
+  assert.ok(low >= 3 && low < middle && middle < high && high <= 21);
+  assert.deepEqual(spreadOf([7], "ci95"), { middle: 7, low: 7, high: 7 });
 });

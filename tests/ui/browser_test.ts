@@ -198,6 +198,37 @@ inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", a
   assert.equal(core.registry.require(live.runId).state, "CANCELLED");
 });
 
+inBrowser("seeds as one curve: groups fold, tell their runs, and are in the address", async ({ core, page, base }) => {
+  const runs = ["ppo-seed1", "ppo-seed2", "dqn-seed1", ...Array.from({ length: 12 }, (_, i) => `sac-seed${i}`)]
+    .map((name) => core.addExecuting(name));
+  for (const [i, { runId }] of runs.entries()) for (let e = 0; e < 10 + i; e++) core.addEpisode(runId, 5);
+  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}`);
+  const chart = page.locator("[data-series=episode_reward]");
+  await until(async () => await chart.locator(".legend > span").count() === runs.length, {
+    what: "a line of each run",
+  });
+  await page.getByLabel("Group by").selectOption("name");
+  await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
+  assert.equal(await chart.locator(".legend > span").count(), 3);
+  await page.getByLabel("Band").selectOption("minmax");
+  assert.match(page.url(), /[?&]group=name/);
+  assert.match(page.url(), /[?&]band=minmax/);
+  await chart.scrollIntoViewIfNeeded();
+  const box = (await chart.locator(".u-over").boundingBox())!;
+  await page.mouse.move(box.x + 5, box.y + 20);
+  await chart.locator(".value", { hasText: "12 runs" }).waitFor();
+  // The shorter runs of the group are over before its last episode.
+  await page.mouse.move(box.x + box.width - 2, box.y + 20);
+  await chart.locator(".value", { hasText: "1 run" }).waitFor();
+  const group = page.getByRole("button", { name: "ppo", exact: true });
+  assert.equal(await group.getAttribute("aria-expanded"), "false");
+  await group.click();
+  await page.locator("tbody").getByRole("link", { name: "ppo-seed2" }).waitFor();
+  await page.reload();
+  await chart.locator(".legend", { hasText: "sac (12 runs)" }).waitFor();
+  assert.deepEqual(await violations(page), []);
+});
+
 inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {
   const long = core.addExecuting("long-run");
   for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);

@@ -2,8 +2,9 @@
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../page_json.ts";
 import { notice } from "./dialog.tsx";
-import { h, iconButton, saveFile } from "./dom.ts";
-import { clock, duration, figure, whole } from "./format.ts";
+import { h, iconButton, saveFile, setText } from "./dom.ts";
+import { clock, duration, figure, plural, whole } from "./format.ts";
+import { type Band, together } from "./grouping.ts";
 import { ascending, type Column, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.ts";
 
 export interface DataSet {
@@ -11,17 +12,30 @@ export interface DataSet {
   color: string;
   columns: SeriesColumns;
   startedAt: number | null;
+  /** Label of the group that it is drawn as one with. */
+  group?: string;
 }
 export type XMode = "index" | "relative" | "wall";
 export interface ChartStyle {
   x: XMode;
   smoothing: number;
   log: boolean;
+  band: Band;
 }
 /** In the series' own numbering. */
 export type Range = [first: number, last: number];
 
-const PER_SET = 4;
+/** A line with its band, as it is drawn. */
+interface Line {
+  label: string;
+  color: string;
+  /** The runs of a group; 1 of a run. */
+  runs: number;
+  /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
+  table: uPlot.AlignedData;
+}
+/** Series of a line after x. */
+const PER_LINE = 5;
 
 function css(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -40,11 +54,57 @@ function xOf(set: DataSet, mode: XMode): number[] {
   return ascending(at.map((t) => (t - from) / 1000));
 }
 
+/** Lines over other x have no value at this one: where the line goes on, the place nearest to it that has one. */
+function nearest(values: Column, xs: ArrayLike<number>, i: number): number | undefined {
+  let [before, after] = [i, i];
+  while (before >= 0 && (values[before] ?? null) === null) before--;
+  while (after < values.length && (values[after] ?? null) === null) after++;
+  if (before < 0 || after >= values.length) return undefined;
+  return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
+}
+
+/** Each run is a line; those of a group are one. */
+function linesOf(sets: readonly DataSet[], style: ChartStyle): Line[] {
+  const keep = style.log ? positive : (v: Column) => v;
+  const groups = new Map<string | DataSet, DataSet[]>();
+  for (const set of sets) {
+    const key = set.group ?? set;
+    groups.set(key, [...groups.get(key) ?? [], set]);
+  }
+  return [...groups].map(([key, members]): Line => {
+    const { color } = members[0]!;
+    const curves = members.map((set) => {
+      const mean = keep(numbers(set.columns.mean));
+      return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
+    });
+    if (typeof key === "string" && members.length > 1) {
+      const { x, middle, low, high, count } = together(curves, style.band);
+      return {
+        label: key,
+        color,
+        runs: members.length,
+        table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
+      };
+    }
+    const { x, mean, y } = curves[0]!;
+    const { columns, label } = members[0]!;
+    const none = mean.map(() => null);
+    const raw = style.smoothing > 0 && sets.length === 1 ? mean : none;
+    return {
+      label: typeof key === "string" ? key : label,
+      color,
+      runs: 1,
+      table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), raw, y, none] as uPlot.AlignedData,
+    };
+  });
+}
+
 export class Chart {
   #sets: DataSet[] = [];
+  #lines: Line[] = [];
   #plot: uPlot | undefined;
   #drawnAs = "";
-  #style: ChartStyle = { x: "index", smoothing: 0, log: false };
+  #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd" };
   #holder = h("div", { class: "plot", role: "img" });
   #readout = h("span", { class: "readout" });
   #legend = h("div", { class: "legend" });
@@ -54,6 +114,7 @@ export class Chart {
     this.#larger.setAttribute("aria-pressed", String(this.#large));
     this.element.toggleAttribute("data-large", this.#large);
   });
+  #pin: HTMLButtonElement;
   #resize: ResizeObserver;
   readonly element: HTMLElement;
 
@@ -61,9 +122,10 @@ export class Chart {
   range: Range | undefined;
 
   /** @param unit of x */
-  constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void) {
+  constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void, onpin: () => void) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
+    this.#pin = iconButton("pin", `Keep ${title} on top`, onpin);
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
@@ -78,6 +140,7 @@ export class Chart {
           iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
           iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
           this.#larger,
+          this.#pin,
           h("button", {
             type: "button",
             class: "icon text",
@@ -109,6 +172,10 @@ export class Chart {
     };
   }
 
+  pinned(on: boolean): void {
+    this.#pin.setAttribute("aria-pressed", String(on));
+  }
+
   /** Draws again, with new colours. */
   restyle() {
     this.#drawnAs = "";
@@ -118,19 +185,10 @@ export class Chart {
   show(sets: DataSet[], style: ChartStyle): void {
     this.#sets = sets;
     this.#style = style;
-    const tables = sets.map((set) => {
-      const keep = style.log ? positive : (v: Column) => v;
-      const mean = keep(numbers(set.columns.mean));
-      return [
-        xOf(set, style.x),
-        keep(numbers(set.columns.min)),
-        keep(numbers(set.columns.max)),
-        style.smoothing > 0 && sets.length === 1 ? mean : mean.map(() => null),
-        smooth(mean, style.smoothing),
-      ] as uPlot.AlignedData;
-    });
+    this.#lines = linesOf(sets, style);
+    const tables = this.#lines.map((l) => l.table);
     const data = tables.length === 1 ? tables[0] : tables.length === 0 ? undefined : uPlot.join(tables);
-    const shape = JSON.stringify([sets.map((s) => [s.label, s.color]), style.x, style.log]);
+    const shape = JSON.stringify([this.#lines.map((l) => [l.label, l.color]), style.x, style.log]);
     if (data === undefined) {
       this.#plot?.destroy();
       this.#plot = undefined;
@@ -150,15 +208,16 @@ export class Chart {
     const font = `11px ${css("--font")}`;
     const series: uPlot.Series[] = [{}];
     const bands: uPlot.Band[] = [];
-    this.#sets.forEach(({ label, color }, i) => {
+    this.#lines.forEach(({ label, color }, i) => {
       const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
       series.push(
         { ...none, label: `${label} min` },
         { ...none, label: `${label} max` },
         { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1 },
         { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
+        { label: `${label} runs`, show: false },
       );
-      bands.push({ series: [i * PER_SET + 2, i * PER_SET + 1], fill: faint(color, 0.14) });
+      bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, 0.14) });
     });
     const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     return {
@@ -197,17 +256,18 @@ export class Chart {
 
   #point(u: uPlot): void {
     const i = u.cursor.idx;
-    if (i === null || i === undefined || this.#sets.length === 0) return this.#describe();
+    if (i === null || i === undefined || this.#lines.length === 0) return this.#describe();
     const x = u.data[0]?.[i] ?? 0;
-    const parts = this.#sets.map((set, s) => {
-      const value = (n: number) => figure(u.data[s * PER_SET + n]?.[i]);
-      return this.#sets.length === 1
-        ? `${value(4)}  (${value(1)} to ${value(2)})`
-        : u.data[s * PER_SET + 4]?.[i] === null
-        ? ""
-        : `${set.label} ${value(4)}`;
+    const alone = this.#lines.length === 1;
+    const values = this.#lines.map((line, l) => {
+      const place = nearest(u.data[l * PER_LINE + 4] as Column, u.data[0]!, i);
+      if (place === undefined) return "";
+      const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
+      const range = alone || line.runs > 1 ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
+      return figure(at(4)) + range + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
     });
-    this.#readout.textContent = `${parts.filter((p) => p !== "").join(" · ")}  at ${this.#place(x)}`;
+    this.#readout.textContent = `${alone ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
+    if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
   }
 
   /** A position on the x axis for a person. */
@@ -217,26 +277,33 @@ export class Chart {
   }
 
   #describe() {
-    const parts = this.#sets.map(({ columns, label }) => {
-      const last = columns.mean.at(-1);
-      return this.#sets.length === 1 ? figure(last) : `${label} ${figure(last)}`;
+    const alone = this.#lines.length === 1;
+    const parts = this.#lines.map(({ label, table }) => {
+      const last = figure((table[4] as Column).findLast((y) => y !== null));
+      return alone ? last : `${label} ${last}`;
     });
-    this.#readout.textContent = this.#sets.length === 1 ? parts[0] ?? "" : "";
+    // What the cursor points at stays told while new points come.
+    const pointing = (this.#plot?.cursor.idx ?? null) !== null;
+    if (!pointing) {
+      this.#readout.textContent = alone ? parts[0] ?? "" : "";
+      for (const place of this.#legend.querySelectorAll(".value")) setText(place, "");
+    }
     const points = this.#sets.reduce((n, s) => n + s.columns.count.reduce((a, b) => a + b, 0), 0);
     this.#holder.setAttribute(
       "aria-label",
       `${this.title}: ${whole(points)} points, last ${parts.join(", ") || "none"}`,
     );
     this.#holder.dataset.points = String(points);
-    const labels = this.#sets.map((s) => s.label).join("\n");
-    if (this.#sets.length > 1 && this.#legend.dataset.labels !== labels) {
-      this.#legend.dataset.labels = labels;
-      this.#legend.replaceChildren(...this.#sets.map(({ label, color }) => {
-        const mark = h("span", { class: "mark" });
-        mark.style.background = color;
-        return h("span", {}, mark, label);
-      }));
-    }
+    const legend = this.#lines.length > 1 || (this.#lines[0]?.runs ?? 0) > 1 ? this.#lines : [];
+    const labels = legend.map(({ label, color, runs }) => `${label} ${color} ${runs}`).join("\n");
+    if (this.#legend.dataset.labels === labels) return;
+    this.#legend.dataset.labels = labels;
+    this.#legend.replaceChildren(...legend.map(({ label, color, runs }) => {
+      const mark = h("span", { class: "mark" });
+      mark.style.background = color;
+      const name = runs > 1 ? `${label} (${plural(runs, "run")})` : label;
+      return h("span", {}, mark, name, " ", h("span", { class: "value" }));
+    }));
   }
 
   #select(u: uPlot): void {
@@ -314,7 +381,7 @@ export class Chart {
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     ctx.fillStyle = css("--ink");
     ctx.font = `600 ${13 * ratio}px ${css("--font")}`;
-    ctx.fillText([this.title, ...this.#sets.map((s) => s.label)].join(" · "), 10 * ratio, 19 * ratio);
+    ctx.fillText([this.title, ...this.#lines.map((l) => l.label)].join(" · "), 10 * ratio, 19 * ratio);
     ctx.drawImage(source, 0, 28 * ratio);
     canvas.toBlob((blob) => blob && saveFile(`${this.#fileName()}.png`, blob));
   }

@@ -1,14 +1,17 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
 import { answer, param, runApi, seriesOf } from "./api.ts";
 import { Chart, type ChartStyle, type DataSet, type XMode } from "./chart.ts";
-import { figure, natural } from "./format.ts";
-import { Island, plural, Terms, useRedraw } from "./parts.tsx";
+import { figure, natural, plural } from "./format.ts";
+import { type Band, BANDS } from "./grouping.ts";
+import { Island, Terms, useRedraw } from "./parts.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 
 export interface ChartRun {
   run_id: string;
   name: string;
   started_at: number | null;
+  /** The group that it is drawn as one with. */
+  group?: string;
 }
 
 const COLORS = 8;
@@ -29,15 +32,39 @@ function byImportance(a: string, b: string): number {
   return rank(a) - rank(b) || natural(a, b);
 }
 
-/** As a person last chose it. */
-function savedStyle(): ChartStyle {
-  const usual: ChartStyle = { x: "index", smoothing: 0.6, log: false };
+const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd" };
+
+function stored<T>(key: string, otherwise: T): T {
   try {
-    return { ...usual, ...JSON.parse(localStorage.getItem("mosaic-charts") ?? "{}") };
+    return JSON.parse(localStorage.getItem(key) ?? "null") ?? otherwise;
   } catch {
-    return usual;
+    return otherwise;
   }
 }
+
+/** What the address says, else as a person last chose it. */
+function savedStyle(): ChartStyle {
+  const style = { ...USUAL, ...stored("mosaic-charts", {}) };
+  const query = new URLSearchParams(location.search);
+  const { x = style.x, band = style.band, smoothing, log } = Object.fromEntries(query);
+  return {
+    x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
+    band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
+    smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
+    log: log === undefined ? style.log : log === "1",
+  };
+}
+
+/** Writes values into the address, so that it is a link to what one sees; an empty one is left out. */
+export function toAddress(values: Record<string, string>): void {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) value === "" ? query.delete(name) : query.set(name, value);
+  const search = query.toString().replaceAll("%2C", ",");
+  history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
+}
+
+/** The section of a metric: what stands before the first "/" of its name. */
+const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
 /** Reads series of runs and hands them to charts; Preact draws what is around those. */
 class ChartReader {
@@ -46,6 +73,8 @@ class ChartReader {
   single: [name: string, values: (number | null | undefined)[]][] = [];
   names: string[] = [];
   style = savedStyle();
+  pinned = stored<string[]>("mosaic-pinned", []);
+  folded = stored<string[]>("mosaic-folded", []);
   runs: ChartRun[] = [];
   #sets = new Map<string, DataSet[]>();
   #inSight = new Set<string>();
@@ -73,7 +102,8 @@ class ChartReader {
     let chart = this.charts.get(name);
     if (chart === undefined) {
       const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
-      chart = new Chart(TITLES[name] ?? name, unit, () => this.refresh());
+      chart = new Chart(TITLES[name] ?? name, unit, () => this.refresh(), () => this.pin(name));
+      chart.pinned(this.pinned.includes(name));
       chart.element.dataset.series = name;
       this.charts.set(name, chart);
       this.#observer.observe(chart.element);
@@ -81,18 +111,40 @@ class ChartReader {
     return chart;
   }
 
-  drop(name: string): void {
-    const chart = this.charts.get(name);
-    if (chart === undefined) return;
-    this.#observer.unobserve(chart.element);
-    this.#inSight.delete(name);
-    chart.destroy();
-    this.charts.delete(name);
+  /** Takes down all charts but these. */
+  keep(names: readonly string[]): void {
+    for (const [name, chart] of this.charts) {
+      if (names.includes(name)) continue;
+      this.#observer.unobserve(chart.element);
+      this.#inSight.delete(name);
+      chart.destroy();
+      this.charts.delete(name);
+    }
+  }
+
+  pin(name: string): void {
+    const on = !this.pinned.includes(name);
+    this.pinned = on ? [...this.pinned, name] : this.pinned.filter((n) => n !== name);
+    localStorage.setItem("mosaic-pinned", JSON.stringify(this.pinned));
+    this.charts.get(name)?.pinned(on);
+    this.redraw();
+  }
+
+  fold(section: string, folded: boolean): void {
+    this.folded = [...this.folded.filter((s) => s !== section), ...(folded ? [section] : [])];
+    localStorage.setItem("mosaic-folded", JSON.stringify(this.folded));
   }
 
   restyle(change: Partial<ChartStyle>): void {
     this.style = { ...this.style, ...change };
     localStorage.setItem("mosaic-charts", JSON.stringify(this.style));
+    const { x, band, smoothing, log } = this.style;
+    toAddress({
+      x,
+      band: this.runs.some((r) => r.group !== undefined) ? band : "",
+      smoothing: String(smoothing),
+      log: log ? "1" : "0",
+    });
     for (const [name, chart] of this.charts) chart.show(this.#sets.get(name) ?? [], this.style);
     this.redraw();
   }
@@ -152,10 +204,14 @@ class ChartReader {
     const answers = await Promise.all(
       this.runs.map((run) => seriesOf(run.run_id, { name: names, buckets, ...range }, this.#gone.signal)),
     );
+    const groups = [...new Set(this.runs.map((r) => r.group))];
     names.forEach((name, n) => {
       const sets = this.runs.map((run, r) => ({
         label: run.name,
-        color: style.getPropertyValue(`--series-${r % COLORS + 1}`).trim(),
+        group: run.group,
+        color: style.getPropertyValue(
+          `--series-${(run.group === undefined ? r : groups.indexOf(run.group)) % COLORS + 1}`,
+        ).trim(),
         columns: answers[r]![n]!,
         startedAt: run.started_at,
       })).filter((s) => s.columns.last_x.length > 0);
@@ -177,14 +233,22 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   const redraw = useRedraw();
   const made = useRef<ChartReader>(undefined);
   const reader = made.current ??= new ChartReader(redraw);
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useState(() => new URLSearchParams(location.search).get("metrics") ?? "");
   reader.runs = runs;
-  useEffect(() => void reader.refresh(), [changes, runs.map((r) => r.run_id).join()]);
+  useEffect(() => void reader.refresh(), [changes, runs.map((r) => `${r.run_id} ${r.group}`).join()]);
   useEffect(() => () => reader.destroy(), []);
 
   const words = filter.toLowerCase().split(/[\s,]+/).filter((w) => w !== "");
   const { names, single, style } = reader;
   const shown = words.length === 0 ? names : names.filter((n) => words.some((w) => n.toLowerCase().includes(w)));
+  useEffect(() => reader.keep(shown));
+  const grouped = runs.some((r) => r.group !== undefined);
+  const sections = new Map<string, string[]>();
+  for (const name of [...shown.filter((n) => reader.pinned.includes(n)), ...shown]) {
+    const section = reader.pinned.includes(name) ? "Pinned" : sectionOf(name);
+    const names = sections.get(section) ?? [];
+    if (!names.includes(name)) sections.set(section, [...names, name]);
+  }
   const settings = single.filter(([name]) => name.startsWith("config."));
   const values = single.filter(([name]) => !name.startsWith("config."));
   const terms = (of: typeof single) => (
@@ -215,6 +279,14 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             onInput={(e) => reader.restyle({ smoothing: Number(e.currentTarget.value) })}
           />
         </label>
+        {grouped && (
+          <label>
+            Band{" "}
+            <select value={style.band} onChange={(e) => reader.restyle({ band: e.currentTarget.value as Band })}>
+              {Object.entries(BANDS).map(([band, label]) => <option key={band} value={band}>{label}</option>)}
+            </select>
+          </label>
+        )}
         <label>
           <input
             type="checkbox"
@@ -229,13 +301,33 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
           aria-label="Show metrics whose names hold one of these words"
           hidden={names.length <= MANY && words.length === 0}
           value={filter}
-          onInput={(e) => setFilter(e.currentTarget.value)}
+          onInput={(e) => {
+            setFilter(e.currentTarget.value);
+            toAddress({ metrics: e.currentTarget.value });
+          }}
         />
         <span class="hint">Drag over a chart to zoom</span>
       </div>
-      <div class="charts">
-        {shown.map((name) => <Island key={name} of={reader.chart(name).element} gone={() => reader.drop(name)} />)}
-      </div>
+      {[...sections].map(([section, names]) => {
+        const charts = (
+          <div class="charts">
+            {names.map((name) => <Island key={name} of={reader.chart(name).element} />)}
+          </div>
+        );
+        return section === "" ? <div key="">{charts}</div> : (
+          <details
+            key={section}
+            class="section"
+            open={!reader.folded.includes(section)}
+            onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
+          >
+            <summary>
+              {section} <span class="count">{names.length}</span>
+            </summary>
+            {charts}
+          </details>
+        );
+      })}
       {names.length === 0 && <p class="empty">No episodes and no metrics yet.</p>}
       <div class="said-once">
         {values.length > 0 && terms(values)}

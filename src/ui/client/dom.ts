@@ -47,6 +47,7 @@ export const ICONS = {
   larger: "M9.5 2.5h4v4M13.5 2.5l-5 5M6.5 13.5h-4v-4M2.5 13.5l5-5",
   play: "M5 3l8 5-8 5z",
   pause: "M5 3v10M11 3v10",
+  pin: "M5 2.5h6M6 2.5v4L4 9h8l-2-2.5v-4M8 9v5",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 };
 export type IconName = keyof typeof ICONS;

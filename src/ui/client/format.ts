@@ -6,6 +6,10 @@ export function whole(n: number | null | undefined): string {
   return n === null || n === undefined ? NONE : n.toLocaleString("en-US");
 }
 
+export function plural(n: number, one: string): string {
+  return `${whole(n)} ${one}${n === 1 ? "" : "s"}`;
+}
+
 /** Four significant digits. */
 export function figure(n: number | string | null | undefined): string {
   if (n === null || n === undefined) return NONE;

@@ -77,7 +77,3 @@ export function Island({ of, gone }: { of: HTMLElement; gone?: () => void }) {
   }, [of]);
   return <div class="island" ref={place} />;
 }
-
-export function plural(n: number, one: string): string {
-  return `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
-}

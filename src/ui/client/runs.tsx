@@ -3,9 +3,9 @@ import type { HostLine, RunLine } from "../page_json.ts";
 import { ManyActions } from "./actions.tsx";
 import { heardTime, listRuns, live, now, readOnly, runsByIds } from "./api.ts";
 import { attempt } from "./dialog.tsx";
-import { whole } from "./format.ts";
+import { plural, whole } from "./format.ts";
 import { HostStrip } from "./host_strip.tsx";
-import { Island, plural, useRedraw } from "./parts.tsx";
+import { Island, useRedraw } from "./parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.ts";
 import { RunsModel } from "./runs_model.ts";
 import { RunsTable } from "./runs_table.ts";
@@ -264,7 +264,7 @@ export function Runs() {
         <div class="selection">
           <strong role="status">{`${whole(chosen.length)} selected`}</strong>
           <ManyActions runs={chosen} done={redraw} />
-          {chosen.length >= 2 && chosen.length <= 12 && (
+          {chosen.length >= 2 && (
             <a
               class="button"
               href={`/compare?runs=${chosen.map((r) => r.run_id).join(",")}`}

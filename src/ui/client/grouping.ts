@@ -1,0 +1,141 @@
+/** Runs as groups, and several curves as one with its spread. Pure. */
+import { natural } from "./format.ts";
+import type { Column } from "./smoothing.ts";
+
+/** "" is none; "name": the name without its seed; "parameters": all but the seed; "tags"; else a parameter's name after "parameter:". */
+export type GroupBy = string;
+export interface Groupable {
+  name: string;
+  tags: readonly string[];
+  parameters?: readonly { name: string; value: unknown }[];
+}
+
+const SEED = /(?:^|[._/-])(?:seed|run_name|exp_name|run_id)$/i;
+
+/** `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; a version (`CartPole-v1`) stays. */
+export function withoutSeed(name: string): string {
+  const without = name.replace(/[-_. ]*(?:\bseed|(?<=[-_. ])seed)[-_=. ]*\d+/i, "").replace(/[-_. ]+s?\d+$/i, "");
+  return without === "" ? name : without;
+}
+
+const text = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
+
+/** The group of each run, by its label; with "parameters" the label names those that are not the same in all runs. */
+export function groupsOf(runs: readonly Groupable[], by: GroupBy): string[] {
+  if (by === "name") return runs.map(({ name }) => withoutSeed(name));
+  if (by === "tags") return runs.map(({ tags }) => [...tags].sort().join(", ") || "no tag");
+  const values = runs.map(({ parameters = [] }) => new Map(parameters.map(({ name, value }) => [name, text(value)])));
+  const names = by.startsWith("parameter:")
+    ? [by.slice("parameter:".length)]
+    : [...new Set(values.flatMap((v) => [...v.keys()]))].filter((n) => !SEED.test(n)).sort(natural);
+  const differing = names.filter((n) => new Set(values.map((v) => v.get(n))).size > 1);
+  const told = differing.length > 0 || names.length !== 1 ? differing : names;
+  return values.map((v) => told.map((n) => `${n}=${v.get(n) ?? "–"}`).join(", ") || "all runs");
+}
+
+export const BANDS = {
+  sd: "± standard deviation",
+  minmax: "minimum to maximum",
+  ci95: "95 % confidence of the mean",
+  iqm: "interquartile mean, 95 % bootstrap",
+} as const;
+export type Band = keyof typeof BANDS;
+
+export interface Spread {
+  middle: number;
+  low: number;
+  high: number;
+}
+
+/** Student's t for 95 %, both sides, by degrees of freedom 1 to 30; the normal value beyond. */
+// deno-fmt-ignore
+const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131,
+  2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
+const RESAMPLES = 200;
+
+const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** The mean of the middle half; what lies partly in it counts in part. @param sorted ascending */
+function interquartileMean(sorted: readonly number[]): number {
+  const n = sorted.length;
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += sorted[i]! * Math.max(0, Math.min(i + 1, 0.75 * n) - Math.max(i, 0.25 * n));
+  return sum / (0.5 * n);
+}
+
+/** @param values one of each run, at least one */
+export function spreadOf(values: readonly number[], band: Band): Spread {
+  const n = values.length;
+  const middle = mean(values);
+  if (band === "minmax" || n === 1) return { middle, low: Math.min(...values), high: Math.max(...values) };
+  if (band === "iqm") return bootstrapped(values);
+  const sd = Math.sqrt(values.reduce((sum, v) => sum + (v - middle) ** 2, 0) / (n - 1));
+  const half = band === "sd" ? sd : (T95[n - 2] ?? 1.96) * sd / Math.sqrt(n);
+  return { middle, low: middle - half, high: middle + half };
+}
+
+/** The same draws each time, so that a chart that is drawn again does not tremble. */
+function bootstrapped(values: readonly number[]): Spread {
+  let seed = 1;
+  const draw = () => values[(seed = Math.imul(seed, 1664525) + 1013904223 >>> 0) % 65_536 % values.length]!;
+  const ascending = (a: number, b: number) => a - b;
+  const means = Array.from(
+    { length: RESAMPLES },
+    () => interquartileMean(values.map(draw).sort(ascending)),
+  ).sort(ascending);
+  return {
+    middle: interquartileMean([...values].sort(ascending)),
+    low: means[Math.floor(RESAMPLES * 0.025)]!,
+    high: means[Math.ceil(RESAMPLES * 0.975) - 1]!,
+  };
+}
+
+export interface Curve {
+  x: readonly number[];
+  y: Column;
+}
+export interface GroupCurve {
+  x: number[];
+  middle: Column;
+  low: Column;
+  high: Column;
+  /** Runs that have a value there. */
+  count: number[];
+}
+
+/** Places of the common x axis. */
+const PLACES = 240;
+
+/**
+ * Several curves as one, at places spread evenly over all of them. A curve counts between its first and its last point,
+ * where it is a straight line from point to point.
+ */
+export function together(curves: readonly Curve[], band: Band): GroupCurve {
+  const lines = curves.map(({ x, y }) => {
+    const at = x.map((_, i) => i).filter((i) => y[i] !== null);
+    return { x: at.map((i) => x[i]!), y: at.map((i) => y[i]!), next: 0 };
+  }).filter((line) => line.x.length > 0);
+  const from = Math.min(...lines.map((l) => l.x[0]!));
+  const to = Math.max(...lines.map((l) => l.x.at(-1)!));
+  const found: GroupCurve = { x: [], middle: [], low: [], high: [], count: [] };
+  if (lines.length === 0) return found;
+  const places = from === to ? 1 : PLACES;
+  for (let p = 0; p < places; p++) {
+    const at = places === 1 ? from : p === places - 1 ? to : from + (to - from) * p / (places - 1);
+    const values: number[] = [];
+    for (const line of lines) {
+      if (at < line.x[0]! || at > line.x.at(-1)!) continue;
+      while (line.x[line.next + 1]! <= at) line.next++;
+      const i = line.next;
+      const [a, b] = [line.y[i]!, line.y[i + 1]];
+      values.push(b === undefined ? a : a + (b - a) * (at - line.x[i]!) / (line.x[i + 1]! - line.x[i]!));
+    }
+    const spread = values.length > 0 ? spreadOf(values, band) : undefined;
+    found.x.push(at);
+    found.middle.push(spread?.middle ?? null);
+    found.low.push(spread?.low ?? null);
+    found.high.push(spread?.high ?? null);
+    found.count.push(values.length);
+  }
+  return found;
+}
