@@ -160,6 +160,18 @@ CREATE TABLE deletions (
 ) STRICT, WITHOUT ROWID;
 `,
   },
+  {
+    version: 6,
+    sql: `
+-- Tokens of attempts that are over, by their hashes: whoever shows one is told so.
+CREATE TABLE past_tokens (
+  hash TEXT PRIMARY KEY,
+  run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX past_tokens_by_run ON past_tokens (run_id);
+`,
+  },
 ];
 
 /** The database was written by a newer mosaic; the daemon ends with an exit code of its own. */

@@ -17,6 +17,8 @@ export interface RunReader {
   countByState(): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];
+  /** The attempt whose proxy or worker this token was given to, which is over. */
+  pastAttempt(token: string): { runId: string; attempt: number } | undefined;
   artifacts(runId: string): ArtifactRow[];
   /** What the run's config and command line say, each source's. */
   parameters(runId: string): Parameter[];

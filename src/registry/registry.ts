@@ -7,6 +7,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import { tokenHash, workerToken } from "../base/session_tokens.ts";
 import type { RunReader } from "./reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
@@ -203,7 +204,7 @@ export class Registry implements RunReader {
     return this.#sql.all(
       `SELECT run_id, session_token FROM runs
        WHERE state IN (SELECT value FROM json_each(?)) AND session_token IS NOT NULL`,
-      JSON.stringify(LIVE_STATES.filter((state) => state !== "INIT")),
+      JSON.stringify(LIVE_STATES),
     ).map((row) => ({ runId: row.run_id as string, token: row.session_token as string }));
   }
 
@@ -240,6 +241,7 @@ export class Registry implements RunReader {
       const implied = effectsOf(event, to, now);
       // The newest heartbeat may be in memory only; an ended run gets no other that would bring it to disk.
       if (isEnded(to)) implied.lastHeartbeatAt = before.lastHeartbeatAt;
+      if (isEnded(to) || to === "INIT") this.#pastToken(before);
       this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
       if (isEnded(to) || to === "INIT") this.#releaseGpus(runId);
       const reason = "reason" in event ? event.reason : null;
@@ -250,6 +252,24 @@ export class Registry implements RunReader {
       if (told !== undefined) this.#addEvent(after, told.kind, told.data, now);
       return after;
     }, ALWAYS);
+  }
+
+  /** The attempt whose proxy or worker this token was given to, which is over. */
+  pastAttempt(token: string): { runId: string; attempt: number } | undefined {
+    const row = this.#sql.get("SELECT run_id, attempt FROM past_tokens WHERE hash = ?", tokenHash(token));
+    return row && { runId: row.run_id as string, attempt: row.attempt as number };
+  }
+
+  #pastToken({ runId, attempt, sessionToken }: RunRow): void {
+    if (sessionToken === null) return;
+    for (const token of [sessionToken, workerToken(sessionToken)]) {
+      this.#sql.run(
+        "INSERT OR IGNORE INTO past_tokens (hash, run_id, attempt) VALUES (?, ?, ?)",
+        tokenHash(token),
+        runId,
+        attempt,
+      );
+    }
   }
 
   /** Changes fields that have nothing to do with the lifecycle. @throws `not_found`. */

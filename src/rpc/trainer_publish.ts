@@ -29,6 +29,8 @@ async function publish<T extends { runId: string }>(
   store: Store<T>,
 ): Promise<{ accepted: bigint; dropped: bigint }> {
   let runId: string | undefined;
+  /** The stream publishes for the attempt that it has begun in. */
+  let attempt: number | undefined;
   let accepted = 0;
   for (;;) {
     const messages = await incoming.take();
@@ -37,8 +39,14 @@ async function publish<T extends { runId: string }>(
     // What came before a wrong message counts.
     const good = wrong === -1 ? messages : messages.slice(0, wrong);
     if (good.length > 0) {
-      if (core.runs.get(runId!) === undefined) {
-        throw new MosaicError("not_found", `run not registered: "${runId}"`);
+      const run = core.runs.get(runId!);
+      if (run === undefined) throw new MosaicError("not_found", `run not registered: "${runId}"`);
+      attempt ??= run.attempt;
+      if (attempt !== run.attempt) {
+        throw new MosaicError(
+          "failed_precondition",
+          `attempt ${attempt} of run ${runId} is over; it is in attempt ${run.attempt}`,
+        );
       }
       // The stream is held, not refused: the original's proxy would drop what it could not send.
       await untilStored(() => store(runId!, good), {

@@ -1,4 +1,5 @@
 /** One call over a connection of its own: what is sent waits for the other end's window, never for more than that. */
+import { anyOf } from "./waiting.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { encodeHeaders, type Header, statusIn } from "./hpack.ts";
 import { writeAll } from "./http1.ts";
@@ -31,6 +32,8 @@ const GRANT_BYTES = FIRST_WINDOW >> 1;
 export interface KeepAlive {
   afterMs: number;
   withinMs: number;
+  /** How long the connection may take to be made; undefined: as long as the system tries. */
+  connectMs?: number;
 }
 
 /** A relay or a tunnel may stop delivering without a word. */
@@ -217,7 +220,7 @@ export class Http2Call {
   }
 
   async #connect(dial: (signal: AbortSignal) => Promise<Deno.Conn>): Promise<Deno.Conn> {
-    const conn = await dial(this.#cancelled.signal);
+    const conn = await this.#dial(dial);
     if (this.cancelled) {
       conn.close();
     } else {
@@ -226,6 +229,22 @@ export class Http2Call {
       this.#write();
     }
     return conn;
+  }
+
+  async #dial(dial: (signal: AbortSignal) => Promise<Deno.Conn>): Promise<Deno.Conn> {
+    const { connectMs } = this.#keepAlive;
+    if (connectMs === undefined) return await dial(this.#cancelled.signal);
+    const late = new AbortController();
+    const error = unavailable(`no connection within ${connectMs / 1000} s`);
+    const timer = setTimeout(() => late.abort(error), connectMs);
+    using either = anyOf(this.#cancelled.signal, late.signal);
+    try {
+      return await dial(either.signal);
+    } catch (thrown) {
+      throw late.signal.aborted ? error : thrown;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   async *#read(conn: Deno.Conn): AsyncGenerator<Uint8Array, void> {

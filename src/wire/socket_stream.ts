@@ -22,12 +22,18 @@ import { explainMissing } from "../permissions/missing.ts";
 import { envelope, errorOfAnswer, messagesOf, STREAM_TYPE } from "./connect.ts";
 import { dial, type DialOptions, tlsFailure, usesTls } from "./dial.ts";
 import type { Header } from "./hpack.ts";
-import { Http2Call } from "./http2_call.ts";
+import { Http2Call, type KeepAlive } from "./http2_call.ts";
 import { methodPath } from "./method_path.ts";
-import { parseTarget } from "./target.ts";
+import { parseTarget, staysHere } from "./target.ts";
 
 /** More than any error says. */
 const MAX_ERROR_BYTES = 1 << 16;
+
+/**
+ * A link between hosts can break without a word, and what the other end has to say meanwhile (that an attempt is over) waits:
+ * the system would try the old connection again for up to two minutes after the link is back.
+ */
+const BETWEEN_HOSTS: KeepAlive = { afterMs: 3000, withinMs: 5000, connectMs: 4000 };
 
 /** Both directions. Whoever opens one reads it: reading is what keeps it going. */
 export interface SocketStream<I extends DescMessage, O extends DescMessage> extends AsyncIterable<MessageShape<O>> {
@@ -49,6 +55,7 @@ export class StreamCall {
     this.#target = target;
     this.#call = new Http2Call({
       dial: (signal) => dial(entrance, "h2", signal),
+      ...(staysHere(target) ? {} : { keepAlive: BETWEEN_HOSTS }),
       headers: [
         [":method", "POST"],
         [":scheme", usesTls(entrance) ? "https" : "http"],

@@ -50,14 +50,6 @@ export function sameToken(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b)) && a !== "";
 }
 
-/**
- * What a run's worker is given to publish with. It is made from the run's session token, so that it lives as long and is
- * kept nowhere else, and does not tell it: delivering, and reporting the worker's exit, stays its proxy's.
- */
-export function workerToken(sessionToken: string): string {
-  return createHash("sha256").update(`mosaic worker ${sessionToken}`).digest("hex").slice(0, 32);
-}
-
 /** @throws MosaicError `failed_precondition` when others can read the file, or it is none of ours. */
 export function readTokens(path: string): Tokens | undefined {
   const text = readTextIfThere(path);

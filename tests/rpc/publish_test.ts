@@ -74,3 +74,18 @@ testEachWay("Publish: while the disk is full the sender waits, and nothing is lo
   assert.equal((await call.answer).accepted, 10n);
   assert.equal(core.telemetry.head(runId, "steps"), 10);
 });
+
+testEachWay("Publish: a stream that has begun in an attempt that is over is refused", async ({ client, core }) => {
+  const runId = executing(core);
+  const call = client.upload(method.publishRunSteps);
+  call.answer.catch(() => {});
+  await call.send({ runId });
+  await until(() => core.telemetry.read(runId, "steps", 0, 9).length === 1, { what: "the first step" });
+  core.registry.apply(runId, { type: "failed", reason: "test" });
+  core.registry.apply(runId, { type: "retry", reason: "test" });
+  core.registry.apply(runId, { type: "spawned" });
+  await call.send({ runId });
+  call.end();
+  await assert.rejects(call.answer, hasCode("failed_precondition", /attempt 1 of run .* is over; it is in attempt 2/));
+  assert.equal(core.telemetry.read(runId, "steps", 0, 9).length, 1);
+});

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { workerToken } from "../../src/wire/tokens.ts";
+import { workerToken } from "../../src/base/session_tokens.ts";
 import { RunStatus, TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { hasCode, runId } from "../registry/fixture.ts";

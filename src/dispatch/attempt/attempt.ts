@@ -93,7 +93,14 @@ export class Attempt {
 
   tick(now: number): readonly Effect[] {
     const limit = this.#state.phase.t === "running" ? this.progress.exceeded(now) : undefined;
-    return this.#on({ t: "tick", now, group: this.#group(), limit, graceMs: this.#graceMs });
+    return this.#on({
+      t: "tick",
+      now,
+      group: this.#group(),
+      limit,
+      graceMs: this.#graceMs,
+      silentMs: this.progress.clock.lifelessMs(now),
+    });
   }
 
   /** @param silent neither the worker nor its proxy gave a sign of life */

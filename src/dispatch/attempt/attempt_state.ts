@@ -20,6 +20,11 @@ import { advance, beginStop, shorten, type StopEffect, type WorkerStop } from ".
 
 /** How long a connected proxy may take to report the exit of a group that is gone. */
 const REPORT_MS = 30_000;
+/**
+ * A proxy elsewhere that was told to stop its worker says something within the grace period and so long. One that does not is
+ * behind a link that is broken: nobody else would notice.
+ */
+const ANSWER_MS = 15_000;
 /** The same of a proxy that has been silent for the whole heartbeat timeout. */
 const SILENT_REPORT_MS = 5000;
 
@@ -67,6 +72,8 @@ export type AttemptEvent<S> =
     readonly group: WorkerGroup;
     readonly limit: string | undefined;
     readonly graceMs: number;
+    /** Since the last sign of life of the worker and its proxy. */
+    readonly silentMs?: number;
   }
   | {
     readonly t: "stop";
@@ -161,7 +168,7 @@ function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" })
       if (event.limit !== undefined) return { state, effects: [{ do: "fault", reason: event.limit }] };
       return { state, effects: connection.t === "absent" ? [{ do: "keep_proxy", stoppingSince: undefined }] : [] };
     case "stopping": {
-      const step = stopFurther({ phase, connection }, event);
+      const step = unlessBroken(stopFurther({ phase, connection }, event), event);
       if (step.state.connection.t === "connected") return step;
       return {
         state: step.state,
@@ -173,6 +180,16 @@ function tick<S>(state: AttemptState<S>, event: AttemptEvent<S> & { t: "tick" })
     case "ended":
       return { state, effects: [{ do: "settle" }] };
   }
+}
+
+/** Takes a proxy elsewhere for absent that does not answer. */
+function unlessBroken<S>(step: Step<S>, { now, group, silentMs = 0 }: AttemptEvent<S> & { t: "tick" }): Step<S> {
+  const { phase, connection } = step.state;
+  if (phase.t !== "stopping" || connection.t === "absent" || group !== "unknown") return step;
+  const { startedAt, graceMs } = phase.stop;
+  if (Math.min(silentMs, now - startedAt - graceMs) <= ANSWER_MS) return step;
+  const broken = { do: "disconnect", link: connection.link, reason: "no answer to the request to stop" } as const;
+  return { state: { phase, connection: ABSENT }, effects: [...step.effects, broken] };
 }
 
 function stopped<S>({ phase, connection }: AttemptState<S>, event: AttemptEvent<S> & { t: "stop" }): Step<S> {

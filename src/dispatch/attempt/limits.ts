@@ -51,6 +51,11 @@ export class RunClock {
     this.#lastSignOfLife = now;
   }
 
+  /** Milliseconds since the last sign of life, of the worker or its proxy. */
+  lifelessMs(now: number): number {
+    return now - this.#lastSignOfLife;
+  }
+
   output(now: number): void {
     this.#longestSilence = Math.max(this.#longestSilence, now - this.#lastOutput);
     this.#heard(now);

@@ -5,7 +5,7 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
-import { workerToken } from "../../wire/tokens.ts";
+import { workerToken } from "../../base/session_tokens.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import { newSessionToken } from "../launch/session_token.ts";
 import type { Control } from "./control.ts";

@@ -1,8 +1,8 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
-import { createHash } from "node:crypto";
 import { MosaicError } from "../../base/errors.ts";
 import type { RunReader } from "../../registry/reader.ts";
-import { mayDo, type Role, sameToken, type TokenFile, workerToken } from "../../wire/tokens.ts";
+import { mayDo, type Role, sameToken, type TokenFile } from "../../wire/tokens.ts";
+import { tokenHash, workerToken } from "../../base/session_tokens.ts";
 import { ruleOf } from "./access.ts";
 
 /** Who calls. A session is a run's own token: its proxy's, or its worker's. */
@@ -27,7 +27,7 @@ export interface Gatekeeper {
 }
 
 export function gatekeeper(
-  runs: Pick<RunReader, "get" | "sessionTokens">,
+  runs: Pick<RunReader, "get" | "sessionTokens" | "pastAttempt">,
   tokens: Pick<TokenFile, "holderOf">,
 ): Gatekeeper {
   const sessions = new Sessions(runs);
@@ -45,6 +45,7 @@ export function gatekeeper(
         );
       }
       const session = rule.session === undefined || token === "" ? undefined : sessions.of(token);
+      if (session === undefined && rule.session !== undefined) refuseStale(runs, token);
       if (session === undefined || (session.ofWorker && rule.worker !== true)) throw unauthenticated(token === "");
       return { type: "session", runId: session.runId };
     },
@@ -83,7 +84,7 @@ class Sessions {
   }
 
   of(token: string): Session | undefined {
-    const hash = hashOf(token);
+    const hash = tokenHash(token);
     const known = this.#byHash.get(hash);
     if (known !== undefined && sameToken(this.#runs.get(known.runId)?.sessionToken ?? "", known.token)) return known;
     this.#list();
@@ -95,15 +96,21 @@ class Sessions {
     this.#byHash = new Map();
     for (const { runId, token } of this.#runs.sessionTokens()) {
       for (const ofWorker of [false, true]) {
-        const hash = before.get(`${ofWorker} ${token}`) ?? hashOf(ofWorker ? workerToken(token) : token);
+        const hash = before.get(`${ofWorker} ${token}`) ?? tokenHash(ofWorker ? workerToken(token) : token);
         this.#byHash.set(hash, { runId, ofWorker, token });
       }
     }
   }
 }
 
-function hashOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64");
+/** Told apart from a token that is mistyped or rotated: a proxy whose attempt is over ends its worker. @throws `failed_precondition` */
+function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void {
+  const past = token === "" ? undefined : runs.pastAttempt(token);
+  if (past === undefined) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `attempt ${past.attempt} of run ${past.runId} is over: the token is its own`,
+  );
 }
 
 function unauthenticated(missing: boolean): MosaicError {

@@ -283,3 +283,13 @@ Deno.test("attempt: a cancellation after a silence leaves the short time to repo
   const { state } = course(at(running, connected), [stop({ silent: true }), stop({ graceMs: 1000 })]);
   assert.ok(state.phase.t === "stopping" && state.phase.silent && state.phase.stop.graceMs === 1000);
 });
+
+Deno.test("a proxy elsewhere that does not answer a stop is taken for absent; one that speaks, or is here, is not", () => {
+  const told = { ...stopping, stop: { ...stopping.stop, toldProxy: link } } as Phase;
+  const after = (silentMs: number, now: number, group: WorkerGroup) =>
+    next(at(told, connected), { ...tick({ now, group }), silentMs } as Event).state.connection.t;
+  assert.equal(after(16_000, graceMs + 16_000, "unknown"), "absent");
+  assert.equal(after(1000, graceMs + 16_000, "unknown"), "connected");
+  assert.equal(after(60_000, graceMs + 1000, "unknown"), "connected");
+  assert.equal(after(60_000, graceMs + 16_000, "alive"), "connected");
+});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { workerToken } from "../../../src/wire/tokens.ts";
+import { workerToken } from "../../../src/base/session_tokens.ts";
 import { MosaicError } from "../../../src/base/errors.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import { ruleOf } from "../../../src/rpc/auth/access.ts";
 import { gatekeeper } from "../../../src/rpc/auth/gatekeeper.ts";
-import { ROLES, workerToken } from "../../../src/wire/tokens.ts";
+import { ROLES } from "../../../src/wire/tokens.ts";
+import { workerToken } from "../../../src/base/session_tokens.ts";
 import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
@@ -36,6 +37,7 @@ Deno.test("table: whatever changes something needs the admin token or the run's 
 const runs: Record<string, Partial<RunRow>> = { A: { sessionToken: "secret-a" }, B: { sessionToken: null } };
 const keeper = gatekeeper({
   get: (runId) => runs[runId] as RunRow | undefined,
+  pastAttempt: (token) => token === "secret-past" ? { runId: "A", attempt: 1 } : undefined,
   sessionTokens: () =>
     Object.entries(runs).flatMap(([runId, { sessionToken }]) => sessionToken ? [{ runId, token: sessionToken }] : []),
 }, {
@@ -89,6 +91,13 @@ Deno.test("gatekeeper: what each role may do besides", () => {
     ["CancelRun", "ControlStream", "EditRun", "PauseRun", "ResetRun", "ResumeRun", "RetryRun", "ThrottleRun"],
   );
   assert.ok(besides("admin", "operate").includes("DeleteRun") && besides("admin", "operate").includes("Shutdown"));
+});
+
+Deno.test("gatekeeper: the token of an attempt that is over is told apart from a wrong one, where it was good once", () => {
+  const over = hasCode("failed_precondition", /^attempt 1 of run A is over/);
+  assert.throws(() => keeper.enter(path(Ingest.method.deliver), "secret-past"), over);
+  assert.throws(() => keeper.enter(path(trainer.publishRunSteps), "secret-past"), over);
+  assert.throws(() => keeper.enter(path(trainer.cancelRun), "secret-past"), hasCode("unauthenticated"));
 });
 
 Deno.test("gatekeeper: a session token is good for its own run's publishing and nothing else", () => {

@@ -1,6 +1,6 @@
 /** The daemon's own host: checks before a start, proxies as processes, cgroups, GPUs, and processes that nobody supervises. */
 import { MosaicError } from "../../../base/errors.ts";
-import { workerToken } from "../../../wire/tokens.ts";
+import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import type { Layout, RunFiles } from "../../../base/layout.ts";
 import type { Logger } from "../../../base/log.ts";
