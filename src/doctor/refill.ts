@@ -50,6 +50,13 @@ export function lacking(run: KnownRun, ends: readonly JournalEnd[]): JournalEnd[
   return ends.filter(({ attempt, end, stored }) => end > stored && (isEnded(run.state) || attempt < run.attempt));
 }
 
+/** Attempts of which something is stored and nobody knows how much: their logs would be stored a second time. */
+export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefined): JournalEnd[] {
+  return ends.filter(({ attempt, end }) =>
+    stored !== undefined && attempt <= stored.attempt && end > 0 && !stored.positions.has(attempt)
+  );
+}
+
 /**
  * Stores what is missing. Where only the end of the newest logs is, it is stored behind what is there. Otherwise all logs
  * are read anew beside the run's telemetry, which they replace if they have everything that it has: numbers of records
@@ -69,7 +76,8 @@ export function refill(
   const newest = Math.max(0, ...ends.filter((one) => one.stored > 0).map(({ attempt }) => attempt));
   const missing = lacking(run, ends);
   const before = countsOf(store, run.runId);
-  if (Object.keys(stored?.missing ?? {}).length === 0 && missing.every(({ attempt }) => attempt >= newest)) {
+  const isWhole = Object.keys(stored?.missing ?? {}).length === 0 && unplaced(ends, stored).length === 0;
+  if (isWhole && missing.every(({ attempt }) => attempt >= newest)) {
     for (const { attempt, stored: from } of missing) {
       for (const batch of batchesOf(run, files, attempt, from, clock)) storeBatch(store, run.runId, attempt, batch);
     }

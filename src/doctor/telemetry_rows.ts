@@ -5,7 +5,7 @@ import type { Layout } from "../base/layout.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { type StoredRun, storedRuns } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
-import { journalEnds, lacking, refill, runFiles } from "./refill.ts";
+import { journalEnds, lacking, refill, runFiles, unplaced } from "./refill.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
@@ -37,8 +37,12 @@ function whatIsMissing(layout: Layout, run: KnownRun, stored: StoredRun | undefi
   // A damaged row names neither the place of its files nor its attempts for sure.
   if (run.damaged.length > 0 || run.startedAt === null) return undefined;
   const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
-  for (const { attempt, end, stored: from } of lacking(run, journalEnds(runFiles(layout, run), run, stored))) {
-    missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
+  const ends = journalEnds(runFiles(layout, run), run, stored);
+  const lost = unplaced(ends, stored);
+  for (const { attempt } of lost) missing.push(`the position up to which the log of attempt ${attempt} is stored`);
+  for (const one of lacking(run, ends)) {
+    const { attempt, end, stored: from } = one;
+    if (!lost.includes(one)) missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
   }
   if (missing.length === 0) return undefined;
   return `the telemetry of run ${run.runId} (${run.name}) lacks ${missing.join(", ")}`;

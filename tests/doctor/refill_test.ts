@@ -142,6 +142,22 @@ Deno.test("refill: two bad pages take only their own rows, doctor says which, an
   });
 });
 
+Deno.test("refill: a position that damage took is known again, and no record is stored twice", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 3000));
+    repair(layout.stateDir);
+    const before = rows(layout);
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("DELETE FROM journal_positions");
+    db.close();
+    assert.deepEqual(kinds(layout), ["telemetry"]);
+    assert.match(examine(layout.stateDir)[0]!.message, /lacks the position up to which the log of attempt 1 is stored/);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /0 steps, 0 episodes, 0 events added/);
+    assert.deepEqual(kinds(layout), []);
+    assert.deepEqual(rows(layout), before);
+  });
+});
+
 Deno.test("refill: what a log does not have stays missing, is told, and nothing stored changes", () => {
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, 3000));

@@ -5,13 +5,16 @@ import { connect, type MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
+import { BASE_DIRS } from "../../src/base/layout.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
+import { repair } from "../../src/doctor/doctor.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
+import { type SmallDisk, Stage } from "../machine/small_disk.ts";
 import { check, checkSeen, type StoredRecord } from "./check.ts";
 import { Relay } from "./relay.ts";
 import { type Fault, type RunPlan, type Schedule, scheduleOf } from "./schedule.ts";
@@ -85,7 +88,9 @@ async function subscribe<I extends DescMessage, O extends DescMessage>(
 
 export async function runSchedule(seed: number): Promise<Verdict> {
   const schedule = scheduleOf(seed);
-  const daemon = await TestDaemon.start({ gpus: "2", args: ["--grace", "2"] });
+  using stage = new Stage();
+  const disk = stage.diskIfAllowed(`${stage.stateDir}/telemetry`, "64m");
+  const daemon = await TestDaemon.start({ gpus: "2", args: ["--grace", "2"], stateDir: stage.stateDir });
   const client = connect({ target: daemon.target });
   const relay = new Relay(daemon.address);
   const stopSubscribers = new AbortController();
@@ -116,7 +121,7 @@ export async function runSchedule(seed: number): Promise<Verdict> {
     original.catch(() => {});
     for (const { afterMs, fault } of schedule.faults) {
       await pause(afterMs);
-      await inflict(fault, runs, client, daemon, relay);
+      await inflict(fault, runs, client, daemon, relay, disk);
     }
     for (const [i, run] of runs.entries()) {
       const ended = await until(async () => {
@@ -151,6 +156,9 @@ export async function runSchedule(seed: number): Promise<Verdict> {
           }`,
         )
       );
+    if (schedule.deleteKilledAfterMs !== undefined) {
+      await deleteKilled(runs.at(-1)!.runId, schedule.deleteKilledAfterMs, client, daemon);
+    }
     const host = await patiently(client, Mosaic.method.getHost, {});
     for (const gpu of host.gpus) if (gpu.runId !== "") findings.push(`GPU ${gpu.slot} is still held by ${gpu.runId}`);
   } catch (error) {
@@ -196,6 +204,7 @@ async function inflict(
   client: MosaicClient,
   daemon: TestDaemon,
   relay: Relay,
+  disk: SmallDisk | undefined,
 ): Promise<void> {
   const detail = (run: number) => patiently(client, Mosaic.method.getRun, { run: runs[run]!.runId });
   switch (fault.type) {
@@ -237,11 +246,64 @@ async function inflict(
       signalGroup(leader, "SIGCONT");
       return;
     }
+    case "fill-disk":
+      disk?.fill();
+      await pause(fault.forMs);
+      disk?.free();
+      return;
+    case "damage-page": {
+      await daemon.stop();
+      damagePage(daemon.layout.telemetryDb, fault.share);
+      const { repaired, remaining } = repair(daemon.stateDir);
+      const left = remaining.filter(({ severity }) => severity === "error");
+      if (left.length > 0) throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
+      return await daemon.restart();
+    }
     case "cut-connections":
       return relay.cut();
     case "cancel":
       runs[fault.run]!.cancelled = true;
       await patiently(client, Mosaic.method.cancelRun, { run: runs[fault.run]!.runId });
+  }
+}
+
+function damagePage(path: string, share: number): void {
+  const PAGE_BYTES = 8192;
+  using file = Deno.openSync(path, { read: true, write: true });
+  const pages = Math.floor(file.statSync().size / PAGE_BYTES);
+  if (pages === 0) return;
+  file.seekSync(Math.floor(share * pages) * PAGE_BYTES, Deno.SeekMode.Start);
+  file.writeSync(new Uint8Array(PAGE_BYTES).fill(0x5a));
+}
+
+/** The daemon is killed in the middle of it; the deletion is finished all the same, and asking again is no error before. */
+async function deleteKilled(run: string, afterMs: number, client: MosaicClient, daemon: TestDaemon): Promise<void> {
+  const asked = client.unary(Mosaic.method.deleteRun, { run }).catch(() => {});
+  await pause(afterMs);
+  await daemon.kill9();
+  await asked;
+  const hasFiles = () => BASE_DIRS.some((base) => existsAt(daemon.layout.runDir(base, run)));
+  const hadBegun = !hasFiles();
+  await daemon.restart();
+  await until(async () => {
+    try {
+      await patiently(client, Mosaic.method.getRun, { run });
+    } catch (error) {
+      if (error instanceof MosaicError && error.code === "not_found") return true;
+      throw error;
+    }
+    // Nothing had begun: then it is asked for again.
+    if (!hadBegun) await client.unary(Mosaic.method.deleteRun, { run }).catch(() => {});
+    return false;
+  }, { what: "the deletion to be finished" });
+  if (hasFiles()) throw new Error("a deleted run has left its files");
+}
+
+function existsAt(path: string): boolean {
+  try {
+    return Deno.lstatSync(path).isDirectory;
+  } catch {
+    return false;
   }
 }
 

@@ -10,7 +10,11 @@ export type Fault =
   | { type: "kill-worker"; run: number }
   | { type: "stop-worker"; run: number; forMs: number }
   | { type: "cut-connections" }
-  | { type: "cancel"; run: number };
+  | { type: "cancel"; run: number }
+  /** The disk of telemetry.sqlite is full for a while. */
+  | { type: "fill-disk"; forMs: number }
+  /** A page of telemetry.sqlite is overwritten, and `mosaic doctor --repair` run before the daemon starts again. */
+  | { type: "damage-page"; share: number };
 
 export interface RunPlan {
   lines: number;
@@ -22,6 +26,8 @@ export interface Schedule {
   seed: number;
   runs: RunPlan[];
   faults: { afterMs: number; fault: Fault }[];
+  /** The last run is deleted when all have ended, and the daemon killed so long after it was asked to; undefined: not. */
+  deleteKilledAfterMs: number | undefined;
 }
 
 export function scheduleOf(seed: number): Schedule {
@@ -32,7 +38,7 @@ export function scheduleOf(seed: number): Schedule {
     pauseMs: random.int(0, 20),
   }));
   const run = () => random.int(0, runs.length - 1);
-  const faults = Array.from({ length: random.int(2, 6) }, () => {
+  const faults: Schedule["faults"] = Array.from({ length: random.int(2, 6) }, () => {
     const roll = random.next();
     const fault: Fault = roll < 0.24
       ? { type: "kill-daemon", downMs: random.int(0, 800) }
@@ -53,5 +59,12 @@ export function scheduleOf(seed: number): Schedule {
       : { type: "cancel", run: run() };
     return { afterMs: random.int(0, 900), fault };
   });
-  return { seed, runs, faults };
+  // Drawn last: what a seed did before there were these is the same.
+  if (random.chance(0.3)) {
+    faults.push({ afterMs: random.int(0, 900), fault: { type: "fill-disk", forMs: random.int(100, 2500) } });
+  }
+  if (random.chance(0.3)) {
+    faults.push({ afterMs: random.int(0, 900), fault: { type: "damage-page", share: random.next() } });
+  }
+  return { seed, runs, faults, deleteKilledAfterMs: random.chance(0.5) ? random.int(0, 60) : undefined };
 }

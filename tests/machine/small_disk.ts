@@ -77,6 +77,11 @@ export class Stage implements Disposable {
     return disk;
   }
 
+  /** Undefined where nothing may be mounted. */
+  diskIfAllowed(path: string, size: string): SmallDisk | undefined {
+    return allowed ? this.disk(path, size) : undefined;
+  }
+
   [Symbol.dispose](): void {
     for (const disk of this.#disks.toReversed()) disk[Symbol.dispose]();
     Deno.removeSync(this.stateDir, { recursive: true });

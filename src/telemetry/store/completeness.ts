@@ -9,6 +9,8 @@ import { damagedSteps } from "./step_blocks.ts";
 
 export interface StoredRun {
   runId: string;
+  /** The newest of which anything is stored. */
+  attempt: number;
   /** Bytes of each attempt's journal that are stored. */
   positions: Map<number, number>;
   /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
@@ -30,8 +32,9 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     const run = byKey.get(key);
     if (run !== undefined && missing > 0) run.missing[kind] = (run.missing[kind] ?? 0) + missing;
   };
-  for (const { run_key, run_id } of db.prepare("SELECT run_key, run_id FROM telemetry_runs WHERE deleting = 0").all()) {
-    byKey.set(Number(run_key), { runId: String(run_id), positions: new Map(), missing: {} });
+  const runs = db.prepare("SELECT run_key, run_id, attempt FROM telemetry_runs WHERE deleting = 0").all();
+  for (const { run_key, run_id, attempt } of runs) {
+    byKey.set(Number(run_key), { runId: String(run_id), attempt: Number(attempt), positions: new Map(), missing: {} });
   }
   for (const { run_key, attempt, position } of db.prepare("SELECT * FROM journal_positions").all()) {
     byKey.get(Number(run_key))?.positions.set(Number(attempt), Number(position));
