@@ -395,6 +395,12 @@ export const PageSeries = z.strictObject({
   step: z.array(maybe(integer())),
 });
 
+/** Names that columns of the table of runs can have. */
+export const PageColumnNames = z.strictObject({ parameters: z.array(text()), metrics: z.array(text()) });
+
+/** A column of the table of runs, by run id; runs without a value are left out. */
+export const PageColumn = z.strictObject({ id: text(), values: z.record(text(), z.unknown()) });
+
 /** A step with a picture. */
 export const PageFrame = z.strictObject({
   seq: integer(),

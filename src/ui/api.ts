@@ -14,6 +14,7 @@ import { type Actor, applyToMany, applyToRun } from "./actions.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
 import { columns } from "./chart_series.ts";
+import { columnNames, runColumns } from "./columns.ts";
 import { evalSummary } from "./eval_summary.ts";
 import type { EventStreams } from "./event_stream.ts";
 import { type PageEnv, requestedBy } from "./guard.ts";
@@ -80,6 +81,10 @@ function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
         version: core.version,
         started_at: core.startedAt,
       }))
+    .get("/columns", takes<{ query: { id?: string | string[] } }>(), (c) => {
+      const ids = c.req.queries("id");
+      return ids === undefined ? c.json(columnNames(core)) : c.json({ columns: runColumns(core, ids) });
+    })
     .get("/host", (c) => c.json(hostLine(core.host())))
     .get("/live", (c) => {
       const since = sinceOf(c, head());

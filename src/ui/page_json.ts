@@ -11,6 +11,8 @@ export type RunPage = z.infer<typeof contract.PageRunDetail>;
 export type EventLine = z.infer<typeof contract.PageEvent>;
 export type HostLine = z.infer<typeof contract.PageHost>;
 export type SeriesColumns = z.infer<typeof contract.PageSeries>;
+export type ColumnNames = z.infer<typeof contract.PageColumnNames>;
+export type RunColumn = z.infer<typeof contract.PageColumn>;
 export type Frame = z.infer<typeof contract.PageFrame>;
 
 export function runLine(detail: RunDetail): RunLine {

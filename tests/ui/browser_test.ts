@@ -198,6 +198,29 @@ inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", a
   assert.equal(core.registry.require(live.runId).state, "CANCELLED");
 });
 
+inBrowser("figures of metrics are columns: sorted, filtered, in the address", async ({ core, page, base }) => {
+  for (const length of [5, 9, 7]) core.addEpisode(core.addExecuting(`long-${length}`).runId, length);
+  core.addExecuting("said-nothing");
+  await page.goto(base);
+  await page.getByLabel("Add a column").fill("last:episode_length");
+  await page.locator("th[data-column='last:episode_length']").waitFor();
+  const order = () => page.locator("td.name a").allTextContents();
+  const sortBy = page.getByRole("button", { name: "episode_length", exact: true });
+  await sortBy.click();
+  const sorted = ["long-9", "long-7", "long-5", "said-nothing"];
+  await until(async () => JSON.stringify(await order()) === JSON.stringify(sorted), {
+    what: "the order",
+    state: order,
+  });
+  await page.getByLabel("Conditions on columns").fill("episode_length>=7");
+  await until(async () => (await order()).length === 2, { what: "the condition to apply", state: order });
+  await page.reload();
+  await until(async () => (await order()).join() === "long-9,long-7", { what: "the same view", state: order });
+  await page.getByLabel("Conditions on columns").fill("loss>1");
+  await page.getByText('"loss>1" is no condition on a column here').waitFor();
+  assert.deepEqual(await violations(page), []);
+});
+
 inBrowser("seeds as one curve: groups fold, tell their runs, and are in the address", async ({ core, page, base }) => {
   const runs = ["ppo-seed1", "ppo-seed2", "dqn-seed1", ...Array.from({ length: 12 }, (_, i) => `sac-seed${i}`)]
     .map((name) => core.addExecuting(name));

@@ -45,6 +45,16 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       z.strictObject({ frames: z.array(contract.PageFrame).length(4), next: z.int(), head: z.int() }),
     );
     await holds("events", z.strictObject({ events: z.array(contract.PageEvent).min(2), head: z.int() }));
+    await holds(
+      "columns",
+      contract.PageColumnNames,
+      ({ metrics }: { metrics: string[] }) => metrics.includes("reward"),
+    );
+    await holds(
+      "columns?id=parameter:lr&id=last:reward",
+      z.strictObject({ columns: z.array(contract.PageColumn).length(2) }),
+      ({ columns }: { columns: { values: object }[] }) => Object.keys(columns[1]!.values).length > 0,
+    );
     await holds("host", contract.PageHost);
   } finally {
     app.stop();

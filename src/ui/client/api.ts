@@ -1,7 +1,7 @@
 /** Requests to the daemon, the live stream, and what is known of the connection. */
 import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
 import type { PageApi } from "../api.ts";
-import type { RunLine, SeriesColumns } from "../page_json.ts";
+import type { ColumnNames, RunColumn, RunLine, SeriesColumns } from "../page_json.ts";
 
 export interface Connection {
   state: "connecting" | "live" | "down";
@@ -100,6 +100,15 @@ export async function listRuns(query: Parameters<typeof api.runs.$get>[0]["query
 }
 export async function runsByIds(ids: string[]): Promise<RunLine[]> {
   return (await answer(api.runs.$get({ query: { ids: ids.join() } }))).runs;
+}
+
+/** Further columns of the table of runs. */
+export async function readColumns(id: string[]): Promise<RunColumn[]> {
+  if (id.length === 0) return [];
+  return (await answer(api.columns.$get({ query: { id } })) as { columns: RunColumn[] }).columns;
+}
+export async function columnNames(): Promise<ColumnNames> {
+  return await answer(api.columns.$get({ query: {} })) as ColumnNames;
 }
 
 /** A part of a log, or the lines in it that contain `q`. */

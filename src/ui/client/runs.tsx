@@ -1,9 +1,9 @@
 /** The list of all runs: live, filtered, sorted, with actions on many. */
 import type { HostLine, RunLine } from "../page_json.ts";
 import { ManyActions } from "./actions.tsx";
-import { heardTime, listRuns, live, now, readOnly, runsByIds } from "./api.ts";
+import { columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
 import { attempt } from "./dialog.tsx";
-import { plural, whole } from "./format.ts";
+import { figure, plural, whole } from "./format.ts";
 import { HostStrip } from "./host_strip.tsx";
 import { Island, useRedraw } from "./parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.ts";
@@ -12,6 +12,15 @@ import { RunsTable } from "./runs_table.ts";
 import { STATES } from "./states.tsx";
 
 const PAGE = 500;
+/** Columns that are offered at once; typing more of a name narrows them. */
+const OFFERED = 100;
+
+/** `parameter:lr` → "lr", `min:loss` → "loss min", `last:loss` → "loss". */
+function labelOf(id: string): string {
+  const [kind, name] = [id.slice(0, id.indexOf(":")), id.slice(id.indexOf(":") + 1)];
+  return kind === "min" || kind === "max" ? `${name} ${kind}` : name;
+}
+
 /** More runs than this are not held by the page; the oldest are left out. */
 const MOST_RUNS = 20_000;
 
@@ -103,6 +112,11 @@ export function Runs() {
   const state = useRef<Live>({ loading: true, host: undefined, stepsPerSecond: 0, trouble: "" }).current;
   const search = useRef<HTMLInputElement>(null);
   const [evaluations, setEvaluations] = useState(false);
+  const [columns, setColumns] = useState(() => new URLSearchParams(location.search).getAll("column"));
+  const [names, setNames] = useState<string[]>([]);
+  const [typed, setTyped] = useState("");
+  const latest = useRef(columns);
+  latest.current = columns;
 
   /** At most once a frame, and not at all while the page is hidden. */
   const draw = useMemo(() => {
@@ -117,7 +131,7 @@ export function Runs() {
     };
   }, []);
   const changed = () => {
-    writeAddress(model);
+    writeAddress(model, latest.current);
     table.element.scrollTop = 0;
     draw();
   };
@@ -134,6 +148,11 @@ export function Runs() {
         changed();
       },
     }), []);
+  const choose = (ids: string[]) => {
+    setColumns(ids);
+    if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "created";
+    writeAddress(model, ids);
+  };
   const find = (text: string) => {
     model.filter.text = text;
     changed();
@@ -177,6 +196,39 @@ export function Runs() {
     };
   }, []);
 
+  useEffect(() =>
+    void attempt(async () => {
+      const { parameters, metrics } = await columnNames();
+      setNames([
+        ...parameters.map((name) => `parameter:${name}`),
+        ...metrics.flatMap((name) => ["last", "min", "max"].map((figure) => `${figure}:${name}`)),
+      ]);
+    }), []);
+  useEffect(() => {
+    table.setColumns(columns.map((id) => ({
+      id,
+      label: labelOf(id),
+      title: id,
+      class: "num",
+      text: (run) => {
+        const value = model.value(id, run);
+        return value === undefined ? "" : figure(value);
+      },
+    })));
+    const read = () =>
+      readColumns(columns).then((read) => {
+        if (latest.current !== columns) return;
+        model.setColumns(read);
+        draw();
+      });
+    attempt(read);
+    const timer = setInterval(() => {
+      // The connection's state is shown already.
+      if (columns.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) read().catch(() => {});
+    }, 5000);
+    return () => clearInterval(timer);
+  }, [columns]);
+
   const at = now();
   const shown = model.shown(at);
   useLayoutEffect(() => {
@@ -189,7 +241,8 @@ export function Runs() {
   const counts = model.countByState();
   const tags = model.tags();
   const chosen = [...table.selected].map((id) => model.runs.get(id)).filter((r) => r !== undefined);
-  const total = state.trouble ||
+  const { wrong } = model.conditions();
+  const total = state.trouble || (wrong && !state.loading && `"${wrong}" is no condition on a column here`) ||
     (state.loading
       ? `Loading ${whole(all)} …`
       : shown.length === all
@@ -257,6 +310,50 @@ export function Runs() {
             <option value="eval">Evaluations only</option>
           </select>
         )}
+        {names.length > 0 && (
+          <>
+            <input
+              type="search"
+              list="columns"
+              placeholder="Add a column …"
+              aria-label="Add a column"
+              value={typed}
+              onInput={(e) => {
+                const id = e.currentTarget.value;
+                if (!names.includes(id)) return setTyped(id);
+                setTyped("");
+                if (!columns.includes(id)) choose([...columns, id]);
+              }}
+            />
+            <datalist id="columns">
+              {names.filter((id) => id.toLowerCase().includes(typed.toLowerCase())).slice(0, OFFERED)
+                .map((id) => <option key={id} value={id} />)}
+            </datalist>
+          </>
+        )}
+        {columns.map((id) => (
+          <button
+            key={id}
+            type="button"
+            class="picked"
+            aria-label={`Leave out the column ${labelOf(id)}`}
+            onClick={() => choose(columns.filter((c) => c !== id))}
+          >
+            <span>{labelOf(id)}</span> ×
+          </button>
+        ))}
+        {columns.length > 0 && (
+          <input
+            type="search"
+            placeholder="lr>0.01 env=CartPole-v1"
+            aria-label="Conditions on columns"
+            value={filter.where}
+            onInput={(e) => {
+              filter.where = e.currentTarget.value;
+              changed();
+            }}
+          />
+        )}
         <span class="grow" />
         <span class="total" role="status">{total}</span>
       </div>
@@ -299,6 +396,7 @@ function readAddress(model: RunsModel): RunsModel {
   const { filter } = model;
   filter.text = query.get("name") ?? "";
   filter.tag = query.get("tag") ?? "";
+  filter.where = query.get("where") ?? "";
   const kind = query.get("kind") ?? "";
   filter.kind = kind === "train" || kind === "eval" ? kind : "";
   filter.states = new Set((query.get("state") ?? "").split(",").filter((s) => STATES.some((k) => k === s)));
@@ -307,8 +405,9 @@ function readAddress(model: RunsModel): RunsModel {
   return model;
 }
 
-function writeAddress({ filter, sort, direction }: RunsModel): void {
-  const query = new URLSearchParams();
+function writeAddress({ filter, sort, direction }: RunsModel, columns: readonly string[]): void {
+  const query = new URLSearchParams(columns.map((id) => ["column", id]));
+  if (filter.where) query.set("where", filter.where);
   if (filter.text) query.set("name", filter.text);
   if (filter.tag) query.set("tag", filter.tag);
   if (filter.kind) query.set("kind", filter.kind);

@@ -8,6 +8,28 @@ export interface Filter {
   text: string;
   tag: string;
   kind: string;
+  /** Conditions on columns, as `lr>0.01 env=CartPole-v1`. */
+  where: string;
+}
+
+const CONDITION = /^([^\s=<>!]+)(<=|>=|!=|=|<|>)(\S*)$/;
+type Test = (run: RunLine) => boolean;
+export type Value = number | string;
+
+/** A value of a column: numbers stay, everything else is its text. */
+export function valueOf(value: unknown): Value | undefined {
+  if (value === undefined || value === null) return undefined;
+  return typeof value === "number" || typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function holds(value: Value | undefined, operator: string, wanted: string): boolean {
+  if (operator === "=" || operator === "!=") {
+    const same = typeof value === "number" ? value === Number(wanted) : value === wanted;
+    return same === (operator === "=");
+  }
+  if (typeof value !== "number") return false;
+  const n = Number(wanted);
+  return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
 export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | string> = {
@@ -28,8 +50,10 @@ export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | str
 
 export class RunsModel {
   runs = new Map<string, RunLine>();
-  filter: Filter = { states: new Set(), text: "", tag: "", kind: "" };
+  filter: Filter = { states: new Set(), text: "", tag: "", kind: "", where: "" };
   sort = "created";
+  /** Further columns by id (`parameter:lr`, `last:loss`), with their values by run id. */
+  #columns = new Map<string, Record<string, unknown>>();
   direction: 1 | -1 = -1;
 
   /** Ids in the order last shown, good until a run comes, goes, or changes what the order and filters look at. */
@@ -57,8 +81,31 @@ export class RunsModel {
     this.#changed = true;
   }
 
-  #key() {
-    return SORT_KEYS[this.sort] ?? ((r: RunLine) => r.created_at);
+  setColumns(columns: readonly { id: string; values: Record<string, unknown> }[]): void {
+    this.#columns = new Map(columns.map(({ id, values }) => [id, values]));
+    this.#changed = true;
+  }
+
+  value(column: string, run: RunLine): Value | undefined {
+    return valueOf(this.#columns.get(column)?.[run.run_id]);
+  }
+
+  #key(): (r: RunLine, now: number) => Value | undefined {
+    const { sort } = this;
+    if (sort.includes(":")) return (r) => this.value(sort, r);
+    return SORT_KEYS[sort] ?? ((r: RunLine) => r.created_at);
+  }
+
+  /** The conditions on columns, or which of them is none. */
+  conditions(): { tests: Test[]; wrong: string } {
+    const tests: Test[] = [];
+    for (const word of this.filter.where.split(/\s+/).filter((w) => w !== "")) {
+      const [, name, operator, wanted] = CONDITION.exec(word) ?? [];
+      const column = [...this.#columns.keys()].find((id) => id === name || id.slice(id.indexOf(":") + 1) === name);
+      if (column === undefined || wanted === "") return { tests: [], wrong: word };
+      tests.push((run) => holds(this.value(column, run), operator!, wanted!));
+    }
+    return { tests, wrong: "" };
   }
 
   /** Runs that pass the filter, in order. */
@@ -68,6 +115,7 @@ export class RunsModel {
       this.filter.text,
       this.filter.tag,
       this.filter.kind,
+      this.filter.where,
       this.sort,
       this.direction,
     ]);
@@ -84,7 +132,8 @@ export class RunsModel {
     const { states, text, tag, kind } = this.filter;
     const wanted = text.trim().toLowerCase();
     const key = this.#key();
-    const passing: [number | string, RunLine][] = [];
+    const { tests } = this.conditions();
+    const passing: [Value | undefined, RunLine][] = [];
     for (const run of this.runs.values()) {
       if (states.size > 0 && !states.has(run.state)) continue;
       if (kind !== "" && run.is_eval !== (kind === "eval")) continue;
@@ -92,11 +141,22 @@ export class RunsModel {
       if (wanted !== "" && !run.name.toLowerCase().includes(wanted) && !run.run_id.toLowerCase().startsWith(wanted)) {
         continue;
       }
+      if (!tests.every((test) => test(run))) continue;
       passing.push([key(run, now), run]);
     }
     const d = this.direction;
+    // Runs without a value are last in either direction; numbers are before texts.
+    const rank = (v: Value | undefined) => v === undefined ? 2 : typeof v === "number" ? 0 : 1;
     passing.sort(([a, x], [b, y]) =>
-      a < b ? -d : a > b ? d : y.created_at - x.created_at || (x.run_id < y.run_id ? 1 : -1)
+      rank(a) !== rank(b)
+        ? rank(a) - rank(b)
+        : a === undefined || b === undefined
+        ? 0
+        : a < b
+        ? -d
+        : a > b
+        ? d
+        : y.created_at - x.created_at || (x.run_id < y.run_id ? 1 : -1)
     );
     return passing.map(([, run]) => run.run_id);
   }

@@ -3,7 +3,7 @@
  * are given to those that came, and cells are written only when their text changes.
  */
 import type { RunLine } from "../page_json.ts";
-import { go, h, setText } from "./dom.ts";
+import { fill, go, h, setText } from "./dom.ts";
 import { age, bytes, duration, elapsed, rate, score, whole } from "./format.ts";
 import { explanation, isEnded, isStale } from "./states.tsx";
 
@@ -19,7 +19,7 @@ interface RowParts {
 
 const SPARE_ROWS = 8;
 
-interface Column {
+export interface Column {
   id: string;
   label: string;
   title?: string;
@@ -89,6 +89,8 @@ export class RunsTable {
   #top = h("tr", { class: "space", "aria-hidden": "true" });
   #bottom = h("tr", { class: "space", "aria-hidden": "true" });
   #body = h("tbody");
+  #columns: Column[] = COLUMNS;
+  #headRow = h("tr");
   #heads = new Map<string, HTMLTableCellElement>();
   #all = h("input", { type: "checkbox", "aria-label": "Select all shown runs" });
   #rowHeight = 36;
@@ -101,31 +103,11 @@ export class RunsTable {
   readonly selected = new Set<string>();
 
   constructor(readonly options: { onsort(id: string): void; onselect(): void; selectable: boolean }) {
-    const head = (id: string, label: string, className: string, title?: string) => {
-      const cell = h(
-        "th",
-        { scope: "col", class: className, title, "data-column": id },
-        h("button", { type: "button", onclick: () => options.onsort(id) }, label),
-      );
-      this.#heads.set(id, cell);
-      return cell;
-    };
     this.table = h(
       "table",
       { class: "runs" },
       h("caption", { class: "unseen" }, "Runs"),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
-          head("state", "State", ""),
-          head("name", "Name", "wide"),
-          COLUMNS.map((c) => head(c.id, c.label, c.class, c.title)),
-        ),
-      ),
+      h("thead", {}, this.#headRow),
       this.#body,
     );
     this.element = h(
@@ -134,6 +116,7 @@ export class RunsTable {
       this.table,
     );
     this.#body.append(this.#top, this.#bottom);
+    this.setColumns([]);
     this.element.addEventListener("scroll", () => this.draw(this.#now), { passive: true });
     this.element.addEventListener("keydown", (event) => this.#onKey(event));
     this.#all.addEventListener("change", () => {
@@ -142,6 +125,30 @@ export class RunsTable {
       }
       this.#selectionChanged();
     });
+  }
+
+  /** Shows these columns before the usual ones. */
+  setColumns(further: Column[]): void {
+    this.#columns = [...further, ...COLUMNS];
+    this.#heads.clear();
+    const head = ({ id, label, title, class: kind }: Omit<Column, "text">) => {
+      const cell = h(
+        "th",
+        { scope: "col", class: kind, title, "data-column": id },
+        h("button", { type: "button", onclick: () => this.options.onsort(id) }, label),
+      );
+      this.#heads.set(id, cell);
+      return cell;
+    };
+    fill(
+      this.#headRow,
+      this.options.selectable && h("th", { scope: "col", class: "check" }, this.#all),
+      head({ id: "state", label: "State", class: "" }),
+      head({ id: "name", label: "Name", class: "wide" }),
+      this.#columns.map(head),
+    );
+    for (const { row } of this.#rows.values()) row.remove();
+    this.#rows.clear();
   }
 
   show(runs: RunLine[], sort: string, direction: 1 | -1, now: number): void {
@@ -206,7 +213,7 @@ export class RunsTable {
     const state = h("span", { class: "chip" });
     const link = h("a", {});
     const tags = h("span", { class: "tags" });
-    const cells = COLUMNS.map((c) => h("td", { class: c.class }));
+    const cells = this.#columns.map((c) => h("td", { class: c.class }));
     const row = h(
       "tr",
       {},
@@ -239,7 +246,7 @@ export class RunsTable {
       parts.tags.dataset.tags = tags;
       parts.tags.replaceChildren(...shownTags.slice(0, 4).map((t) => h("span", { class: "tag" }, t)));
     }
-    COLUMNS.forEach((column, i) => {
+    this.#columns.forEach((column, i) => {
       const cell = parts.cells[i]!;
       const text = column.text(run, now);
       setText(cell, text);
