@@ -100,7 +100,7 @@ state_directory() { # DIRECTORY
   grant read "$1/trainer/daemon.json"
   grant read "$1/trainer/tokens.json"
   announced "$1/trainer/daemon.json"
-  case $verb in token | doctor | reindex | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
+  case $verb in token | doctor | reindex | sql | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
 }
 
 # Prints the flags, one a line.

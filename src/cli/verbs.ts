@@ -230,6 +230,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/reindex.ts"),
   },
   {
+    name: "sql",
+    group: "Host",
+    summary: "ask the telemetry of all runs a question in SQL",
+    load: () => import("./verbs/sql.ts"),
+  },
+  {
     name: "token",
     group: "Host",
     summary: "create, show, replace and revoke tokens",

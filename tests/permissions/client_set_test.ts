@@ -113,6 +113,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     permissions: ({ read, env }) => read === "all" && env === "all",
     audit: ({ read, write }) => read.includes(STATE) && !write.includes(STATE),
     token: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
+    sql: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
     doctor: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),
     reindex: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),
     demo: ({ write, net, run, env }) =>

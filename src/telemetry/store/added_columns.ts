@@ -34,11 +34,19 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
   }).join("\n");
 }
 
-/** The view for people as a version has it: columns named as in public JSON. */
-export function createView(kind: TelemetryKind, version: number, records: Tables = RECORDS): string {
+/**
+ * The view for people as a version has it: columns named as in public JSON.
+ * @param textOf SQL of a text of a step in a block; without it such texts are NULL. The view is then a temporary one
+ */
+export function createView(
+  kind: TelemetryKind,
+  version: number,
+  records: Tables = RECORDS,
+  textOf?: (field: RecordField) => string,
+): string {
   const known = { ...records[kind], fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version) };
-  const blocks = kind === "steps" && version >= BLOCKS_SINCE ? `${selectBlocks(known)} UNION ALL ` : "";
-  return `CREATE VIEW ${VIEW[kind]} AS ${blocks}${selectAll(known)};`;
+  const blocks = kind === "steps" && version >= BLOCKS_SINCE ? `${selectBlocks(known, textOf)} UNION ALL ` : "";
+  return `CREATE ${textOf === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${blocks}${selectAll(known)};`;
 }
 
 function columnType({ kind }: RecordField): string {
@@ -56,8 +64,8 @@ function selectAll({ table, attempt, fields }: Table): string {
     (fields.some(({ kind }) => kind === "series") ? " JOIN series n USING (run_key, series)" : "");
 }
 
-/** Steps in blocks; their texts are NULL. A query that bounds `first_seq` reads few blocks. */
-function selectBlocks({ fields }: Table): string {
+/** Steps in blocks. A query that bounds `first_seq` reads few blocks. */
+function selectBlocks({ fields }: Table, textOf: (field: RecordField) => string = () => "NULL"): string {
   const cell = (column: string) =>
     `CASE typeof(b.${column}) WHEN 'text' THEN ifnull(json_extract(j.value, b.${column}), 0) ELSE b.${column} END`;
   const value = (field: RecordField): string => {
@@ -66,7 +74,7 @@ function selectBlocks({ fields }: Table): string {
     if (column === "terminated") return `(${cell("flags")} & 1)`;
     if (column === "truncated") return `(${cell("flags")} >> 1)`;
     if (field.kind === "real") return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
-    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : "NULL";
+    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : textOf(field);
   };
   return select(
     fields,

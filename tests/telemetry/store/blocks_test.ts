@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import type { StepColumns } from "../../../src/telemetry/batch.ts";
 import { damagedSteps } from "../../../src/telemetry/store/step_blocks.ts";
+import { query } from "../../../src/telemetry/sql.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
@@ -97,6 +98,10 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         ];
         assert.deepEqual(series(bench.store), series(model.store));
         assert.deepEqual(people(bench.path), people(model.path), `seed ${seed}`);
+        const texts = (path: string) =>
+          query(path, "SELECT * FROM run_steps WHERE seq % 7 = 0 ORDER BY seq", (message) => assert.fail(message))
+            .map(({ first_seq: _, ...row }) => row);
+        assert.deepEqual(texts(bench.path), texts(model.path));
         const db = new DatabaseSync(bench.path, { readOnly: true });
         assert.deepEqual([...damagedSteps(db)], []);
         db.close();
@@ -171,8 +176,12 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
       const store = TelemetryStore.open(bench.path, { checkpoints: { warn: (message) => warnings.push(message) } });
       const rest = [...store.read("R", "steps", 0, 4000)];
       assert.deepEqual(rest, before.filter(({ seq }) => seq <= 300 || seq > 600), change);
+      assert.throws(() => query(bench.path, "SELEC", () => {}), { code: "invalid_argument" });
       assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
       store.close();
+      const told: string[] = [];
+      const texts = query(bench.path, "SELECT count(action) AS n FROM run_steps", (message) => told.push(message));
+      assert.deepEqual([texts, told.length], [[{ n: 600 }], 1], change);
       assert.ok([...damagedSteps(db)].some(({ runId, first }) => runId === "R" && first === 301), change);
       db.exec("DELETE FROM step_blocks WHERE first_seq = 301; INSERT INTO step_blocks SELECT * FROM saved");
     }

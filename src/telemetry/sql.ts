@@ -1,0 +1,66 @@
+/** telemetry.sqlite for people's queries: read-only, with the texts of steps in blocks as columns of `run_steps`. */
+import { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../base/errors.ts";
+import { RECORDS } from "./record_fields.ts";
+import { createView } from "./store/added_columns.ts";
+import { StepBlocks } from "./store/step_blocks.ts";
+import { SCHEMA_VERSION } from "./store/tables.ts";
+import { BUSY_TIMEOUT_MS } from "./store/checkpoints.ts";
+import type { StoredStep } from "./types.ts";
+
+/**
+ * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
+ * @param damaged told of blocks whose texts are NULL because they cannot be read
+ * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
+ */
+export function query(
+  path: string,
+  sql: string,
+  damaged: (message: string) => void,
+): Record<string, string | number | null>[] {
+  const open = () => new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  using db = open();
+  // What the function below asks for while a statement of the other runs.
+  using aside = open();
+  const { user_version } = db.prepare("PRAGMA user_version").get() as { user_version: number };
+  if (user_version !== SCHEMA_VERSION) {
+    throw new MosaicError(
+      "failed_precondition",
+      `telemetry database ${path} has schema ${user_version}, this mosaic reads ${SCHEMA_VERSION}`,
+      { hint: "Start this mosaic's daemon once: it brings the database to its version." },
+    );
+  }
+  const blocks = new StepBlocks(
+    aside,
+    (_, first, last, why) => damaged(`steps ${first} to ${last} cannot be read: ${why}`),
+  );
+  let step: StoredStep | undefined;
+  let at = "";
+  // It must not throw: the runtime does not come back from that.
+  db.function("step_text", { deterministic: true }, (runKey, seq, key) => {
+    if (at !== `${runKey}:${seq}`) {
+      [step] = blocks.read(Number(runKey), Number(seq) - 1, 1, Infinity).rows;
+      at = `${runKey}:${seq}`;
+    }
+    return step?.seq === Number(seq) ? String(step[key as keyof StoredStep]) || null : null;
+  });
+  db.exec(
+    createView("steps", SCHEMA_VERSION, RECORDS, ({ key }) => `step_text(b.run_key, b.first_seq + j.key, '${key}')`),
+  );
+  try {
+    const statement = db.prepare(sql);
+    statement.setReadBigInts(true);
+    return statement.all().map((row) =>
+      Object.fromEntries(Object.entries(row).map(([name, value]) => [name, plain(value)]))
+    );
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `the query failed: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function plain(value: unknown): string | number | null {
+  if (value instanceof Uint8Array) return value.toHex();
+  if (typeof value !== "bigint") return value as string | number | null;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : String(value);
+}
