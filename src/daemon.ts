@@ -5,7 +5,7 @@ import { LogFile } from "./daemon/log_file.ts";
 import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention_sweeps.ts";
-import { isOpenToOwnUser, startServers } from "./daemon/servers.ts";
+import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { socketPath } from "./daemon/socket_path.ts";
 import { openStores } from "./daemon/stores.ts";
@@ -91,6 +91,7 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
         }),
     });
     const { listen, local, http, socket } = servers;
+    if (options.tls !== undefined) stop.hangUp(() => renewCertificates(servers, log));
     const side = await startSideServices({ core: engine, log, layout, ...options });
     engine.begin({ listen: dialable(local), http, socket }, options.tls === undefined ? dialable(http) : "");
     const sweeps = options.retention === undefined ? undefined : startRetention({
@@ -143,6 +144,13 @@ async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: 
     descriptors.close();
     stop.release();
   }
+}
+
+function renewCertificates(servers: Servers, log: Logger): void {
+  servers.renew().then(
+    () => log.info("the certificates were read again; new connections get them"),
+    (error) => log.error({ error: messageOf(error) }, "the certificates cannot be used; the old ones stay"),
+  );
 }
 
 /** Gives up the permissions that only the start needs. Does nothing under `-A`. */
@@ -204,8 +212,9 @@ function stopRequests(log: Logger) {
     requested = true;
     resolve(reason);
   };
+  let onHangUp = () => request("SIGHUP");
   const handlers = (["SIGTERM", "SIGINT", "SIGHUP"] as const).map((signal) => {
-    const handler = () => request(signal);
+    const handler = () => signal === "SIGHUP" ? onHangUp() : request(signal);
     Deno.addSignalListener(signal, handler);
     return { signal, handler };
   });
@@ -223,6 +232,8 @@ function stopRequests(log: Logger) {
     wait,
     request,
     requested: () => requested,
+    /** SIGHUP does this instead. */
+    hangUp: (act: () => void) => onHangUp = act,
     release() {
       for (const { signal, handler } of handlers) Deno.removeSignalListener(signal, handler);
       globalThis.removeEventListener("unhandledrejection", onRejection);

@@ -30,6 +30,8 @@ export interface Servers {
   http: string;
   /** Path of the Unix socket that serves the page and the API to the daemon's user. */
   socket: string;
+  /** Reads the certificates again, for new connections. @throws MosaicError when they cannot be used; the old ones stay then */
+  renew(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -128,6 +130,12 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     local: grpc?.localAddress ?? "",
     http: http?.address ?? "",
     socket: socket.address,
+    async renew() {
+      if (options.tls === undefined) return;
+      const texts = readTls(options.tls);
+      await grpc?.renew(texts);
+      http?.renew({ cert: texts.cert, key: texts.key });
+    },
     async stop() {
       services.stop();
       page.stop();

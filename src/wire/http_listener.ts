@@ -25,6 +25,8 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
+  /** New connections get this certificate. @throws MosaicError where it cannot be used; the old one stays then */
+  renew(tls: { cert: string; key: string }): void;
   /** Lets answers that are on their way finish, and closes. */
   stop(): Promise<void>;
 }
@@ -34,7 +36,8 @@ const AGAIN_MS = 1000;
 
 /** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
-  const { log, tls, descriptors = NEVER_SHORT } = options;
+  const { log, descriptors = NEVER_SHORT } = options;
+  let { tls } = options;
   const underWay = new UnderWay();
   const handler: HttpHandler = (request, info) => {
     underWay.add(info.completed);
@@ -51,10 +54,12 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       },
     };
     if ("path" in address) return serveSocket(address.path, common, handler);
-    return Deno.serve({ ...address, ...common, ...(tls ?? {}) }, handler);
+    // One with TLS may be followed by another while it still has the port.
+    return Deno.serve({ ...address, ...common, ...(tls === undefined ? {} : { ...tls, reusePort: true }) }, handler);
   };
   let server: Deno.HttpServer;
   try {
+    if (tls !== undefined) refuseTaken(options.address);
     server = listen(options.address);
   } catch (error) {
     throw cannotListen(options.address, error);
@@ -67,8 +72,9 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   /** Serving ends by itself, too, when no file descriptor is left for a connection; what it held then is not let go. */
   const serveOn = async () => {
     while (!stopping) {
-      const why = await server.finished.then(() => "no file descriptor is left", messageOf);
-      if (stopping) return;
+      const current = server;
+      const why = await current.finished.then(() => "no file descriptor is left", messageOf);
+      if (stopping || server !== current) return;
       log.error(
         { address: textOf(bound), error: why },
         "this address is served no longer; it is again as soon as it can be",
@@ -93,6 +99,20 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   return {
     address: textOf(bound),
     listening: () => listening,
+    renew(pair) {
+      const before = { tls, abort, server };
+      tls = pair;
+      abort = new AbortController();
+      try {
+        server = listen(bound);
+      } catch (error) {
+        ({ tls, abort } = before);
+        throw cannotListen(bound, error);
+      }
+      serveOn();
+      // It takes no more connections; those that it has live on.
+      before.server.shutdown().catch(() => {});
+    },
     async stop() {
       stopping = true;
       // The runtime's own orderly shutdown waits for clients that keep a connection, and cannot be cut short any more.
@@ -104,6 +124,11 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       if ("path" in bound) removeSocket(bound.path);
     },
   };
+}
+
+/** Listeners that share a port would not notice another daemon's. @throws where the address is taken */
+function refuseTaken(address: HttpAddress): void {
+  if ("port" in address && address.port !== 0) Deno.listen(address).close();
 }
 
 /** Answers that are not sent to their end. */

@@ -2,7 +2,8 @@
  * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
  * 0600); everything else needs TLS and a credential, or the daemon does not start.
  */
-import { MosaicError } from "../base/errors.ts";
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "./address.ts";
 import { pem } from "./pem.ts";
 
@@ -47,7 +48,7 @@ export function checkListener(options: ListenerOptions, what = "--listen"): void
   );
 }
 
-/** A server's certificate and key, and who must have signed its clients', as texts: the files are read once, at the start. */
+/** A server's certificate and key, and who must have signed its clients', as texts. */
 export interface TlsTexts {
   cert: string;
   key: string;
@@ -56,9 +57,24 @@ export interface TlsTexts {
 
 /** @throws MosaicError `failed_precondition` for files that cannot be used. */
 export function readTls(tls: TlsFiles): TlsTexts {
+  const [cert, key] = [pem(tls.cert, "--tls-cert"), pem(tls.key, "--tls-key")];
+  if (!isPair(cert, key)) {
+    throw new MosaicError("failed_precondition", `--tls-key ${tls.key} is not the key of --tls-cert ${tls.cert}`);
+  }
   return {
-    cert: pem(tls.cert, "--tls-cert"),
-    key: pem(tls.key, "--tls-key"),
+    cert,
+    key,
     ...(tls.ca === undefined ? {} : { ca: pem(tls.ca, "--tls-ca") }),
   };
+}
+
+/** gRPC's library notices only when a client connects. */
+function isPair(cert: string, key: string): boolean {
+  try {
+    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+  } catch (error) {
+    throw new MosaicError("failed_precondition", `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
 }

@@ -12,7 +12,8 @@ export class PlannedDaemon implements AsyncDisposable {
   }
   static async start(further: string[] = []): Promise<PlannedDaemon> {
     const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
-    const args = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", ...further];
+    const http = further.includes("--http") ? [] : ["--http", "127.0.0.1:0"];
+    const args = ["--listen", "127.0.0.1:0", ...http, ...further];
     const flags = flagsOf(await planFor("daemon", ["--state-dir", stateDir, ...args], realWorld()));
     const program = [Deno.execPath(), "run", "--no-check", "--no-prompt", ...flags, MAIN];
     return new PlannedDaemon(await TestDaemon.start({ stateDir, args, program }));

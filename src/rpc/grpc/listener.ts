@@ -50,6 +50,8 @@ export interface GrpcListener {
   localAddress: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
+  /** New connections get this certificate. @throws MosaicError where it cannot be used; the old one stays then */
+  renew(tls: TlsTexts): Promise<void>;
   /** Ends streams (`unavailable`), lets calls under way finish for at most `graceMs`, then closes. */
   stop(graceMs?: number): Promise<void>;
 }
@@ -120,6 +122,7 @@ export async function listenGrpc(services: Services, options: GrpcOptions): Prom
   return {
     address,
     localAddress,
+    renew: async (texts) => (await load()).renew(texts),
     listening: () => watches.every((watch) => watch.listening()),
     stop(graceMs = STOP_GRACE_MS) {
       return stopped ??= (async () => {

@@ -22,6 +22,8 @@ import { serve, type ServeContext } from "./serve.ts";
 export interface GrpcServer {
   /** Serves a connection that was accepted elsewhere; with TLS where the server has a certificate and `plain` is not set. */
   take(socket: Socket, plain: boolean): void;
+  /** New connections get this certificate. @throws MosaicError `failed_precondition` where it cannot be used */
+  renew(tls: TlsTexts): void;
   /** Lets calls under way finish for at most `graceMs`, then ends all. */
   stop(graceMs: number): Promise<void>;
 }
@@ -48,10 +50,13 @@ export function createGrpcServer(services: Services, connections: Connections, t
   server.addService(asAlpha(rawService(ServerReflection)), reflection);
 
   const open = server.createConnectionInjector(ServerCredentials.createInsecure());
-  const secured = tls && server.createConnectionInjector(credentialsOf(tls));
+  let secured = tls && server.createConnectionInjector(credentialsOf(tls));
   return {
     take(socket, plain) {
       (plain ? open : secured ?? open).injectConnection(socket);
+    },
+    renew(texts) {
+      secured = server.createConnectionInjector(credentialsOf(texts));
     },
     async stop(graceMs) {
       const done = new AbortController();
