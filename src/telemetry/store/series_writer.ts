@@ -28,7 +28,7 @@ export class SeriesWriter {
     this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
   }
 
-  /** The run's series, from their rows; where each ends is read with its next point. */
+  /** The run's series, from their rows; where a metric ends is read with its next point. */
   load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed"> {
     const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
     const metrics = new Map<string, LiveSeries>();
@@ -36,6 +36,8 @@ export class SeriesWriter {
       if (summary.series < FIRST_METRIC_SERIES) base[summary.series - 1]!.summary = summary;
       else metrics.set(summary.name, { summary, head: undefined });
     }
+    // Before a batch's steps are stored: then their rows may move into blocks.
+    for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
     return { base, metrics, changed: [] };
   }
 
@@ -113,16 +115,19 @@ export class SeriesWriter {
   /** With where it ends, and noted as one that is written. */
   #opened(state: RunState, series: LiveSeries): { head: SeriesHead; summary: SeriesState } {
     const { summary } = series;
-    if (series.head === undefined) {
-      const { points, lastSeq } = summary;
-      const source = this.#rows.source(state.runKey, summary.series, points, lastSeq);
-      series.head = new SeriesHead(points, points === 0 ? [] : openParts(source, points));
-    }
+    series.head ??= this.#headOf(state.runKey, summary);
     if (!summary.changed) {
       summary.changed = true;
       state.live!.changed.push(summary);
     }
     return { head: series.head, summary };
+  }
+
+  #headOf(runKey: number, { series, points, lastSeq }: SeriesState): SeriesHead {
+    return new SeriesHead(
+      points,
+      points === 0 ? [] : openParts(this.#rows.source(runKey, series, points, lastSeq), points),
+    );
   }
 
   #sink(runKey: number, series: number, lastSeq: number): BucketSink {

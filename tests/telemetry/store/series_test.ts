@@ -78,12 +78,9 @@ Deno.test("series: a database with the former levels of buckets gets the present
         db.exec(`ALTER TABLE ${table} DROP COLUMN ${columnOf(field)}`);
       }
     }
-    db.exec(
-      "PRAGMA legacy_alter_table = ON; DROP INDEX series_by_name; DROP INDEX series_unsummarised; DELETE FROM series",
-    );
-    for (const column of ["min", "max", "sum", "finite", "min_step", "max_step"]) {
-      db.exec(`ALTER TABLE series DROP COLUMN ${column}`);
-    }
+    db.exec(`DROP TABLE series; CREATE TABLE series (run_key INTEGER NOT NULL, series INTEGER NOT NULL,
+      name TEXT NOT NULL, points INTEGER NOT NULL, last REAL NOT NULL, last_seq INTEGER NOT NULL,
+      PRIMARY KEY (run_key, series)) WITHOUT ROWID`);
     db.exec("PRAGMA user_version = 1");
     db.close();
     bench.reopen();
