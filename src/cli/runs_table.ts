@@ -3,6 +3,7 @@ import { MosaicError } from "../base/errors.ts";
 import { ago, bytes, compact, count, duration, localTime, number, rate } from "./format.ts";
 import type { RunJson } from "./message_json.ts";
 import { didYouMean } from "../base/nearest.ts";
+import { valueText } from "./parameter_text.ts";
 import { progressText } from "./progress.ts";
 import type { Column } from "./table.ts";
 import { stateStyle } from "./text.ts";
@@ -152,10 +153,33 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
   ];
 }
 
+/** A parameter or metric whose value came with the run. */
+export function valueColumn(name: string): RunColumn {
+  const of = (run: RunJson) => run.values?.[name] ?? null;
+  return {
+    name,
+    heading: name,
+    align: "right",
+    shrinkTo: 8,
+    value: (run) => {
+      const value = of(run);
+      return value === null || typeof value === "number" ? value : valueText(value);
+    },
+    text: (run) => {
+      const value = of(run);
+      return value === null
+        ? ""
+        : typeof value === "number" && name.startsWith("metric.")
+        ? number(value)
+        : valueText(value);
+    },
+  };
+}
+
 /** The columns with these names. @throws {MosaicError} `invalid_argument` for an unknown name */
 export function chooseColumns(names: readonly string[], all: RunColumn[]): RunColumn[] {
   return names.map((name) => {
-    const column = all.find((c) => c.name === name.toLowerCase().replaceAll("-", "_"));
+    const column = all.find((c) => c.name === name || c.name === name.toLowerCase().replaceAll("-", "_"));
     if (column !== undefined) return column;
     const known = all.map((c) => c.name);
     throw new MosaicError("invalid_argument", `no column "${name}".${didYouMean(name, known)}`, {

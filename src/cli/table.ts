@@ -2,8 +2,9 @@
 import { cut, escapeControl, pad, paint, type Style, widthOf } from "./text.ts";
 
 export interface Column<Row> {
-  /** Name for --columns; the heading is its upper case. */
+  /** Name for --columns; the heading is its upper case, where there is no `heading`. */
   name: string;
+  heading?: string;
   align?: "left" | "right";
   /** Minimum width when the table is too wide; absent: never cut. */
   shrinkTo?: number;
@@ -23,7 +24,7 @@ const GAP = 2;
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], options: TableOptions): string {
   const heading = options.heading !== false;
   const cells = rows.map((row) => columns.map((c) => escapeControl(c.text(row)) || "-"));
-  const titles = columns.map((c) => escapeControl(c.name).toUpperCase().replaceAll("_", " "));
+  const titles = columns.map((c) => escapeControl(c.heading ?? c.name.toUpperCase().replaceAll("_", " ")));
   const widths = columns.map((_, i) =>
     Math.max(heading ? widthOf(titles[i]!) : 0, ...cells.map((row) => widthOf(row[i]!)), 0)
   );

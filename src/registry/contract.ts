@@ -84,6 +84,8 @@ export const Run = z.strictObject({
     supports_pause: z.boolean(),
     supports_checkpoint: z.boolean(),
   })),
+  /** Of `list`: the columns `param.…` and `metric.…` that were asked for. */
+  values: z.record(text(), z.unknown()).optional(),
 });
 
 const transition = <T extends z.ZodType>(at: T) =>

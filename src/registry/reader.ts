@@ -1,6 +1,6 @@
 /** The registry as those see it who read and follow runs, and change nothing. Implemented by registry.ts. */
 import type { Parameter } from "../telemetry/parameters.ts";
-import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunRow, TransitionRow } from "./types.ts";
+import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./types.ts";
 
 export interface RunReader {
   get(runId: string): RunRow | undefined;
@@ -14,6 +14,8 @@ export interface RunReader {
     page: { limit: number; token?: string; oldestFirst?: boolean },
   ): { runs: RunRow[]; nextToken: string | undefined };
   count(filter: RunFilter): number;
+  /** All runs that fit, newest submitted first, without what takes space. */
+  outlines(filter: RunFilter): RunOutline[];
   countByState(): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];

@@ -17,6 +17,7 @@ import { resolveRunId } from "./find_run.ts";
 import {
   artifactFrom,
   eventFrom,
+  outlineFrom,
   patchOnly,
   placementFrom,
   runColumns,
@@ -33,6 +34,7 @@ import type {
   NewRun,
   Placement,
   RunFilter,
+  RunOutline,
   RunPatch,
   RunRow,
   TransitionRow,
@@ -184,6 +186,15 @@ export class Registry implements RunReader {
   count(filter: RunFilter): number {
     const { conditions, values } = conditionsOf(filter);
     return this.#sql.get(`SELECT count(*) AS n FROM runs ${where(conditions)}`, ...values)!.n as number;
+  }
+
+  outlines(filter: RunFilter): RunOutline[] {
+    const { conditions, values } = conditionsOf(filter);
+    return this.#sql.all(
+      `SELECT run_id, name, state, outcome, reason, attempt, priority, tags, created_at, started_at, finished_at
+       FROM runs ${where(conditions)} ${NEWEST_FIRST}`,
+      ...values,
+    ).map(outlineFrom);
   }
 
   countByState(): Record<string, number> {

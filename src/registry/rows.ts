@@ -3,7 +3,7 @@ import type { SQLInputValue } from "node:sqlite";
 import { RUN_STATES, type RunState } from "./lifecycle/lifecycle.ts";
 import { type ArtifactRow } from "./types.ts";
 import { BASE_DIRS, type BaseDir } from "../base/layout.ts";
-import type { EventRow, Placement, RunPatch, RunRow, TransitionRow } from "./types.ts";
+import type { EventRow, Placement, RunOutline, RunPatch, RunRow, TransitionRow } from "./types.ts";
 import type { SqlRow } from "./sqlite.ts";
 
 type Kind = "text" | "integer" | "real" | "flag" | CheckedKind;
@@ -148,6 +148,25 @@ export function runFrom(row: SqlRow): RunRow {
   };
   for (const [field, [column, kind]] of FIELDS) run[field] = decode(column, kind);
   return run as unknown as RunRow;
+}
+
+/** Of the columns that an outline has. */
+export function outlineFrom(row: SqlRow): RunOutline {
+  const read = (kind: CheckedKind, column: string) =>
+    readChecked(kind, row[column] as string | null) ?? readChecked(kind, IN_ITS_PLACE[kind]);
+  return {
+    runId: row.run_id,
+    name: row.name,
+    state: read("state", "state"),
+    outcome: row.outcome,
+    reason: row.reason,
+    attempt: row.attempt,
+    priority: row.priority,
+    tags: read("texts", "tags"),
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    finishedAt: row.finished_at,
+  } as RunOutline;
 }
 
 /** Column names and values of the fields that `values` has; a field that is undefined is not there. */

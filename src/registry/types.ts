@@ -64,6 +64,13 @@ export interface RunRow {
   damaged: string[];
 }
 
+/** What lists are filtered and sorted by: a run without its config. */
+export type RunOutline = Pick<
+  RunRow,
+  | ("runId" | "name" | "state" | "outcome" | "reason" | "attempt" | "priority" | "tags")
+  | ("createdAt" | "startedAt" | "finishedAt")
+>;
+
 /** Fields that change outside a transition. */
 export type RunPatch = Partial<
   Omit<

@@ -54,7 +54,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;
     },
-    listRuns(request) {
+    async listRuns(request) {
       const filter: RunFilter = {
         states: statesOf(request.states),
         nameContains: request.nameContains === "" ? undefined : request.nameContains,
@@ -63,6 +63,18 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       };
       const limit = request.limit === 0 ? DEFAULT_LIMIT : Math.min(request.limit, MAX_LIMIT);
       const token = request.pageToken === "" ? undefined : request.pageToken;
+      const { where, sort, columns } = request;
+      if (where !== "" || sort !== "" || columns.length > 0) {
+        const { runs, values, nextToken, total } = await core.query(filter, { where, sort, columns, limit, token });
+        return {
+          runs: runs.map(runMessage),
+          values: columns.length === 0
+            ? []
+            : values.map((row) => ({ json: row.map((value) => JSON.stringify(value)) })),
+          nextPageToken: nextToken ?? "",
+          total: BigInt(total),
+        };
+      }
       const page = core.list(filter, { limit, token });
       return {
         runs: page.runs.map(runMessage),

@@ -124,7 +124,9 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `no log "${stream}"`);
     return stream;
   };
-  type ListQuery = { [K in "state" | "name" | "tag" | "sort" | "dir" | "limit" | "token" | "offset"]?: string };
+  type ListQuery = {
+    [K in "state" | "name" | "tag" | "sort" | "dir" | "limit" | "token" | "offset" | "where" | "columns"]?: string;
+  };
   type SeriesQuery = { name?: string | string[]; from?: string; to?: string; buckets?: string };
 
   return new Hono<PageEnv>()

@@ -43,6 +43,12 @@ export function filterOf(query: Record<string, string | undefined>): RunFilter {
 export async function listRuns(core: Core, query: Record<string, string | undefined>) {
   const filter = filterOf(query);
   const limit = wholeNumber("limit", query.limit, 100, 1, PAGE_LIMIT);
+  const columns = listOf(query.columns);
+  if (query.where || columns.length > 0 || /^-?(?:param|metric)\./.test(query.sort ?? "")) {
+    const { where = "", sort = "", token } = query;
+    const page = await core.query(filter, { where, sort, columns, limit, token: token || undefined });
+    return { runs: page.runs.map(runLine), values: page.values, total: page.total, next_token: page.nextToken ?? null };
+  }
   const sort = query.sort || "created";
   const direction = query.dir || "desc";
   if (!Object.hasOwn(SORT_KEYS, sort)) {

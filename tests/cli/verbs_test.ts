@@ -406,17 +406,24 @@ Deno.test("steps: without -f a broken connection is an error", async () => {
 
 Deno.test("metrics: series with their curves, or their points", async () => {
   const answers: Answers = {
-    ListSeries: () => ({ series: [{ name: "loss", points: 2n, last: 0.25 }, { name: "lr", points: 1n }] }),
+    ListSeries: () => ({
+      series: [{ name: "loss", points: 2n, last: 0.25, min: 0.25, max: 1, mean: 0.5, maxStep: 3n }, {
+        name: "lr",
+        points: 1n,
+      }],
+    }),
     GetSeries: () => ({ buckets: [{ mean: 1 }, { mean: 0 }] }),
     GetRun: () => fakeRun(),
     StreamTelemetry: () => [{ jsonl: text(`{"seq":1,"name":"lr","value":1}\n{"seq":2,"name":"loss","value":2}\n`) }],
   };
   assert.equal(
     (await run(["metrics", "x"], answers)).out,
-    "SERIES  POINTS  LAST  CURVE\nloss         2  0.25  █▁\nlr           1     -  █▁\n",
+    "SERIES  POINTS  LAST   MIN  MAX  CURVE\n" +
+      "loss         2  0.25  0.25    1  █▁\n" +
+      "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, last: 0.25 },
+    { name: "loss", points: 2, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
   ]);
   const points = await run(["metrics", "x", "loss", "--points", "-o", "jsonl"], answers);
   assert.equal(points.out, `{"seq":2,"name":"loss","value":2}\n`);

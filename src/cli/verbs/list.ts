@@ -1,7 +1,6 @@
 /** `mosaic list` */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
-import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import {
@@ -20,7 +19,16 @@ import { interruptible } from "../interrupt.ts";
 import { type RunJson, runJson } from "../message_json.ts";
 import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
-import { chooseColumns, DEFAULT_COLUMNS, type RunColumn, runColumns, sortRuns, WIDE_COLUMNS } from "../runs_table.ts";
+import {
+  chooseColumns,
+  DEFAULT_COLUMNS,
+  type RunColumn,
+  runColumns,
+  sortRuns,
+  valueColumn,
+  WIDE_COLUMNS,
+} from "../runs_table.ts";
+import { RUN_COLUMNS } from "../../registry/query/columns.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";
 
@@ -34,19 +42,28 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
     .option("-l, --limit <n>", "maximum number of runs", wholeNumber(1))
+    .option("--where <filter>", "only runs that fit, such as 'lr<1e-3 and env_id=CartPole-v1'")
     .option("--sort <column>", "sort by this column; -column: descending")
-    .option("-c, --columns <names>", "columns to print (comma-separated)")
+    .option(
+      "-c, --columns <names>",
+      "columns to print (comma-separated); also param.NAME, metric.NAME, metric.NAME:max",
+    )
     .option("-q, --quiet", "print run ids only")
     .option("-w, --watch [seconds]", "refresh every n seconds (default: 2)", wholeNumber(1));
   connectionOptions(outputOption(command, FORMATS))
     .addHelpText(
       "after",
       manual({
-        details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}.`,
+        details: `Columns: ${runColumns({ now: 0, shortId: (id) => id }).map((c) => c.name).join(", ")}; ` +
+          "param.NAME: a parameter; metric.NAME: a metric's last value; " +
+          "metric.NAME:AGGREGATE: its min, max, mean, points, min_step or max_step.\n\n" +
+          "Filter: COLUMN OPERATOR VALUE with = != < <= > >= ~ (contains; * is any text), COLUMN in (VALUE, …), joined by " +
+          "and, or, not and parentheses. A name that is no column is a parameter. Texts may be quoted, names by backticks.",
         examples: [
           ["mosaic list --state live", "running and queued runs"],
           ["mosaic list -s failed --since 1d -c run,name,reason", "failures of the last day, with reasons"],
           ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
+          ["mosaic list -c name,param.lr,metric.loss:min --where 'lr<1e-3'", "a search"],
           ["mosaic list --watch", "a live table; mosaic top has a full-screen one"],
         ],
         exits: { 130: "--watch was interrupted by Ctrl-C" },
@@ -79,10 +96,12 @@ async function fetchRuns(
   context: Context,
   flags: Record<string, unknown>,
   signal?: AbortSignal,
-): Promise<Run[]> {
+): Promise<RunJson[]> {
   const limit = Number(flags["limit"] ?? Infinity);
   const submittedSince = await sinceOf(flags, context.now());
-  const runs: Run[] = [];
+  const runs: RunJson[] = [];
+  const columns = queried(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []);
+  const sort = sortByDaemon(flags["sort"]);
   for (let pageToken = ""; runs.length < limit;) {
     const page = await link.unary(link.methods.listRuns, {
       states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
@@ -90,9 +109,15 @@ async function fetchRuns(
       tags: (flags["tag"] as string[] | undefined) ?? [],
       limit: Math.min(PAGE, limit - runs.length),
       pageToken,
+      where: String(flags["where"] ?? ""),
+      sort,
+      columns,
       ...(submittedSince === undefined ? {} : { submittedSince }),
     }, signal);
-    runs.push(...page.runs);
+    for (const [i, run] of page.runs.entries()) {
+      const values = (page.values[i]?.json ?? []).map((json, c) => [columns[c]!, JSON.parse(json)]);
+      runs.push({ ...runJson(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
+    }
     pageToken = page.nextPageToken;
     if (pageToken === "") break;
   }
@@ -105,12 +130,25 @@ async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Tim
   return timestampFromMs(momentValue(String(flags["since"]), now));
 }
 
-function render(found: Run[], flags: Record<string, unknown>, context: Context): string {
-  return renderRuns(found.map(runJson), {
+/** Columns whose values the daemon finds. */
+function queried(names: readonly string[]): string[] {
+  return [...new Set(names.filter((name) => /^(?:param|metric)\./.test(name)))];
+}
+
+/** What the daemon sorts by; "" for columns that only this program knows, such as elapsed. */
+function sortByDaemon(flag: unknown): string {
+  const sort = typeof flag === "string" ? flag : "";
+  const name = sort.replace(/^-/, "");
+  return queried([name]).length > 0 || (RUN_COLUMNS as readonly string[]).includes(name) ? sort : "";
+}
+
+function render(found: RunJson[], flags: Record<string, unknown>, context: Context): string {
+  return renderRuns(found, {
     format: flags["output"] as Format,
     quiet: flags["quiet"] === true,
     columns: typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : undefined,
-    sort: typeof flags["sort"] === "string" ? flags["sort"] : undefined,
+    // The order of parameters and metrics is the daemon's.
+    sort: typeof flags["sort"] === "string" && !/^-?(?:param|metric)\./.test(flags["sort"]) ? flags["sort"] : undefined,
   }, context);
 }
 
@@ -127,7 +165,7 @@ export function renderRuns(
   { now, terminal }: Pick<Context, "now" | "terminal">,
 ): string {
   const ids = shortIds(found.map((r) => r.run_id));
-  const all = runColumns({ now: now(), shortId: (id) => ids.get(id)! });
+  const all = [...runColumns({ now: now(), shortId: (id) => ids.get(id)! }), ...queried(chosen ?? []).map(valueColumn)];
   const runs = sort === undefined ? found : sortRuns(found, sort, all);
   const columns = (standard: readonly string[]): RunColumn[] => chooseColumns(chosen ?? standard, all);
   const shown = columns(format === "wide" || format === "csv" ? WIDE_COLUMNS : DEFAULT_COLUMNS);

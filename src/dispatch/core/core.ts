@@ -10,9 +10,18 @@ import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Activity } from "../../observability/activity.ts";
+import type { RunQuery } from "./run_query.ts";
 import type { RunParameter } from "./run_parameters.ts";
 
-export type { RunParameter };
+export type { RunParameter, RunQuery };
+
+export interface RunQueryPage {
+  runs: RunDetail[];
+  /** By run, in the order of the columns. */
+  values: unknown[][];
+  nextToken: string | undefined;
+  total: number;
+}
 
 /** Everything a person may want to know of a run, computed on demand. */
 export interface RunDetail {
@@ -158,6 +167,12 @@ export interface Core {
     filter: RunFilter,
     page: { limit: number; token?: string },
   ): { runs: RunDetail[]; nextToken: string | undefined; total: number };
+
+  /**
+   * A page of the runs that fit a filter over columns, parameters and metrics, with the values of the columns asked for.
+   * @throws MosaicError `invalid_argument` for a filter, column or token that is none
+   */
+  query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage>;
 
   /** Answers at once; the run is CANCELLED when its group is gone. Cancelling an ended run changes nothing. */
   cancel(runId: string, options?: { graceSeconds?: number; reason?: string }): RunRow;

@@ -27,7 +27,18 @@ import { Boot } from "./boot.ts";
 import { Recovery } from "./boot_recovery.ts";
 import { Cleanup } from "./cleanup.ts";
 import { Control } from "./control.ts";
-import type { Core, Edit, HostInfo, ProxyHello, ProxyLink, ProxySession, RegisterRequest, RunDetail } from "./core.ts";
+import type {
+  Core,
+  Edit,
+  HostInfo,
+  ProxyHello,
+  ProxyLink,
+  ProxySession,
+  RegisterRequest,
+  RunDetail,
+  RunQueryPage,
+} from "./core.ts";
+import { queryRuns, type RunQuery } from "./run_query.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { Submissions } from "./submissions.ts";
 import { Views } from "./views.ts";
@@ -262,6 +273,16 @@ export class Engine implements Core {
   detail(row: RunRow): RunDetail {
     return this.#views.detail(row);
   }
+  async query(filter: RunFilter, query: RunQuery): Promise<RunQueryPage> {
+    const { found, nextToken, total } = await queryRuns(this, filter, query);
+    // One that was deleted meanwhile is left out.
+    const there = found.flatMap(({ runId, values }) => {
+      const row = this.runs.get(runId);
+      return row === undefined ? [] : [{ run: this.detail(row), values }];
+    });
+    return { runs: there.map(({ run }) => run), values: there.map(({ values }) => values), nextToken, total };
+  }
+
   parameters(runId: string): RunParameter[] {
     return parametersOfRun(this, runId);
   }

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi2QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBINCgVub3RlcxgyIAEoCUIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIpoBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJUCgxMaXN0UmVzcG9uc2USHAoEcnVucxgBIAMoCzIOLm1vc2FpYy52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXRvdGFsGAMgASgEIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkiZAoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgiRwoITG9nQ2h1bmsSDAoEdGV4dBgBIAEoDBITCgtuZXh0X29mZnNldBgCIAEoBBIYChBzdXBwcmVzc2VkX2xpbmVzGAMgASgEIlkKDVNlcmllc1JlcXVlc3QSCwoDcnVuGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGZnJvbV94GAMgASgEEgwKBHRvX3gYBCABKAQSDwoHYnVja2V0cxgFIAEoDSKfAQoMU2VyaWVzQnVja2V0Eg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEEgsKA21pbhgDIAEoARILCgNtYXgYBCABKAESDAoEbWVhbhgFIAEoARIMCgRsYXN0GAYgASgBEg0KBWNvdW50GAcgASgEEg0KBWF0X21zGAggASgBEhEKBHN0ZXAYCSABKAFIAIgBAUIHCgVfc3RlcCJKCg5TZXJpZXNSZXNwb25zZRIoCgdidWNrZXRzGAEgAygLMhcubW9zYWljLnYxLlNlcmllc0J1Y2tldBIOCgZsYXN0X3gYAiABKAQiowIKElNlcmllc0xpc3RSZXNwb25zZRIyCgZzZXJpZXMYASADKAsyIi5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlLkl0ZW0a2AEKBEl0ZW0SDAoEbmFtZRgBIAEoCRIOCgZwb2ludHMYAiABKAQSEQoEbGFzdBgDIAEoAUgAiAEBEhAKA21pbhgEIAEoAUgBiAEBEhAKA21heBgFIAEoAUgCiAEBEhEKBG1lYW4YBiABKAFIA4gBARIVCghtaW5fc3RlcBgHIAEoBEgEiAEBEhUKCG1heF9zdGVwGAggASgESAWIAQFCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiiQEKCEFydGlmYWN0EgwKBHBhdGgYASABKAkSDAoEa2luZBgCIAEoCRINCgVieXRlcxgDIAEoBBIOCgZzaGEyNTYYBCABKAkSEQoEc3RlcBgFIAEoBEgAiAEBEiYKAmF0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcCI7ChFBcnRpZmFjdHNSZXNwb25zZRImCglhcnRpZmFjdHMYASADKAsyEy5tb3NhaWMudjEuQXJ0aWZhY3QiDQoLSG9zdFJlcXVlc3QiNQoHR3B1U2xvdBIMCgRzbG90GAEgASgFEg4KBnJ1bl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJItwDCgxIb3N0UmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRILCgNwaWQYAiABKAQSLgoKc3RhcnRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJc3RhdGVfZGlyGAQgASgJEg4KBmxpc3RlbhgFIAEoCRIMCgRodHRwGAYgASgJEiAKBGdwdXMYByADKAsyEi5tb3NhaWMudjEuR3B1U2xvdBIMCgRjcHVzGAggASgNEhQKDGxvYWRfYXZlcmFnZRgJIAMoARIUCgxtZW1vcnlfYnl0ZXMYCiABKAQSHgoWbWVtb3J5X2F2YWlsYWJsZV9ieXRlcxgLIAEoBBISCgpkaXNrX2J5dGVzGAwgASgEEhwKFGRpc2tfYXZhaWxhYmxlX2J5dGVzGA0gASgEEhcKD3RlbGVtZXRyeV9ieXRlcxgOIAEoBBIRCglyc3NfYnl0ZXMYDyABKAQSPwoNcnVuc19ieV9zdGF0ZRgQIAMoCzIoLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2UuUnVuc0J5U3RhdGVFbnRyeRoyChBSdW5zQnlTdGF0ZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiEgoQRGlza1VzYWdlUmVxdWVzdCKRAwoRRGlza1VzYWdlUmVzcG9uc2USNAoEcnVucxgBIAMoCzImLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5SdW5zRW50cnkSQgoLZGlyZWN0b3JpZXMYAiADKAsyLS5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuRGlyZWN0b3JpZXNFbnRyeRIXCg90ZWxlbWV0cnlfYnl0ZXMYAyABKAQSFgoOcmVnaXN0cnlfYnl0ZXMYBCABKAQSPgoJdGVsZW1ldHJ5GAUgAygLMisubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlRlbGVtZXRyeUVudHJ5GisKCVJ1bnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjIKEERpcmVjdG9yaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARowCg5UZWxlbWV0cnlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIgcKBUVtcHR5ItwBCgxQcm94eU1lc3NhZ2USIQoFaGVsbG8YASABKAsyEC5tb3NhaWMudjEuSGVsbG9IABIhCgViYXRjaBgCIAEoCzIQLm1vc2FpYy52MS5CYXRjaEgAEi4KCWhlYXJ0YmVhdBgDIAEoCzIZLm1vc2FpYy52MS5Qcm94eUhlYXJ0YmVhdEgAEh8KBGV4aXQYBCABKAsyDy5tb3NhaWMudjEuRXhpdEgAEioKB2NvbnRyb2wYBSABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSABCCQoHbWVzc2FnZSLxAQoFSGVsbG8SEAoIcHJvdG9jb2wYASABKAkSDgoGcnVuX2lkGAIgASgJEg8KB2F0dGVtcHQYAyABKA0SEQoJd29ya2VyX2lkGAQgASgJEhAKCGFnZW50X2lkGAUgASgJEhEKCXByb3h5X3BpZBgGIAEoBBIWCg5wcm94eV9pZGVudGl0eRgHIAEoCRISCgp3b3JrZXJfcGlkGAggASgEEhcKD3dvcmtlcl9pZGVudGl0eRgJIAEoCRIPCgd2ZXJzaW9uGAogASgJEgwKBGhvc3QYCyABKAkSCwoDam9iGAwgASgJEgwKBGdwdXMYDSADKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJICgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJIh0KBFN0b3ASFQoNZ3JhY2Vfc2Vjb25kcxgBIAEoASIJCgdFeGl0QWNrMqMJCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USSQoOVmFsaWRhdGVDb25maWcSGi5tb3NhaWMudjEuVmFsaWRhdGVSZXF1ZXN0GhsubW9zYWljLnYxLlZhbGlkYXRlUmVzcG9uc2USSwoPU3RyZWFtVGVsZW1ldHJ5EhsubW9zYWljLnYxLlRlbGVtZXRyeVJlcXVlc3QaGS5tb3NhaWMudjEuVGVsZW1ldHJ5QmF0Y2gwARI8CgxTdHJlYW1FdmVudHMSGC5tb3NhaWMudjEuRXZlbnRzUmVxdWVzdBoQLm1vc2FpYy52MS5FdmVudDABEjsKClN0cmVhbUxvZ3MSFi5tb3NhaWMudjEuTG9nc1JlcXVlc3QaEy5tb3NhaWMudjEuTG9nQ2h1bmswARI+CgpMaXN0U2VyaWVzEhEubW9zYWljLnYxLlJ1blJlZhodLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2USQAoJR2V0U2VyaWVzEhgubW9zYWljLnYxLlNlcmllc1JlcXVlc3QaGS5tb3NhaWMudjEuU2VyaWVzUmVzcG9uc2USQAoNTGlzdEFydGlmYWN0cxIRLm1vc2FpYy52MS5SdW5SZWYaHC5tb3NhaWMudjEuQXJ0aWZhY3RzUmVzcG9uc2USOgoHR2V0SG9zdBIWLm1vc2FpYy52MS5Ib3N0UmVxdWVzdBoXLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2USSQoMR2V0RGlza1VzYWdlEhsubW9zYWljLnYxLkRpc2tVc2FnZVJlcXVlc3QaHC5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2USLgoIU2h1dGRvd24SEC5tb3NhaWMudjEuRW1wdHkaEC5tb3NhaWMudjEuRW1wdHkySgoGSW5nZXN0EkAKB0RlbGl2ZXISFy5tb3NhaWMudjEuUHJveHlNZXNzYWdlGhgubW9zYWljLnYxLkRhZW1vbk1lc3NhZ2UoATABYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAixwMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi2QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBINCgVub3RlcxgyIAEoCUIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkiZAoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgiRwoITG9nQ2h1bmsSDAoEdGV4dBgBIAEoDBITCgtuZXh0X29mZnNldBgCIAEoBBIYChBzdXBwcmVzc2VkX2xpbmVzGAMgASgEIlkKDVNlcmllc1JlcXVlc3QSCwoDcnVuGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGZnJvbV94GAMgASgEEgwKBHRvX3gYBCABKAQSDwoHYnVja2V0cxgFIAEoDSKfAQoMU2VyaWVzQnVja2V0Eg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEEgsKA21pbhgDIAEoARILCgNtYXgYBCABKAESDAoEbWVhbhgFIAEoARIMCgRsYXN0GAYgASgBEg0KBWNvdW50GAcgASgEEg0KBWF0X21zGAggASgBEhEKBHN0ZXAYCSABKAFIAIgBAUIHCgVfc3RlcCJKCg5TZXJpZXNSZXNwb25zZRIoCgdidWNrZXRzGAEgAygLMhcubW9zYWljLnYxLlNlcmllc0J1Y2tldBIOCgZsYXN0X3gYAiABKAQiowIKElNlcmllc0xpc3RSZXNwb25zZRIyCgZzZXJpZXMYASADKAsyIi5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlLkl0ZW0a2AEKBEl0ZW0SDAoEbmFtZRgBIAEoCRIOCgZwb2ludHMYAiABKAQSEQoEbGFzdBgDIAEoAUgAiAEBEhAKA21pbhgEIAEoAUgBiAEBEhAKA21heBgFIAEoAUgCiAEBEhEKBG1lYW4YBiABKAFIA4gBARIVCghtaW5fc3RlcBgHIAEoBEgEiAEBEhUKCG1heF9zdGVwGAggASgESAWIAQFCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiiQEKCEFydGlmYWN0EgwKBHBhdGgYASABKAkSDAoEa2luZBgCIAEoCRINCgVieXRlcxgDIAEoBBIOCgZzaGEyNTYYBCABKAkSEQoEc3RlcBgFIAEoBEgAiAEBEiYKAmF0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcCI7ChFBcnRpZmFjdHNSZXNwb25zZRImCglhcnRpZmFjdHMYASADKAsyEy5tb3NhaWMudjEuQXJ0aWZhY3QiDQoLSG9zdFJlcXVlc3QiNQoHR3B1U2xvdBIMCgRzbG90GAEgASgFEg4KBnJ1bl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJItwDCgxIb3N0UmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRILCgNwaWQYAiABKAQSLgoKc3RhcnRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJc3RhdGVfZGlyGAQgASgJEg4KBmxpc3RlbhgFIAEoCRIMCgRodHRwGAYgASgJEiAKBGdwdXMYByADKAsyEi5tb3NhaWMudjEuR3B1U2xvdBIMCgRjcHVzGAggASgNEhQKDGxvYWRfYXZlcmFnZRgJIAMoARIUCgxtZW1vcnlfYnl0ZXMYCiABKAQSHgoWbWVtb3J5X2F2YWlsYWJsZV9ieXRlcxgLIAEoBBISCgpkaXNrX2J5dGVzGAwgASgEEhwKFGRpc2tfYXZhaWxhYmxlX2J5dGVzGA0gASgEEhcKD3RlbGVtZXRyeV9ieXRlcxgOIAEoBBIRCglyc3NfYnl0ZXMYDyABKAQSPwoNcnVuc19ieV9zdGF0ZRgQIAMoCzIoLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2UuUnVuc0J5U3RhdGVFbnRyeRoyChBSdW5zQnlTdGF0ZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiEgoQRGlza1VzYWdlUmVxdWVzdCKRAwoRRGlza1VzYWdlUmVzcG9uc2USNAoEcnVucxgBIAMoCzImLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5SdW5zRW50cnkSQgoLZGlyZWN0b3JpZXMYAiADKAsyLS5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuRGlyZWN0b3JpZXNFbnRyeRIXCg90ZWxlbWV0cnlfYnl0ZXMYAyABKAQSFgoOcmVnaXN0cnlfYnl0ZXMYBCABKAQSPgoJdGVsZW1ldHJ5GAUgAygLMisubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlRlbGVtZXRyeUVudHJ5GisKCVJ1bnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjIKEERpcmVjdG9yaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARowCg5UZWxlbWV0cnlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIgcKBUVtcHR5ItwBCgxQcm94eU1lc3NhZ2USIQoFaGVsbG8YASABKAsyEC5tb3NhaWMudjEuSGVsbG9IABIhCgViYXRjaBgCIAEoCzIQLm1vc2FpYy52MS5CYXRjaEgAEi4KCWhlYXJ0YmVhdBgDIAEoCzIZLm1vc2FpYy52MS5Qcm94eUhlYXJ0YmVhdEgAEh8KBGV4aXQYBCABKAsyDy5tb3NhaWMudjEuRXhpdEgAEioKB2NvbnRyb2wYBSABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSABCCQoHbWVzc2FnZSLxAQoFSGVsbG8SEAoIcHJvdG9jb2wYASABKAkSDgoGcnVuX2lkGAIgASgJEg8KB2F0dGVtcHQYAyABKA0SEQoJd29ya2VyX2lkGAQgASgJEhAKCGFnZW50X2lkGAUgASgJEhEKCXByb3h5X3BpZBgGIAEoBBIWCg5wcm94eV9pZGVudGl0eRgHIAEoCRISCgp3b3JrZXJfcGlkGAggASgEEhcKD3dvcmtlcl9pZGVudGl0eRgJIAEoCRIPCgd2ZXJzaW9uGAogASgJEgwKBGhvc3QYCyABKAkSCwoDam9iGAwgASgJEgwKBGdwdXMYDSADKAkidQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZSLWAgoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItUBCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIAEIJCgdtZXNzYWdlIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJICgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJIh0KBFN0b3ASFQoNZ3JhY2Vfc2Vjb25kcxgBIAEoASIJCgdFeGl0QWNrMqMJCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USSQoOVmFsaWRhdGVDb25maWcSGi5tb3NhaWMudjEuVmFsaWRhdGVSZXF1ZXN0GhsubW9zYWljLnYxLlZhbGlkYXRlUmVzcG9uc2USSwoPU3RyZWFtVGVsZW1ldHJ5EhsubW9zYWljLnYxLlRlbGVtZXRyeVJlcXVlc3QaGS5tb3NhaWMudjEuVGVsZW1ldHJ5QmF0Y2gwARI8CgxTdHJlYW1FdmVudHMSGC5tb3NhaWMudjEuRXZlbnRzUmVxdWVzdBoQLm1vc2FpYy52MS5FdmVudDABEjsKClN0cmVhbUxvZ3MSFi5tb3NhaWMudjEuTG9nc1JlcXVlc3QaEy5tb3NhaWMudjEuTG9nQ2h1bmswARI+CgpMaXN0U2VyaWVzEhEubW9zYWljLnYxLlJ1blJlZhodLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2USQAoJR2V0U2VyaWVzEhgubW9zYWljLnYxLlNlcmllc1JlcXVlc3QaGS5tb3NhaWMudjEuU2VyaWVzUmVzcG9uc2USQAoNTGlzdEFydGlmYWN0cxIRLm1vc2FpYy52MS5SdW5SZWYaHC5tb3NhaWMudjEuQXJ0aWZhY3RzUmVzcG9uc2USOgoHR2V0SG9zdBIWLm1vc2FpYy52MS5Ib3N0UmVxdWVzdBoXLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2USSQoMR2V0RGlza1VzYWdlEhsubW9zYWljLnYxLkRpc2tVc2FnZVJlcXVlc3QaHC5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2USLgoIU2h1dGRvd24SEC5tb3NhaWMudjEuRW1wdHkaEC5tb3NhaWMudjEuRW1wdHkySgoGSW5nZXN0EkAKB0RlbGl2ZXISFy5tb3NhaWMudjEuUHJveHlNZXNzYWdlGhgubW9zYWljLnYxLkRhZW1vbk1lc3NhZ2UoATABYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -570,6 +570,27 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
    * @generated from field: google.protobuf.Timestamp submitted_since = 6;
    */
   submittedSince?: Timestamp | undefined;
+
+  /**
+   * Such as "lr<1e-3 and env_id=CartPole-v1" (docs/cli.md, "Filters").
+   *
+   * @generated from field: string where = 7;
+   */
+  where: string;
+
+  /**
+   * "param.lr", "-metric.loss:min", "name" …; "-" before it: descending; empty: newest first.
+   *
+   * @generated from field: string sort = 8;
+   */
+  sort: string;
+
+  /**
+   * Columns whose values are wanted with each run; as in sort.
+   *
+   * @generated from field: repeated string columns = 9;
+   */
+  columns: string[];
 };
 
 /**
@@ -578,6 +599,25 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 7);
+
+/**
+ * @generated from message mosaic.v1.RunValues
+ */
+export type RunValues = Message<"mosaic.v1.RunValues"> & {
+  /**
+   * As JSON, in the order of the columns asked for; "null" where the run has none.
+   *
+   * @generated from field: repeated string json = 1;
+   */
+  json: string[];
+};
+
+/**
+ * Describes the message mosaic.v1.RunValues.
+ * Use `create(RunValuesSchema)` to create a new message.
+ */
+export const RunValuesSchema: GenMessage<RunValues> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 8);
 
 /**
  * @generated from message mosaic.v1.ListResponse
@@ -597,6 +637,13 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
    * @generated from field: uint64 total = 3;
    */
   total: bigint;
+
+  /**
+   * One a run, if columns were asked for.
+   *
+   * @generated from field: repeated mosaic.v1.RunValues values = 4;
+   */
+  values: RunValues[];
 };
 
 /**
@@ -604,7 +651,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 8);
+  messageDesc(file_mosaic_v1_mosaic, 9);
 
 /**
  * @generated from message mosaic.v1.CancelRequest
@@ -628,7 +675,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 9);
+  messageDesc(file_mosaic_v1_mosaic, 10);
 
 /**
  * @generated from message mosaic.v1.ThrottleRequest
@@ -652,7 +699,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
  * Use `create(ThrottleRequestSchema)` to create a new message.
  */
 export const ThrottleRequestSchema: GenMessage<ThrottleRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 10);
+  messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
  * @generated from message mosaic.v1.ResetRequest
@@ -677,7 +724,7 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 11);
+  messageDesc(file_mosaic_v1_mosaic, 12);
 
 /**
  * What people write about a run; what is not named stays as it is.
@@ -716,7 +763,7 @@ export type EditRequest = Message<"mosaic.v1.EditRequest"> & {
  * Use `create(EditRequestSchema)` to create a new message.
  */
 export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * @generated from message mosaic.v1.DeleteResponse
@@ -733,7 +780,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -750,7 +797,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -772,7 +819,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -799,7 +846,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -842,7 +889,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -871,7 +918,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -914,7 +961,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -961,7 +1008,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -1002,7 +1049,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -1033,7 +1080,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -1076,7 +1123,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1137,7 +1184,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1159,7 +1206,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1176,7 +1223,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1232,7 +1279,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26, 0);
+  messageDesc(file_mosaic_v1_mosaic, 27, 0);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1276,7 +1323,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1293,7 +1340,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1306,7 +1353,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1335,7 +1382,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1427,7 +1474,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1440,7 +1487,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1485,7 +1532,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1498,7 +1545,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1548,7 +1595,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1631,7 +1678,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1667,7 +1714,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -1742,7 +1789,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -1759,7 +1806,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -1807,7 +1854,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -1854,7 +1901,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -1885,7 +1932,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -1916,7 +1963,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -1933,7 +1980,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -1946,7 +1993,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * @generated from service mosaic.v1.Mosaic

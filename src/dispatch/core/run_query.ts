@@ -1,0 +1,167 @@
+/** Lists of runs filtered and sorted by parameters and metrics: over all runs that match, whatever the page. */
+import { MosaicError } from "../../base/errors.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
+import { type QueryColumn, queryColumn } from "../../registry/query/columns.ts";
+import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
+import type { RunReader } from "../../registry/reader.ts";
+import type { RunFilter, RunOutline } from "../../registry/types.ts";
+import type { TelemetryReader } from "../../telemetry/types.ts";
+import { parametersNamed } from "./run_parameters.ts";
+
+export interface RunQuery {
+  /** "" for all. */
+  where: string;
+  /** A column; "-" before it: descending. "": newest first. */
+  sort: string;
+  /** Whose values are to be given with each run. */
+  columns: readonly string[];
+  limit: number;
+  /** Of the page before. */
+  token?: string | undefined;
+}
+
+export interface QueryPage {
+  found: { runId: string; values: Exclude<Value, undefined>[] }[];
+  nextToken: string | undefined;
+  total: number;
+}
+
+interface Readers {
+  runs: RunReader;
+  records: TelemetryReader;
+}
+
+type Lookup = (run: RunOutline) => Value;
+/** A place in the order. */
+interface Place {
+  key: Value;
+  createdAt: number;
+  runId: string;
+}
+
+const MAX_COLUMNS = 100;
+/** Runs looked at in one go. */
+const RUNS_AT_ONCE = 2000;
+
+/** @throws MosaicError `invalid_argument` for a filter, column or token that is none */
+export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQuery): Promise<QueryPage> {
+  if (query.columns.length > MAX_COLUMNS) {
+    throw new MosaicError(
+      "invalid_argument",
+      `columns are ${query.columns.length}; at most ${MAX_COLUMNS} can be asked for`,
+    );
+  }
+  const after = query.token === undefined ? undefined : placeOf(query.token, query);
+  const lookups = new Map<string, Lookup>();
+  const lookup = (name: string, column: QueryColumn) => {
+    if (!lookups.has(name)) lookups.set(name, lookupOf(readers, column));
+    return lookups.get(name)!;
+  };
+  const where = query.where.trim() === "" ? undefined : parseExpression(query.where);
+  const tested = new Map(
+    where === undefined
+      ? []
+      : [...columnsOf(where)].map((name) => [name, lookup(`w ${name}`, queryColumn(name, "param"))]),
+  );
+  const descending = query.sort.startsWith("-");
+  const sort = query.sort.replace(/^-/, "");
+  const keyOf: Lookup = sort === "" ? () => undefined : lookup(sort, queryColumn(sort));
+  const columns = query.columns.map((name) => lookup(name, queryColumn(name)));
+
+  const matching: { run: RunOutline; place: Place }[] = [];
+  const outlines = readers.runs.outlines(filter);
+  for (const [i, run] of outlines.entries()) {
+    if (i % RUNS_AT_ONCE === RUNS_AT_ONCE - 1) await yieldToOthers();
+    if (where !== undefined && !fits(where, (name) => tested.get(name)!(run))) continue;
+    matching.push({ run, place: { key: keyOf(run), createdAt: run.createdAt, runId: run.runId } });
+  }
+  matching.sort((a, b) => compare(a.place, b.place, descending));
+  const start = after === undefined ? 0 : matching.findIndex(({ place }) => compare(after, place, descending) < 0);
+  const page = start < 0 ? [] : matching.slice(start, start + query.limit);
+  const isLast = start < 0 || start + query.limit >= matching.length;
+  return {
+    found: page.map(({ run }) => ({ runId: run.runId, values: columns.map((of) => of(run) ?? null) })),
+    nextToken: isLast ? undefined : tokenOf(page.at(-1)!.place, query),
+    total: matching.length,
+  };
+}
+
+function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
+  if (column.type === "param") {
+    const values = parametersNamed({ runs, records }, column.name);
+    return ({ runId }) => values.get(runId);
+  }
+  if (column.type === "metric") {
+    const { aggregate } = column;
+    const field = aggregate === "min_step" ? "minStep" : aggregate === "max_step" ? "maxStep" : aggregate;
+    const values = new Map(
+      records.seriesNamed(column.name).map((series) => [series.runId, series[field] ?? undefined]),
+    );
+    return ({ runId }) => values.get(runId);
+  }
+  const time = (ms: number | null) => ms === null ? undefined : new Date(ms).toISOString();
+  const known: Record<string, Lookup> = {
+    run_id: (run) => run.runId,
+    name: (run) => run.name,
+    state: (run) => run.state,
+    outcome: (run) => run.outcome ?? undefined,
+    reason: (run) => run.reason ?? undefined,
+    attempt: (run) => run.attempt,
+    priority: (run) => run.priority,
+    tags: (run) => run.tags,
+    submitted: (run) => time(run.createdAt),
+    started: (run) => time(run.startedAt),
+    finished: (run) => time(run.finishedAt),
+    steps: (run) => records.summary(run.runId).steps,
+    episodes: (run) => records.summary(run.runId).episodes,
+    reward: (run) => records.summary(run.runId).meanReward100 ?? undefined,
+  };
+  return known[column.name]!;
+}
+
+/** Runs without the value come last in either direction, null before them; numbers before texts; then newest first. */
+function compare(a: Place, b: Place, descending: boolean): number {
+  const rank = ({ key }: Place) => key === undefined ? 4 : key === null ? 3 : typeof key === "number" ? 0 : 1;
+  if (rank(a) !== rank(b)) return rank(a) - rank(b);
+  const [x, y] = typeof a.key === "number" ? [a.key, b.key as number] : [textOf(a.key), textOf(b.key)];
+  if (x !== y) return (x < y ? -1 : 1) * (descending ? -1 : 1);
+  if (a.createdAt !== b.createdAt) return b.createdAt - a.createdAt;
+  return a.runId < b.runId ? 1 : a.runId > b.runId ? -1 : 0;
+}
+
+function textOf(key: Value): string {
+  return typeof key === "string" ? key : JSON.stringify(key) ?? "";
+}
+
+function tokenOf({ key, createdAt, runId }: Place, { where, sort }: RunQuery): string {
+  const bytes = new TextEncoder().encode(
+    JSON.stringify([where, sort, createdAt, runId, ...(key === undefined ? [] : [key])]),
+  );
+  return `q.${bytes.toBase64({ alphabet: "base64url" })}`;
+}
+
+/** @throws MosaicError `invalid_argument` for a token that no page of this query gave */
+function placeOf(token: string, { where, sort }: RunQuery): Place {
+  try {
+    const bytes = Uint8Array.fromBase64(token.slice(2), { alphabet: "base64url" });
+    const [w, s, createdAt, runId, key] = JSON.parse(new TextDecoder().decode(bytes)) as [
+      string,
+      string,
+      number,
+      string,
+      Value,
+    ];
+    if (token.startsWith("q.") && w === where && s === sort && typeof runId === "string") {
+      return { key, createdAt, runId };
+    }
+  } catch {
+    // Said below.
+  }
+  throw new MosaicError(
+    "invalid_argument",
+    `page token ${JSON.stringify(token.slice(0, 100))} is not one that a page of this query gave`,
+    {
+      hint: "Ask for the next page with the same where and sort.",
+    },
+  );
+}

@@ -1,0 +1,43 @@
+/** Columns of runs that the daemon filters and sorts by. Pure. */
+import { MosaicError } from "../../base/errors.ts";
+import { didYouMean } from "../../base/nearest.ts";
+
+export const RUN_COLUMNS = [
+  ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "submitted", "started"],
+  ...["finished", "steps", "episodes", "reward"],
+] as const;
+export const AGGREGATES = ["last", "min", "max", "mean", "points", "min_step", "max_step"] as const;
+export type Aggregate = typeof AGGREGATES[number];
+
+export type QueryColumn =
+  | { type: "run"; name: string }
+  | { type: "param"; name: string }
+  | { type: "metric"; name: string; aggregate: Aggregate };
+
+/**
+ * `param.NAME`, `metric.NAME` (its last value) or `metric.NAME:max`, or a column of the run itself.
+ *
+ * @param bare what any other name is: a parameter (in filters), or an error
+ * @throws MosaicError `invalid_argument`
+ */
+export function queryColumn(text: string, bare: "param" | "refused" = "refused"): QueryColumn {
+  if (text.startsWith("param.") && text.length > 6) return { type: "param", name: text.slice(6) };
+  if (text.startsWith("metric.") && text.length > 7) {
+    const [, name, given] = /^metric\.(.+?)(?::([a-z_]+))?$/s.exec(text)!;
+    const aggregate = AGGREGATES.find((one) => one === given);
+    // A name may have a colon itself.
+    if (given !== undefined && aggregate === undefined) {
+      throw new MosaicError("invalid_argument", `column "${text}": no "${given}".${didYouMean(given, AGGREGATES)}`, {
+        hint: `After the colon stands one of ${
+          AGGREGATES.join(", ")
+        }; write metric.${name}:${given}:last for that name.`,
+      });
+    }
+    return { type: "metric", name: name!, aggregate: aggregate ?? "last" };
+  }
+  if ((RUN_COLUMNS as readonly string[]).includes(text)) return { type: "run", name: text };
+  if (bare === "param") return { type: "param", name: text };
+  throw new MosaicError("invalid_argument", `no column "${text}".${didYouMean(text, RUN_COLUMNS)}`, {
+    hint: `Columns: ${RUN_COLUMNS.join(", ")}, param.NAME, metric.NAME:max.`,
+  });
+}

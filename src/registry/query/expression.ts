@@ -1,0 +1,195 @@
+/**
+ * Filters over runs, such as `lr<1e-3 and env_id=CartPole-v1`. Pure. Grammar, tightest first:
+ *
+ *     comparison: COLUMN (= | != | < | <= | > | >= | ~) VALUE, COLUMN in (VALUE, …), COLUMN, "(" or ")"
+ *     not: "not" comparison    and: not ("and" not)…    or: and ("or" and)…
+ */
+import { MosaicError } from "../../base/errors.ts";
+
+/** A value of a column; undefined where a run has none. */
+export type Value = string | number | boolean | null | readonly unknown[] | undefined;
+
+export type Expression =
+  | { type: "and" | "or"; parts: Expression[] }
+  | { type: "not"; part: Expression }
+  /** `known` for a column alone: the run has it, and it is neither false nor null. */
+  | { type: "compare"; column: string; operator: Operator; values: Literal[] };
+
+type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~" | "in" | "known";
+type Literal = string | number | boolean | null;
+
+interface Token {
+  type: "word" | "quoted" | "sign" | "end";
+  text: string;
+  at: number;
+}
+
+export const MAX_FILTER_LENGTH = 4096;
+const MAX_DEPTH = 50;
+const TOKENS = /\s*(?:(<=|>=|!=|==|[=<>~(),])|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|([^\s=<>!~(),"'`]+))/y;
+const COMPARISONS = ["=", "!=", "<", "<=", ">", ">=", "~"];
+
+function tokensOf(text: string): Token[] {
+  const tokens: Token[] = [];
+  for (let at = 0; text.slice(at).trim() !== "";) {
+    TOKENS.lastIndex = at;
+    const found = TOKENS.exec(text);
+    const start = at + /^\s*/.exec(text.slice(at))![0].length;
+    if (found === null) {
+      throw wrong(
+        text,
+        start,
+        /["'`]/.test(text[start]!) ? "this text has no closing quote" : "this is not understood",
+      );
+    }
+    at = TOKENS.lastIndex;
+    const [, sign, double, single, name, word] = found;
+    if (sign !== undefined) tokens.push({ type: "sign", text: sign === "==" ? "=" : sign, at: start });
+    else if (double !== undefined || single !== undefined) {
+      tokens.push({ type: "quoted", text: (double ?? single)!.replace(/\\(.)/g, "$1"), at: start });
+    } else tokens.push({ type: "word", text: name ?? word!, at: start });
+  }
+  return [...tokens, { type: "end", text: "the end", at: text.length }];
+}
+
+function wrong(text: string, at: number, why: string): MosaicError {
+  return new MosaicError(
+    "invalid_argument",
+    `where, at character ${at + 1}: ${why}: ${text.slice(0, at)}▸${text.slice(at)}`,
+    {
+      hint:
+        "Write comparisons such as lr<1e-3 and (env_id=CartPole-v1 or seed in (1, 2)); operators: = != < <= > >= ~ in.",
+    },
+  );
+}
+
+/** @throws MosaicError `invalid_argument` with the position */
+export function parseExpression(text: string): Expression {
+  if (text.length > MAX_FILTER_LENGTH) throw wrong("", 0, `a filter has at most ${MAX_FILTER_LENGTH} characters`);
+  const tokens = tokensOf(text);
+  let next = 0;
+  let depth = 0;
+  const peek = () => tokens[next]!;
+  const isWord = (word: string) => peek().type === "word" && peek().text.toLowerCase() === word;
+  const isSign = (sign: string) => peek().type === "sign" && peek().text === sign;
+  const fail = (expected: string) => wrong(text, peek().at, `here is ${peek().text}, and ${expected} is expected`);
+  const take = (sign: string) => {
+    if (!isSign(sign)) throw fail(sign);
+    next++;
+  };
+
+  const many = (type: "and" | "or", part: () => Expression): Expression => {
+    const parts = [part()];
+    while (isWord(type)) {
+      next++;
+      parts.push(part());
+    }
+    return parts.length === 1 ? parts[0]! : { type, parts };
+  };
+  const or = (): Expression => many("or", () => many("and", negated));
+  const negated = (): Expression => {
+    if (++depth > MAX_DEPTH) throw wrong(text, peek().at, `a filter is at most ${MAX_DEPTH} levels deep`);
+    try {
+      if (!isWord("not")) return comparison();
+      next++;
+      return { type: "not", part: negated() };
+    } finally {
+      depth--;
+    }
+  };
+  const comparison = (): Expression => {
+    if (isSign("(")) {
+      next++;
+      const inner = or();
+      take(")");
+      return inner;
+    }
+    if (peek().type !== "word" || isWord("and") || isWord("or") || isWord("in")) throw fail("a column");
+    const column = tokens[next++]!.text;
+    if (isWord("in")) {
+      next++;
+      take("(");
+      const values = [literal()];
+      while (isSign(",")) {
+        next++;
+        values.push(literal());
+      }
+      take(")");
+      return { type: "compare", column, operator: "in", values };
+    }
+    if (peek().type !== "sign" || !COMPARISONS.includes(peek().text)) {
+      return { type: "compare", column, operator: "known", values: [] };
+    }
+    const operator = tokens[next++]!.text as Operator;
+    return { type: "compare", column, operator, values: [literal()] };
+  };
+  const literal = (): Literal => {
+    const { type, text: word } = peek();
+    if (type !== "word" && type !== "quoted") throw fail("a value");
+    next++;
+    if (type === "quoted") return word;
+    const lower = word.toLowerCase();
+    if (lower === "true" || lower === "false") return lower === "true";
+    if (lower === "null" || lower === "none") return null;
+    return Number.isFinite(Number(word)) ? Number(word) : word;
+  };
+
+  const whole = or();
+  if (peek().type !== "end") throw fail("and, or or the end");
+  return whole;
+}
+
+export function columnsOf(expression: Expression, into = new Set<string>()): Set<string> {
+  if (expression.type === "compare") into.add(expression.column);
+  else if (expression.type === "not") columnsOf(expression.part, into);
+  else for (const part of expression.parts) columnsOf(part, into);
+  return into;
+}
+
+/** A run without the column fits `!=` alone; so does one whose value has another type than what it is compared with. */
+export function fits(expression: Expression, value: (column: string) => Value): boolean {
+  switch (expression.type) {
+    case "and":
+      return expression.parts.every((part) => fits(part, value));
+    case "or":
+      return expression.parts.some((part) => fits(part, value));
+    case "not":
+      return !fits(expression.part, value);
+    case "compare": {
+      const { operator, values } = expression;
+      const own = value(expression.column);
+      if (operator === "known") return own !== undefined && own !== null && own !== false;
+      if (operator === "in") return values.some((one) => isEqual(own, one));
+      const [other] = values as [Literal];
+      if (operator === "=") return isEqual(own, other);
+      if (operator === "!=") return !isEqual(own, other);
+      if (operator === "~") return own !== undefined && matches(textOf(own), String(other));
+      if (typeof own !== typeof other || (typeof own !== "number" && typeof own !== "string")) return false;
+      const order = own < other! ? -1 : own > other! ? 1 : own === other ? 0 : NaN;
+      return operator === "<" ? order < 0 : operator === "<=" ? order <= 0 : operator === ">" ? order > 0 : order >= 0;
+    }
+  }
+}
+
+/** A list has each of its items, so that `tags=sweep` finds runs with that tag among others. */
+function isEqual(own: Value, other: Literal): boolean {
+  if (own === undefined) return false;
+  if (Array.isArray(own)) return own.some((item) => isEqual(item as Value, other));
+  // A text such as "1" is written without quotes, too.
+  return own === other || (typeof own === "string" && other !== null && own === String(other));
+}
+
+function textOf(own: Exclude<Value, undefined>): string {
+  return typeof own === "string" ? own : JSON.stringify(own);
+}
+
+/** Whether a text has the parts of a pattern between its "*", in order; upper and lower case are the same. Linear. */
+function matches(text: string, pattern: string): boolean {
+  let at = 0;
+  for (const part of pattern.toLowerCase().split("*")) {
+    const found = text.toLowerCase().indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return true;
+}
