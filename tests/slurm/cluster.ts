@@ -81,8 +81,10 @@ export class Cluster implements AsyncDisposable {
   async saved(): Promise<void> {
     const writtenAt = () =>
       Deno.stat(`${this.directory}/state/job_state`).then(({ mtime }) => mtime!.getTime(), () => 0);
-    const [before, enough] = [await writtenAt(), Date.now()];
-    await until(async () => await writtenAt() > Math.max(before, enough), { what: "slurmctld to write its state" });
+    const now = Date.now();
+    // It writes only what has changed.
+    await this.tool("sbatch", "--hold", "--output=/dev/null", "--wrap=true");
+    await until(async () => await writtenAt() > now, { what: "slurmctld to write its state" });
   }
 
   /** Starts what does not run. */

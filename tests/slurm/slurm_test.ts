@@ -53,6 +53,13 @@ Deno.test({
     await using cluster = await Cluster.start();
     await using daemon = await cluster.daemon();
 
+    // Slurm knows no limit of less than a minute: looked at in the end.
+    const stubborn = `trap "" TERM; . ${LONG[1]}`;
+    const limited = await submit(
+      daemon,
+      placed({ command: ["/bin/sh", "-c", stubborn, ...LONG.slice(1)], slurm: { time: 1 } }),
+    );
+
     await t.step("Slurm keeps a launcher's promises", async () => {
       const directory = await Deno.makeTempDir();
       const files = new RunFiles(directory, "");
@@ -200,6 +207,57 @@ Deno.test({
     });
 
     await t.step(
+      "a job whose daemon is away leaves when its worker has ended; the rest is delivered from the disk",
+      async () => {
+        const command = countingWorker({ steps: 40, everySeconds: 0.05 });
+        const runId = await submit(daemon, placed({ command, slurm: { linger_seconds: 1 } }));
+        await untilSteps(daemon, runId, 3, true);
+        await daemon.kill9();
+        await until(async () => (await cluster.alive()).every(({ name }) => !name.includes(runId)), {
+          what: "the job to leave",
+        });
+        await daemon.restart();
+        await untilState(daemon, runId, "TERMINATED");
+        await assertWhole(daemon, runId, 40);
+        await nothingLeft(cluster, daemon, runId);
+      },
+    );
+
+    await t.step("a job whose daemon is away when it starts, starts no worker and is tried again", async () => {
+      const slurm = { linger_seconds: 1, extra: ["--hold"] };
+      const runId = await submit(daemon, placed({ command: countingWorker({ steps: 3 }), slurm }));
+      const job = await until(async () => (await getRun(daemon, runId)).placement?.job, { what: "the job" });
+      await daemon.kill9();
+      await cluster.tool("scontrol", "release", job);
+      const state = async () => (await cluster.jobs()).find(({ id }) => id === job)?.state;
+      await until(async () => await state() === "FAILED", { what: "the job to leave", state });
+      await daemon.restart();
+      const again = await until(async () => (await cluster.jobs()).find(({ name }) => name === `mosaic-${runId}-1.2`), {
+        what: "the job to be submitted again",
+      });
+      await cluster.tool("scontrol", "release", again.id);
+      await untilState(daemon, runId, "TERMINATED");
+      await assertWhole(daemon, runId, 3);
+    });
+
+    await t.step("a node whose slurmd has died for good: nothing ends while the proxy is connected", async () => {
+      const runId = await submit(daemon, placed({ slurm: { extra: ["--nodelist=n2"] } }));
+      await untilSteps(daemon, runId, 3, true);
+      cluster.kill("slurmd.n2");
+      await until(async () => (await getRun(daemon, runId)).placement?.waitingFor.includes("doubtful"), {
+        what: "the doubt to be shown",
+      });
+      const before = (await steps(daemon, runId)).length;
+      await untilSteps(daemon, runId, before, true);
+      assert.equal((await getRun(daemon, runId)).state, "EXECUTING");
+      await daemon.client.unary(Mosaic.method.cancelRun, { run: runId });
+      await untilState(daemon, runId, "CANCELLED");
+      await nothingLeft(cluster, daemon, runId);
+      await assertWhole(daemon, runId);
+      await cluster.up();
+    });
+
+    await t.step(
       "slurmctld is killed right after it has started a job: it forgets the job, whose proxy is believed",
       async () => {
         const runId = await submit(daemon, placed());
@@ -240,6 +298,12 @@ Deno.test({
       await untilState(daemon, running, "CANCELLED");
       await nothingLeft(cluster, daemon, running);
       await assertWhole(daemon, running);
+    });
+
+    await t.step("the time limit, of a worker that ignores SIGTERM", async () => {
+      await assert.rejects(untilState(daemon, limited, "TERMINATED"), /time_limit/);
+      await nothingLeft(cluster, daemon, limited);
+      await assertWhole(daemon, limited);
     });
   },
 });
