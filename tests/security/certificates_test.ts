@@ -60,7 +60,7 @@ Deno.test("SIGHUP: new connections of both listeners get the new certificate, ol
     assert.notEqual(after[0], before[0]);
 
     const runId = await submit(daemon, configOf({ command: ["true"] }));
-    for (let seen; seen !== runId;) {
+    for (let seen = ""; seen !== runId;) {
       const { value, done } = await events.next();
       assert.equal(done, false);
       seen = value!.runId;
