@@ -73,5 +73,8 @@ Deno.test("groups: spreads as textbooks have them", () => {
   near(spreadOf([1, 2, 6], "iqm").middle, (0.25 * 1 + 2 + 0.25 * 6) / 1.5);
   const { low, middle, high } = spreadOf([3, 5, 8, 13, 21], "iqm");
   assert.ok(low >= 3 && low < middle && middle < high && high <= 21);
+  // Every draw of as many may be any of them: also of four, where a poor row of numbers would only reorder them.
+  const four = spreadOf([1, 2, 3, 4], "iqm");
+  assert.ok(four.low < 2 && four.high > 3, JSON.stringify(four));
   assert.deepEqual(spreadOf([7], "ci95"), { middle: 7, low: 7, high: 7 });
 });

@@ -208,7 +208,7 @@ export class Chart {
     const font = `11px ${css("--font")}`;
     const series: uPlot.Series[] = [{}];
     const bands: uPlot.Band[] = [];
-    this.#lines.forEach(({ label, color }, i) => {
+    this.#lines.forEach(({ label, color, runs }, i) => {
       const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
       series.push(
         { ...none, label: `${label} min` },
@@ -217,7 +217,7 @@ export class Chart {
         { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
         { label: `${label} runs`, show: false },
       );
-      bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, 0.14) });
+      bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
     });
     const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     return {

@@ -77,7 +77,11 @@ export function spreadOf(values: readonly number[], band: Band): Spread {
 /** The same draws each time, so that a chart that is drawn again does not tremble. */
 function bootstrapped(values: readonly number[]): Spread {
   let seed = 1;
-  const draw = () => values[(seed = Math.imul(seed, 1664525) + 1013904223 >>> 0) % 65_536 % values.length]!;
+  const draw = () => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    // The high bits: the low ones of such a row repeat after few draws.
+    return values[Math.floor(seed / 2 ** 32 * values.length)]!;
+  };
   const ascending = (a: number, b: number) => a - b;
   const means = Array.from(
     { length: RESAMPLES },

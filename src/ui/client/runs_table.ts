@@ -131,6 +131,7 @@ export class RunsTable {
   setColumns(further: Column[]): void {
     this.#columns = [...further, ...COLUMNS];
     this.#heads.clear();
+    this.table.toggleAttribute("data-further", further.length > 0);
     const head = ({ id, label, title, class: kind }: Omit<Column, "text">) => {
       const cell = h(
         "th",
