@@ -14,7 +14,7 @@ Deno.test("attempt: a stop begins without a descriptor to look the group up, and
   const plan = { backpressure: { policy: "journal" } };
   const attempt = new Attempt(
     { runId: "R", attempt: 1 } as RunRow,
-    { plan, host, graceMs: 5000 } as unknown as AttemptParts,
+    { plan, host, progress: { clock: { lifelessMs: () => 0 } }, graceMs: 5000 } as unknown as AttemptParts,
   );
   attempt.stop(5000, 0);
   assert.equal(attempt.state.phase.t, "stopping");
