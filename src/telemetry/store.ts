@@ -10,7 +10,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";
 import { explainShortage } from "../os/shortage.ts";
-import { sleep } from "../base/sleep.ts";
+import { sleep, yieldToOthers } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
@@ -673,31 +673,41 @@ export class TelemetryStore implements TelemetryLog {
   async sealWaiting(): Promise<void> {
     if (this.#sealing || this.#closed) return;
     this.#sealing = true;
+    let sealed = 0;
     try {
-      let sealed = 0;
       for (const runId of this.#runsThatWait()) {
-        for (;;) {
-          const start = performance.now();
-          const n = this.#closed ? 0 : this.#sealPiece(runId);
-          if (n === 0) break;
-          sealed += n;
-          await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
-        }
+        sealed += await this.#sealRun(runId);
+        await yieldToOthers();
       }
       this.#sealedOlder = true;
       if (sealed > MOST_WAITING && !this.#closed) await this.#deletions.giveBack();
     } catch (error) {
-      // A full disk, say: whoever writes next tells of it, and the rows can wait for the next time.
-      if (!(error instanceof MosaicError)) throw error;
+      if (machineTrouble(error, this.#path) === undefined) throw error;
     } finally {
       this.#sealing = false;
     }
   }
 
+  async #sealRun(runId: string): Promise<number> {
+    let sealed = 0;
+    try {
+      for (let n; !this.#closed; sealed += n) {
+        const start = performance.now();
+        n = this.#sealPiece(runId);
+        if (n === 0) break;
+        await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
+      }
+    } catch (error) {
+      // Of a full disk or a damaged page those tell who write or read next; the rows can wait, and other runs need not.
+      if (!(error instanceof MosaicError) && machineTrouble(error, this.#path) === undefined) throw error;
+    }
+    return sealed;
+  }
+
   #runsThatWait(): string[] {
     const older = this.#sealedOlder ? [] : this.#db.prepare(
-      `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND EXISTS
-        (SELECT 1 FROM steps s WHERE s.run_key = r.run_key)`,
+      `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND steps > ifnull((SELECT first_seq + n - 1
+        FROM step_blocks b WHERE b.run_key = r.run_key ORDER BY first_seq DESC LIMIT 1), 0)`,
     ).all().map((row) => String(row.run_id));
     const known = [...this.#states].filter(([, { heads, sealed }]) => heads.steps > sealed).map(([runId]) => runId);
     return [...new Set([...older, ...known])];

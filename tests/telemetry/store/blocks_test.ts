@@ -148,6 +148,28 @@ Deno.test("blocks: the rows of an older database become blocks in the background
     db.close();
   }, ROWS));
 
+Deno.test("blocks: a page of waiting rows that is damaged keeps no other run's rows waiting", () =>
+  withStore(async (bench) => {
+    bench.store.ingest("bad", 1, batch(0, 1, { steps: steps(0, 3000) }));
+    bench.store.ingest("good", 1, batch(0, 1, { steps: steps(0, 3000) }));
+    bench.store.close();
+    const bytes = Deno.readFileSync(bench.path);
+    const size = 8192;
+    // Leaves of steps (of index trees, with many cells); the first are of the first run.
+    for (let at = size, left = 10; left > 0; at += size) {
+      if (bytes[at] !== 10 || (bytes[at + 3]! << 8 | bytes[at + 4]!) < 50) continue;
+      bytes.fill(0x5a, at, at + size);
+      left--;
+    }
+    Deno.writeFileSync(bench.path, bytes);
+    await bench.reopen({}).sealWaiting();
+    const db = new DatabaseSync(bench.path, { readOnly: true });
+    const sealed = "SELECT sum(n) AS n FROM step_blocks JOIN telemetry_runs USING (run_key) WHERE run_id = ?";
+    assert.ok(Number(db.prepare(sealed).get("good")!.n) > 2000);
+    assert.ok(Number(db.prepare(sealed).get("bad")!.n) < 3000);
+    db.close();
+  }, ROWS));
+
 Deno.test("blocks: a flipped bit costs its block only, and is listed with its size", () =>
   withStore(async (bench) => {
     for (let b = 0; b < 3; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 300, 300) }));
