@@ -9,14 +9,14 @@ interface Lock {
 
 /** @param executable its bytes. Same inputs give the same text: there is no time and no random number in it */
 export function sbom(executable: Uint8Array): string {
-  const lock = JSON.parse(Deno.readTextFileSync(`${ROOT}deno.lock`)) as Lock;
+  const lock = JSON.parse(Deno.readTextFileSync(`${ROOT}dev.lock`)) as Lock;
   const packages = packagesOf(graph()).map(({ name, version, localPath }) => {
     const id = `${name}@${version}`;
     const found = Object.entries(lock.npm).find(([key]) => key === id || key.startsWith(`${id}_`));
-    if (found === undefined) fail(`deno.lock does not name ${id}`);
+    if (found === undefined) fail(`dev.lock does not name ${id}`);
     const { license } = JSON.parse(Deno.readTextFileSync(`${localPath}/package.json`)) as { license?: string };
     const [algorithm, digest] = found[1].integrity.split("-", 2);
-    if (algorithm !== "sha512") fail(`deno.lock gives ${id} the digest ${algorithm}, and not sha512`);
+    if (algorithm !== "sha512") fail(`dev.lock gives ${id} the digest ${algorithm}, and not sha512`);
     return {
       type: "library",
       "bom-ref": purlOf(name, version),
