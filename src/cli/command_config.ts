@@ -23,6 +23,8 @@ export interface CommandOptions {
   backoff?: unknown;
   supportsPause?: unknown;
   workerId?: unknown;
+  /** Patterns of further files to observe, or false: none is observed. */
+  observe?: unknown;
   /** Makes each call's config another one: `mosaic run` twice is two runs. */
   nonce: string;
 }
@@ -59,6 +61,7 @@ export function commandConfig(
       ...(options.priority === undefined ? {} : { priority: options.priority }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),
       ...(Object.keys(restart).length === 0 ? {} : { restart }),
+      ...(options.observe === undefined || options.observe === true ? {} : { observe: options.observe }),
       worker: {
         script: program,
         arguments: args,

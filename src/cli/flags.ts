@@ -68,8 +68,8 @@ export function bytesValue(text: string): number {
 }
 
 /** Collects the values of a repeatable option. */
-export function repeated(text: string, before: string[] | undefined): string[] {
-  return [...before ?? [], text];
+export function repeated(text: string, before: string[] | false | undefined): string[] {
+  return [...before || [], text];
 }
 
 export function commaSeparated(text: string): string[] {

@@ -82,6 +82,8 @@ export function runJson(run: Run): RunJson {
       steps_per_second: t?.stepsPerSecond ?? 0,
       last_record_at: time(t?.lastRecordAt),
       last_output_at: time(t?.lastOutputAt),
+      metrics: Number(t?.metrics ?? 0),
+      told_step: Number(t?.toldStep ?? 0),
     },
     capabilities: run.capabilities === undefined ? null : {
       worker_kind: run.capabilities.workerKind,

@@ -70,10 +70,15 @@ export function note(run: RunJson, now: number): string {
   return [progress, run.state === "PAUSED" ? run.reason ?? "" : ""].filter((t) => t !== "").join(" ");
 }
 
+/** Steps that were recorded, or the step that a metric told: most programs record no single steps. */
+export function stepsOf({ telemetry }: RunJson): number {
+  return Math.max(telemetry.steps, telemetry.told_step);
+}
+
 export function progressOf(run: RunJson) {
   return {
     state: run.state,
-    steps: run.telemetry.steps,
+    steps: stepsOf(run),
     maxSteps: run.max_steps ?? 0,
     stepsPerSecond: run.telemetry.steps_per_second,
   };
@@ -130,7 +135,7 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
     time("finished", (r) => r.finished_at),
     figure("elapsed", (r) => elapsedMs(r, now), duration),
     figure("episodes", (r) => r.telemetry.episodes, count),
-    figure("steps", (r) => r.telemetry.steps, count),
+    figure("steps", stepsOf, count),
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, (n) => n === 0 ? "" : rate(n)),
     figure("reward", (r) => r.telemetry.mean_reward_100, number),
     {

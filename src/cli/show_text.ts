@@ -2,7 +2,7 @@
 import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
-import { backlog, elapsedMs, progressOf } from "./runs_table.ts";
+import { backlog, elapsedMs, progressOf, stepsOf } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
 import { valueText } from "./parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
@@ -57,7 +57,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     ["digest", run.digest],
   ], color);
   const telemetry = facts([
-    ["steps", `${count(t.steps)}${t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""}`],
+    ["steps", `${count(stepsOf(run))}${t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""}`],
     ["episodes", count(t.episodes)],
     ["reward", t.mean_reward_100 === null ? "" : `${number(t.mean_reward_100)} (mean of the last 100 episodes)`],
     ["events", t.events === 0 ? "" : count(t.events)],

@@ -100,6 +100,8 @@ export interface TelemetryPlan {
   schema: Record<string, unknown> | null;
   /** Dialects of printed text that are not read. */
   textOff: readonly TextDialect[];
+  /** Patterns of files that are read besides those that are found; null: none is read. */
+  observe: readonly string[] | null;
 }
 
 /** Cache of recent plans: every event of a run with a webhook needs one, and each costs 0.2 ms. */
@@ -214,6 +216,7 @@ function makePlan(configJson: string): RunPlan {
       schemaVersion: telemetry.schema_version ?? null,
       schema: telemetry.schema ?? inner.schema_definition ?? null,
       textOff: textOff(telemetry.text),
+      observe: observePlan(metadata.observe),
     },
     heartbeatTimeoutSeconds: metadata.heartbeat_timeout_seconds ?? null,
     handshakeTimeoutSeconds: metadata.handshake_timeout_seconds ?? null,
@@ -249,6 +252,11 @@ function backpressurePlan(given: Metadata["backpressure"]): RunPlan["backpressur
 function textOff(text: boolean | readonly TextDialect[] = true): readonly TextDialect[] {
   if (typeof text === "boolean") return text ? [] : TEXT_DIALECTS;
   return TEXT_DIALECTS.filter((dialect) => !text.includes(dialect));
+}
+
+function observePlan(observe: boolean | readonly string[] = true): readonly string[] | null {
+  if (typeof observe === "boolean") return observe ? [] : null;
+  return observe;
 }
 
 function sandboxPlan(given: Metadata["sandbox"]): RunPlan["sandbox"] {

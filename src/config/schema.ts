@@ -204,6 +204,8 @@ const metadata = open({
   preflight: preflight.optional(),
   telemetry: telemetry.optional(),
   alerts: alerts.optional().describe("Rules on what the run records; docs/operations.md#alerts."),
+  observe: either("true, false, or a list of patterns", [flag(), list(filledText(4096), "patterns")]).optional()
+    .describe("Files of trackers that are read besides the output: false for none; patterns add to those found."),
   heartbeat_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 300."),
   handshake_timeout_seconds: quantity("seconds", { above: 0 }).optional().describe("Default 60."),
   sandbox: sandbox.optional(),

@@ -1,12 +1,16 @@
 /** Atomic file writes, and exclusive file locks. */
 
 /** Writes a file atomically: readers see the old or the new content. @param durable also survives power loss */
-export function writeFileAtomic(path: string, text: string, options: { mode?: number; durable?: boolean } = {}): void {
+export function writeFileAtomic(
+  path: string,
+  content: string | Uint8Array,
+  options: { mode?: number; durable?: boolean } = {},
+): void {
   const temporary = `${path}.${Deno.pid}.${crypto.randomUUID().slice(0, 8)}.tmp`;
   try {
     const file = Deno.openSync(temporary, { write: true, createNew: true, mode: options.mode ?? 0o600 });
     try {
-      const bytes = new TextEncoder().encode(text);
+      const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
       for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
       if (options.durable) file.syncSync();
     } finally {

@@ -291,9 +291,13 @@ export function offerDirectory(path: string): void {
 }
 
 /** Writes a control file atomically, through an unpredictable temporary name; replaces whatever is at `path`. */
-export function writeRecord(path: string, text: string, options: { durable?: boolean } = {}): void {
+export function writeRecord(
+  path: string,
+  content: string | Uint8Array,
+  options: { durable?: boolean } = {},
+): void {
   quarantineFile(path);
-  writeFileAtomic(path, text, { mode: 0o600, ...options });
+  writeFileAtomic(path, content, { mode: 0o600, ...options });
 }
 
 /** Opens a file of a run for appending; renames anything at `path` that is not a regular file. */

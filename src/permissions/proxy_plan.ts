@@ -14,9 +14,11 @@ export function proxyPlan(args: readonly string[], world: World): Permissions {
   const target = addressGrant(optionValue(line, "--target") || "127.0.0.1:8055", "--target", world.cwd);
   const given = optionValue(line, "--run-dir");
   const runDir = given === undefined ? undefined : absolutePath(given, world.cwd);
-  const { daemonJson, ca, placed } = runDir === undefined ? NOTHING_SAID : startFileOf(runDir, line, world);
+  const { daemonJson, ca, placed, observed } = runDir === undefined
+    ? { ...NOTHING_SAID, observed: [world.cwd] }
+    : startFileOf(runDir, line, world);
   const net = [...target.net];
-  const read = ["/dev/null"];
+  const read = ["/dev/null", ...observed];
   const write: string[] = [];
   if (target.socket !== undefined) {
     read.push(target.socket);
@@ -50,9 +52,11 @@ interface Said {
   ca: string | undefined;
   /** An engine has placed the proxy on this host. */
   placed: boolean;
+  /** Directories whose files are read besides the run's own. */
+  observed: string[];
 }
 
-const NOTHING_SAID: Said = { daemonJson: undefined, ca: undefined, placed: false };
+const NOTHING_SAID = { daemonJson: undefined, ca: undefined, placed: false };
 
 /** What the start file says. */
 function startFileOf(runDir: string, line: CommandLine, world: World): Said {
@@ -61,9 +65,18 @@ function startFileOf(runDir: string, line: CommandLine, world: World): Said {
   const path = (value: unknown) => typeof value === "string" && value.startsWith("/") ? value : undefined;
   try {
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
-    return { daemonJson: path(start.daemonJson), ca: path(start.tls?.ca), placed: start.placed !== undefined };
+    const list = (value: unknown): unknown[] => Array.isArray(value) ? value : [];
+    const { roots, globs } = start.observe ?? {};
+    const observed = [...list(roots), ...list(globs).map((one) => (one as { root?: unknown })?.root)].map(path);
+    return {
+      daemonJson: path(start.daemonJson),
+      ca: path(start.tls?.ca),
+      placed: start.placed !== undefined,
+      observed: observed.filter((root) => root !== undefined && !/[\n\0]/.test(root)) as string[],
+    };
   } catch {
-    return NOTHING_SAID;
+    // Without a start file the proxy stands alone.
+    return { ...NOTHING_SAID, observed: [world.cwd] };
   }
 }
 

@@ -1,16 +1,17 @@
 /** The connection to the daemon and the journal as the proxy's effects reach them. What comes of them are events. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { DaemonMessage, HelloSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { DaemonMessage, HelloSchema, Observed } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
-import type { Event, Failure, Message } from "./events.ts";
+import type { Event, Failure, Message, SourceId } from "./events.ts";
 import type { IngestStream } from "./ingest_stream.ts";
 import type { Journal, JournalPiece } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
+import type { FileSources } from "./sources/file_sources.ts";
 import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
 
 type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: string }>;
@@ -28,20 +29,32 @@ export interface DeliveryPlan {
   load: () => Promise<DeliveryParts>;
 }
 
+export interface Sources {
+  journal: Journal;
+  /** undefined: nothing but the journal is read. */
+  files: FileSources | undefined;
+}
+
 export class Delivery implements Receiver {
   readonly #plan: DeliveryPlan;
   readonly #journal: Journal;
+  readonly #files: FileSources | undefined;
   readonly #queue: EventQueue<Event>;
   readonly #log: Logger;
   #parts: { transport: Transport; buildBatch: DeliveryParts["buildBatch"] } | undefined;
-  #read: ReturnType<typeof setImmediate> | undefined;
+  readonly #reads = new Map<SourceId, ReturnType<typeof setImmediate>>();
+  /** How far the files are stored, by the last welcome. */
+  #observed: Parameters<FileSources["restore"]>[0];
+  /** Bytes of files that this connection has carried. */
+  #filesSent = 0;
   #announcements: ReturnType<typeof setInterval> | undefined;
   /** Between `connect` and `close`: the modules may be loaded too late. */
   #wanted = false;
 
-  constructor(plan: DeliveryPlan, journal: Journal, queue: EventQueue<Event>, log: Logger) {
+  constructor(plan: DeliveryPlan, sources: Sources, queue: EventQueue<Event>, log: Logger) {
     this.#plan = plan;
-    this.#journal = journal;
+    this.#journal = sources.journal;
+    this.#files = sources.files;
     this.#queue = queue;
     this.#log = log;
   }
@@ -64,7 +77,8 @@ export class Delivery implements Receiver {
 
   close(): void {
     this.#wanted = false;
-    clearImmediate(this.#read);
+    for (const read of this.#reads.values()) clearImmediate(read);
+    this.#files?.close();
     clearInterval(this.#announcements);
     this.#parts?.transport.close();
   }
@@ -97,6 +111,8 @@ export class Delivery implements Receiver {
   }
 
   received(message: DaemonMessage["message"]): void {
+    if (message.case === "welcome") this.#observed = observedOf(message.value.observed);
+    if (message.case === "observed" && message.value.shared) this.#files?.share();
     const event = eventOf(message, this.#plan.address.current);
     if (event !== undefined) this.#queue.put(event);
   }
@@ -135,21 +151,36 @@ export class Delivery implements Receiver {
 
   // ------------------------------------------------------------------------------------------------- the journal
 
-  seek(position: number): void {
-    this.#journal.seek(position);
+  seek(source: SourceId, position: number): void {
+    if (source === "stdout") return this.#journal.seek(position);
+    this.#filesSent = position;
+    this.#files?.restore(this.#observed);
   }
 
   /** Later: acknowledgements, control and signals come in between any two batches. */
-  read(most: number, final: boolean): void {
-    this.#read = setImmediate(() => {
-      try {
-        this.#sendBatch(most, final);
-      } catch (error) {
-        // A journal that cannot be read now is read again over the next connection.
-        const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
-        this.#queue.put({ tag: "disconnected", failure });
-      }
-    });
+  read(source: SourceId, most: number, final: boolean): void {
+    this.#reads.set(
+      source,
+      setImmediate(() => {
+        try {
+          if (source === "stdout") this.#sendBatch(most, final);
+          else this.#sendOfFiles(most, final);
+        } catch (error) {
+          // A journal that cannot be read now is read again over the next connection.
+          const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
+          this.#queue.put({ tag: "disconnected", failure });
+        }
+      }),
+    );
+  }
+
+  #sendOfFiles(most: number, final: boolean): void {
+    const batch = this.#files?.next(most, final);
+    if (batch === undefined) return this.#queue.put({ tag: "caught_up", source: "files", final });
+    const { message, bytes } = batch;
+    const to = this.#filesSent += bytes;
+    this.#parts!.transport.send({ case: "sourceBatch", value: { ...message, position: BigInt(to) } });
+    this.#queue.put({ tag: "batch_sent", source: "files", to, lines: 0, bytes, steps: 0, eventKinds: [] });
   }
 
   #sendBatch(most: number, final: boolean): void {
@@ -181,11 +212,17 @@ export class Delivery implements Receiver {
   }
 }
 
+function observedOf(observed: Observed | undefined): Parameters<FileSources["restore"]>[0] {
+  if (observed === undefined) return undefined;
+  const cursors = observed.cursors.map((cursor) => ({ ...cursor, serial: Number(cursor.serial) }));
+  return { cursors, shared: observed.shared };
+}
+
 function eventOf(message: DaemonMessage["message"], target: string): Event | undefined {
   switch (message.case) {
     case "welcome": {
       const { journalPosition, windowBytes, control } = message.value;
-      const positions = { stdout: Number(journalPosition) };
+      const positions = { stdout: Number(journalPosition), files: 0 };
       return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control };
     }
     case "ack": {
@@ -198,6 +235,10 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
         storeFull,
       };
     }
+    case "sourceAck":
+      return { tag: "acknowledged", source: "files", position: Number(message.value.position), windowBytes: 0 };
+    case "observed":
+      return undefined;
     case "control":
       return { tag: "control", desired: message.value };
     case "stop":

@@ -11,6 +11,8 @@ import { delayAfter, meaningOf, WELCOME_TIMEOUT_MS } from "./reconnect.ts";
 type EventOf<Tag extends Event["tag"]> = Extract<Event, { tag: Tag }>;
 
 export interface DeliverySettings {
+  /** Files are observed besides the journal. */
+  readonly observes?: boolean;
   readonly heartbeatMs: number;
   readonly answerTimeoutMs: number;
   readonly refusedTokenTries: number;
@@ -67,10 +69,11 @@ export interface DeliveryState {
 
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
 
-export const UNDELIVERED: DeliveryState = {
-  connection: { tag: "none" },
-  sources: [{ id: "stdout", acknowledged: 0, sent: 0, counted: 0, reading: { tag: "ready" } }],
-};
+export function undelivered({ observes = false }: DeliverySettings): DeliveryState {
+  const ids: SourceId[] = observes ? ["stdout", "files"] : ["stdout"];
+  const unread = { acknowledged: 0, sent: 0, counted: 0, reading: { tag: "ready" } } as const;
+  return { connection: { tag: "none" }, sources: ids.map((id) => ({ id, ...unread })) };
+}
 
 export function deliveryDueAt({ connection, sources }: DeliveryState): number {
   switch (connection.tag) {
@@ -132,7 +135,8 @@ export function welcomed(
       ...source,
       acknowledged: position,
       sent: position,
-      counted: Math.max(source.counted, position),
+      // Of files, positions count from the connection's beginning.
+      counted: source.id === "stdout" ? Math.max(source.counted, position) : position,
       reading: { tag: "ready" },
     };
   });
@@ -247,7 +251,9 @@ export function pump(
   const windowIsFree = unacknowledged(delivery) < windowBytes;
   const sources = delivery.sources.map((source): Source => {
     const reading = due(source.reading, final, now);
-    if (reading.tag !== "ready" || !windowIsFree) return reading === source.reading ? source : { ...source, reading };
+    // Files are read at the pace at which they are stored: each batch is acknowledged before the next.
+    const mayRead = windowIsFree && (source.id === "stdout" || source.sent <= source.acknowledged);
+    if (reading.tag !== "ready" || !mayRead) return reading === source.reading ? source : { ...source, reading };
     const most = batchBytes(windowBytes);
     effects.push({ tag: "read", source: source.id, most, final });
     return { ...source, reading: { tag: "reading", most } };

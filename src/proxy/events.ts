@@ -6,8 +6,8 @@ import type { ErrorCode } from "../base/errors.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import type { WorkerExit } from "./exit_record.ts";
 
-/** A file that records are read from. */
-export type SourceId = "stdout";
+/** What records are read from: the journal, or all observed files together (sources/file_sources.ts). */
+export type SourceId = "stdout" | "files";
 
 /** What people and policy want of the worker. */
 export interface DesiredControl {

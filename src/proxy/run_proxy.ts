@@ -4,7 +4,7 @@
  */
 import { isHeld } from "./control_state.ts";
 import { DutyCycle } from "./duty_cycle.ts";
-import type { Effect, Event, Hold, Result } from "./events.ts";
+import type { Effect, Event, Hold, Result, SourceId } from "./events.ts";
 import { PRESSURE_POLL_MS } from "./pressure.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
@@ -18,7 +18,7 @@ type Methods<Class, Names extends keyof Class> = Pick<Class, Names>;
 export interface Edges {
   worker: Methods<WorkerHandle, "start" | "signal" | "ask" | "endGroup" | "writeRecord" | "close">;
   delivery: Methods<Delivery, "connect" | "close" | "awaitDaemon" | "send" | "seek" | "read">;
-  growth: { arm(): void; disarm(): void };
+  growth: { arm(source: SourceId): void; disarm(source: SourceId): void };
   /** Bytes that the worker has written. */
   written: () => number;
   measure: (acknowledged: number, holds: (why: Hold) => boolean) => Event[];
@@ -132,16 +132,16 @@ export class ProxyLoop {
         delivery.send(effect.message);
         break;
       case "seek":
-        delivery.seek(effect.position);
+        delivery.seek(effect.source, effect.position);
         break;
       case "read":
-        delivery.read(effect.most, effect.final);
+        delivery.read(effect.source, effect.most, effect.final);
         break;
       case "arm_growth":
-        growth.arm();
+        growth.arm(effect.source);
         break;
       case "disarm_growth":
-        growth.disarm();
+        growth.disarm(effect.source);
         break;
       case "log":
         log[effect.level](effect.fields ?? {}, effect.message);

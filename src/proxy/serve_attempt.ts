@@ -26,6 +26,7 @@ import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
+import { FileSources } from "./sources/file_sources.ts";
 import type { StartPlan } from "./start_plan.ts";
 import type { Settings } from "./state.ts";
 import { nodeEnvironment, placeOf } from "./node_environment.ts";
@@ -80,6 +81,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     queue.put({ tag: "journal_grew", source: "stdout" });
   });
   const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
+  const sources = sourcesOf(args, plan, log);
   const edges: Edges = {
     worker: new WorkerHandle(
       { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
@@ -87,10 +89,14 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
       queue,
       log,
     ),
-    delivery: new Delivery(deliveryPlan(args, plan, log), journal, queue, log),
+    delivery: new Delivery(deliveryPlan(args, plan, log), { journal, files: sources }, queue, log),
     growth: {
-      arm: () => growth.arm(),
-      disarm: () => {
+      arm: (source) => {
+        if (source === "stdout") growth.arm();
+        else sources?.arm(() => queue.put({ tag: "journal_grew", source }));
+      },
+      disarm: (source) => {
+        if (source !== "stdout") return;
         growth.disarm();
         mirrors.forEach((one) => one.copy());
       },
@@ -101,6 +107,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   };
   const settings: Settings = {
     takesMessages: start.supportsPause,
+    observes: sources !== undefined,
     heartbeatMs: (args.heartbeatIntervalS ?? start.heartbeatIntervalS) * 1000,
     answerTimeoutMs: ANSWER_TIMEOUT_MS,
     refusedTokenTries: REFUSED_TOKEN_TRIES,
@@ -127,6 +134,15 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
     cgroup: start.cgroup?.path,
     umask: start.umask,
   };
+}
+
+/** undefined: nothing is read but the journal. */
+function sourcesOf(args: ProxyArguments, { files, start }: StartPlan, log: Logger): FileSources | undefined {
+  const { observe } = start;
+  if (observe === undefined || observe === null) return undefined;
+  const { attempt, agentId, workerId } = args;
+  const excluded = start.stateDir === "" ? [] : [start.stateDir];
+  return new FileSources({ files, attempt, observation: observe, excluded, context: { agentId, workerId }, log });
 }
 
 function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): DeliveryPlan {

@@ -5,6 +5,7 @@
 import type { RunCgroup } from "../os/cgroups.ts";
 import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Observation } from "./sources/observation.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 
 export interface ProxyStartFile {
@@ -21,6 +22,8 @@ export interface ProxyStartFile {
   schema: TelemetrySchemaChoice | null;
   /** Dialects of printed text that are not read; earlier versions do not say. */
   textOff?: readonly TextDialect[];
+  /** Files that are read besides the journal; null for none. Earlier versions do not say. */
+  observe?: Observation | null;
   /** Whether the worker reads control messages on its standard input; others are stopped and continued by signal. */
   supportsPause: boolean;
   /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */

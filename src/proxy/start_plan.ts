@@ -53,6 +53,7 @@ export function planStart(args: ProxyArguments): StartPlan {
         daemonJson: args.targetGiven ? "" : place.daemonJson,
         stateDir: place.stateDir,
         schema: null,
+        observe: { roots: [Deno.cwd()], globs: [] },
         supportsPause: false,
         maxBacklogBytes: 0,
         cgroup: null,

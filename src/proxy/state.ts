@@ -33,7 +33,7 @@ import {
   lost,
   pump,
   timeout,
-  UNDELIVERED,
+  undelivered,
   welcomed,
 } from "./delivery_state.ts";
 import { isOverBacklog } from "./backlog.ts";
@@ -98,7 +98,7 @@ export function initialState(settings: Settings): State {
     worker: settings.helloFirst ? { tag: "awaiting_welcome" } : { tag: "starting", stop: undefined },
     group: "left_alone",
     control: { tag: "pending", desired: undefined },
-    delivery: UNDELIVERED,
+    delivery: undelivered(settings),
     stay: { tag: "serving" },
     idleSince: undefined,
   };

@@ -75,6 +75,8 @@ export const Run = z.strictObject({
     steps_per_second: z.number(),
     last_record_at: maybe(time()),
     last_output_at: maybe(time()),
+    metrics: integer(),
+    told_step: integer(),
   }),
   capabilities: maybe(z.strictObject({
     worker_kind: text(),

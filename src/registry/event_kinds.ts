@@ -13,6 +13,8 @@ export const EVENT_KINDS = [
   "run_failed",
   "records_refused",
   "journal_lost",
+  "source_observed",
+  "source_problem",
   "artifact",
   "paused",
   "resumed",

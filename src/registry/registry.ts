@@ -532,7 +532,9 @@ export class Registry implements RunReader {
 
   /** Ids of runs that have artifacts without a checksum. */
   runsWithUnhashedArtifacts(): string[] {
-    return this.#sql.all("SELECT DISTINCT run_id FROM artifacts WHERE sha256 = ''").map((row) => row.run_id as string);
+    return this.#sql.all("SELECT DISTINCT run_id FROM artifacts WHERE sha256 = '' AND path NOT LIKE '/%'").map((row) =>
+      row.run_id as string
+    );
   }
 
   /** Removes an ended run's rows, except its "deleted" event (with its name). @throws `not_found`, `failed_precondition` */

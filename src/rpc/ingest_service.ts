@@ -5,10 +5,18 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
-import type { Core, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { Core, Observed, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
-import type { Batch, DaemonMessageSchema, Exit, Hello, Ingest, ProxyMessage } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type {
+  Batch,
+  DaemonMessageSchema,
+  Exit,
+  Hello,
+  Ingest,
+  ProxyMessage,
+  SourceBatch,
+} from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
@@ -63,6 +71,7 @@ async function deliver(
           journalPosition: BigInt(session.journalPosition),
           windowBytes: BigInt(Math.min(windowBytes, FIRST_WINDOW_BYTES)),
           control: session.control,
+          observed: observedOf(session.observed),
         },
       },
     });
@@ -124,6 +133,10 @@ class StreamLink implements ProxyLink {
 
   stop(graceSeconds: number): void {
     this.#tell({ case: "stop", value: { graceSeconds } });
+  }
+
+  shared(shared: boolean): void {
+    this.#tell({ case: "observed", value: { cursors: [], shared } });
   }
 
   close(reason: string): void {
@@ -194,6 +207,8 @@ class Delivery {
       case "heartbeat":
         this.#connected.journalSize = Number(message.value.journalSize);
         return this.#session.heartbeat(this.#connected.journalSize);
+      case "sourceBatch":
+        return await this.#source(message.value);
       case "control":
         await this.settled();
         return await this.#stored(0, () => this.#session.controlApplied(message.value));
@@ -236,6 +251,13 @@ class Delivery {
     });
     if (this.#waitingBytes > WAITING_BYTES) await this.#last;
     if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** One after the other: a source is read at the pace at which it is stored. */
+  async #source(message: SourceBatch): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    await this.#stored(this.#connected.journalSize, () => this.#session.source(sourceBatchOf(message)));
+    await this.#out.send({ message: { case: "sourceAck", value: { position: message.position } } });
   }
 
   async #settle(
@@ -363,6 +385,30 @@ export function batchOf(message: Batch): IngestBatch {
     malformedLines: Number(message.malformedLines),
     violations,
   };
+}
+
+/** @throws MosaicError `invalid_argument` for what is no batch of a source */
+export function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch): IngestBatch {
+  if (cursor === undefined || cursor.name === "" || cursor.serial < 1n) {
+    throw new MosaicError("invalid_argument", "a batch of a source has no cursor, or one without a name or a serial");
+  }
+  const { name, label, state } = cursor;
+  const serial = Number(cursor.serial);
+  return {
+    source: { name, label, state },
+    from: serial - 1,
+    to: serial,
+    steps: { n: 0 },
+    episodes: recordsOf<EpisodeRecord>(episodesJson, "episodes_json"),
+    events: recordsOf<WorkerEventRecord>(eventsJson, "events_json"),
+    otherLines: 0,
+    malformedLines: 0,
+    violations: {},
+  };
+}
+
+function observedOf({ cursors, shared }: Observed) {
+  return { shared, cursors: cursors.map((cursor) => ({ ...cursor, serial: BigInt(cursor.serial) })) };
 }
 
 /** @throws MosaicError `invalid_argument` for anything but an array of objects */

@@ -56,6 +56,8 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       stepsPerSecond: t.stepsPerSecond,
       lastRecordAt: optionalTimestamp(t.lastRecordAt),
       lastOutputAt: optionalTimestamp(t.lastOutputAt),
+      metrics: BigInt(t.metrics),
+      toldStep: BigInt(t.toldStep),
     },
     capabilities: row.workerKind === null ? undefined : {
       workerKind: row.workerKind,

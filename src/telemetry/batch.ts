@@ -6,8 +6,22 @@ import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "
 
 export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
 
+/** A file besides the journal that a proxy reads records from (docs/proxy.md). */
+export interface SourceCursor {
+  /** Names the file within its attempt. */
+  name: string;
+  /** Series of a name that another source has already are stored as `name@label`. */
+  label: string;
+  /** How many batches of it are stored. */
+  serial: number;
+  /** Where and how reading goes on, as the proxy wrote it. */
+  state: string;
+}
+
 /** What a proxy read between two journal positions, in order within each kind. */
 export interface IngestBatch {
+  /** Of another source than the journal: `from` and `to` then count its batches, and this is stored with the records. */
+  source?: Omit<SourceCursor, "serial">;
   from: number;
   to: number;
   steps: StepColumns;

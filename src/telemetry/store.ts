@@ -14,7 +14,7 @@ import { sleep, yieldToOthers } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
-import type { EpisodeRecord, IngestBatch, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
+import type { EpisodeRecord, IngestBatch, SourceCursor, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
 import {
   type CleanSteps,
@@ -41,6 +41,7 @@ import { SeriesWriter } from "./store/series_writer.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { joinedSteps } from "./store/step_block.ts";
 import { type SeriesSummary, Summaries } from "./store/summaries.ts";
+import { SourceCursors } from "./store/source_cursors.ts";
 import { StepWriter } from "./store/step_writer.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
 import { Waiters } from "./store/row_waiters.ts";
@@ -117,6 +118,11 @@ const SEAL_EVERY_MS = 30_000;
 const SEAL_PAUSE_FACTOR = 9;
 
 const STORABLE = { integer: storableInteger, real: storableReal, text: storableText, time: storableTime };
+/** Kinds of events whose numbers are no curve. */
+const NO_CURVES = new Set([
+  ...["text", "histogram", "artifact", "journal_lost", "records_refused"],
+  ...["source_observed", "source_problem"],
+]);
 const NO_REWARD = "store: episode without a reward";
 const TOO_MANY_PARAMETERS = `parameters: more than ${MAX_PARAMETERS} of one source are not stored`;
 const CLAMPED = "store: value could not be stored as it was and was replaced";
@@ -133,6 +139,9 @@ interface Delivery {
   violations: Record<string, number>;
   /** Journal positions; none for records that came without a journal. */
   journal: { from: number; to: number } | undefined;
+  /** Of another source, whose cursor then is stored. */
+  source?: SourceCursor;
+  label: string;
 }
 
 /** A delivery whose rows are written and not yet committed. */
@@ -173,6 +182,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #seriesWriter: SeriesWriter;
   readonly #seriesOf: StatementSync;
   readonly #seriesName: StatementSync;
+  readonly #cursors: SourceCursors;
   readonly #recentRewards: StatementSync;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
@@ -234,6 +244,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
     this.#summaries = new Summaries(db, this.#seriesRows);
     this.#seriesWriter = new SeriesWriter(db, this.#seriesRows, this.#summaries);
+    this.#cursors = new SourceCursors(db);
     this.#seriesOf = prepareArrays(
       db,
       "SELECT series, points, last_seq FROM series WHERE name = ? AND run_key = ?",
@@ -318,6 +329,11 @@ export class TelemetryStore implements TelemetryLog {
     return await this.#group.add({ runId, attempt, batch }, batch.from === 0);
   }
 
+  sourceCursors(runId: string, attempt: number): SourceCursor[] {
+    const state = this.#state(runId);
+    return state === undefined ? [] : this.#cursors.of(state.runKey, attempt);
+  }
+
   commitWaiting(): void {
     this.#group.flush();
   }
@@ -348,12 +364,21 @@ export class TelemetryStore implements TelemetryLog {
 
   /** Inside a transaction. */
   #ingestOne(runId: string, attempt: number, batch: IngestBatch): IngestResult {
-    const { from, to } = batch;
-    const position = this.#state(runId)?.positions.get(attempt) ?? 0;
+    const { source, ...records } = batch;
+    const { from, to } = records;
+    const state = this.#state(runId);
+    const position = state === undefined
+      ? 0
+      : source === undefined
+      ? state.positions.get(attempt) ?? 0
+      : this.#cursors.serial(state.runKey, attempt, source.name);
     if (from !== position || to < from) {
       return to <= position ? { type: "duplicate", position } : { type: "gap", position };
     }
-    const { steps, episodes, lastEvent } = this.#write({ ...batch, runId, attempt, journal: { from, to } });
+    const place = source === undefined
+      ? { journal: { from, to }, label: "" }
+      : { journal: undefined, source: { ...source, serial: to }, label: source.label };
+    const { steps, episodes, lastEvent } = this.#write({ ...records, ...place, runId, attempt });
     return {
       ...{ type: "stored", position: to, steps: steps.n, episodes: episodes.length },
       ...{ events: batch.events.slice(), lastEvent },
@@ -366,8 +391,9 @@ export class TelemetryStore implements TelemetryLog {
     steps: StepRecord[],
     episodes: EpisodeRecord[],
     events: WorkerEventRecord[] = [],
+    label = "",
   ): void {
-    const none = { events, otherLines: 0, malformedLines: 0, violations: {}, journal: undefined };
+    const none = { events, otherLines: 0, malformedLines: 0, violations: {}, journal: undefined, label };
     this.#transaction(() => this.#write({ runId, attempt, steps: columnsOf(steps), episodes, ...none }));
   }
 
@@ -619,6 +645,8 @@ export class TelemetryStore implements TelemetryLog {
       if (!this.#rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
       state.positions.set(attempt, to);
     }
+    if (delivery.source !== undefined) this.#cursors.put(state.runKey, attempt, delivery.source);
+    this.#seriesWriter.from(attempt, delivery.label);
     state.attempt = Math.max(state.attempt, attempt);
     state.otherLines += storableInteger(delivery.otherLines);
     state.malformedLines += storableInteger(delivery.malformedLines);
@@ -782,14 +810,13 @@ export class TelemetryStore implements TelemetryLog {
   #storeEvent(state: RunState, attempt: number, record: WorkerEventRecord, arrivalNs: string): StoredWorkerEvent {
     const stored = storedWorkerEvent(STORABLE, record, ++state.heads.events, attempt, arrivalNs);
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
-    // Parameters are no curve, numbers though they may be.
-    if (stored.kind !== PARAMETERS_EVENT) {
+    // Numbers of these are no curve.
+    if (stored.kind === PARAMETERS_EVENT) {
+      const leftOut = this.#parameters.store(state.runKey, attempt, stored.seq, stored.dataJson);
+      addViolation(state, TOO_MANY_PARAMETERS, leftOut);
+    } else if (!NO_CURVES.has(stored.kind)) {
       this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
-    } else {addViolation(
-        state,
-        TOO_MANY_PARAMETERS,
-        this.#parameters.store(state.runKey, attempt, stored.seq, stored.dataJson),
-      );}
+    }
     return stored;
   }
 

@@ -8,7 +8,7 @@ import type {
   StoredWorkerEvent,
   WorkerEventRecord,
 } from "../gen/records/record_types.ts";
-import type { IngestBatch } from "./batch.ts";
+import type { IngestBatch, SourceCursor } from "./batch.ts";
 import type { SeriesSummary } from "./store/summaries.ts";
 import type { ToldParameter } from "./store/parameter_rows.ts";
 import type { TelemetryKind } from "./record_fields.ts";
@@ -37,6 +37,8 @@ export interface RunTelemetry {
   journalPosition: number;
   meanReward100: number | null;
   lastRecordAt: number | null;
+  /** The highest step that a metric told; 0 for none. */
+  toldStep: number;
 }
 
 export type IngestResult =
@@ -123,6 +125,8 @@ export interface TelemetryLog extends TelemetryReader {
    * record. Resolves after the commit. A batch that cannot be stored fails no other.
    */
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
+  /** How far each file that the attempt's proxy observes is stored. */
+  sourceCursors(runId: string, attempt: number): SourceCursor[];
   /** Commits at once what `deliver` has gathered. */
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */
@@ -132,6 +136,7 @@ export interface TelemetryLog extends TelemetryReader {
     steps: StepRecord[],
     episodes: EpisodeRecord[],
     events?: WorkerEventRecord[],
+    label?: string,
   ): void;
   /**
    * Removes all of a run's telemetry, in bounded pieces, and gives the space back.

@@ -37,7 +37,7 @@ export function runLine(detail: RunDetail): RunLine {
     finished_at: row.finishedAt,
     outcome: row.outcome,
     reason: row.reason,
-    steps: telemetry.steps,
+    steps: Math.max(telemetry.steps, telemetry.toldStep),
     episodes: telemetry.episodes,
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,

@@ -48,6 +48,8 @@ const RUN = {
     steps_per_second: 20,
     last_record_at: "2025-11-22T13:59:59.000Z",
     last_output_at: null,
+    metrics: 0,
+    told_step: 0,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",

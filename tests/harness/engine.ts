@@ -40,6 +40,7 @@ export class PlayedProxy implements ProxyLink {
   session!: ProxySession;
   position = 0;
 
+  shared(): void {}
   control(wish: DesiredControl): void {
     this.wishes.push(wish);
   }

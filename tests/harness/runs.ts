@@ -61,3 +61,12 @@ export async function steps(daemon: TestDaemon, run: string): Promise<StepLine[]
   }
   return lines;
 }
+
+/** All rows of a kind, as `mosaic steps -o jsonl` and its like print them. */
+export async function records(daemon: TestDaemon, run: string, kind: string): Promise<Record<string, unknown>[]> {
+  const rows: Record<string, unknown>[] = [];
+  for await (const { jsonl } of daemon.client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
+    for (const line of new TextDecoder().decode(jsonl).split("\n")) if (line !== "") rows.push(JSON.parse(line));
+  }
+  return rows;
+}

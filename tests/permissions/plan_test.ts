@@ -87,10 +87,11 @@ Deno.test("plan: the daemon's options and environment move and add", async (t) =
 });
 
 Deno.test("plan: a daemon's proxy gets its run's directory and its daemon's host, whatever the port will be", async () => {
-  const files = { "/s/runs/R/.mosaic/proxy-2.json": JSON.stringify({ daemonJson: "/s/daemon.json" }) };
+  const observe = { roots: ["/home/u/project"], globs: [{ root: "/data/logs", glob: "/data/logs/*.csv" }] };
+  const files = { "/s/runs/R/.mosaic/proxy-2.json": JSON.stringify({ daemonJson: "/s/daemon.json", observe }) };
   const line = "proxy --target 127.0.0.1:5 --run-id R --run-dir /s/runs/R --attempt 2 -- sh --run-dir /etc";
   const planned = await plan(line, { files });
-  assert.deepEqual(planned.read, ["/dev/null", "/s/daemon.json", "/s/runs/R"]);
+  assert.deepEqual(planned.read, ["/data/logs", "/dev/null", "/home/u/project", "/s/daemon.json", "/s/runs/R"]);
   assert.deepEqual(planned.write, ["/s/runs/R"]);
   assert.deepEqual(planned.net, ["127.0.0.1"]);
   assert.deepEqual(planned.run, ["/bin/sh"]);
@@ -101,14 +102,15 @@ Deno.test("plan: a proxy that stands alone reads its whole environment, for it i
   const planned = await plan("proxy --target gpu.example:5 --run-id R --tls-ca ca.pem --run-dir d -- sh");
   assert.equal(planned.env, "all");
   assert.deepEqual(planned.net, ["192.0.2.7:5", "[2001:db8::7]:5", "gpu.example", "gpu.example:5"]);
-  assert.deepEqual(planned.read, ["/dev/null", "/work/ca.pem", "/work/d"]);
+  // The working directory, whose trackers' files are read, holds the others.
+  assert.deepEqual(planned.read, ["/dev/null", "/work"]);
   assert.deepEqual(planned.write, ["/work/d"]);
 });
 
 Deno.test("plan: a proxy that stands alone reads the certificates that its environment names, a daemon's does not", async () => {
   const env = { MOSAIC_TLS_CA: "/p/ca.pem", MOSAIC_TLS_CERT: "own.pem", MOSAIC_TLS_KEY: "/p/own.key" };
   const alone = await plan("proxy --target gpu.example:5 --run-id R --run-dir d -- sh", { env });
-  assert.deepEqual(alone.read, ["/dev/null", "/p/ca.pem", "/p/own.key", "/work/d", "/work/own.pem"]);
+  assert.deepEqual(alone.read, ["/dev/null", "/p/ca.pem", "/p/own.key", "/work"]);
   const files = { "/s/runs/R/.mosaic/proxy-1.json": JSON.stringify({ daemonJson: "/s/daemon.json" }) };
   const daemons = await plan("proxy --target 127.0.0.1:5 --run-id R --run-dir /s/runs/R -- sh", { files, env });
   assert.deepEqual(daemons.read, ["/dev/null", "/s/daemon.json", "/s/runs/R"]);

@@ -99,7 +99,7 @@ Deno.test("a permission that is missing is named in one line, with its flag", as
       /not permitted to read \/etc\/hostname; --allow-read=/,
     ],
     [[], ["list", "--target", "127.0.0.1:9"], /not permitted to connect to .*127.0.0.1:9; --allow-net=127.0.0.1:9/],
-    [["--allow-sys=hostname"], ["daemon", "--state-dir", "/x"], /not permitted to write to \/x; --allow-write=\/x/],
+    [["--allow-sys=hostname,uid"], ["daemon", "--state-dir", "/x"], /not permitted to write to \/x; --allow-write=\/x/],
   ];
   for (const [flags, words, expected] of cases) {
     const out = await new Deno.Command(Deno.execPath(), {

@@ -63,7 +63,8 @@ Deno.test("sets: they grant what a host's service needs, and next to nothing bey
     // Of all runs, not of one: their ids are not known when the set is written.
     [
       "proxy",
-      await planFor("proxy", ["--run-id", "R", "--run-dir", RUN_DIR], world),
+      // A working directory elsewhere is not observed.
+      await planFor("proxy", ["--run-id", "R", "--run-dir", RUN_DIR], { ...world, cwd: RUN_DIR }),
       permissions({
         read: [`${STATE}/trainer/daemon.json`, SOCKET, `${STATE}/trainer/runs`],
         write: [SOCKET, `${STATE}/trainer/runs`],

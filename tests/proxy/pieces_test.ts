@@ -119,7 +119,7 @@ async function withDelivery(
           buildBatch: (piece: JournalPiece) => buildBatch(piece, { context: CONTEXT }),
         }),
     },
-    journal,
+    { journal, files: undefined },
     queue,
     log,
   );

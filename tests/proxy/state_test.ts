@@ -12,7 +12,13 @@ const CONNECTED: Event = { tag: "connected" };
 const BROKEN: Event = { tag: "disconnected", failure: { code: undefined, message: "broken", announced: true } };
 
 function welcome(position = 0, windowBytes = 1 << 20): Event {
-  return { tag: "welcomed", target: "host:1", positions: { stdout: position }, windowBytes, control: undefined };
+  return {
+    tag: "welcomed",
+    target: "host:1",
+    positions: { stdout: position, files: 0 },
+    windowBytes,
+    control: undefined,
+  };
 }
 
 function refused(

@@ -133,6 +133,12 @@ export class RecordedSession implements ProxySession {
   get control() {
     return this.#session.control;
   }
+  get observed() {
+    return this.#session.observed;
+  }
+  source(batch: IngestBatch): Promise<void> {
+    return this.#session.source(batch);
+  }
 
   async batch(...[batch, journalSize, samples]: Parameters<ProxySession["batch"]>): Promise<number> {
     const position = await this.#session.batch(batch, journalSize, samples);

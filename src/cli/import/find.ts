@@ -1,5 +1,5 @@
 /** Which runs lie below a directory: the files of trackers, by their names. */
-import { formatOfName } from "../../telemetry/formats/formats.ts";
+import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isReadable } from "./read.ts";
 
@@ -18,25 +18,6 @@ export interface Found {
 
 /** Each is open while its run is read. */
 export const MAX_FILES_PER_RUN = 256;
-
-/**
- * Names that only trackers give. Any other table or JSON Lines file may be a data set: it is imported when it is named
- * itself.
- */
-const TRACKERS =
-  /\.tfevents\.|\.wandb$|(?:^|\.)monitor\.csv$|^progress[^/]*\.(?:csv|json)$|^metrics\.(?:csv|jsonl)$|^result\.json$/;
-
-export function isOfTracker(name: string): boolean {
-  return TRACKERS.test(name) && formatOfName(name) !== undefined;
-}
-
-/** The logger's second form of the same rows: Stable-Baselines3 and Tune write both. */
-function withoutCopies(names: readonly string[]): string[] {
-  const isCopy = (name: string) =>
-    /^progress.*\.csv$/.test(name) &&
-    (names.includes(name.replace(/csv$/, "json")) || (name === "progress.csv" && names.includes("result.json")));
-  return names.filter((name) => !isCopy(name));
-}
 
 /** The runs among the files of one directory: each log of W&B is one, all others together are another. */
 export function runsAmong(directory: string, names: readonly string[]): FoundRun[] {

@@ -10,6 +10,7 @@ export class Progress {
   #state: RunState;
   /** Steps of this attempt. */
   #steps: number;
+  #told: number | undefined;
   #journalSize = 0;
 
   /** Times are milliseconds of a monotonic clock. @param usedMs what earlier daemons have counted of the attempt */
@@ -53,6 +54,12 @@ export class Progress {
     this.#steps += steps;
     if (late) this.rate.restart(now);
     else if (steps > 0) this.rate.add(steps, now);
+  }
+
+  /** The highest step that a metric told. Of a run that records no single steps its growth is the rate. */
+  told(step: number, now: number): void {
+    if (this.#told !== undefined && step > this.#told) this.rate.add(step - this.#told, now);
+    this.#told = step;
   }
 
   /** Telemetry that came beside the journal (the original's Publish RPCs). */

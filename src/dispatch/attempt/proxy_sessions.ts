@@ -28,7 +28,7 @@ export class ProxySessions implements SessionOwner {
   }
 
   open(hello: ProxyHello, link: ProxyLink): ProxySession {
-    const { registry, log, performer, clock } = this.#options;
+    const { registry, telemetry, log, performer, clock } = this.#options;
     const { supervised, row } = this.#called(hello);
     const { attempt } = supervised;
     const { host, progress } = attempt;
@@ -40,12 +40,19 @@ export class ProxySessions implements SessionOwner {
     const worker = hello.worker ?? host.worker() ?? null;
     registry.update(row.runId, { proxy: hello.proxy, worker });
     performer.apply(attempt, { type: "registered" });
+    const beside = this.#beside(attempt);
     const session = new Session(this, row.runId, {
       position: this.#positionOf(attempt),
       control: performer.desired(attempt),
+      observed: {
+        cursors: telemetry.sourceCursors(row.runId, row.attempt),
+        shared: beside.length > 0,
+      },
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
+    // They are not alone in their working directory any more.
+    for (const other of beside) other.link?.shared(true);
     log.info(
       { run_id: row.runId, attempt: row.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
       "proxy connected",
@@ -94,6 +101,7 @@ export class ProxySessions implements SessionOwner {
     if (result.type === "stored") {
       session.writtenBefore ??= journalSize;
       attempt.progress.delivered(result.steps, batch.to <= session.writtenBefore, now);
+      if (result.events.length > 0) this.#told(attempt, now);
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
       intake.noteEvents(result);
@@ -110,6 +118,45 @@ export class ProxySessions implements SessionOwner {
     performer.alive(attempt, journalSize);
     performer.alert(supervised);
     return result.position;
+  }
+
+  async deliverSource(session: Session, delivered: IngestBatch): Promise<void> {
+    const { runs, performer, clock } = this.#options;
+    const supervised = this.#current(session);
+    const { attempt, intake } = supervised;
+    const { result } = await intake.store(delivered);
+    if (result.type === "gap") {
+      throw new MosaicError(
+        "aborted",
+        `batch ${delivered.to} of ${delivered.source?.name} came, and ${result.position} are stored`,
+        { hint: "Connect again: the welcome says where to go on." },
+      );
+    }
+    if (result.type === "stored") {
+      intake.noteEvents(result);
+      this.#told(attempt, clock());
+    }
+    if (runs.get(attempt.runId) !== supervised) return;
+    if (delivered.episodes.length > 0 || delivered.events.some(({ kind }) => !kind.startsWith("source_"))) {
+      performer.active(attempt);
+      attempt.progress.clock.output(clock());
+    }
+    performer.alive(attempt);
+  }
+
+  #told({ runId, progress }: Attempt, now: number): void {
+    const { steps, toldStep } = this.#options.telemetry.summary(runId);
+    if (steps === 0) progress.told(toldStep, now);
+  }
+
+  /** Other live runs of this host whose working directory is the attempt's, or lies below it, or above. */
+  #beside({ runId, plan: { worker } }: Attempt): Attempt[] {
+    const within = (inner: string, outer: string) => outer !== "" && `${inner}/`.startsWith(`${outer}/`);
+    return [...this.#options.runs.values()].map(({ attempt }) => attempt).filter((other) => {
+      const its = other.plan.worker;
+      if (other.runId === runId || worker.external || its.external) return false;
+      return its.cwd === worker.cwd || within(its.cwd, worker.cwd) || within(worker.cwd, its.cwd);
+    });
   }
 
   commitBatches(): void {

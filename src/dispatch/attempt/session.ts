@@ -1,5 +1,5 @@
 /** A connected proxy as the adapters see it: the supervisor checks with each call that it is still the run's current one. */
-import type { DesiredControl, ProxySession } from "../core/core.ts";
+import type { DesiredControl, Observed, ProxySession } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
@@ -19,6 +19,7 @@ export interface AppliedControl {
 /** The supervisor; each method throws `aborted` for a session that another has replaced. */
 export interface SessionOwner {
   deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
+  deliverSource(session: Session, batch: IngestBatch): Promise<void>;
   commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
@@ -30,16 +31,22 @@ export class Session implements ProxySession {
   readonly runId: string;
   readonly journalPosition: number;
   readonly control: DesiredControl;
+  readonly observed: Observed;
   /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
   #position: number;
 
-  constructor(owner: SessionOwner, runId: string, welcome: { position: number; control: DesiredControl }) {
+  constructor(
+    owner: SessionOwner,
+    runId: string,
+    welcome: { position: number; control: DesiredControl; observed: Observed },
+  ) {
     this.#owner = owner;
     this.runId = runId;
     this.journalPosition = this.#position = welcome.position;
     this.control = welcome.control;
+    this.observed = welcome.observed;
   }
 
   /** Up to where the journal is stored. */
@@ -49,6 +56,10 @@ export class Session implements ProxySession {
 
   async batch(batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number> {
     return this.#position = await this.#owner.deliver(this, batch, journalSize, samples);
+  }
+
+  async source(batch: IngestBatch): Promise<void> {
+    await this.#owner.deliverSource(this, batch);
   }
 
   commit(): void {

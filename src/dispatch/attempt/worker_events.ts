@@ -11,6 +11,8 @@ const NOTED_KINDS: readonly EventKind[] = [
   "run_failed",
   "run_completed",
   "journal_lost",
+  "source_observed",
+  "source_problem",
   REFUSED_KIND,
 ];
 const PAGE = 500;

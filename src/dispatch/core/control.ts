@@ -165,7 +165,7 @@ export class Control {
   #checkpointAt(row: RunRow, path: string): string {
     const { registry, layout } = this.#options;
     const listed = registry.artifacts(row.runId).some((a) => a.path === path || a.path.startsWith(`${path}/`));
-    return listed ? `${layout.runDir(row.baseDir, row.runId)}/${path}` : path;
+    return listed && !path.startsWith("/") ? `${layout.runDir(row.baseDir, row.runId)}/${path}` : path;
   }
 
   #again(row: RunRow, reason: string, resumeFrom: string | null): RunRow {

@@ -2,7 +2,7 @@
  * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
  * Implemented by src/dispatch/core/engine.ts.
  */
-import type { EpisodeRecord, IngestBatch, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
@@ -47,6 +47,9 @@ export interface RunDetail {
     lastRecordAt: number | null;
     /** When a live worker last wrote to its logs; null where it has written nothing, or its logs are elsewhere. */
     lastOutputAt: number | null;
+    metrics: number;
+    /** The highest step that a metric told. */
+    toldStep: number;
   };
   /** GPU slots of the host. */
   hostGpus: number;
@@ -90,7 +93,15 @@ export interface DesiredControl {
 }
 
 /** What the engine may send to a proxy at any time. */
+/** What the proxy has to know of the files that it observes. */
+export interface Observed {
+  cursors: SourceCursor[];
+  /** Another live run has the same working directory. */
+  shared: boolean;
+}
+
 export interface ProxyLink {
+  shared(shared: boolean): void;
   control(wish: DesiredControl): void;
   /** SIGTERM to the worker's group, after the grace period SIGKILL. */
   stop(graceSeconds: number): void;
@@ -114,6 +125,7 @@ export interface ProxyHello {
 export interface ProxySession {
   readonly journalPosition: number;
   readonly control: DesiredControl;
+  readonly observed: Observed;
   /**
    * Stores the batch and gives the position now stored; several may be under way, in order.
    * @throws MosaicError `unavailable` with nothing stored.
@@ -123,6 +135,8 @@ export interface ProxySession {
     journalSize: number,
     samples: { malformed: string[]; violations: string[] },
   ): Promise<number>;
+  /** Stores a batch of another source than the journal. @throws MosaicError `aborted` when one before it is missing */
+  source(batch: IngestBatch): Promise<void>;
   /** Commits at once the batches that are under way. */
   commit(): void;
   heartbeat(journalSize: number): void;

@@ -353,7 +353,7 @@ export class Engine implements Core {
     this.#workerCalls.publish(runId, steps, episodes);
   }
   record(runId: string, events: WorkerEventRecord[]): void {
-    this.#workerCalls.publish(runId, [], [], events);
+    this.#workerCalls.publish(runId, [], [], events, "mlflow");
   }
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession {
     this.#placer.arrived(hello);

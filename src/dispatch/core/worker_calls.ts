@@ -58,13 +58,19 @@ export class WorkerCalls {
     this.#options.supervisor.heartbeat(runId);
   }
 
-  publish(runId: string, steps: StepRecord[], episodes: EpisodeRecord[], events: WorkerEventRecord[] = []): void {
+  publish(
+    runId: string,
+    steps: StepRecord[],
+    episodes: EpisodeRecord[],
+    events: WorkerEventRecord[] = [],
+    label = "",
+  ): void {
     const { registry, telemetry, supervisor, log } = this.#options;
     const row = registry.require(runId);
     if (supervisor.get(runId) === undefined || row.state === "HANDSHAKE") {
       throw new MosaicError("failed_precondition", `run ${runId} is ${row.state}: RegisterWorker comes first`);
     }
-    telemetry.append(runId, row.attempt, steps, episodes, events);
+    telemetry.append(runId, row.attempt, steps, episodes, events, label);
     try {
       const columns = {
         n: steps.length,

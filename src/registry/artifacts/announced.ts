@@ -37,6 +37,14 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
   return { path, kind, step: (step as number | undefined) ?? stepInName(path) };
 }
 
+/** Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/proxy/sources). */
+export function referenceOf(event: Pick<WorkerEventRecord, "dataJson">): { bytes: number; at: number } | undefined {
+  const { bytes, changed_at: at } = parsedObject(event.dataJson) ?? {};
+  return Number.isSafeInteger(bytes) && Number.isSafeInteger(at)
+    ? { bytes: bytes as number, at: at as number }
+    : undefined;
+}
+
 /** The step in names like `step_1000.pt`, `model-step=1000.ckpt`, `rl_model_1000_steps.zip`. */
 export function stepInName(path: string): number | null {
   const name = path.slice(path.lastIndexOf("/") + 1);

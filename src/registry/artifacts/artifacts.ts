@@ -15,7 +15,7 @@ import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
-import { announcementOf, stepInName } from "./announced.ts";
+import { type Announcement, announcementOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
@@ -35,7 +35,7 @@ const MAX_ANALYTICS_BYTES = 1 << 20;
 
 export interface ArtifactsOptions {
   registry: Registry;
-  telemetry: Pick<TelemetryLog, "read">;
+  telemetry: Pick<TelemetryLog, "read" | "summary">;
   /** Absolute path of a run's directory. */
   directoryOf: (run: RunRow) => string;
   log: Logger;
@@ -72,11 +72,16 @@ export class Artifacts {
     });
   }
 
-  /** Records the file that an event of the run's worker announces. Paths outside the run's directory are not. */
+  /**
+   * Records the file that an event of the run's worker announces. One outside of the run's directory, which the run's
+   * proxy has found, is recorded by reference: its absolute path, and what the proxy knows. It is never opened.
+   */
   announced(run: RunRow, event: Pick<WorkerEventRecord, "kind" | "dataJson">): void {
     const announcement = announcementOf(event);
     if (announcement === undefined) return;
     const path = relativeWithin(this.#options.directoryOf(run), announcement.path);
+    const found = referenceOf(event);
+    if (found !== undefined && path === undefined) return this.#refer(run, announcement, found);
     if (path === undefined) {
       this.#options.log.info(
         { run_id: run.runId, path: announcement.path.slice(0, 200) },
@@ -88,6 +93,15 @@ export class Artifacts {
     this.#after(run, async () => {
       const files = await filesAt(this.#options.directoryOf(run), path, LIMITS);
       await this.#record(run, files, (_, before) => ({ kind, step: step ?? before?.step ?? null }), false);
+    });
+  }
+
+  #refer(run: RunRow, { path, kind, step }: Announcement, { bytes, at }: { bytes: number; at: number }): void {
+    this.#after(run, () => {
+      const { registry, telemetry } = this.#options;
+      const told = telemetry.summary(run.runId).toldStep || null;
+      registry.putArtifact({ runId: run.runId, path, kind, step: step ?? told, bytes, sha256: "", at });
+      return Promise.resolve();
     });
   }
 
@@ -165,7 +179,7 @@ export class Artifacts {
     }
     // The rest was announced by the worker, or is there no more.
     for (const known of this.#options.registry.artifacts(run.runId)) {
-      if (seen.has(known.path)) continue;
+      if (seen.has(known.path) || known.path.startsWith("/")) continue;
       const [file] = await filesAt(directory, known.path, { maxFiles: 1, maxDepth: 1 });
       if (file?.path === known.path) await this.#record(run, [file], () => known, final);
       else this.#options.registry.removeArtifact(run.runId, known.path);

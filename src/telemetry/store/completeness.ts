@@ -72,7 +72,9 @@ export function dropUnknownRecords(db: DatabaseSync): number {
   );
   if (!tables.has("telemetry_runs")) return 0;
   let dropped = 0;
-  const others = ["step_blocks", "parameters", "series_buckets", "series", "sources", "journal_positions"];
+  const others = [
+    ...["step_blocks", "parameters", "series_buckets", "series", "sources", "journal_positions", "source_cursors"],
+  ];
   for (const table of [...RECORDS.map(([, table]) => table), ...others]) {
     if (!tables.has(table)) continue;
     const sql = `DELETE FROM ${table} WHERE run_key NOT IN (SELECT run_key FROM telemetry_runs)`;

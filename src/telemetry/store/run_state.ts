@@ -43,6 +43,8 @@ export interface RunState {
   violations: Record<string, number>;
   meanReward100: number | null;
   lastRecordAt: number | null;
+  /** The highest step that a metric told. */
+  toldStep: number;
   wide: boolean;
   /** The last step that is in a block. */
   sealed: number;
@@ -79,6 +81,7 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     journalPosition: state?.positions.get(state.attempt) ?? 0,
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
+    toldStep: state?.toldStep ?? 0,
   };
 }
 
@@ -103,7 +106,7 @@ export class RunRows {
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
     this.#save = db.prepare(
       `UPDATE telemetry_runs SET attempt = ?, steps = ?, episodes = ?, events = ?, metrics = ?, other_lines = ?,
-        malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, wide = ? WHERE run_key = ?`,
+        malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, told_step = ?, wide = ? WHERE run_key = ?`,
     );
     this.#advance = db.prepare(
       `INSERT INTO journal_positions (run_key, attempt, position) VALUES (?, ?, ?)
@@ -142,6 +145,7 @@ export class RunRows {
       violations: typeof row.violations === "string" ? JSON.parse(row.violations) : {},
       meanReward100: row.mean_reward_100 as number | null,
       lastRecordAt: row.last_record_ms as number | null,
+      toldStep: number("told_step"),
       wide: row.wide === 1,
       waitingText: 0,
       sealed: this.sealedTo(number("run_key")),
@@ -169,6 +173,7 @@ export class RunRows {
       Object.keys(state.violations).length === 0 ? null : JSON.stringify(state.violations),
       state.meanReward100,
       state.lastRecordAt,
+      state.toldStep,
       state.wide ? 1 : 0,
       state.runKey,
     );

@@ -12,12 +12,16 @@ import { SeriesState, type Summaries } from "./summaries.ts";
 export const MAX_METRICS = 10_000;
 export const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
+/** What the worker printed, where another source has the name. */
+const JOURNAL_LABEL = "stdout";
 
 export class SeriesWriter {
   readonly #rows: SeriesRows;
   readonly #summaries: Summaries;
   readonly #buckets: BulkInsert;
   readonly #points: BulkInsert;
+  #attempt = 0;
+  #label = "";
 
   constructor(db: DatabaseSync, rows: SeriesRows, summaries: Summaries) {
     this.#rows = rows;
@@ -66,6 +70,12 @@ export class SeriesWriter {
     }
   }
 
+  /** Where the points of the following records come from. @param label "": the journal */
+  from(attempt: number, label: string): void {
+    this.#attempt = attempt;
+    this.#label = label;
+  }
+
   /**
    * The numeric fields of a record's JSON as points.
    * @param step of the point where the record names none itself
@@ -73,6 +83,7 @@ export class SeriesWriter {
   record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
     addViolation(state, TOO_MANY_POINTS, leftOut);
+    if (named !== undefined && points.length > 0) state.toldStep = Math.max(state.toldStep, named);
     for (const [name, value] of points) this.#point(state, name, value, named ?? step, msOf(tsNs));
   }
 
@@ -97,13 +108,16 @@ export class SeriesWriter {
     const name = rawName.isWellFormed() && !rawName.includes("\0")
       ? rawName
       : rawName.toWellFormed().replaceAll("\0", "");
-    let metric = live.metrics.get(name);
+    const own = this.#own(live.metrics, name) ? name : `${name}@${this.#label || JOURNAL_LABEL}`;
+    let metric = live.metrics.get(own);
     if (metric === undefined) {
       if (live.metrics.size >= MAX_METRICS) return addViolation(state, TOO_MANY_METRICS, 1);
-      const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, name);
-      live.metrics.set(name, metric = { summary, head: undefined });
+      const summary = new SeriesState(FIRST_METRIC_SERIES + live.metrics.size, own);
+      live.metrics.set(own, metric = { summary, head: undefined });
     }
     const { head, summary } = this.#opened(state, metric);
+    summary.label = this.#label;
+    summary.attempt = this.#attempt;
     const seq = ++state.heads.metrics;
     const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
     this.#points.add(state.runKey, seq, summary.series, back, step, atMs, value);
@@ -128,6 +142,12 @@ export class SeriesWriter {
       points,
       points === 0 ? [] : openParts(this.#rows.source(runKey, series, points, lastSeq), points),
     );
+  }
+
+  /** In each attempt a name belongs to the source that has it first. */
+  #own(metrics: ReadonlyMap<string, LiveSeries>, name: string): boolean {
+    const known = metrics.get(name)?.summary;
+    return known === undefined || known.attempt !== this.#attempt || known.label === this.#label;
   }
 
   #sink(runKey: number, series: number, lastSeq: number): BucketSink {

@@ -32,6 +32,9 @@ export class SeriesState {
   finite = 0;
   minStep: number | null = null;
   maxStep: number | null = null;
+  /** Which source its points come from, of which attempt; "": the journal. */
+  label = "";
+  attempt = 0;
   changed = false;
 
   constructor(readonly series: number, readonly name: string) {}
@@ -73,13 +76,14 @@ export class Summaries {
     this.#rows = rows;
     this.#load = prepareArrays(
       db,
-      `SELECT series, name, points, last, last_seq, min, max, sum, finite, min_step, max_step FROM series
+      `SELECT series, name, points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step FROM series
         WHERE run_key = ?`,
     );
     this.#save = db.prepare(
-      `INSERT INTO series (points, last, last_seq, min, max, sum, finite, min_step, max_step, name, run_key, series)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET points = excluded.points,
-        last = excluded.last, last_seq = excluded.last_seq, min = excluded.min, max = excluded.max, sum = excluded.sum,
+      `INSERT INTO series (points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step, name, run_key,
+          series)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET points = excluded.points,
+        last = excluded.last, last_seq = excluded.last_seq, label = excluded.label, attempt = excluded.attempt, min = excluded.min, max = excluded.max, sum = excluded.sum,
         finite = excluded.finite, min_step = excluded.min_step, max_step = excluded.max_step`,
     );
     this.#ofRun = prepareArrays(db, `SELECT ${COLUMNS} FROM series s WHERE run_key = ? ORDER BY min(series, 4), name`);
@@ -99,8 +103,9 @@ export class Summaries {
   /** Of a run that is to be written. */
   load(runKey: number): SeriesState[] {
     return allRows(this.#load, runKey).map((row) => {
-      const [series, name, points, last, lastSeq, min, max, sum, finite, minStep, maxStep] = row;
-      const state = Object.assign(new SeriesState(series as number, name as string), { points, last, lastSeq });
+      const [series, name, points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep] = row;
+      const known = { points, last, lastSeq, label, attempt };
+      const state = Object.assign(new SeriesState(series as number, name as string), known);
       return finite === null
         ? this.#fromRollups(runKey, state)
         : Object.assign(state, { min, max, sum, finite, minStep, maxStep });
@@ -108,8 +113,23 @@ export class Summaries {
   }
 
   save(runKey: number, state: SeriesState): void {
-    const { points, last, lastSeq, min, max, sum, finite, minStep, maxStep, name, series } = state;
-    this.#save.run(points, last, lastSeq, min, max, sum, finite, minStep, maxStep, name, runKey, series);
+    const { points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, name, series } = state;
+    this.#save.run(
+      points,
+      last,
+      lastSeq,
+      label,
+      attempt,
+      min,
+      max,
+      sum,
+      finite,
+      minStep,
+      maxStep,
+      name,
+      runKey,
+      series,
+    );
   }
 
   ofRun(runKey: number): SeriesSummary[] {

@@ -206,6 +206,23 @@ const MIGRATIONS: readonly string[] = [
     UNION ALL SELECT run_key, 2, 'episode_reward', episodes, 0, 0 FROM telemetry_runs WHERE episodes > 0
     UNION ALL SELECT run_key, 3, 'episode_length', episodes, 0, 0 FROM telemetry_runs WHERE episodes > 0;
   `,
+  `
+  -- How far each observed file is stored, besides the journal: "serial" counts its batches, "state" is its proxy's.
+  CREATE TABLE source_cursors (
+    run_key INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    label TEXT NOT NULL,
+    serial INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    PRIMARY KEY (run_key, attempt, source)
+  ) WITHOUT ROWID;
+  -- Which source the series' points come from, and in which attempt.
+  ALTER TABLE series ADD COLUMN label TEXT NOT NULL DEFAULT '';
+  ALTER TABLE series ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
+  -- The highest step that a metric told.
+  ALTER TABLE telemetry_runs ADD COLUMN told_step INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

@@ -33,7 +33,8 @@ async function withRun(
     const telemetry = {
       read: (_run: string, _kind: string, since: number, limit: number) =>
         episodes.filter((e) => e.seq! > since).slice(0, limit),
-    } as unknown as Pick<TelemetryLog, "read">;
+      summary: () => ({ toldStep: 64 }),
+    } as unknown as Pick<TelemetryLog, "read" | "summary">;
     const open = (quietMs = 0) =>
       new Artifacts({ registry: fixture.registry, telemetry, directoryOf: () => home, log, quietMs });
     const bench: Bench = Object.assign(fixture, {

@@ -9,6 +9,7 @@ import type { Gpu } from "../../../os/gpus.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import { makeDirectory, readRecord } from "../../../os/untrusted.ts";
+import { observationOf } from "../../../proxy/sources/observation.ts";
 import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
@@ -192,7 +193,7 @@ export class LocalHost implements Host {
     elsewhere: Pick<ProxyStartFile, "placed" | "tls"> = {},
   ): void {
     const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
-    const { schemaId, schema, textOff } = plan.telemetry;
+    const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     writeStartFile(files.proxyFile(row.attempt), {
       env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,
@@ -202,6 +203,7 @@ export class LocalHost implements Host {
       stateDir: layout.stateDir,
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
       textOff,
+      observe: observe === null ? null : observationOf(command, observe),
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
       cgroup: cgroup ?? null,

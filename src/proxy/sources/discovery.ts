@@ -1,0 +1,160 @@
+/**
+ * Finds the files of trackers below the run's directory, the working directory and the roots of patterns. Links are not
+ * followed. A directory is listed again only when it has changed, so a look at a tree where nothing happens is one system
+ * call per directory; nothing relies on notifications, which a network's file system has none of.
+ */
+import { formatOfName } from "../../telemetry/formats/formats.ts";
+import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
+import { matcherOf, type Observation } from "./observation.ts";
+
+/** Levels below a root that are looked into. */
+export const MAX_DEPTH = 5;
+export const MAX_DIRECTORIES = 2000;
+/** A directory with more entries is listed now and then only: a program may write frames or a data set there. */
+const MANY_ENTRIES = 5000;
+const MANY_AGAIN_MS = 30_000;
+/** A change within the same tick of the file system's clock as the listing shows in no time. */
+const CLOCK_MS = 2000;
+
+const SKIPPED = new Set(["node_modules", "__pycache__", "site-packages", "venv", "lib", "bin"]);
+/** Below directories of these names JSON Lines files are logs; elsewhere they may be data. */
+const LOG_DIRECTORY = /(?:^|\/)(?:logs?|runs|results?|outputs?|experiments|wandb|tensorboard)(?:\/|$)/;
+const FILES_OF_RUNS: readonly [pattern: RegExp, kind: string][] = [
+  [/\.(?:pth?|zip|ckpt|cleanrl_model|safetensors)$/, "checkpoint"],
+  [/\.(?:mp4|gif)$/, "video"],
+];
+
+export interface FoundFile {
+  path: string;
+  /** Whose files the root has: the run's own, perhaps others', or those that were asked for. */
+  place: "run" | "shared" | "asked";
+  /** undefined: its records are read. */
+  artifact: string | undefined;
+  /** The directory below which no link is followed. */
+  root: string;
+}
+
+interface Listing {
+  mtimeMs: number;
+  listedAt: number;
+  entries: number;
+  directories: string[];
+  files: string[];
+}
+
+export class Discovery {
+  readonly #runDirectory: string;
+  readonly #roots: { path: string; place: FoundFile["place"] }[];
+  readonly #globs: ((path: string) => boolean)[];
+  readonly #excluded: ReadonlySet<string>;
+  #listings = new Map<string, Listing>();
+  /** Directories that were not looked into, by why. */
+  readonly leftOut = new Map<"depth" | "directories" | "permission", string>();
+
+  /** @param excluded directories that are not looked into: the state directory, where other runs' files lie */
+  constructor(runDirectory: string, { roots, globs }: Observation, excluded: readonly string[]) {
+    this.#runDirectory = runDirectory;
+    this.#roots = [
+      { path: runDirectory, place: "run" },
+      ...roots.map((path) => ({ path, place: "shared" as const })),
+      ...globs.map(({ root }) => ({ path: root, place: "asked" as const })),
+    ];
+    this.#globs = globs.map(({ glob }) => matcherOf(glob));
+    this.#excluded = new Set([...excluded, runDirectory]);
+  }
+
+  /** All files of interest that there are; one that lies below two roots is the first one's. */
+  look(now = Date.now()): FoundFile[] {
+    const found = new Map<string, FoundFile>();
+    const before = this.#listings;
+    this.#listings = new Map();
+    for (const root of this.#roots) {
+      // Level by level: where there is too much, what is near comes first.
+      let level = [root.path];
+      for (let depth = 0; level.length > 0; depth++) {
+        const below: string[] = [];
+        for (const directory of level) {
+          const listing = this.#list(directory, before, now);
+          if (listing === undefined) continue;
+          const isRun = listing.files.some((name) => name.endsWith(".wandb"));
+          for (const file of this.#ofInterest(root, directory, listing.files)) {
+            if (!found.has(file.path)) found.set(file.path, file);
+          }
+          // What lies below a W&B run are its own files, among them links to event files that its log has, too.
+          if (isRun) continue;
+          for (const name of listing.directories) {
+            const path = join(directory, name);
+            if (!this.#excluded.has(path) && !(directory === this.#runDirectory && name === "logs")) below.push(path);
+          }
+        }
+        if (depth === MAX_DEPTH && below.length > 0) this.leftOut.set("depth", below[0]!);
+        level = depth === MAX_DEPTH ? [] : below;
+      }
+    }
+    return [...found.values()];
+  }
+
+  #list(directory: string, before: ReadonlyMap<string, Listing>, now: number): Listing | undefined {
+    const known = this.#listings.get(directory);
+    if (known !== undefined) return known;
+    if (this.#listings.size >= MAX_DIRECTORIES) {
+      this.leftOut.set("directories", directory);
+      return undefined;
+    }
+    try {
+      const info = Deno.lstatSync(directory);
+      if (!info.isDirectory) return undefined;
+      const mtimeMs = info.mtime?.getTime() ?? 0;
+      let listing = before.get(directory);
+      const isOld = listing === undefined || listing.mtimeMs !== mtimeMs || listing.listedAt - mtimeMs < CLOCK_MS;
+      const mayWait = listing !== undefined && listing.entries > MANY_ENTRIES && now - listing.listedAt < MANY_AGAIN_MS;
+      if (isOld && !mayWait) listing = listingOf(directory, mtimeMs, now);
+      this.#listings.set(directory, listing!);
+      return listing;
+    } catch (error) {
+      // Removed meanwhile, not this user's to read, or not granted: a fixed set of permissions names no such place.
+      if (error instanceof Deno.errors.NotCapable) this.leftOut.set("permission", directory);
+      return undefined;
+    }
+  }
+
+  *#ofInterest(
+    { path: root, place }: { path: string; place: FoundFile["place"] },
+    directory: string,
+    names: readonly string[],
+  ): Generator<FoundFile> {
+    for (const name of withoutCopies(names)) {
+      const path = join(directory, name);
+      if (place === "asked") {
+        const isAsked = formatOfName(name) !== undefined && this.#globs.some((matches) => matches(path));
+        if (isAsked) yield { path, place, artifact: undefined, root };
+        continue;
+      }
+      const isLog = /\.(?:jsonl|ndjson)$/.test(name) && (place === "run" || LOG_DIRECTORY.test(directory));
+      if (isOfTracker(name) || isLog) yield { path, place, artifact: undefined, root };
+      // What lies in the run's directory is recorded by the daemon.
+      const kind = place === "run" ? undefined : FILES_OF_RUNS.find(([pattern]) => pattern.test(name))?.[1];
+      if (kind !== undefined) yield { path, place, artifact: kind, root };
+    }
+  }
+}
+
+function listingOf(directory: string, mtimeMs: number, now: number): Listing {
+  const listing: Listing = { mtimeMs, listedAt: now, entries: 0, directories: [], files: [] };
+  for (const { name, isFile, isDirectory } of Deno.readDirSync(directory)) {
+    listing.entries++;
+    if (name.startsWith(".")) continue;
+    if (isDirectory && !SKIPPED.has(name)) listing.directories.push(name);
+    const isOfInterest = formatOfName(name) !== undefined || FILES_OF_RUNS.some(([pattern]) => pattern.test(name));
+    if (isFile && isOfInterest) listing.files.push(name);
+    // A virtual environment.
+    if (name === "pyvenv.cfg") return { ...listing, directories: [], files: [] };
+  }
+  listing.directories.sort();
+  listing.files.sort();
+  return listing;
+}
+
+function join(directory: string, name: string): string {
+  return directory === "/" ? `/${name}` : `${directory}/${name}`;
+}

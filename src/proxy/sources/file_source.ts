@@ -1,0 +1,160 @@
+/** One observed file: what was read of it, where reading goes on, and whether it is still the file that it was. */
+import { openRegularInProxy } from "../../os/untrusted.ts";
+import { formatOfName, openFormat } from "../../telemetry/formats/formats.ts";
+import { MAX_RECORD_BYTES } from "../../telemetry/formats/reader.ts";
+import type { FormatReader, FormatState, Problem, SourceRecord } from "../../telemetry/formats/types.ts";
+import type { SourceCursor } from "../../telemetry/batch.ts";
+
+/** A reader that has more to remember (the columns of a huge table) is given up: all cursors are one message. */
+const MAX_STATE_LENGTH = 64 << 10;
+const MAX_RECORDS = 2000;
+
+/** `SourceCursor.state`. */
+interface State {
+  path: string;
+  root: string;
+  ino: number | null;
+  /** Records of bytes before this position are an earlier program's. */
+  from: number;
+  /** Nothing more is read of it. */
+  over: boolean;
+  reader: FormatState;
+}
+
+export interface Piece {
+  records: SourceRecord[];
+  problems: Problem[];
+  /** How many bytes were looked at. */
+  bytes: number;
+}
+
+export class FileSource {
+  readonly name: string;
+  readonly label: string;
+  #serial: number;
+  readonly #state: Omit<State, "reader">;
+  readonly #reader: FormatReader;
+  /** What the file was when there was nothing more to read. */
+  #seen = "";
+  /** What it was, and where reading stood, the last time: twice the same is nothing more. */
+  #last = "";
+  #want = 0;
+
+  private constructor(cursor: Omit<SourceCursor, "state">, { reader, ...state }: State) {
+    this.name = cursor.name;
+    this.label = cursor.label;
+    this.#serial = cursor.serial;
+    this.#state = state;
+    this.#reader = openFormat(reader.format, reader);
+  }
+
+  /** @param from where what this attempt has written begins, in a file that was there before */
+  static at(path: string, root: string, label: string, from: number): FileSource {
+    const reader = openFormat(formatOfName(path)!).state();
+    return new FileSource({ name: path, label, serial: 0 }, { path, root, ino: null, from, over: false, reader });
+  }
+
+  /** Goes on where the daemon's store ends. @throws for a cursor that no proxy has written */
+  static of(cursor: SourceCursor): FileSource {
+    const state = JSON.parse(cursor.state) as State;
+    // The attempt before had read to its end.
+    return new FileSource(cursor, { ...state, over: state.over && cursor.serial > 0 });
+  }
+
+  get path(): string {
+    return this.#state.path;
+  }
+  get isNew(): boolean {
+    return this.#serial === 0;
+  }
+  get format(): string {
+    return this.#reader.format;
+  }
+
+  /** The cursor behind what was read last, of the next batch. */
+  advance(): SourceCursor {
+    const state = JSON.stringify({ ...this.#state, reader: this.#reader.state() } satisfies State);
+    return { name: this.name, label: this.label, serial: ++this.#serial, state };
+  }
+
+  /**
+   * What there is to read, at most about `most` bytes; undefined when that is nothing.
+   * @param end nothing will be appended any more
+   * @throws when the file cannot be read, or something else lies in its place
+   */
+  read(most: number, end: boolean): Piece | undefined {
+    if (this.#state.over) return undefined;
+    const info = Deno.lstatSync(this.path);
+    const seen = `${info.ino} ${info.size} ${info.mtime?.getTime()}`;
+    if (seen === this.#seen && !end) return undefined;
+    using file = openRegularInProxy(this.path, this.#state.root);
+    if (file === undefined) return undefined;
+    const { ino, size } = file.statSync();
+    const problems: Problem[] = [];
+    const isOther = this.#state.ino !== null && ino !== this.#state.ino;
+    if (isOther || size < this.#reader.offset) this.#beginAgain(isOther ? "another file" : "shorter", size, problems);
+    this.#state.ino = ino;
+
+    const from = this.#reader.offset;
+    const before = this.#state.from > from ? this.#state.from - from : Infinity;
+    const bytes = readAt(file, from, Math.min(size - from, before, Math.max(most, this.#want)));
+    // After the content: what was read must be of the file that begins like this.
+    if (from > 0 && !this.#reader.isSame(readAt(file, 0, this.#reader.headBytes))) {
+      this.#beginAgain("another beginning", size, problems);
+      return { records: [], problems, bytes: 0 };
+    }
+    const atEnd = from + bytes.length >= size;
+    const { records, problems: more, need, again } = this.#reader.read(bytes, {
+      end: end && atEnd,
+      maxRecords: MAX_RECORDS,
+    });
+    problems.push(...more);
+    this.#want = need > bytes.length ? Math.min(need, MAX_RECORD_BYTES + 1024) : 0;
+    // Nothing could be decoded of these bytes: more of them are looked at, if there are more.
+    if (!again && !atEnd && this.#reader.offset === from) {
+      this.#want = Math.min(Math.max(need, bytes.length * 2), MAX_RECORD_BYTES + 1024);
+      return { records, problems, bytes: 1 };
+    }
+    const now = `${seen} ${this.#reader.offset}`;
+    if (!again && atEnd) {
+      if (this.#reader.offset === size || now === this.#last) this.#seen = seen;
+      if (end) this.#state.over = true;
+    }
+    this.#last = now;
+    if (JSON.stringify(this.#reader.state()).length > MAX_STATE_LENGTH) {
+      problems.push({
+        what: "too_large",
+        at: from,
+        bytes: size,
+        detail: "too many columns or tags; it is read no further",
+      });
+      this.#reader.restart();
+      this.#state.over = true;
+    }
+    const own = this.#reader.offset <= this.#state.from ? [] : records;
+    const isNothing = own.length + problems.length === 0 && !again && atEnd;
+    return isNothing ? undefined : { records: own, problems, bytes: Math.max(1, this.#reader.offset - from) };
+  }
+
+  /** A table passes over the rows that it has given, and says itself when they are others. */
+  #beginAgain(why: string, size: number, problems: Problem[]): void {
+    if (this.#reader.format !== "csv") {
+      const detail = `${why} than what was read before; it is read from its beginning`;
+      problems.push({ what: "replaced", at: this.#reader.offset, bytes: size, detail });
+    }
+    this.#reader.restart();
+    this.#state.from = 0;
+    this.#seen = "";
+  }
+}
+
+function readAt(file: Deno.FsFile, from: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(Math.max(0, length));
+  file.seekSync(from, Deno.SeekMode.Start);
+  let filled = 0;
+  for (let read: number | null; filled < bytes.length; filled += read) {
+    read = file.readSync(bytes.subarray(filled));
+    if (read === null || read === 0) break;
+  }
+  return bytes.subarray(0, filled);
+}

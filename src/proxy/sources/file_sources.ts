@@ -1,0 +1,374 @@
+/**
+ * The files that a proxy observes besides the journal: finds them, reads them one batch after the other, and makes the
+ * batches' messages. The daemon stores each batch with its file's cursor; what it has not stored is read again.
+ */
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { messageOf } from "../../base/errors.ts";
+import type { RunFiles } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { readRecordInProxy, writeRecord } from "../../os/untrusted.ts";
+import type { SourceBatchSchema } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { SourceCursor, WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
+import { Discovery, type FoundFile } from "./discovery.ts";
+import { FileSource } from "./file_source.ts";
+import { labelOf, writerOf } from "./labels.ts";
+import type { Observation } from "./observation.ts";
+import { openForWriting } from "./open_files.ts";
+import { type Embedded, eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
+
+export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
+
+export const MAX_SOURCES = 256;
+const MAX_ARTIFACTS = 1000;
+const MAX_MEDIA_FILES = 1000;
+const MAX_MEDIA_BYTES = 4 << 20;
+
+/** Most runs end before, or write no files: nothing is read so early but what there is at the end. */
+const FIRST_READ_MS = 1000;
+const LOOK_MS = { least: 1000, most: 5000 };
+const POLL_MS = { least: 250, most: 1000, idle: 5000 };
+/** While files grow now and then they are polled as often as once a second. */
+const ACTIVE_MS = 60_000;
+/** Asking who has a file open costs a process. */
+const ASK_MS = { least: 2000, most: 30_000 };
+/** A file is complete when it has not changed for so long. */
+const QUIET_MS = 3000;
+/** After the worker's end: what cannot be read within this time is left out. */
+const FINAL_MS = 60_000;
+
+const WHY_LEFT_OUT = {
+  depth: "too deep",
+  directories: "too many directories",
+  permission: "not among the permissions of this proxy",
+};
+
+/** The cursor of what is no file: which artifacts were told, what was said once. */
+const OWN_SOURCE = ".";
+
+interface OwnState {
+  shared: boolean;
+  /** Told artifacts: size and time of change by path. */
+  artifacts: Record<string, string>;
+  said: string[];
+}
+
+export interface FileSourcesPlan {
+  files: RunFiles;
+  attempt: number;
+  observation: Observation;
+  /** Directories that are not looked into. */
+  excluded: readonly string[];
+  context: LineContext;
+  log: Logger;
+}
+
+export class FileSources {
+  readonly #plan: FileSourcesPlan;
+  readonly #discovery: Discovery;
+  readonly #startedAt = performance.now();
+  /** By name. */
+  #sources = new Map<string, FileSource>();
+  #own: { serial: number; state: OwnState } = noOwn();
+  /** The daemon takes them. */
+  #isOn = false;
+  /** To be told with the next batch. */
+  #events: WorkerEventRecord[] = [];
+  /** What is known besides is with the daemon. */
+  #isToldOf = true;
+  #found: FoundFile[] = [];
+  /** Sizes of files as an earlier program had left them, by path. */
+  #before: Map<string, number> | undefined;
+  #lookAt = 0;
+  #lookMs = LOOK_MS.least;
+  #pollMs = POLL_MS.least;
+  #askAt = 0;
+  #askMs = ASK_MS.least;
+  #open: Set<string> = new Set();
+  #next = 0;
+  #grewAt = -ACTIVE_MS;
+  #finalUntil: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #start: { leader: number; since: number } | undefined;
+
+  constructor(plan: FileSourcesPlan) {
+    this.#plan = plan;
+    this.#discovery = new Discovery(plan.files.directory, plan.observation, plan.excluded);
+  }
+
+  /** Goes on where the daemon's store ends. @param observed undefined: it takes nothing but the journal */
+  restore(observed: { cursors: SourceCursor[]; shared: boolean } | undefined): void {
+    this.#isOn = observed !== undefined;
+    this.#events = [];
+    this.#sources = new Map();
+    this.#own = noOwn();
+    this.#isToldOf = true;
+    this.#lookAt = 0;
+    for (const cursor of observed?.cursors ?? []) {
+      if (cursor.name === OWN_SOURCE) {
+        // What an earlier attempt has told is its own.
+        if (cursor.serial > 0) this.#own = { serial: cursor.serial, state: JSON.parse(cursor.state) };
+      } else this.#sources.set(cursor.name, FileSource.of(cursor));
+    }
+    if (observed?.shared) this.share();
+  }
+
+  /** Another run has the same working directory, from now on. */
+  share(): void {
+    if (this.#own.state.shared) return;
+    this.#own.state.shared = true;
+    // It stays so when the other has ended: its files are still there.
+    this.#isToldOf = false;
+  }
+
+  /** Calls `wake` when it is time to look again. */
+  arm(wake: () => void): void {
+    clearTimeout(this.#timer);
+    if (!this.#isOn) return;
+    const isActive = performance.now() - this.#grewAt < ACTIVE_MS;
+    this.#timer = setTimeout(wake, Math.max(this.#pollMs, FIRST_READ_MS - (performance.now() - this.#startedAt)));
+    this.#pollMs = Math.min(this.#pollMs * 2, isActive ? POLL_MS.most : POLL_MS.idle);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /**
+   * The next batch of about `most` bytes; undefined when there is nothing to read for now.
+   * @param final the worker has ended: everything is read to its end
+   */
+  next(most: number, final: boolean): { message: SourceBatchInit; bytes: number } | undefined {
+    if (!this.#isOn) return undefined;
+    const now = performance.now();
+    this.#rememberBefore();
+    if (!final && now - this.#startedAt < FIRST_READ_MS) return undefined;
+    if (final) this.#finalUntil ??= now + FINAL_MS;
+    if (now >= this.#lookAt || (final && this.#lookAt !== Infinity)) {
+      this.#look(final);
+      this.#lookAt = final ? Infinity : now + this.#lookMs;
+    }
+    if (final && now > this.#finalUntil!) {
+      this.#sayOnce("late", `what could not be read within ${FINAL_MS / 1000} s after the worker's end is left out`);
+      return this.#ownBatch();
+    }
+    const own = this.#ownBatch();
+    if (own !== undefined) return own;
+    const sources = [...this.#sources.values()];
+    for (let i = 0; i < sources.length; i++) {
+      const source = sources[(this.#next + i) % sources.length]!;
+      const batch = this.#read(source, most, final);
+      if (batch === undefined) continue;
+      this.#next = (this.#next + i + 1) % sources.length;
+      this.#pollMs = POLL_MS.least;
+      this.#grewAt = now;
+      return batch;
+    }
+    return this.#ownBatch();
+  }
+
+  #read(source: FileSource, most: number, final: boolean): { message: SourceBatchInit; bytes: number } | undefined {
+    let bytes = 0;
+    const records: Records = { episodes: [], events: [] };
+    const wasNew = source.isNew;
+    try {
+      while (bytes < most && records.episodes.length + records.events.length === 0) {
+        const piece = source.read(most, final);
+        if (piece === undefined) break;
+        bytes += piece.bytes;
+        const { episodes, events } = recordsOf(
+          piece.records,
+          source.path,
+          this.#plan.context,
+          (media) => this.#keep(media),
+        );
+        records.episodes.push(...episodes);
+        records.events.push(...events, ...piece.problems.map((problem) => problemEvent(source.path, problem)));
+      }
+    } catch (error) {
+      // What is no file of its own any more, or was removed, is not read; its cursor stays.
+      if (!(error instanceof Deno.errors.NotFound)) {
+        this.#sayOnce(source.name, `${source.path} is not read: ${messageOf(error)}`);
+      }
+      return undefined;
+    }
+    if (records.episodes.length + records.events.length === 0) return undefined;
+    if (wasNew) {
+      const data = { source: source.path, format: source.format, label: source.label };
+      records.events.unshift(eventOf("source_observed", data, undefined));
+    }
+    return { message: messageWith(source.advance(), records), bytes };
+  }
+
+  /** What is to be told of no file in particular. */
+  #ownBatch(): { message: SourceBatchInit; bytes: number } | undefined {
+    if (this.#events.length === 0 && this.#isToldOf) return undefined;
+    this.#isToldOf = true;
+    const events = this.#events.splice(0);
+    const cursor = { name: OWN_SOURCE, label: "", serial: ++this.#own.serial, state: JSON.stringify(this.#own.state) };
+    return { message: messageWith(cursor, { episodes: [], events }), bytes: 1 };
+  }
+
+  // ------------------------------------------------------------------------------------------------- which files
+
+  /** Before the worker has begun to write, or nearly so. */
+  #rememberBefore(): void {
+    if (this.#before !== undefined) return;
+    this.#before = new Map();
+    const { since } = this.#started();
+    for (const { path } of this.#discovery.look()) {
+      const info = statOf(path);
+      if (info !== undefined && changedAt(info) < since) this.#before.set(path, info.size);
+    }
+  }
+
+  #look(final: boolean): void {
+    try {
+      this.#found = this.#discovery.look();
+    } catch (error) {
+      this.#sayOnce("look", `files cannot be looked for: ${messageOf(error)}`);
+      return;
+    }
+    const known = this.#sources.size;
+    const { since } = this.#started();
+    const undecided: FoundFile[] = [];
+    for (const file of this.#found) {
+      if (this.#sources.has(file.path)) continue;
+      const info = statOf(file.path);
+      if (info === undefined || !info.isFile || changedAt(info) < since) continue;
+      if (!this.#isOurs(file, info, since)) undecided.push(file);
+      else this.#take(file, info, final);
+    }
+    if (undecided.length > 0) this.#ask(undecided, final);
+    for (const [what, directory] of this.#discovery.leftOut) {
+      this.#sayOnce(
+        what,
+        `${WHY_LEFT_OUT[what]}: ${directory} is not looked into, others may not be either; name what lies there ` +
+          "with --observe",
+      );
+    }
+    this.#lookMs = this.#sources.size > known ? LOOK_MS.least : Math.min(this.#lookMs * 2, LOOK_MS.most);
+  }
+
+  #isOurs(file: FoundFile, info: Deno.FileInfo, since: number): boolean {
+    if (file.place !== "shared" || this.#open.has(file.path)) return true;
+    const isBegun = (info.birthtime?.getTime() ?? changedAt(info)) >= since && !this.#before?.has(file.path);
+    return isBegun && !this.#own.state.shared;
+  }
+
+  /** Files in a directory that others use, too, are the worker's if it has them open. */
+  #ask(undecided: readonly FoundFile[], final: boolean): void {
+    const now = performance.now();
+    if (now < this.#askAt && !final) return;
+    const open = openForWriting(this.#started().leader);
+    if (open === undefined) {
+      this.#sayOnce(
+        "shared",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
+          "observed, and what --observe names",
+      );
+    }
+    const size = this.#open.size;
+    for (const path of open ?? []) this.#open.add(path);
+    this.#askMs = this.#open.size > size ? ASK_MS.least : Math.min(this.#askMs * 2, ASK_MS.most);
+    this.#askAt = now + this.#askMs;
+    for (const file of undecided) {
+      const info = this.#open.has(file.path) ? statOf(file.path) : undefined;
+      if (info !== undefined) this.#take(file, info, final);
+    }
+  }
+
+  #take(file: FoundFile, info: Deno.FileInfo, final: boolean): void {
+    if (file.artifact !== undefined) return this.#tellArtifact(file, info, final);
+    if (this.#sources.size >= MAX_SOURCES) {
+      return this.#sayOnce("files", `more than ${MAX_SOURCES} files: ${file.path} and others are not read`);
+    }
+    const taken = new Map([...this.#sources.values()].map(({ label, path }) => [label, writerOf(path)]));
+    const from = this.#before?.get(file.path) ?? 0;
+    const source = FileSource.at(file.path, file.root, labelOf(file.path, taken), from);
+    this.#sources.set(source.name, source);
+  }
+
+  #tellArtifact(file: FoundFile, info: Deno.FileInfo, final: boolean): void {
+    const { artifacts } = this.#own.state;
+    const is = `${info.size} ${changedAt(info)}`;
+    if (artifacts[file.path] === is || (!final && Date.now() - changedAt(info) < QUIET_MS)) return;
+    if (artifacts[file.path] === undefined && Object.keys(artifacts).length >= MAX_ARTIFACTS) {
+      return this.#sayOnce("artifacts", `more than ${MAX_ARTIFACTS} files: ${file.path} and others are no artifacts`);
+    }
+    artifacts[file.path] = is;
+    const data = { path: file.path, kind: file.artifact, bytes: info.size, changed_at: changedAt(info) };
+    this.#events.push(eventOf("artifact", data, changedAt(info) / 1000));
+  }
+
+  #sayOnce(what: string, detail: string): void {
+    const { said } = this.#own.state;
+    if (said.includes(what) || said.length >= MAX_SOURCES) return;
+    said.push(what);
+    this.#plan.log.warn({ detail }, "not all files are observed");
+    this.#events.push(eventOf("source_problem", { problem: "left_out", detail }, undefined));
+  }
+
+  /** The worker's group, and when it was started, by the clock of the run's file system. */
+  #started(): { leader: number; since: number } {
+    if (this.#start !== undefined) return this.#start;
+    const path = this.#plan.files.workerFile(this.#plan.attempt);
+    const info = statOf(path);
+    let leader = 0;
+    try {
+      leader = Number(JSON.parse(readRecordInProxy(path) ?? "{}").pid) || 0;
+    } catch {
+      // Torn by a crash: nothing is known to be the worker's by its open files then.
+    }
+    return this.#start = { leader, since: info === undefined ? Date.now() : changedAt(info) };
+  }
+
+  // ------------------------------------------------------------------------------------------------- media
+
+  /** The same record is the same file, however often it is read. */
+  #keep({ media, tag, step, index, type, bytes }: Embedded): string | undefined {
+    if (bytes.length > MAX_MEDIA_BYTES) return undefined;
+    const directory = `${this.#plan.files.directory}/media`;
+    const name = `${tag.replace(/[^\w.-]+/g, "_").slice(0, 80)}-${step ?? 0}-${index}.${type.split("/")[1] ?? media}`;
+    try {
+      Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+      if (statOf(`${directory}/${name}`) === undefined && [...Deno.readDirSync(directory)].length >= MAX_MEDIA_FILES) {
+        this.#sayOnce("media", `more than ${MAX_MEDIA_FILES} pictures and sounds: further ones are not kept`);
+        return undefined;
+      }
+      writeRecord(`${directory}/${name}`, bytes);
+      return `media/${name}`;
+    } catch (error) {
+      this.#sayOnce("media", `pictures and sounds are not kept: ${messageOf(error)}`);
+      return undefined;
+    }
+  }
+}
+
+function noOwn(): { serial: number; state: OwnState } {
+  return { serial: 0, state: { shared: false, artifacts: {}, said: [] } };
+}
+
+const encoder = new TextEncoder();
+const json = (records: unknown[]) => records.length === 0 ? new Uint8Array(0) : encoder.encode(JSON.stringify(records));
+
+function messageWith({ serial, ...cursor }: SourceCursor, { episodes, events }: Records): SourceBatchInit {
+  return {
+    cursor: { ...cursor, serial: BigInt(serial) },
+    episodesJson: json(episodes),
+    eventsJson: json(events),
+  };
+}
+
+function statOf(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}
+
+function changedAt(info: Deno.FileInfo): number {
+  return Math.floor(info.mtime?.getTime() ?? 0);
+}

@@ -1,0 +1,42 @@
+/** Which files a proxy observes besides the journal, by the word of its start file. */
+
+export interface Observation {
+  /** Directories that are looked into, absolute: the worker's working directory first. */
+  roots: readonly string[];
+  /** Patterns of further files, absolute, each with the directory above its first wildcard. */
+  globs: readonly { root: string; glob: string }[];
+}
+
+/** Where trackers write besides the working directory, below or by variables of the worker's. */
+const PLACES: readonly [variable: string, below: string][] = [["HOME", "/ray_results"], ["WANDB_DIR", ""]];
+
+/** @param globs absolute, or relative to the working directory */
+export function observationOf(
+  { cwd, env }: { cwd: string; env: Readonly<Record<string, string>> },
+  globs: readonly string[],
+): Observation {
+  const places = PLACES.flatMap(([variable, below]) => env[variable]?.startsWith("/") ? [env[variable] + below] : []);
+  // With the root of all files everything would be the worker's.
+  const roots = [cwd, ...places].filter((path) => path !== "/");
+  const absolute = globs.map((glob) => glob.startsWith("/") ? glob : `${cwd}/${glob}`);
+  return { roots: [...new Set(roots)], globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })) };
+}
+
+function rootOfGlob(glob: string): string {
+  const wildcard = glob.search(/[*?[]/);
+  const fixed = wildcard < 0 ? glob : glob.slice(0, wildcard);
+  return fixed.slice(0, fixed.lastIndexOf("/")) || "/";
+}
+
+/** `*` and `?` stay within a name, `**` spans directories. */
+export function matcherOf(glob: string): (path: string) => boolean {
+  const source = glob.replace(/\*\*\/?|[*?]|[^*?]+/g, (part) => {
+    if (part === "**/") return "(?:.*/)?";
+    if (part === "**") return ".*";
+    if (part === "*") return "[^/]*";
+    if (part === "?") return "[^/]";
+    return part.replace(/[\\^$.|+(){}[\]]/g, "\\$&");
+  });
+  const pattern = new RegExp(`^${source}$`);
+  return (path) => pattern.test(path);
+}

@@ -1,0 +1,171 @@
+/**
+ * Records of a tracker's file as what the daemon stores: metrics as the events that printed numbers are stored as, too
+ * (text_records.ts), episodes, and events of other kinds. Pure.
+ *
+ * Scalars that were written at one step within one millisecond become one record: the store keeps no more of a point's
+ * time than that.
+ */
+import { numberOnWire } from "../../gen/records/step_columns.ts";
+import type { EpisodeRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
+import type { LineContext } from "../../telemetry/dialects/parse_line.ts";
+import { nanosecondsOf } from "../../telemetry/dialects/timestamps.ts";
+import type {
+  EpisodeRecord as ReadEpisode,
+  HistogramRecord,
+  MediaRecord,
+  Problem,
+  ScalarRecord,
+  SourceRecord,
+} from "../../telemetry/formats/types.ts";
+import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
+
+const METRICS_KIND = "metrics";
+/** In front of names that mean something else to the store, such as `reward` and `time`. */
+const OWN = "tracked/";
+const MAX_TEXT = 16 << 10;
+const MAX_HISTOGRAM_BUCKETS = 2048;
+const STEPS = new Set(["total_timesteps", "timesteps", "num_timesteps", "iteration"]);
+
+export interface Records {
+  episodes: EpisodeRecord[];
+  events: WorkerEventRecord[];
+}
+
+/** A picture or a sound that stands in the file itself. */
+export type Embedded = MediaRecord & { bytes: Uint8Array };
+
+/**
+ * @param source the file's path
+ * @param keep writes what is embedded into a file, and gives its path; undefined where it is not to be kept
+ */
+export function recordsOf(
+  read: readonly SourceRecord[],
+  source: string,
+  context: LineContext,
+  keep: (media: Embedded) => string | undefined,
+): Records {
+  const episodes: EpisodeRecord[] = [];
+  const events: WorkerEventRecord[] = [];
+  let group: { step: number | undefined; wallTime: number | undefined; points: Map<string, number> } | undefined;
+  const flush = () => {
+    if (group === undefined) return;
+    const points = Object.fromEntries(group.points);
+    events.push(eventOf(METRICS_KIND, { ...stepOf(group), ...points }, group.wallTime));
+    group = undefined;
+  };
+  for (const [i, record] of read.entries()) {
+    if (record.kind === "scalar") {
+      const name = nameOf(record.tag);
+      if (name === undefined || !Number.isFinite(record.value)) continue;
+      const fits = group !== undefined && isSameMoment(group, record) && !group.points.has(name) &&
+        group.points.size < MAX_POINTS_PER_RECORD;
+      if (!fits) flush();
+      group ??= { step: record.step, wallTime: record.wallTime, points: new Map() };
+      group.points.set(name, record.value);
+      continue;
+    }
+    flush();
+    switch (record.kind) {
+      case "episode":
+        episodes.push(episodeOf(record, context));
+        break;
+      case "params":
+        if (Object.keys(record.values).length > 0) {
+          const tracker = record.origin === "config" ? (source.endsWith(".wandb") ? "wandb" : "config") : "hparams";
+          events.push(eventOf("parameters", { source: tracker, values: record.values }, record.wallTime));
+        }
+        break;
+      case "text": {
+        // The table that parameters were written as says nothing more than they do.
+        const next = read[i + 1];
+        if (next?.kind === "params" && next.origin === "text_summary") break;
+        const data = { ...stepOf(record), tag: record.tag, text: record.text.slice(0, MAX_TEXT) };
+        events.push(eventOf("text", data, record.wallTime));
+        break;
+      }
+      case "histogram":
+        if (record.count.length > MAX_HISTOGRAM_BUCKETS) break;
+        events.push(eventOf("histogram", histogramOf(record), record.wallTime));
+        break;
+      case "media": {
+        const path = record.bytes === undefined
+          ? record.path && `${source.slice(0, source.lastIndexOf("/"))}/files/${record.path}`
+          : keep(record as Embedded);
+        if (path === undefined || path === "") break;
+        const { media: kind, tag, type, caption } = record;
+        events.push(eventOf("artifact", { ...stepOf(record), kind, path, tag, type, caption }, record.wallTime));
+        break;
+      }
+      case "rewind": // how a curve goes back is in its steps
+      case "run": // are the tracker's words on the run, which mosaic has itself
+      case "status":
+      case "output": // printed as well
+        break;
+    }
+  }
+  flush();
+  return { episodes, events };
+}
+
+export function problemEvent(source: string, { what, at, bytes, detail }: Problem): WorkerEventRecord {
+  return eventOf("source_problem", { source, problem: what, at, bytes, detail }, undefined);
+}
+
+export function eventOf(kind: string, data: unknown, wallTime: number | undefined): WorkerEventRecord {
+  // What JSON has no number for is a text: a parameter may be infinite.
+  const dataJson = JSON.stringify(
+    data,
+    (_, value) => typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+  );
+  return { kind, dataJson, tsNs: timeOf(wallTime) };
+}
+
+/** Unix seconds; a time before 2001 is none. */
+function timeOf(wallTime: number | undefined): string {
+  if (wallTime === undefined || !(wallTime > 1e9 && wallTime < 1e10)) return "";
+  return nanosecondsOf(String(Math.round(wallTime * 1e6) * 1000));
+}
+
+function stepOf({ step }: { step: number | undefined }): { global_step?: number } {
+  return step !== undefined && Number.isSafeInteger(step) && step >= 0 ? { global_step: step } : {};
+}
+
+/** The name of a tag's series; undefined where it can have none. */
+function nameOf(tag: string): string | undefined {
+  const name = isMetricName(tag) && !STEPS.has(tag) && !/^(?:__proto__|\d+)$/.test(tag) ? tag : OWN + tag;
+  return tag === "" || name.length > MAX_NAME_LENGTH ? undefined : name;
+}
+
+function isSameMoment(
+  a: { step: number | undefined; wallTime: number | undefined },
+  b: Pick<ScalarRecord, "step" | "wallTime">,
+): boolean {
+  const ms = (seconds: number | undefined) => seconds === undefined ? undefined : Math.floor(seconds * 1000);
+  return a.step === b.step && ms(a.wallTime) === ms(b.wallTime);
+}
+
+function episodeOf(record: ReadEpisode, { agentId, workerId }: LineContext): EpisodeRecord {
+  const extra = Object.entries(record.extra).flatMap(([tag, value]): [string, number][] => {
+    const name = nameOf(tag);
+    return name === undefined || !Number.isFinite(value) ? [] : [[name, value]];
+  });
+  return {
+    episode: 0,
+    totalReward: numberOnWire(record.return ?? NaN),
+    steps: record.length ?? 0,
+    terminated: false,
+    truncated: false,
+    metadataJson: JSON.stringify({
+      ...stepOf(record),
+      ...(record.time === null ? {} : { time: record.time }),
+      ...Object.fromEntries(extra.slice(0, MAX_POINTS_PER_RECORD)),
+    }),
+    tsNs: timeOf(record.wallTime),
+    agentId,
+    workerId,
+  };
+}
+
+function histogramOf({ tag, left, right, count, stats, ...placed }: HistogramRecord): Record<string, unknown> {
+  return { ...stepOf(placed), tag, left, right, count, ...(stats === undefined ? {} : { stats }) };
+}

@@ -1,0 +1,37 @@
+/** The table of how far each observed file is stored. It is asked in the transaction that stores a batch. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { SourceCursor } from "../batch.ts";
+
+export class SourceCursors {
+  readonly #serial: StatementSync;
+  readonly #put: StatementSync;
+  readonly #all: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    this.#serial = db.prepare("SELECT serial FROM source_cursors WHERE run_key = ? AND attempt = ? AND source = ?");
+    this.#put = db.prepare("INSERT OR REPLACE INTO source_cursors VALUES (?, ?, ?, ?, ?, ?)");
+    this.#all = db.prepare(
+      `SELECT attempt, source AS name, label, serial, state FROM source_cursors WHERE run_key = ?1 AND attempt <= ?2
+        ORDER BY source, attempt`,
+    );
+  }
+
+  /** How many batches of the source are stored. */
+  serial(runKey: number, attempt: number, name: string): number {
+    return (this.#serial.get(runKey, attempt, name)?.serial ?? 0) as number;
+  }
+
+  put(runKey: number, attempt: number, { name, label, serial, state }: SourceCursor): void {
+    this.#put.run(runKey, attempt, name, label, serial, state);
+  }
+
+  /** The attempt's cursors, and of files that only earlier attempts have read, where the last of these stopped. */
+  of(runKey: number, attempt: number): SourceCursor[] {
+    const cursors = new Map<string, SourceCursor>();
+    for (const row of this.#all.all({ "1": runKey, "2": attempt })) {
+      const { attempt: its, ...cursor } = row as unknown as SourceCursor & { attempt: number };
+      cursors.set(cursor.name, its === attempt ? cursor : { ...cursor, serial: 0 });
+    }
+    return [...cursors.values()];
+  }
+}
