@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
+import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
@@ -44,24 +45,35 @@ diskTest("registry's disk full: a run's end is entered all the same, and its GPU
   assert.equal(gpus[0]!.runId, "", "its GPU is free again");
 });
 
+/** Prints 100 steps, waits for a file, prints 3000 events of 1 KB (which are stored as they are), waits, prints 100 steps. */
+const TALKER = `steps() { while [ $i -lt $1 ]; do
+  printf '{"event_type":"step","step_index":%d,"reward":1}\\n' $i; i=$((i + 1))
+done; }
+gate() { while [ ! -e "$1" ]; do sleep 0.05; done; }
+pad=$(printf '%1000s' '' | tr ' ' x); i=0; steps 100; gate "$1"; n=0
+while [ $n -lt 3000 ]; do printf '{"event_type":"metrics","data":{"note":"%s"}}\\n' "$pad"; n=$((n + 1)); done
+gate "$2"; steps 200`;
+
 diskTest(
   "telemetry's disk full: workers are held at once, what they printed waits in the journal, and is stored once there is room",
   async (stage) => {
     const disk = stage.disk(`${stage.stateDir}/telemetry`, "24m");
     await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
-    const worker = new SteppedWorker(stage.stateDir, [100, 3000, 50], 700);
-    const run = await submit(daemon, worker.config());
+    const gates = ["filled", "held"].map((name) => `${stage.stateDir}/${name}`);
+    const run = await submit(daemon, configOf({ command: ["/bin/sh", "-c", TALKER, "sh", ...gates] }));
     await untilSteps(daemon, run, 100);
     disk.fill();
-    worker.open();
+    Deno.writeTextFileSync(gates[0]!, "");
     const log = () => readTextIfThere(`${stage.layout.runDir("custom_scripts", run)}/logs/proxy.log`) ?? "";
     await until(() => log().includes("worker held: the daemon's disk is full"), { what: "the worker to be held" });
-    worker.open(1);
+    Deno.writeTextFileSync(gates[1]!, "");
     await until(() => daemon.output().includes("disk is full"), { what: "the daemon to say why" });
-    assert((await steps(daemon, run)).length < worker.total);
+    assert.equal((await steps(daemon, run)).length, 100);
     assert.doesNotMatch(log(), /delivery interrupted/);
     disk.free();
-    await worker.assertWhole(daemon, run);
+    const { telemetry } = await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual([telemetry?.steps, telemetry?.events], [200n, 3000n]);
+    assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
   },
 );
 
