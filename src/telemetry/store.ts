@@ -719,10 +719,11 @@ export class TelemetryStore implements TelemetryLog {
   async #sealRun(runId: string): Promise<number> {
     let sealed = 0;
     try {
-      for (let n; !this.#closed; sealed += n) {
+      while (!this.#closed) {
         const start = performance.now();
-        n = this.#sealPiece(runId);
+        const n = this.#sealPiece(runId);
         if (n === 0) break;
+        sealed += n;
         await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
       }
     } catch (error) {

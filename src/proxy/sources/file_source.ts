@@ -152,9 +152,10 @@ function readAt(file: Deno.FsFile, from: number, length: number): Uint8Array {
   const bytes = new Uint8Array(Math.max(0, length));
   file.seekSync(from, Deno.SeekMode.Start);
   let filled = 0;
-  for (let read: number | null; filled < bytes.length; filled += read) {
-    read = file.readSync(bytes.subarray(filled));
+  while (filled < bytes.length) {
+    const read = file.readSync(bytes.subarray(filled));
     if (read === null || read === 0) break;
+    filled += read;
   }
   return bytes.subarray(0, filled);
 }
