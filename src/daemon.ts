@@ -1,6 +1,7 @@
 /** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
 import { dialable } from "./wire/dialable.ts";
 import { DAEMON_EXIT } from "./daemon/exit_codes.ts";
+import { configDefaults } from "./daemon/config_defaults.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
@@ -35,6 +36,7 @@ const TOO_MUCH_MEMORY = "the daemon has grown beyond --max-memory";
 
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
+  const defaults = configDefaults(options);
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
   createStateDirectory(layout);
@@ -42,14 +44,19 @@ export async function serveUntilStopped(options: DaemonOptions, args: readonly s
   const file = new LogFile(layout.daemonLog);
   const log = createLogger({ level: options.logLevel, format: options.logFormat, sinks: [stderrSink, file.write] });
   try {
-    return await serve(options, layout, log, args);
+    return await serve({ ...options, ...defaults }, layout, log, args);
   } finally {
     held.release();
     file.close();
   }
 }
 
-async function serve(options: DaemonOptions, layout: Layout, log: Logger, args: readonly string[]): Promise<number> {
+async function serve(
+  options: Omit<DaemonOptions, "alerts" | "slurm"> & ReturnType<typeof configDefaults>,
+  layout: Layout,
+  log: Logger,
+  args: readonly string[],
+): Promise<number> {
   const stop = stopRequests(log);
   const [{ gpus, problem }, { registry, telemetry }] = await Promise.all([
     gpusOf(options.gpus),
@@ -191,7 +198,7 @@ function announce(
   return () => clearInterval(timer);
 }
 
-function openCgroups({ cgroupParent }: DaemonOptions, log: Logger): RunCgroups | undefined {
+function openCgroups({ cgroupParent }: Pick<DaemonOptions, "cgroupParent">, log: Logger): RunCgroups | undefined {
   if (cgroupParent === undefined) {
     log.info("cpus and memory_mb of configs are not enforced: no --cgroup-parent");
     return undefined;

@@ -13,8 +13,6 @@ import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
-import { type AlertRule, alertRules } from "../config/alerts.ts";
-import { alerts as alertFields, type SlurmFields, slurmFields } from "../config/schema.ts";
 import { absolutePath } from "../permissions/arguments.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -39,10 +37,10 @@ export interface DaemonOptions {
   maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
-  /** Rules for every run, beside its own. */
-  alerts: AlertRule[];
+  /** Rules for every run, beside its own; see config_defaults.ts. */
+  alerts: string;
   /** What Slurm is asked for where a config does not say. */
-  slurm: SlurmFields;
+  slurm: string;
   /** Where proxies on other hosts reach the API, and the authority that they know it by. */
   advertise: { target: string | undefined; ca: string | undefined };
   webhook: string | undefined;
@@ -116,28 +114,6 @@ function seconds(least: number): (text: string) => number {
     }
     return value;
   };
-}
-
-/** "partition=gpu,account=lab": fields of metadata.slurm. */
-function slurmDefaults(text: string): SlurmFields {
-  const fields = Object.fromEntries(
-    text.split(",").map((part) => {
-      const [name, ...value] = part.split("=");
-      return [name, /^\d+$/.test(value.join("=")) ? Number(value.join("=")) : value.join("=")];
-    }),
-  );
-  const parsed = slurmFields.safeParse(fields);
-  if (parsed.success) return parsed.data;
-  const { path, message } = parsed.error.issues[0]!;
-  throw new Error(`${path.length === 0 ? "" : `${path.join(".")} `}${message}`);
-}
-
-/** A JSON array of what metadata.alerts takes. */
-function alertDefaults(text: string): AlertRule[] {
-  const parsed = alertFields.safeParse(JSON.parse(text));
-  if (parsed.success) return alertRules(parsed.data).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` }));
-  const { path, message } = parsed.error.issues[0]!;
-  throw new Error(`${path.length === 0 ? "" : `[${path.join(".")}] `}${message}`);
 }
 
 function advertised(text: string): string {
@@ -239,14 +215,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(
-      checked(
+      new Option(
         "--alerts <rules>",
         'rules for every run, as metadata.alerts: \'[{"when": "nan", "metric": "loss"}]\'',
-        alertDefaults,
       ),
     )
     .addOption(
-      checked("--slurm <defaults>", "defaults of metadata.slurm, such as partition=gpu,account=lab", slurmDefaults),
+      new Option("--slurm <defaults>", "defaults of metadata.slurm, such as partition=gpu,account=lab"),
     )
     .addOption(
       checked(
@@ -354,8 +329,8 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     maxBacklogBytes: given.maxBacklog ?? 0,
     maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
-    alerts: given.alerts ?? [],
-    slurm: given.slurm ?? {},
+    alerts: given.alerts ?? "[]",
+    slurm: given.slurm ?? "",
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },
     webhook: given.webhook,
     webhookEvents: given.webhookEvents,

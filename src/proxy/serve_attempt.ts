@@ -26,7 +26,7 @@ import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
-import { FileSources } from "./sources/file_sources.ts";
+import type { FileSources } from "./sources/file_sources.ts";
 import type { StartPlan } from "./start_plan.ts";
 import type { Settings } from "./state.ts";
 import { nodeEnvironment, placeOf } from "./node_environment.ts";
@@ -81,7 +81,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     queue.put({ tag: "journal_grew", source: "stdout" });
   });
   const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
-  const sources = sourcesOf(args, plan, log);
+  const sources = await sourcesOf(args, plan, log);
   const edges: Edges = {
     worker: new WorkerHandle(
       { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
@@ -137,9 +137,15 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
 }
 
 /** undefined: nothing is read but the journal. */
-function sourcesOf(args: ProxyArguments, { files, start }: StartPlan, log: Logger): FileSources | undefined {
+async function sourcesOf(
+  args: ProxyArguments,
+  { files, start }: StartPlan,
+  log: Logger,
+): Promise<FileSources | undefined> {
   const { observe } = start;
   if (observe === undefined || observe === null) return undefined;
+  // With the readers of all formats: not for --help, nor for a proxy that observes nothing.
+  const { FileSources } = await import("./sources/file_sources.ts");
   const { attempt, agentId, workerId } = args;
   const excluded = start.stateDir === "" ? [] : [start.stateDir];
   return new FileSources({ files, attempt, observation: observe, excluded, context: { agentId, workerId }, log });

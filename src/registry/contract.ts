@@ -415,6 +415,27 @@ export const PageFrame = z.strictObject({
   payload: z.unknown(),
 });
 
+// ---- of a state directory
+
+export const Token = z.strictObject({
+  name: text(),
+  role: z.enum(["read", "submit", "operate", "admin"]),
+  created_at: time(),
+  expires_at: maybe(time()),
+});
+
+export const AuditEntry = z.strictObject({
+  at: time(),
+  who: text(),
+  address: text(),
+  uid: integer().optional(),
+  action: text(),
+  run: text().optional(),
+  outcome: text(),
+  message: text().optional(),
+  skipped: integer().optional(),
+});
+
 /** Each shape under the heading that documents it. */
 export const SHAPES = {
   "Run": Run,
@@ -434,6 +455,8 @@ export const SHAPES = {
   "Validation": Validation,
   "Examination": Examination,
   "PermissionPlan": PermissionPlan,
+  "Token": Token,
+  "AuditEntry": AuditEntry,
   "Step": Step,
   "Episode": Episode,
   "WorkerEvent": WorkerEvent,

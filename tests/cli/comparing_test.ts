@@ -74,7 +74,7 @@ Deno.test("compare: figures, metrics, configs and curves side by side", async ()
     ]
   ) assert.match(out, line);
   const json = JSON.parse((await run(["compare", "a", "b", "-o", "json"])).out);
-  assert.deepEqual(Object.keys(json), ["runs", "metrics", "config"]);
+  assert.deepEqual(Object.keys(json), ["runs", "parameters", "metrics", "config"]);
   assert.deepEqual(json.metrics, { episode_reward: [5, 5], loss: [0.5, null] });
   assert.deepEqual(json.config, { run_name: ["a", "b"] });
 });

@@ -21,6 +21,7 @@ const RUN = {
   gpus_requested: 2,
   gpu_slots: [0, 1],
   tags: ["sweep"],
+  notes: "",
   digest: "ab".repeat(32),
   submitted_at: "2025-11-22T13:56:40.000Z",
   started_at: "2025-11-22T13:56:53.000Z",
@@ -35,6 +36,7 @@ const RUN = {
   worker_id: "worker",
   worker_pid: 4242,
   proxy_pid: 4241,
+  placement: null,
   telemetry: {
     steps: 6200,
     episodes: 80,

@@ -1,7 +1,6 @@
 /** `mosaic sql` */
 import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
-import { query } from "../../telemetry/sql.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
@@ -24,7 +23,7 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [
           [
-            'mosaic sql "SELECT episode_index, sum(reward) FROM run_steps GROUP BY run_id, episode_index LIMIT 5"',
+            'mosaic sql "SELECT run_id, sum(reward) FROM run_steps GROUP BY run_id"',
             "rewards from steps",
           ],
           ['mosaic sql -o csv "SELECT seq, action, observation FROM run_steps LIMIT 5"', "with the worker's texts"],
@@ -32,7 +31,8 @@ export function define(command: Command, context: Context): void {
         exits: { 2: "the statement is faulty", 6: "the database is of another version" },
       }),
     )
-    .action((sql: string, options: { stateDir?: string; output: string }) => {
+    .action(async (sql: string, options: { stateDir?: string; output: string }) => {
+      const { query } = await import("../../telemetry/sql.ts");
       const { telemetryDb } = new Layout(resolveStateDir(options.stateDir, context.env));
       const rows = query(telemetryDb, sql, (message) => context.err.write(`mosaic: ${escapeControl(message)}\n`));
       const names = Object.keys(rows[0] ?? {});

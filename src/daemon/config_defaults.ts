@@ -1,0 +1,52 @@
+/**
+ * Options that say what configs leave open. They are checked by the schema of configs, which the command line's help must
+ * not load.
+ */
+import { messageOf } from "../base/errors.ts";
+import { type AlertRule, alertRules } from "../config/alerts.ts";
+import { alerts, type SlurmFields, slurmFields } from "../config/schema.ts";
+import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+import type { DaemonOptions } from "./options.ts";
+
+interface Schema<T> {
+  safeParse(value: unknown): { success: true; data: T } | {
+    success: false;
+    error: { issues: { path: PropertyKey[]; message: string }[] };
+  };
+}
+
+/** @throws StartFailure (usage) that names the option, its value and what is wrong */
+export function configDefaults(options: Pick<DaemonOptions, "alerts" | "slurm">): {
+  alerts: AlertRule[];
+  slurm: SlurmFields;
+} {
+  const rules = checked("--alerts", options.alerts, alerts, JSON.parse);
+  return {
+    alerts: alertRules(rules).map((rule) => ({ ...rule, name: `daemon: ${rule.name}` })),
+    slurm: checked("--slurm", options.slurm, slurmFields, fieldsOf),
+  };
+}
+
+/** "partition=gpu,account=lab" */
+function fieldsOf(text: string): Record<string, string | number> {
+  const pairs = text.split(",").filter((part) => part !== "").map((part): [string, string | number] => {
+    const [name, ...rest] = part.split("=");
+    const value = rest.join("=");
+    return [name!, /^\d+$/.test(value) ? Number(value) : value];
+  });
+  return Object.fromEntries(pairs);
+}
+
+function checked<T>(option: string, text: string, schema: Schema<T>, read: (text: string) => unknown): T {
+  const wrong = (why: string) => new StartFailure(DAEMON_EXIT.usage, `${option} ${JSON.stringify(text)}: ${why}`);
+  let value: unknown;
+  try {
+    value = read(text);
+  } catch (error) {
+    throw wrong(messageOf(error));
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const { path, message } = parsed.error.issues[0]!;
+  throw wrong(`${path.length === 0 ? "" : `${path.join(".")} `}${message}`);
+}
