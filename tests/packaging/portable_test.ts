@@ -286,6 +286,10 @@ async function everyVerb(): Promise<void> {
     [["rename", "two", "second"]],
     [["rename", "second", "two"]],
     [["python-helper"]],
+    [["audit"]],
+    [["sql", "SELECT count(*) FROM run_steps"]],
+    // A daemon runs.
+    [["reindex", "one"], 6],
     [["retry", "one"]],
     [["watch", "two"]],
     [["top"], 2],
