@@ -155,7 +155,7 @@ Deno.test("compile: the whole program is in it, with its flags and its commit; t
     const program = bundle("src/main.ts");
     await t.step("the same bytes, and a checksum file that is right", () => {
       assert.equal(sha256(bytes), sha256(Deno.readFileSync(two)));
-      assert.equal(Deno.readTextFileSync(`${one}.sha256`), `${sha256(bytes)}  mosaic\n`);
+      assert.equal(Deno.readTextFileSync(`${one}.sha256`).split("\n")[0], `${sha256(bytes)}  mosaic`);
     });
     // The program lies behind the base.
     const text = new TextDecoder("latin1").decode(bytes.subarray(Deno.statSync(Deno.execPath()).size));
