@@ -55,6 +55,7 @@ export function sandboxed(argv: readonly string[], options: SandboxOptions, path
     }
   }
   const mounts: string[] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"];
+  for (const device of paths.devices) mounts.push("--dev-bind", device, device);
   mounts.push("--tmpfs", "/run");
   const resolvers = options.network ? RESOLVERS.map((name) => `/run/${name}`) : [];
   for (const path of [...KEPT_OF_RUN, ...resolvers]) mounts.push("--ro-bind-try", path, path);

@@ -29,10 +29,13 @@ function proxyOf(client: AnyClient, runId: string, protocol = INGEST_PROTOCOL) {
   return {
     call,
     send,
-    /** The daemon's next message. */
+    /** The daemon's next message, but for those on observed files: all runs here have one working directory. */
     next: async () => {
-      const { done, value } = await answers.next();
-      return done ? undefined : (value as DaemonMessage).message;
+      for (;;) {
+        const { done, value } = await answers.next();
+        const message = done ? undefined : (value as DaemonMessage).message;
+        if (message?.case !== "observed") return message;
+      }
     },
     batch: (from: number, to: number, fields: Record<string, unknown> = {}) =>
       send({
