@@ -94,7 +94,7 @@ Deno.test("telemetry: after a failed write it is tried again when nobody else do
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-ready-" });
   let now = 0;
   const store = TelemetryStore.open(`${directory}/telemetry.sqlite`, { now: () => now, maxBytes: 1 << 20 });
-  const observationJson = Array.from({ length: 3000 }, (_, i) => JSON.stringify(randomText(500) + i));
+  const observationJson = Array.from({ length: 3000 }, (_, i) => JSON.stringify(randomText(2000) + i));
   const tooMuch = () => store.ingest("R", 1, batch(0, 1, { steps: { n: 3000, observationJson } }));
   try {
     assert.equal(store.writable(), true);
