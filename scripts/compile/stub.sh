@@ -48,7 +48,7 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   mkdir -p "$1" || refuse "cannot create $1"
   [ -O "$1" ] || refuse "$1 belongs to somebody else"
   case $(LC_ALL=C ls -ld "$1") in
-  ?????-??-*) ;;
+  ?????-??-* | '') ;; # Without ls only the owner is known.
   *) refuse "other users may write to $1; chmod go-w it" ;;
   esac
   part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
