@@ -295,8 +295,9 @@ Deno.test("delete: one that was cut short is finished by the next daemon; who as
   await f.state(runId, "TERMINATED");
   // A daemon that was killed here has noted that it deletes, and removed the files.
   f.registry.beginDelete(runId);
-  await Deno.remove(f.layout.runDir(f.row(runId).baseDir, runId), { recursive: true });
+  // What is still being made of the run's files is made first.
   await f.engine.close();
+  await Deno.remove(f.layout.runDir(f.row(runId).baseDir, runId), { recursive: true });
   await using next = f.successor();
   await until(() => next.registry.get(runId) === undefined, { what: "the deletion to be finished" });
   assert.equal(next.telemetry.head(runId, "steps"), 0);
