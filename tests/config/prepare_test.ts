@@ -58,13 +58,24 @@ Deno.test("plan: every default is in place", () => {
   });
   assert.deepEqual(plan.backpressure, { policy: "journal", minRateHz: 1, starvedSeconds: 10 });
   assert.deepEqual(plan.preflight, { files: [], modules: [], minFreeDiskMb: 0, gpu: false });
-  assert.deepEqual(plan.telemetry, { strict: false, schemaId: null, schemaVersion: null, schema: null, textOff: [] });
+  assert.deepEqual(plan.telemetry, {
+    ...{ strict: false, schemaId: null, schemaVersion: null, schema: null },
+    ...{ textOff: [], observe: [] },
+  });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
   assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, dropCheckpoints: false });
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);
   assert.equal(plan.worker.useGrpc, true);
+});
+
+Deno.test("plan: observe names further files of trackers, or says that none are read", () => {
+  const config = JSON.parse(fixtureText("flat-minimal.json"));
+  const observed = (observe: unknown) => planOf(JSON.stringify({ ...config, metadata: { observe } })).telemetry.observe;
+  assert.deepEqual(observed(true), []);
+  assert.deepEqual(observed(["logs/**/*.csv"]), ["logs/**/*.csv"]);
+  assert.equal(observed(false), null);
 });
 
 Deno.test("plan: telemetry.text names the dialects of printed text that are read", () => {
@@ -96,6 +107,7 @@ Deno.test("plan: every field of the config arrives", () => {
     schemaVersion: 3,
     schema: { required: ["reward"] },
     textOff: [],
+    observe: [],
   });
   assert.deepEqual(plan.sandbox, { kind: "bubblewrap", network: true, writable: ["/srv/cache"] });
   assert.deepEqual(plan.webhook, {

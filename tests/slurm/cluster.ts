@@ -26,6 +26,8 @@ export interface Job {
   node: string;
 }
 
+const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/")) || "/";
+
 export class Cluster implements AsyncDisposable {
   readonly directory: string;
   readonly conf: string;
@@ -37,7 +39,9 @@ export class Cluster implements AsyncDisposable {
 
   static async start(): Promise<Cluster> {
     const directory = Deno.makeTempDirSync({ prefix: "mosaic-slurm-" });
+    // munge wants to be reached by everybody: through the test's own temporary directory, too.
     Deno.chmodSync(directory, 0o755);
+    for (let at = parentOf(directory); at !== "/tmp" && at !== "/"; at = parentOf(at)) Deno.chmodSync(at, 0o711);
     const port = 20_000 + Math.floor(Math.random() * 20) * 400;
     const out = await output([new URL("slurm-up.sh", import.meta.url).pathname, directory], {
       BASE_PORT: String(port),
