@@ -23,6 +23,8 @@ const PAGE_FOLLOWS_MS = 8_000;
 interface Sample {
   minutes: number;
   rssMiB: number;
+  /** In use by JavaScript, with what is not collected yet. */
+  heapMiB: number;
   descriptors: number;
   walMiB: number;
   databaseMiB: number;
@@ -53,6 +55,11 @@ const sizeOf = (path: string): number => {
     return 0;
   }
 };
+
+async function heapUsed(http: string): Promise<number> {
+  const metrics = await (await fetch(`http://${http}/metrics`)).text();
+  return Number(/^mosaic_heap_used_bytes (\S+)/m.exec(metrics)?.[1]);
+}
 
 async function soak(minutes: number, everySeconds: number): Promise<number> {
   await using bench = await DaemonUnderTest.start(["--listen", "none"]);
@@ -145,6 +152,7 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
     samples.push({
       minutes: (performance.now() - start) / 60_000,
       rssMiB: figures.rssBytes / 2 ** 20,
+      heapMiB: await heapUsed(daemon.http) / 2 ** 20,
       descriptors: [...Deno.readDirSync(`/proc/${daemon.pid}/fd`)].length,
       walMiB: sizeOf(`${telemetry}-wal`) / 2 ** 20,
       databaseMiB: sizeOf(telemetry) / 2 ** 20,
@@ -175,7 +183,7 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
 
 const started = new Date().toISOString().replaceAll(/[-:]|\..*/g, "");
 const directory = new URL("results/", import.meta.url).pathname;
-const COLUMNS = ["minutes", "rssMiB", "descriptors", "walMiB", "databaseMiB", "runs", "cpuSeconds"] as const;
+const COLUMNS = ["minutes", "rssMiB", "heapMiB", "descriptors", "walMiB", "databaseMiB", "runs", "cpuSeconds"] as const;
 
 function write(samples: readonly Sample[]): void {
   Deno.mkdirSync(directory, { recursive: true });
@@ -212,9 +220,9 @@ function report(samples: readonly Sample[], told: Told): void {
     const of = samples.slice(Math.floor(quarter * samples.length / 4), Math.floor((quarter + 1) * samples.length / 4));
     const middle = (column: keyof Sample) => median(of.map((s) => s[column])).toFixed(1);
     console.log(
-      `quarter ${quarter + 1}: ${middle("rssMiB")} MiB, ${middle("descriptors")} descriptors, WAL ${
-        middle("walMiB")
-      } MiB, ` +
+      `quarter ${quarter + 1}: ${middle("rssMiB")} MiB (heap ${middle("heapMiB")}), ${
+        middle("descriptors")
+      } descriptors, WAL ${middle("walMiB")} MiB, ` +
         `database ${middle("databaseMiB")} MiB, ${middle("runs")} runs`,
     );
   }

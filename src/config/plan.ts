@@ -106,7 +106,7 @@ export interface TelemetryPlan {
 
 /** Cache of recent plans: every event of a run with a webhook needs one, and each costs 0.2 ms. */
 const lately = new Map<string, RunPlan>();
-const LATELY = 512;
+const LATELY = 128;
 /** Longer configs are not cached. */
 const LATELY_LENGTH = 16_384;
 

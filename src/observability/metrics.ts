@@ -227,6 +227,7 @@ function ofStorage(daemon: Observed): Family[] {
 function ofProcess(daemon: Observed): Family[] {
   const { user, system } = process.cpuUsage();
   const { eventLoop, closedGrpcConnections } = daemon.activity;
+  const { rss, heapTotal, heapUsed } = Deno.memoryUsage();
   const standard = (family: Family): Family => ({ ...family, name: family.name.replace(/^mosaic_/, "") });
   return [
     labelled("gauge", "build_info", "Version of the daemon; always 1.", "1", [[{ version: daemon.version }, 1]]),
@@ -239,7 +240,9 @@ function ofProcess(daemon: Observed): Family[] {
       closedGrpcConnections,
     ),
     standard(gauge("process_start_time_seconds", "When the daemon started, Unix time.", "s", daemon.startedAt / 1000)),
-    standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", Deno.memoryUsage().rss)),
+    standard(gauge("process_resident_memory_bytes", "Resident memory of the daemon.", "By", rss)),
+    gauge("heap_bytes", "Memory that the JavaScript heap of the daemon holds.", "By", heapTotal),
+    gauge("heap_used_bytes", "What of it is in use, with what is not collected yet.", "By", heapUsed),
     standard(counter("process_cpu_seconds_total", "Processor time of the daemon.", "s", (user + system) / 1e6)),
   ];
 }
