@@ -1,6 +1,6 @@
 /** Starts the parts of a daemon (state directory, databases, engine, servers) and stops them in reverse order. */
 import { dialable } from "./wire/dialable.ts";
-import { DAEMON_EXIT } from "./daemon/exit_codes.ts";
+import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { configDefaults } from "./daemon/config_defaults.ts";
 import { LogFile } from "./daemon/log_file.ts";
 import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
@@ -28,6 +28,7 @@ import { hostEnvironment, ownEnvironment } from "./os/environment.ts";
 import { DescriptorReserve } from "./os/descriptors.ts";
 import { writeFileAtomic } from "./os/files.ts";
 import { isShortage } from "./os/shortage.ts";
+import { findUser, type WorkerUserOption } from "./os/worker_user.ts";
 import { serviceManager } from "./os/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
@@ -37,6 +38,7 @@ const TOO_MUCH_MEMORY = "the daemon has grown beyond --max-memory";
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
   const defaults = configDefaults(options);
+  checkWorkerUser(options.workerUser);
   Deno.umask(0o077);
   const layout = new Layout(options.stateDir);
   createStateDirectory(layout);
@@ -62,6 +64,9 @@ async function serve(
     gpusOf(options.gpus),
     openStores(layout, options.durability, options.bounds, log),
   ]);
+  if (Deno.uid() === 0 && options.workerUser === undefined) {
+    log.warn("this daemon is root's, and so are workers whose config names no worker.user; see --worker-user");
+  }
   if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
   const descriptors = new DescriptorReserve(log);
   try {
@@ -71,6 +76,7 @@ async function serve(
       launchers: [new Slurm({ defaults: options.slurm, env: hostEnvironment() })],
       cgroups,
       openToOwnUser: isOpenToOwnUser(options),
+      isRoot: Deno.uid() === 0,
       gpus,
       layout,
       log,
@@ -115,6 +121,7 @@ async function serve(
       http,
       socket,
       ...(options.advertise.target === undefined ? {} : { advertise: options.advertise.target }),
+      ...(options.workerUser === undefined ? {} : { worker_user: options.workerUser }),
     }, log);
     log.info(
       {
@@ -175,7 +182,14 @@ function giveUpStart(args: readonly string[]): string[] {
  */
 function announce(
   layout: Layout,
-  addresses: { listen: string; local?: string; http: string; socket: string; advertise?: string },
+  addresses: {
+    listen: string;
+    local?: string;
+    http: string;
+    socket: string;
+    advertise?: string;
+    worker_user?: WorkerUserOption;
+  },
   log: Logger,
 ): () => void {
   const started = new Date().toISOString();
@@ -196,6 +210,23 @@ function announce(
   );
   const timer = setInterval(() => write() && clearInterval(timer), ANNOUNCE_AGAIN_MS);
   return () => clearInterval(timer);
+}
+
+/** @throws StartFailure (usage) */
+function checkWorkerUser(asked: WorkerUserOption | undefined): void {
+  if (asked === undefined) return;
+  if (Deno.uid() !== 0) {
+    throw new StartFailure(
+      DAEMON_EXIT.usage,
+      "--worker-user: only a daemon of root can start workers as other users",
+      "Leave it out: workers run as the daemon's user.",
+    );
+  }
+  try {
+    if (typeof asked === "string") findUser(asked);
+  } catch (error) {
+    throw new StartFailure(DAEMON_EXIT.usage, `--worker-user: ${messageOf(error)}`);
+  }
 }
 
 function openCgroups({ cgroupParent }: Pick<DaemonOptions, "cgroupParent">, log: Logger): RunCgroups | undefined {

@@ -75,6 +75,8 @@ export interface WorkerPlan {
   python: string;
   supportsPause: boolean;
   cwd: string;
+  /** Name or number of the user that it runs as. */
+  user: string;
   /** Its proxy is started by somebody else. */
   external: boolean;
 }
@@ -188,6 +190,7 @@ function makePlan(configJson: string): RunPlan {
       workerId: worker?.worker_id ?? "",
       python: worker?.python ?? "",
       supportsPause: worker?.supports_pause ?? false,
+      user: String(worker?.user ?? ""),
       external: worker?.external ?? false,
       cwd: worker?.cwd ?? "",
     },

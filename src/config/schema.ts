@@ -68,6 +68,10 @@ const worker = open({
   python: argument().nullish().describe("Interpreter for the module."),
   supports_pause: flag().nullish().describe("Whether the worker takes pause and resume on its standard input."),
   cwd: absolutePath().nullish().describe("Working directory of the worker; default: the daemon's."),
+  user: either("a user's name, or a number above 0", [
+    matching(/^[A-Za-z_][\w.-]*$/, "a user's name"),
+    integer(1, 4_294_967_294),
+  ]).nullish().describe("User that the worker runs as, where the daemon is root's; default: the daemon's."),
   external: flag().nullish().describe(
     "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
   ),

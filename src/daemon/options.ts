@@ -8,6 +8,7 @@ import { findVerb } from "../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../wire/tls.ts";
 import { messageOf } from "../base/errors.ts";
 import { type GpuOption, parseGpuOption } from "../os/gpus.ts";
+import { parseWorkerUser, type WorkerUserOption } from "../os/worker_user.ts";
 import { cpuCount } from "../os/host_resources.ts";
 import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
@@ -37,6 +38,8 @@ export interface DaemonOptions {
   maxMemoryBytes: number | undefined;
   /** Where workers are held to their configs' limits: a delegated directory of cgroup v2, or `auto`. */
   cgroupParent: string | undefined;
+  /** Who workers run as, where the daemon is root's; undefined: what their config says. */
+  workerUser: WorkerUserOption | undefined;
   /** Rules for every run, beside its own; see config_defaults.ts. */
   alerts: string;
   /** What Slurm is asked for where a config does not say. */
@@ -215,6 +218,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(
+      checked(
+        "--worker-user <user>",
+        "user of all workers of a daemon that root runs: a name, a number, or FIRST-LAST for a number of its own for each run",
+        parseWorkerUser,
+      ),
+    )
+    .addOption(
       new Option(
         "--alerts <rules>",
         'rules for every run, as metadata.alerts: \'[{"when": "nan", "metric": "loss"}]\'',
@@ -329,6 +339,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     maxBacklogBytes: given.maxBacklog ?? 0,
     maxMemoryBytes: given.maxMemory,
     cgroupParent: given.cgroupParent,
+    workerUser: given.workerUser,
     alerts: given.alerts ?? "[]",
     slurm: given.slurm ?? "",
     advertise: { target: given.advertise, ca: given.advertiseCa && absolutePath(given.advertiseCa, Deno.cwd()) },

@@ -140,7 +140,7 @@ function inspect(layout: Layout, daemonIsRunning: boolean): Repairable[] {
 }
 
 function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairable[] {
-  if (daemonIsRunning) return [];
+  if (daemonIsRunning) return examineWorkerUser(layout);
   return [layout.daemonJson, layout.pidFile].filter((path) => readTextIfThere(path) !== undefined).map((path) => ({
     check: "daemon_files" as const,
     severity: "warning" as const,
@@ -152,4 +152,17 @@ function examineDaemonFiles(layout: Layout, daemonIsRunning: boolean): Repairabl
       return "removed";
     },
   }));
+}
+
+/** A daemon of root says in daemon.json whether its workers have another user. */
+function examineWorkerUser({ daemonJson, lockFile }: Layout): Repairable[] {
+  const text = readTextIfThere(daemonJson);
+  if (text === undefined || Deno.statSync(lockFile).uid !== 0 || text.includes('"worker_user"')) return [];
+  return [{
+    check: "worker_user",
+    severity: "note",
+    path: daemonJson,
+    message: "the daemon is root's, and so are workers whose config names no worker.user",
+    remedy: "",
+  }];
 }

@@ -28,6 +28,7 @@ export type Check =
   | "orphan_config"
   | "missing_directory"
   | "daemon_files"
+  | "worker_user"
   | "modes"
   | "temporary"
   | "unknown_file"

@@ -6,7 +6,10 @@ export const PYTHON_HELPER: string = text;
 
 /** Writes it into a directory for PYTHONPATH. A worker that imports it meanwhile finds the old one or the new one, whole. */
 export function installPythonHelper(directory: string): void {
-  Deno.mkdirSync(directory, { recursive: true, mode: 0o755 });
+  Deno.mkdirSync(directory, { recursive: true });
   const path = `${directory}/mosaic.py`;
-  if (readTextIfThere(path) !== PYTHON_HELPER) writeFileAtomic(path, PYTHON_HELPER, { mode: 0o644 });
+  if (readTextIfThere(path) !== PYTHON_HELPER) writeFileAtomic(path, PYTHON_HELPER);
+  // Whatever the daemon's mask is: workers may have users of their own.
+  Deno.chmodSync(directory, 0o755);
+  Deno.chmodSync(path, 0o644);
 }

@@ -192,10 +192,14 @@ Deno.test("doctor: a run whose files are gone, unknown files, leftovers, a daemo
   });
 });
 
+/** A daemon of root whose workers are root's, too, is noted. */
+const notOnlyRoot = ({ check }: { check: string }) => check !== "worker_user";
+
 Deno.test("doctor: everything that a daemon writes is known", async () => {
   await using daemon = await TestDaemon.start({ args: ["--auth", "token", "--webhook", "http://127.0.0.1:9/"] });
   const strange = () => examine(daemon.stateDir).filter(({ path }) => !path.endsWith("/test-output.txt"));
-  assert.deepEqual(strange(), []);
+  assert.equal(strange().some((finding) => !notOnlyRoot(finding)), Deno.uid() === 0);
+  assert.deepEqual(strange().filter(notOnlyRoot), []);
   await daemon.stop();
   assert.deepEqual(strange(), []);
 });
@@ -331,7 +335,7 @@ Deno.test("doctor: while a daemon holds the lock it looks, leaves fresh files al
         stderr: "piped",
       });
       const looked = await command.output();
-      assert.deepEqual(JSON.parse(new TextDecoder().decode(looked.stdout)).findings, []);
+      assert.deepEqual(JSON.parse(new TextDecoder().decode(looked.stdout)).findings.filter(notOnlyRoot), []);
       assert.equal(looked.code, 0);
       assert.throws(() => repair(layout.stateDir), (error) => {
         assert.equal((error as { code: string }).code, "failed_precondition");

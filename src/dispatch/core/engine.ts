@@ -4,6 +4,7 @@ import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
+import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
@@ -68,6 +69,10 @@ export interface EngineOptions {
   auth?: Auth;
   /** A TCP listener asks processes of the daemon's user for no token. */
   openToOwnUser?: boolean;
+  /** This process may start others as any user. */
+  isRoot?: boolean;
+  /** The user of all workers; undefined: what their config says. */
+  workerUser?: WorkerUserOption | undefined;
   /** Undelivered journal bytes at which a worker is held; 0 is the proxy's default. */
   maxBacklogBytes: number;
   /** Where workers are held to their configs' limits; undefined: nowhere, they are advice. */
@@ -122,7 +127,7 @@ export class Engine implements Core {
     const onChanged = (row: RunRow) => {
       if (!this.#placer.changed(row)) this.#dispatcher.changed(row);
     };
-    const { local, hostOf, launcherOf } = hosts({
+    const { local, hostOf, launcherOf, admit } = hosts({
       ...options,
       launchers: options.launchers ?? [],
       placer: () => this.#placer,
@@ -207,7 +212,7 @@ export class Engine implements Core {
       descriptors,
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       totalSlots: gpus.length,
-      launcherOf,
+      admit,
       durable: options.durability === "full",
     });
     this.#views = new Views({

@@ -12,7 +12,6 @@ import { explainShortage } from "../../os/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
-import type { Launcher } from "../launch/launcher.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
 /** A config is kept with its run and read for every listing. */
@@ -23,7 +22,8 @@ export interface SubmissionContext {
   layout: Layout;
   /** GPU slots of the host, free or not. */
   totalSlots: number;
-  launcherOf: (plan: RunPlan) => Launcher | undefined;
+  /** @throws MosaicError where a run of this plan can never be started */
+  admit: (plan: RunPlan) => void;
   /** Files survive the loss of power as soon as the run does. */
   durable: boolean;
   /** Runs that wait, and how many may. */
@@ -60,8 +60,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const prepared = prepareRun(read, { runId, layout });
   if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
   const plan = planOf(prepared.configJson);
-  const problem = context.launcherOf(plan)?.admit(plan);
-  if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
+  context.admit(plan);
   if (plan.launcher === "local" && prepared.gpusMandatory && prepared.gpusRequested > totalSlots) {
     throw new MosaicError(
       "resource_exhausted",

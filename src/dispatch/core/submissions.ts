@@ -11,7 +11,6 @@ import { MAX_PARAMETERS } from "../../telemetry/parameters.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { Dispatcher } from "../dispatcher.ts";
-import type { Launcher } from "../launch/launcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { submit } from "./submission.ts";
 
@@ -25,7 +24,8 @@ export interface SubmissionsOptions {
   bounds: Bounds;
   /** GPU slots of the host, free or not. */
   totalSlots: number;
-  launcherOf: (plan: RunPlan) => Launcher | undefined;
+  /** @throws MosaicError where a run of this plan can never be started */
+  admit: (plan: RunPlan) => void;
   placer: Placer;
   /** Runs wait, or wait no longer. */
   onChanged: (row: RunRow) => void;
@@ -45,7 +45,7 @@ export class Submissions {
 
   submit(configJson: string, runId: string): { runId: string; digest: string } {
     const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable } = this.#options;
-    const { launcherOf, placer, onChanged } = this.#options;
+    const { admit, placer, onChanged } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
     try {
@@ -56,7 +56,7 @@ export class Submissions {
         layout,
         totalSlots,
         durable,
-        launcherOf,
+        admit,
         queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),
         maxQueue: bounds.maxQueue,

@@ -1,4 +1,5 @@
 /** The kinds of host a run's processes can be on, and which one a run's config asks for. */
+import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { Host } from "../attempt/host.ts";
 import { ExternalHost } from "./external_host.ts";
@@ -12,6 +13,8 @@ export interface Hosts {
   hostOf: (plan: RunPlan) => Host;
   /** The engine that places the plan's runs; undefined where none does. */
   launcherOf: (plan: RunPlan) => Launcher | undefined;
+  /** @throws MosaicError where a run of this plan can never be started here */
+  admit: (plan: RunPlan) => void;
 }
 
 export function hosts(
@@ -20,9 +23,19 @@ export function hosts(
   const local = new LocalHost(options);
   const external = new ExternalHost(options);
   const placed = new PlacedHost({ ...options, attach: (row, _plan, files) => local.attachHere(row, files) });
+  const launcherOf = ({ launcher }: RunPlan) => options.launchers.find(({ name }) => name === launcher);
   return {
     local,
     hostOf: ({ worker, launcher }) => worker.external ? external : launcher === "local" ? local : placed,
-    launcherOf: ({ launcher }) => options.launchers.find(({ name }) => name === launcher),
+    launcherOf,
+    admit(plan) {
+      const elsewhere = plan.worker.external || plan.launcher !== "local";
+      const problem = launcherOf(plan)?.admit(plan) ??
+        (plan.worker.user !== "" && elsewhere
+          ? "metadata.worker.user works for workers that the daemon itself starts, on its own host"
+          : undefined);
+      if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
+      local.admit(plan);
+    },
   };
 }

@@ -6,6 +6,10 @@ export function newSessionToken(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
 
-export function writeSessionToken(files: RunFiles, token: string): void {
+/** @param group of a worker with a user of its own: it can read the file, too */
+export function writeSessionToken(files: RunFiles, token: string, group?: number): void {
   writeRecord(files.sessionTokenFile, `${token}\n`);
+  if (group === undefined) return;
+  Deno.chownSync(files.sessionTokenFile, null, group);
+  Deno.chmodSync(files.sessionTokenFile, 0o640);
 }

@@ -1,6 +1,7 @@
 /** The command that starts a run's worker: program, arguments, environment and working directory. Decides only. */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
+import { becoming, type WorkerUser } from "../../../os/worker_user.ts";
 import { socketPlace } from "../../../os/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -25,6 +26,8 @@ export interface CommandContext {
   gpuSlots: readonly number[];
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
+  /** Who the worker runs as; undefined: the daemon's user. */
+  user?: WorkerUser | undefined;
   host: CommandHost;
 }
 
@@ -55,12 +58,15 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     trackingUri: trackingUriOf(plan, context),
     resumeFrom: context.resumeFrom,
     hostEnv: host.env,
+    user: context.user,
   });
   const cwd = plan.worker.cwd || host.cwd;
   const python = pythonOf(plan, { env, cwd, host });
   const plain = argvOf(plan, context, python);
-  const confined = (argv: readonly string[]) =>
-    plan.sandbox.kind === "none" ? [...argv] : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" });
+  const confined = (argv: readonly string[]) => [
+    ...(context.user === undefined ? [] : becoming(context.user)),
+    ...(plan.sandbox.kind === "none" ? argv : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" })),
+  ];
   return { argv: confined(plain), env, cwd, confined, python };
 }
 

@@ -18,6 +18,8 @@ import { type WorkerCommand, workerCommand } from "./command.ts";
 import { localHost } from "./command_host.ts";
 import { LocalAttempt } from "./local_attempt.ts";
 import { reapOrphans } from "./orphans.ts";
+import { giveRunTo, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
+import { WorkerUsers } from "./worker_users.ts";
 import { preflight } from "./preflight.ts";
 import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_process.ts";
 import type { Auth } from "../../../wire/tls.ts";
@@ -48,6 +50,10 @@ export interface LocalHostOptions {
   openToOwnUser?: boolean;
   /** Where calls may need a token, workers that make some get one. */
   auth?: Auth;
+  /** This process may start others as any user. */
+  isRoot?: boolean;
+  /** The user of all workers; undefined: what their config says. */
+  workerUser?: WorkerUserOption | undefined;
 }
 
 /** What the registry knows of a run's attempts, for processes that are found. */
@@ -61,24 +67,28 @@ export class LocalHost implements Host {
   readonly handshakeMs: number;
   readonly gpus: readonly Gpu[];
   readonly #options: LocalHostOptions;
+  readonly #users: WorkerUsers;
 
   constructor(options: LocalHostOptions) {
     this.#options = options;
+    this.#users = new WorkerUsers(options.layout, options.isRoot === true, options.workerUser);
     this.handshakeMs = options.handshakeTimeoutSeconds * 1000;
     this.gpus = options.gpus;
   }
 
   launch(row: RunRow, plan: RunPlan, files: RunFiles): Launch {
     const { cgroups, auth = "none" } = this.#options;
-    this.#refuseReachable(plan);
-    const command = this.#command(row, plan, files);
+    const user = this.#users.of(plan.worker.user, files.directory);
+    if (user === undefined) this.#refuseReachable(plan);
+    const command = this.#command(row, plan, files, user);
+    if (user !== undefined) this.#give(user, row, plan, files);
     return {
       started: "run started",
       check: () => preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots }),
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
         this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
-        if (auth !== "none") writeSessionToken(files, workerToken(sessionToken));
+        if (auth !== "none") writeSessionToken(files, workerToken(sessionToken), user?.gid);
       },
       start: (spawned) => this.#start(spawned, files, command.argv, false),
     };
@@ -137,6 +147,18 @@ export class LocalHost implements Host {
     return this.#start(row, files, [], true);
   }
 
+  /** @throws MosaicError `failed_precondition` where this daemon cannot start the plan's worker as the user it names */
+  admit({ worker }: RunPlan): void {
+    this.#users.check(worker.user);
+  }
+
+  #give(user: WorkerUser, row: RunRow, plan: RunPlan, files: RunFiles): void {
+    const { layout } = this.#options;
+    const way = [layout.stateDir, layout.trainer, layout.configs, layout.baseDir(row.baseDir)];
+    const config = plan.worker.hasConfig ? [layout.workerConfigFile(row.runId, row.workerId)] : [];
+    giveRunTo(user, files.directory, way, config);
+  }
+
   /** @throws MosaicError `failed_precondition`: by loopback a sandboxed worker would be known as the daemon's own user */
   #refuseReachable({ sandbox }: RunPlan): void {
     if (sandbox.kind === "none" || !sandbox.network || !this.#options.openToOwnUser) return;
@@ -147,7 +169,7 @@ export class LocalHost implements Host {
     );
   }
 
-  #command(row: RunRow, plan: RunPlan, files: RunFiles): WorkerCommand {
+  #command(row: RunRow, plan: RunPlan, files: RunFiles, user?: WorkerUser): WorkerCommand {
     const { layout, workerTarget, trackingAddress, auth = "none" } = this.#options;
     return workerCommand(plan, {
       runId: row.runId,
@@ -160,6 +182,7 @@ export class LocalHost implements Host {
       tokenFile: auth !== "none" ? files.sessionTokenFile : undefined,
       gpuSlots: row.gpuSlots,
       resumeFrom: row.resumeFrom,
+      user,
       host: localHost(),
     });
   }

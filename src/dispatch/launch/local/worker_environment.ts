@@ -5,6 +5,8 @@
 import type { RunPlan } from "../../../config/plan.ts";
 import { exportWanted } from "../../../observability/otlp.ts";
 import { traceparent } from "../../../observability/trace_context.ts";
+import { kindOf } from "../../../os/file_kinds.ts";
+import { OWN_VARIABLES, type WorkerUser } from "../../../os/worker_user.ts";
 import { matchesName, PASS_VARIABLE, PASSED_ON } from "../../../os/inherited_environment.ts";
 
 export interface EnvironmentContext {
@@ -23,10 +25,13 @@ export interface EnvironmentContext {
   /** Checkpoint that the attempt begins from. */
   resumeFrom: string | null;
   hostEnv: Record<string, string>;
+  /** undefined: the daemon's. */
+  user?: WorkerUser | undefined;
 }
 
 export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): Record<string, string> {
   const env = passedOn(context.hostEnv);
+  if (context.user !== undefined) Object.assign(withoutOwn(env), homeOf(context.user, context.directory));
   // Into a file Python writes whole blocks else: what it prints would be seen minutes later, or never where it is killed.
   env.PYTHONUNBUFFERED ??= context.hostEnv.PYTHONUNBUFFERED ?? "1";
   env.CUDA_VISIBLE_DEVICES = context.gpuSlots.join(",");
@@ -55,6 +60,17 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   env.MOSAIC_RESUME_FROM = context.resumeFrom ?? "";
   // For one that speaks gRPC itself. In a file, because an environment is shown by debuggers and crash reports.
   if (context.tokenFile !== undefined) env.MOSAIC_TOKEN_FILE = context.tokenFile;
+  return env;
+}
+
+/** A host's user has the home that the host gave it; one that is only a number, or has none, has its run's directory. */
+function homeOf({ name, home, uid }: WorkerUser, directory: string): Record<string, string> {
+  const user = name || String(uid);
+  return { HOME: kindOf(home) === "directory" ? home : directory, USER: user, LOGNAME: user };
+}
+
+function withoutOwn(env: Record<string, string>): Record<string, string> {
+  for (const name of OWN_VARIABLES) delete env[name];
   return env;
 }
 

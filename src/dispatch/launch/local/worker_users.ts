@@ -1,0 +1,69 @@
+/** Which user a run's worker has, by its config and the daemon's `--worker-user`. */
+import { MosaicError } from "../../../base/errors.ts";
+import { BASE_DIRS, type Layout } from "../../../base/layout.ts";
+import { findUser, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
+
+export class WorkerUsers {
+  readonly #layout: Layout;
+  readonly #isRoot: boolean;
+  readonly #option: WorkerUserOption | undefined;
+  #taken: Set<number> | undefined;
+
+  /** @param isRoot whether the daemon may start processes as other users */
+  constructor(layout: Layout, isRoot: boolean, option: WorkerUserOption | undefined) {
+    this.#layout = layout;
+    this.#isRoot = isRoot;
+    this.#option = option;
+  }
+
+  /** @param asked `worker.user`; "" for none @throws MosaicError `failed_precondition` where the run cannot have that user */
+  check(asked: string): void {
+    if (asked === "") return;
+    const refuse = (why: string) => {
+      throw new MosaicError("failed_precondition", `metadata.worker.user is ${JSON.stringify(asked)}, and ${why}`);
+    };
+    if (!this.#isRoot) {
+      refuse("only a daemon of root can start workers as other users: leave it out, or run the daemon as that user");
+    }
+    if (this.#option !== undefined && this.#option !== asked) {
+      refuse("this daemon's --worker-user holds for every run: leave it out");
+    }
+    findUser(asked);
+  }
+
+  /** The user of a run's worker, the same for all attempts; undefined: the daemon's own. @throws MosaicError as `check` does */
+  of(asked: string, runDirectory: string): WorkerUser | undefined {
+    this.check(asked);
+    if (this.#option === undefined || typeof this.#option === "string") {
+      const name = this.#option ?? asked;
+      return name === "" ? undefined : findUser(name);
+    }
+    const uid = this.#numberOf(runDirectory, this.#option);
+    return { uid, gid: uid, name: "", home: "" };
+  }
+
+  /** Its directory's group, which is root's to change, remembers a run's number (giveRunTo). */
+  #numberOf(runDirectory: string, range: { first: number; last: number }): number {
+    const { first, last } = range;
+    const own = Deno.statSync(runDirectory).gid ?? 0;
+    if (own >= first && own <= last) return own;
+    for (const taken of [this.#taken ?? this.#groups(), this.#groups()]) {
+      for (let uid = first; uid <= last; uid++) {
+        if (taken.has(uid)) continue;
+        this.#taken = taken.add(uid);
+        return uid;
+      }
+    }
+    throw new MosaicError("resource_exhausted", `all numbers of --worker-user ${first}-${last} belong to runs`, {
+      hint: "Delete old runs, or start the daemon with a larger range.",
+    });
+  }
+
+  #groups(): Set<number> {
+    const groups = new Set<number>();
+    for (const base of BASE_DIRS.map((name) => this.#layout.baseDir(name))) {
+      for (const { name } of Deno.readDirSync(base)) groups.add(Deno.lstatSync(`${base}/${name}`).gid ?? 0);
+    }
+    return groups;
+  }
+}

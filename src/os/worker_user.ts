@@ -1,0 +1,98 @@
+/**
+ * The user that workers run as, where the daemon is root: `worker.user` of a config, `--worker-user` of the daemon. The
+ * change of user comes before a sandbox: one made by root would leave its worker the owner of root's files.
+ */
+import { MosaicError } from "../base/errors.ts";
+import { askShell } from "./shell.ts";
+
+/** One user for all runs, or a range of which every run gets a number of its own. */
+export type WorkerUserOption = string | { first: number; last: number };
+
+export interface WorkerUser {
+  uid: number;
+  gid: number;
+  /** "" for a number that the host knows by no name. */
+  name: string;
+  /** Its home directory; "" for none. */
+  home: string;
+}
+
+/** The kernel's -1 means "unchanged". */
+const HIGHEST = 0xffff_fffe;
+
+/** @throws Error that says what an option may be */
+export function parseWorkerUser(text: string): WorkerUserOption {
+  const range = /^(\d{1,10})-(\d{1,10})$/.exec(text);
+  if (range === null) {
+    if (!/^([A-Za-z_][\w.-]*|\d{1,10})$/.test(text)) {
+      throw new Error("must be a user's name, its number, or FIRST-LAST");
+    }
+    return text;
+  }
+  const [first, last] = [Number(range[1]), Number(range[2])];
+  if (first < 1 || last > HIGHEST || first > last) throw new Error(`must be a range within 1-${HIGHEST}`);
+  return { first, last };
+}
+
+/** @param asked a name, or a number, which need not have a name @throws MosaicError `failed_precondition` */
+export function findUser(asked: string): WorkerUser {
+  const [name = "", , uid, gid, , home = ""] = (askShell('getent passwd -- "$0"', asked) ?? "").trim().split(":");
+  const found = name === ""
+    ? { uid: Number(asked), gid: Number(asked), name, home: "" }
+    : { uid: Number(uid), gid: Number(gid), name, home };
+  if (!Number.isSafeInteger(found.uid) || found.uid > HIGHEST) {
+    throw new MosaicError("failed_precondition", `this host knows no user ${JSON.stringify(asked)} to run workers as`);
+  }
+  if (found.uid === 0) throw new MosaicError("failed_precondition", "workers were to run as root; name another user");
+  return found;
+}
+
+/** Words before a command that run it as the user: without capabilities, and without a way to get any. */
+export function becoming({ uid, gid, name }: WorkerUser): string[] {
+  return [
+    ...["/usr/bin/setpriv", "--reuid", String(uid), "--regid", String(gid)],
+    name === "" ? "--clear-groups" : "--init-groups",
+    ...["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"],
+  ];
+}
+
+/** What is not set for a worker with a user of its own: it names places of the daemon's user. */
+export const OWN_VARIABLES = ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"].concat(
+  ["DENO_DIR", "MOSAIC_CACHE_DIR"],
+);
+
+/** `$1` uid, `$2` gid, `$3` the run's directory; then directories to pass through up to `--`, files to read, `--`, setpriv's words. */
+const GIVE = `
+uid=$1 gid=$2 run=$3
+shift 3
+[ "$(cat /proc/sys/fs/protected_hardlinks)" = 1 ] || exit
+while [ "$1" != -- ]; do chmod o+x "$1" || exit; shift; done
+shift
+while [ "$1" != -- ]; do chown "0:$gid" "$1" && chmod 640 "$1" || exit; shift; done
+shift
+chown "0:$gid" "$run" && chmod 1770 "$run" && chmod 711 "$run/.mosaic" || exit
+for name in checkpoints tensorboard videos analytics.json eval_summary.json; do
+  if [ -e "$run/$name" ]; then chown -h "$uid:$gid" "$run/$name" || exit; fi
+done
+exec "$@" /bin/sh -c 'cd "$0" && test -w .' "$run"
+`;
+
+/**
+ * Makes the run's directory the worker's to write in, but what mosaic has there (logs, records) stays root's: the directory is
+ * root's and sticky, so that its group, the worker's, can add files and neither remove nor rename those of others.
+ *
+ * @param way directories that the worker must be able to pass through @param readable files it must be able to read
+ * @throws MosaicError `failed_precondition` where it cannot get there
+ */
+export function giveRunTo(user: WorkerUser, run: string, way: readonly string[], readable: readonly string[]): void {
+  const words = [String(user.uid), String(user.gid), run, ...way, "--", ...readable, "--", ...becoming(user)];
+  if (askShell(GIVE, "sh", ...words) !== undefined) return;
+  throw new MosaicError(
+    "failed_precondition",
+    `user ${
+      user.name || user.uid
+    } cannot work in ${run}: every directory above it must let other users pass (chmod o+x), ` +
+      "setpriv (util-linux) must be installed, the sysctl fs.protected_hardlinks must be 1, and the daemon needs " +
+      "CAP_SETUID, CAP_SETGID, CAP_SETPCAP and CAP_CHOWN",
+  );
+}
