@@ -215,6 +215,10 @@ export const Bucket = z.strictObject({
   count: integer(),
   at: time(),
   step: maybe(integer()),
+  /** Null of a run with one attempt. */
+  attempt: maybe(integer()),
+  /** A later attempt wrote these positions again. */
+  overwritten: z.boolean(),
 });
 
 export const Comparison = z.strictObject({
@@ -397,6 +401,9 @@ export const PageSeries = z.strictObject({
   count: z.array(integer()),
   at: z.array(milliseconds()),
   step: z.array(maybe(integer())),
+  /** Null of a run with one attempt. */
+  attempt: z.array(maybe(integer())),
+  overwritten: z.array(z.boolean()),
 });
 
 /** Names that columns of the table of runs can have. */

@@ -128,7 +128,8 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
       const buckets = request.buckets === 0 ? DEFAULT_BUCKETS : Math.min(request.buckets, MAX_BUCKETS);
       const all = request.fromX === 0n && request.toX === 0n;
       const toX = all ? Number.MAX_SAFE_INTEGER : Number(request.toX);
-      const rows = core.records.series(runId, request.name, Number(request.fromX), toX, buckets);
+      const rows = core.records.series(runId, request.name, Number(request.fromX), toX, buckets)
+        .filter((row) => request.overwritten || !row.overwritten);
       return {
         buckets: rows.map((row) => ({
           ...row,
@@ -136,8 +137,13 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
           lastX: BigInt(row.lastX),
           count: BigInt(row.count),
           step: row.step ?? undefined,
+          attempt: row.attempt ?? undefined,
         })),
         lastX: BigInt(rows.at(-1)?.lastX ?? 0),
+        overwritten: core.records.overwritten(runId, request.name).map(({ first, last }) => ({
+          firstX: BigInt(first),
+          lastX: BigInt(last),
+        })),
       };
     },
     listArtifacts(request) {

@@ -36,6 +36,8 @@ import { ParameterRows, PARAMETERS_EVENT, type ToldParameter } from "./store/par
 import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
 import { migrate } from "./store/tables.ts";
 import { MAX_PARAMETERS } from "./parameters.ts";
+import { msOf } from "./store/points.ts";
+import { firstFrom, piecesOf, Rewinds, type Start } from "./store/rewinds.ts";
 import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
@@ -180,6 +182,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #seriesRows: SeriesRows;
   readonly #summaries: Summaries;
   readonly #seriesWriter: SeriesWriter;
+  readonly #rewinds: Rewinds;
   readonly #seriesOf: StatementSync;
   readonly #seriesName: StatementSync;
   readonly #cursors: SourceCursors;
@@ -243,7 +246,8 @@ export class TelemetryStore implements TelemetryLog {
     this.#parameters = new ParameterRows(db);
     this.#seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
     this.#summaries = new Summaries(db, this.#seriesRows);
-    this.#seriesWriter = new SeriesWriter(db, this.#seriesRows, this.#summaries);
+    this.#rewinds = new Rewinds(db);
+    this.#seriesWriter = new SeriesWriter(db, this.#seriesRows, this.#summaries, this.#rewinds);
     this.#cursors = new SourceCursors(db);
     this.#seriesOf = prepareArrays(
       db,
@@ -454,18 +458,80 @@ export class TelemetryStore implements TelemetryLog {
     return this.#parameters.names();
   }
 
-  /** `toX` 0 is the last point. @throws `not_found` for a name the run has no points of. */
+  /** @throws `not_found` for a name the run has no points of. */
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
+    const found = this.#pieces(runId, name);
+    if (found === undefined) return [];
+    const { pieces, source, rewound, base, points } = found;
+    const first = Math.max(1, Math.floor(fromX));
+    const last = toX > 0 ? Math.min(toX, points) : points;
+    const wanted = pieces.filter((p) => p.first <= last && p.last >= first)
+      .map((p) => ({ ...p, first: Math.max(first, p.first), last: Math.min(last, p.last) }));
+    return wanted.flatMap(({ attempt, overwritten, shift, ...piece }) => {
+      const share = wanted.length === 1 ? 1 : (piece.last - piece.first + 1) / (last - first + 1);
+      const most = Math.max(1, Math.floor(buckets * share));
+      return decimate(source, piece.first, piece.last, most).map((row): SeriesBucketRow => ({
+        ...row,
+        step: rewound && base ? row.lastX + shift : row.step,
+        attempt: rewound ? attempt : null,
+        overwritten,
+      }));
+    });
+  }
+
+  overwritten(runId: string, name: string): { first: number; last: number }[] {
+    return this.#pieces(runId, name)?.pieces.filter((p) => p.overwritten).map(({ first, last }) => ({ first, last })) ??
+      [];
+  }
+
+  /** A series in pieces; undefined where the run has no points of one that every run has. */
+  #pieces(runId: string, name: string) {
     const state = this.#state(runId);
     const row = state === undefined ? undefined : allRows(this.#seriesOf, name, state.runKey)[0];
     if (state === undefined || row === undefined) {
-      if ((BASE_SERIES as readonly string[]).includes(name)) return [];
+      if ((BASE_SERIES as readonly string[]).includes(name)) return undefined;
       throw new MosaicError("not_found", `run ${runId} has no series "${name}"`);
     }
     const [series, points, lastSeq] = row as [number, number, number];
-    const last = toX > 0 ? Math.min(toX, points) : points;
     const source = this.#seriesRows.source(state.runKey, series, points, lastSeq);
-    return decimate(source, Math.max(1, Math.floor(fromX)), last, Math.floor(buckets));
+    const starts = this.#rewinds.of(state.runKey, series);
+    const base = series <= BASE_SERIES.length;
+    const stepAt = (x: number) => source.points(x, x)[0]?.step ?? 0;
+    const pieces = piecesOf(starts, points, base ? undefined : stepAt);
+    return { pieces, source, points, base, rewound: starts.length > 0 };
+  }
+
+  beginAttempt(runId: string, attempt: number, resumedAt: number | null): void {
+    const state = this.#state(runId);
+    if (state === undefined || state.attempt >= attempt) return;
+    const { steps, episodes } = state.heads;
+    const stepStarts = this.#rewinds.of(state.runKey, 1);
+    const episodeStarts = this.#rewinds.of(state.runKey, 2);
+    const positionIn = (kind: "steps" | "episodes", head: number, starts: Start[]) => {
+      if (resumedAt === null) return 1;
+      const after = firstFrom(
+        1,
+        head,
+        (seq) => msOf(this.read(runId, kind, seq - 1, 1)[0]?.tsNs ?? "0") > resumedAt,
+      );
+      const part = starts.findLast((s) => s.first < after);
+      return part === undefined ? after : after - part.first + part.position;
+    };
+    const stepPosition = positionIn("steps", steps, stepStarts);
+    const episodePosition = positionIn("episodes", episodes, episodeStarts);
+    this.#transaction(() => {
+      for (
+        const [series, head, position] of [[1, steps, stepPosition], [2, episodes, episodePosition], [
+          3,
+          episodes,
+          episodePosition,
+        ]] as const
+      ) {
+        if (head > 0) this.#rewinds.put(state.runKey, series, { attempt, first: head + 1, position });
+      }
+    });
+    // What is written next begins at the new position.
+    this.#dropState(runId);
   }
 
   async delete(runId: string): Promise<number> {

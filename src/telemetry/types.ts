@@ -65,8 +65,12 @@ export interface SeriesBucketRow {
   last: number;
   count: number;
   atMs: number;
-  /** The worker's step at the bucket's last point, of metrics; null of other series. */
+  /** The worker's step at the bucket's last point; of other series than metrics null, and their position where there were several attempts. */
   step: number | null;
+  /** Null where there was one attempt. */
+  attempt: number | null;
+  /** A later attempt wrote these positions again. A bucket has points of one attempt, all of them overwritten or none. */
+  overwritten: boolean;
 }
 
 /** A run that somebody follows. To be disposed of. */
@@ -106,7 +110,13 @@ export interface TelemetryReader {
   parametersNamed(name: string): (ToldParameter & { runId: string })[];
   /** Names that any run has. */
   parameterNames(): string[];
+  /**
+   * Points `fromX` to `toX` (0: the last), attempt after attempt, in about so many buckets.
+   * @throws `not_found` for a name the run has no points of
+   */
   series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
+  /** The numbers of the points that later attempts overwrote, as ranges. @throws as `series` */
+  overwritten(runId: string, name: string): { first: number; last: number }[];
   fileBytes(): number;
   /** Records committed since the process started, for metrics. */
   storedSinceStart(): { steps: number; episodes: number; events: number };
@@ -127,6 +137,11 @@ export interface TelemetryLog extends TelemetryReader {
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
   /** How far each file that the attempt's proxy observes is stored. */
   sourceCursors(runId: string, attempt: number): SourceCursor[];
+  /**
+   * A further attempt begins, of which nothing is stored yet.
+   * @param resumedAt Unix milliseconds: what was recorded later, the attempt overwrites; null: it overwrites everything
+   */
+  beginAttempt(runId: string, attempt: number, resumedAt: number | null): void;
   /** Commits at once what `deliver` has gathered. */
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */

@@ -22,6 +22,8 @@ export function columns(
     count: rows.map((r) => r.count),
     at: rows.map((r) => r.atMs),
     step: rows.map((r) => r.step),
+    attempt: rows.map((r) => r.attempt),
+    overwritten: rows.map((r) => r.overwritten),
   };
 }
 

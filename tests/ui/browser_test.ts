@@ -252,6 +252,28 @@ inBrowser("seeds as one curve: groups fold, tell their runs, and are in the addr
   assert.deepEqual(await violations(page), []);
 });
 
+inBrowser("what a later attempt overwrote is faded, and hidden on request", async ({ core, page, base }) => {
+  const { runId } = core.addExecuting("rewound");
+  for (let i = 0; i < 40; i++) core.addEpisode(runId, 10, undefined, 1_000_000 + i * 1000);
+  core.ended(runId, { code: 1 });
+  core.retry(runId);
+  core.telemetry.beginAttempt(runId, 2, 1_000_000 + 29_500);
+  core.begun(runId);
+  for (let i = 0; i < 5; i++) core.addEpisode(runId, 10);
+  await page.goto(`${base}/runs/${runId}`);
+  const chart = page.locator("[data-series=episode_reward]");
+  await chart.locator(".legend", { hasText: "attempt 1, overwritten" }).waitFor();
+  await until(async () => await points(page, "episode_reward") === 45, { what: "all attempts" });
+  const box = (await chart.locator(".u-over").boundingBox())!;
+  await page.mouse.move(box.x + box.width - 1, box.y + 20);
+  await chart.locator(".readout", { hasText: "at episode 40" }).waitFor();
+  await page.getByRole("checkbox", { name: "Overwritten" }).uncheck();
+  await until(async () => await points(page, "episode_reward") === 35, { what: "what is left" });
+  await page.mouse.move(box.x + box.width - 1, box.y + 25);
+  await chart.locator(".readout", { hasText: "at episode 35" }).waitFor();
+  assert.match(page.url(), /overwritten=0/);
+});
+
 inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {
   const long = core.addExecuting("long-run");
   for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);

@@ -17,7 +17,7 @@ import { Link } from "../daemon_link.ts";
 import { valueText } from "../parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
-import { DEFAULT_SERIES, fetchSeries, position, xLabel } from "./plot.ts";
+import { DEFAULT_SERIES, fetchSeries, linesOf, xLabel } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
   command
@@ -27,6 +27,7 @@ export function define(command: Command, context: Context): void {
     )
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
     .option("-m, --metric <name>", "series to plot", DEFAULT_SERIES)
+    .option("--overwritten", "plot also what later attempts, which went on from a checkpoint, wrote again")
     .option("--no-plot", "do not plot");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
@@ -98,9 +99,12 @@ export function define(command: Command, context: Context): void {
           );
           continue;
         }
-        const buckets = await fetchSeries(link, run.run_id, name, { buckets: width * 2 });
+        const buckets = await fetchSeries(link, run.run_id, name, {
+          buckets: width * 2,
+          overwritten: flags["overwritten"] === true,
+        });
         label = xLabel(name, buckets);
-        series.push({ name: run.name, points: buckets.map((b) => ({ x: position(b), y: b.mean })) });
+        series.push(...linesOf(run.name, buckets));
       }
       context.out.write(plot(series, {
         width: Math.min(width, 160),

@@ -1,6 +1,5 @@
 /** `mosaic export` */
 import { type Command, Option } from "commander";
-import type { TelemetryBatch } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -29,6 +28,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("<run>", RUN_ARGUMENT)
     .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
+    .option("--no-overwritten", "leave out what later attempts, which went on from a checkpoint, wrote again")
     .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv");
   connectionOptions(command)
     .addHelpText(
@@ -52,7 +52,11 @@ export function define(command: Command, context: Context, result: { code: numbe
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
-        const batches = (kind: Kind) => batchesOf(link, run.runId, kind, signal);
+        const whole = flags["overwritten"] !== false || run.attempt < 2;
+        const batches = (kind: Kind) => {
+          const all = batchesOf(link, run.runId, kind, signal);
+          return whole ? all : keptOf(all, kind, (name) => overwrittenOf(link, run.runId, name, signal));
+        };
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (flags["out"] === "-") {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
@@ -99,17 +103,55 @@ function kindsOf(given: unknown, format: ExportFormat): Kind[] {
   });
 }
 
-function batchesOf(link: Link, run: string, kind: Kind, signal: AbortSignal): AsyncGenerator<TelemetryBatch> {
-  return link.resumed(
+/** Lines of a kind, as the daemon writes them. */
+interface Lines {
+  jsonl: Uint8Array;
+  rows: number;
+}
+
+async function* batchesOf(link: Link, run: string, kind: Kind, signal: AbortSignal): AsyncGenerator<Lines> {
+  const batches = link.resumed(
     link.methods.streamTelemetry,
     (sinceSeq) => ({ run, kind, sinceSeq }),
     (batch) => batch.lastSeq,
     0n,
     signal,
   );
+  for await (const { jsonl, firstSeq, lastSeq } of batches) yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
 }
 
-async function* recordsOf(batches: AsyncIterable<TelemetryBatch>): AsyncGenerator<TelemetryRecord> {
+/** Whether a point of a series, by its number, was overwritten by a later attempt. */
+async function overwrittenOf(link: Link, run: string, name: string, signal: AbortSignal) {
+  const { overwritten } = await link.unary(link.methods.getSeries, { run, name, buckets: 1 }, signal);
+  return (x: number) => overwritten.some(({ firstX, lastX }) => x >= Number(firstX) && x <= Number(lastX));
+}
+
+/** Without what later attempts overwrote. Steps and episodes are the points of a series; a metric's are counted. */
+async function* keptOf(
+  batches: AsyncIterable<Lines>,
+  kind: Kind,
+  overwrittenOf: (series: string) => Promise<(x: number) => boolean>,
+): AsyncGenerator<Lines> {
+  const series = new Map<string, { overwritten: (x: number) => boolean; points: number }>();
+  for await (const { jsonl, rows } of batches) {
+    if (kind === "events") {
+      yield { jsonl, rows };
+      continue;
+    }
+    const kept: string[] = [];
+    for (const line of new TextDecoder().decode(jsonl).split("\n")) {
+      if (line === "") continue;
+      const { seq, name } = JSON.parse(line);
+      const of = kind === "metrics" ? name : kind === "steps" ? "reward" : "episode_reward";
+      if (!series.has(of)) series.set(of, { overwritten: await overwrittenOf(of), points: 0 });
+      const its = series.get(of)!;
+      if (!its.overwritten(kind === "metrics" ? ++its.points : seq)) kept.push(`${line}\n`);
+    }
+    yield { jsonl: new TextEncoder().encode(kept.join("")), rows: kept.length };
+  }
+}
+
+async function* recordsOf(batches: AsyncIterable<Lines>): AsyncGenerator<TelemetryRecord> {
   for await (const { jsonl } of batches) yield* parseLines(jsonl);
 }
 
@@ -118,16 +160,16 @@ async function writeText(
   out: Output,
   format: "jsonl" | "csv",
   kind: Kind,
-  batches: AsyncIterable<TelemetryBatch>,
+  batches: AsyncIterable<Lines>,
 ): Promise<number> {
-  let rows = 0;
+  let written = 0;
   if (format === "csv") out.write(csv(fieldNames(kind), []));
-  for await (const { jsonl, firstSeq, lastSeq } of batches) {
-    rows += Number(lastSeq - firstSeq) + 1;
+  for await (const { jsonl, rows } of batches) {
+    written += rows;
     if (format === "jsonl") out.writeBytes(jsonl);
     else out.write(parseLines(jsonl).map((record) => csvLine(csvCells(kind, record))).join(""));
   }
-  return rows;
+  return written;
 }
 
 async function writeEvents(

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { z } from "zod";
 import { MosaicError } from "../../base/errors.ts";
 import type { SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { plot } from "../chart.ts";
+import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
@@ -35,6 +35,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--time", "x axis: seconds since the first point, instead of step or episode")
     .option("--from <x>", "first step or episode", wholeNumber())
     .option("--to <x>", "last step or episode", wholeNumber())
+    .option("--overwritten", "also what later attempts, which went on from a checkpoint, wrote again")
     .option("-w, --watch", "refresh every two seconds until the run has ended");
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
@@ -59,6 +60,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             buckets: width * 2,
             from: Number(flags["from"] ?? 0),
             to: Number(flags["to"] ?? 0),
+            overwritten: flags["overwritten"] === true,
           });
           const text = render(buckets, flags, context, { width, name, title: `${run.name}  ${name}` });
           if (watch && context.terminal.isTty) context.out.move("screen");
@@ -81,13 +83,15 @@ function render(
   const format = flags["output"] as Format;
   if (format === "json") return `${JSON.stringify(rows, null, 2)}\n`;
   if (format === "csv") {
-    const fields = ["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step"] as const;
+    const fields = [
+      ...["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step", "attempt", "overwritten"] as const,
+    ];
     return csv(fields, rows.map((row) => fields.map((f) => row[f])));
   }
   const start = buckets[0]?.atMs ?? 0;
   const time = flags["time"] === true;
-  const points = buckets.map((b) => ({ x: time ? (b.atMs - start) / 1000 : position(b), y: b.mean }));
-  return plot([{ name, points }], {
+  const x = (b: SeriesBucket) => time ? (b.atMs - start) / 1000 : position(b);
+  return plot(linesOf(name, buckets, x), {
     width,
     height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
     color: terminal.color,
@@ -97,13 +101,26 @@ function render(
   });
 }
 
+/** The run's curve, and one of each attempt's part that was overwritten. */
+export function linesOf(
+  name: string,
+  buckets: readonly SeriesBucket[],
+  x: (b: SeriesBucket) => number = position,
+): Series[] {
+  const lines = Map.groupBy(
+    buckets,
+    (b) => b.overwritten ? `${name}, overwritten of attempt ${b.attempt}` : name,
+  );
+  return [...lines].map(([name, buckets]) => ({ name, points: buckets.map((b) => ({ x: x(b), y: b.mean })) }));
+}
+
 /** Unit of a series' x axis; "point" for a daemon of a version that sends no steps. */
 export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
   if ([DEFAULT_SERIES, "episode_length"].includes(series)) return "episode";
   return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
 }
 
-/** End of a bucket on the x axis: the worker's step for metrics, as on the page. */
+/** End of a bucket on the x axis: the worker's step for metrics, and what a later attempt went back to, as on the page. */
 export function position(bucket: SeriesBucket): number {
   return bucket.step ?? Number(bucket.lastX);
 }
@@ -119,6 +136,8 @@ function bucketJson(b: SeriesBucket): BucketJson {
     count: Number(b.count),
     at: new Date(b.atMs).toISOString(),
     step: b.step ?? null,
+    attempt: b.attempt ?? null,
+    overwritten: b.overwritten,
   };
 }
 
@@ -134,28 +153,34 @@ export function requireSeries(names: readonly string[], known: readonly string[]
 
 /**
  * A run's series.
- * @param options `from` and `to` are steps or episodes; 0: no limit
+ * @param options `from` and `to` are steps or episodes; 0: no limit. `overwritten`: also what later attempts wrote again
  * @throws {MosaicError} `not_found` with a suggestion when the run has no such series
  */
 export async function fetchSeries(
   link: Link,
   run: string,
   name: string,
-  { buckets, from = 0, to = 0 }: { buckets: number; from?: number; to?: number },
+  { buckets, from = 0, to = 0, overwritten = false }: {
+    buckets: number;
+    from?: number;
+    to?: number;
+    overwritten?: boolean;
+  },
 ): Promise<SeriesBucket[]> {
   const { series } = await link.unary(link.methods.listSeries, { run });
   const known = series.map((s) => s.name);
   // Every run may have these three, empty before the first episode; any other series must exist.
   if (!["reward", DEFAULT_SERIES, "episode_length"].includes(name)) requireSeries([name], known);
   const read = async (fromX: bigint, toX: bigint) =>
-    (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX })).buckets;
+    (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX, overwritten })).buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);
   // The daemon selects by point number. For a metric, find the points' steps from the whole series first.
   const whole = await read(0n, 0n);
   if (whole.every((b) => b.step === undefined)) return await read(BigInt(from), BigInt(to));
   const upper = to === 0 ? Infinity : to;
   const wanted = whole.filter((b, i) =>
-    position(b) >= from && (b.firstX < b.lastX ? position(whole[i - 1] ?? b) : position(b)) <= upper
+    position(b) >= from &&
+    (b.firstX < b.lastX ? Math.min(position(whole[i - 1] ?? b), position(b)) : position(b)) <= upper
   );
   if (wanted.length === 0) return [];
   const found = await read(wanted[0]!.firstX, wanted.at(-1)!.lastX);

@@ -2,7 +2,8 @@
 import { parsedObject } from "../../base/json_text.ts";
 import type { EventKind } from "../../registry/event_kinds.ts";
 import { REFUSED_KIND } from "../../telemetry/refused.ts";
-import type { TelemetryLog } from "../../telemetry/types.ts";
+import { referenceOf } from "../../registry/artifacts/announced.ts";
+import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
 const NOTED_KINDS: readonly EventKind[] = [
@@ -55,7 +56,7 @@ function findLast<T>(
   telemetry: TelemetryLog,
   runId: string,
   since: number,
-  match: (event: { kind: string; attempt: number; dataJson: string }) => T | undefined,
+  match: (event: StoredWorkerEvent) => T | undefined,
 ): T | undefined {
   for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
     const from = Math.max(0, end - PAGE);
@@ -79,6 +80,15 @@ export function newestCheckpoint(
   return findLast(telemetry, runId, since, ({ kind, attempt, dataJson }) => {
     const path = kind === "checkpoint_saved" ? checkpointPath(dataJson) : undefined;
     return path !== undefined && isThere(path, attempt) ? path : undefined;
+  });
+}
+
+/** Unix milliseconds at which the run's worker saved a checkpoint; undefined where it did not say so. */
+export function checkpointTime(telemetry: TelemetryLog, runId: string, path: string): number | undefined {
+  return findLast(telemetry, runId, 1, (event) => {
+    const saved = event.kind === "checkpoint_saved" ? checkpointPath(event.dataJson) : undefined;
+    if (saved === undefined || (saved !== path && !path.endsWith(`/${saved}`))) return undefined;
+    return referenceOf(event)?.at ?? Math.floor(Number(event.tsNs) / 1e6);
   });
 }
 

@@ -17,10 +17,11 @@ import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.t
 import { isShortage } from "../../os/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { ArtifactRow, RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Host, Launch } from "../attempt/host.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
+import { checkpointTime } from "../attempt/worker_events.ts";
 import { newSessionToken } from "./session_token.ts";
 
 /** After a shortage (descriptors, processes, memory) the attempt waits this long. */
@@ -123,6 +124,9 @@ export class Starter {
   #enterSpawned(row: RunRow, sessionToken: string): { spawned: RunRow; stepsBefore: number } {
     const { registry, telemetry } = this.#options;
     const stepsBefore = telemetry.summary(row.runId).steps;
+    if (row.attempt > 1) {
+      telemetry.beginAttempt(row.runId, row.attempt, resumedAt(row, telemetry, registry.artifacts(row.runId)));
+    }
     const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
       kind: "started",
       data: {
@@ -135,6 +139,19 @@ export class Starter {
     }));
     return { spawned, stepsBefore };
   }
+}
+
+/** Unix milliseconds of the checkpoint; null: the attempt has none. One that nobody knows of counts as the newest. */
+function resumedAt(
+  { resumeFrom, runId }: RunRow,
+  telemetry: TelemetryLog,
+  artifacts: readonly ArtifactRow[],
+): number | null {
+  if (resumeFrom === null) return null;
+  const times = artifacts.filter(({ path }) => `${resumeFrom}/`.includes(`/${path}/`) || path === resumeFrom)
+    .map(({ at }) => at);
+  return checkpointTime(telemetry, runId, resumeFrom) ??
+    (times.length > 0 ? Math.max(...times) : Number.MAX_SAFE_INTEGER);
 }
 
 /** A worker that is started on a full disk fails for no fault of its own. @throws MosaicError `unavailable` */

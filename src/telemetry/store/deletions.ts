@@ -15,7 +15,14 @@ const PAGES_PER_PIECE = 256;
 const BLOCKS_PER_PIECE = 50;
 
 const TABLES = ["steps", "step_blocks", "metrics", "episodes", "worker_events"] as const;
-const SMALL_TABLES = ["parameters", "series", "sources", "journal_positions", "source_cursors"] as const;
+const SMALL_TABLES = [
+  "parameters",
+  "series_starts",
+  "series",
+  "sources",
+  "journal_positions",
+  "source_cursors",
+] as const;
 
 export class Deletions {
   #closed = false;

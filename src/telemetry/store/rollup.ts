@@ -142,7 +142,12 @@ function cover(source: PartSource, level: number, first: number, last: number): 
  * At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. Where
  * that would be a multitude of rows the next level is taken, so there may be fewer than asked for, but some hundreds.
  */
-export function decimate(source: PartSource, first: number, last: number, limit: number): SeriesBucketRow[] {
+export function decimate(
+  source: PartSource,
+  first: number,
+  last: number,
+  limit: number,
+): Omit<SeriesBucketRow, "attempt" | "overwritten">[] {
   if (first > last || limit < 1) return [];
   const range = last - first + 1;
   const wanted = Math.ceil(range / limit);
@@ -154,7 +159,7 @@ export function decimate(source: PartSource, first: number, last: number, limit:
   // Buckets start at multiples of the width, so the range may touch one more than it is wide.
   while (group(last) - group(first) + 1 > limit && group(last) > group(first)) width += size;
   const aligned = limit > 1;
-  const rows: SeriesBucketRow[] = [];
+  const rows: ReturnType<typeof decimate> = [];
   const open = new Accumulator();
   let firstX = 0;
   let lastX = 0;

@@ -25,6 +25,8 @@ export interface LiveState {
   counted: number;
   /** Series whose rows are to be written with the commit. */
   changed: SeriesState[];
+  /** Steps that were overwritten: what a step's number is more than its position. */
+  stepShift: number;
   recentRewards: number[];
   steps: StepRing;
   episodes: RowRing<StoredEpisode>;

@@ -5,6 +5,7 @@ import type { CleanSteps } from "./storable_steps.ts";
 import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "./points.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "./run_state.ts";
+import type { Rewinds } from "./rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
 import { SeriesState, type Summaries } from "./summaries.ts";
 
@@ -18,14 +19,16 @@ const JOURNAL_LABEL = "stdout";
 export class SeriesWriter {
   readonly #rows: SeriesRows;
   readonly #summaries: Summaries;
+  readonly #rewinds: Rewinds;
   readonly #buckets: BulkInsert;
   readonly #points: BulkInsert;
   #attempt = 0;
   #label = "";
 
-  constructor(db: DatabaseSync, rows: SeriesRows, summaries: Summaries) {
+  constructor(db: DatabaseSync, rows: SeriesRows, summaries: Summaries, rewinds: Rewinds) {
     this.#rows = rows;
     this.#summaries = summaries;
+    this.#rewinds = rewinds;
     this.#buckets = new BulkInsert(db, "series_buckets", [
       ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq"],
     ]);
@@ -33,7 +36,7 @@ export class SeriesWriter {
   }
 
   /** The run's series, from their rows; where a metric ends is read with its next point. */
-  load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed"> {
+  load(state: RunState): Pick<LiveState, "base" | "metrics" | "changed" | "stepShift"> {
     const base = BASE_SERIES.map((name, i): LiveSeries => ({ summary: new SeriesState(i + 1, name), head: undefined }));
     const metrics = new Map<string, LiveSeries>();
     for (const summary of this.#summaries.load(state.runKey)) {
@@ -42,7 +45,8 @@ export class SeriesWriter {
     }
     // Before a batch's steps are stored: then their rows may move into blocks.
     for (const series of base) series.head = this.#headOf(state.runKey, series.summary);
-    return { base, metrics, changed: [] };
+    const begun = this.#rewinds.of(state.runKey, 1).at(-1);
+    return { base, metrics, changed: [], stepShift: begun === undefined ? 0 : begun.first - begun.position };
   }
 
   /** @param first seq of the batch's first step */
@@ -78,13 +82,14 @@ export class SeriesWriter {
 
   /**
    * The numeric fields of a record's JSON as points.
-   * @param step of the point where the record names none itself
+   * @param step number of the step before it: its position is that of points whose record names none itself
    */
   record(state: RunState, json: string, step: number, tsNs: string, most = MAX_POINTS_PER_EVENT): void {
     const { points, leftOut, step: named } = pointsOf(json, most);
     addViolation(state, TOO_MANY_POINTS, leftOut);
     if (named !== undefined && points.length > 0) state.toldStep = Math.max(state.toldStep, named);
-    for (const [name, value] of points) this.#point(state, name, value, named ?? step, msOf(tsNs));
+    const position = named ?? Math.max(0, step - state.live!.stepShift);
+    for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
   }
 
   /** Writes what was collected; before the commit. */
@@ -116,6 +121,10 @@ export class SeriesWriter {
       live.metrics.set(own, metric = { summary, head: undefined });
     }
     const { head, summary } = this.#opened(state, metric);
+    if (summary.points > 0 && summary.attempt > 0 && summary.attempt < this.#attempt) {
+      const start = { attempt: this.#attempt, first: summary.points + 1, position: step };
+      this.#rewinds.put(state.runKey, summary.series, start);
+    }
     summary.label = this.#label;
     summary.attempt = this.#attempt;
     const seq = ++state.heads.metrics;

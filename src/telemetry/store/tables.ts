@@ -223,6 +223,18 @@ const MIGRATIONS: readonly string[] = [
   -- The highest step that a metric told.
   ALTER TABLE telemetry_runs ADD COLUMN told_step INTEGER NOT NULL DEFAULT 0;
   `,
+  `
+  -- Where each attempt after the first begins in a series: the number of its first point, and the position of that
+  -- (the worker's step; of steps and episodes their number, less those that were overwritten).
+  CREATE TABLE series_starts (
+    run_key INTEGER NOT NULL,
+    series INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (run_key, series, attempt)
+  ) WITHOUT ROWID;
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

@@ -5,7 +5,17 @@ import { notice } from "./dialog.tsx";
 import { h, iconButton, saveFile, setText } from "./dom.ts";
 import { clock, duration, figure, plural, whole } from "./format.ts";
 import { type Band, together } from "./grouping.ts";
-import { ascending, type Column, numbers, pointsBetween, positive, smooth, spread } from "./smoothing.ts";
+import {
+  ascending,
+  type Column,
+  numbers,
+  picked,
+  piecesOf,
+  pointsBetween,
+  positive,
+  smooth,
+  spread,
+} from "./smoothing.ts";
 
 export interface DataSet {
   label: string;
@@ -20,6 +30,8 @@ export interface ChartStyle {
   x: XMode;
   smoothing: number;
   log: boolean;
+  /** Draws what a later attempt overwrote, faded. */
+  overwritten: boolean;
   band: Band;
 }
 /** In the series' own numbering. */
@@ -31,6 +43,8 @@ interface Line {
   color: string;
   /** The runs of a group; 1 of a run. */
   runs: number;
+  /** A part that a later attempt overwrote. */
+  faded?: boolean;
   /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
   table: uPlot.AlignedData;
 }
@@ -46,7 +60,7 @@ function faint(color: string, alpha: number): string {
   return color + Math.round(alpha * 255).toString(16).padStart(2, "0");
 }
 
-function xOf(set: DataSet, mode: XMode): number[] {
+function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
   const { last_x, at, step } = set.columns;
   // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
   if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
@@ -63,40 +77,60 @@ function nearest(values: Column, xs: ArrayLike<number>, i: number): number | und
   return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
 }
 
-/** Each run is a line; those of a group are one. */
-function linesOf(sets: readonly DataSet[], style: ChartStyle): Line[] {
+/** Each run is a line; those of a group are one. Before them, what later attempts overwrote. */
+function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
   const keep = style.log ? positive : (v: Column) => v;
+  const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
+    .filter((set) => set.columns.last_x.length > 0);
+  const faded = !style.overwritten
+    ? []
+    : all.filter((set) => set.group === undefined).flatMap((set) =>
+      piecesOf(set.columns).filter(({ overwritten }) => overwritten[0]).map((columns): Line => {
+        const y = smooth(keep(numbers(columns.mean)), style.smoothing);
+        const none = y.map(() => null);
+        return {
+          label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
+          color: faint(set.color, 0.35),
+          runs: 1,
+          faded: true,
+          table: [xOf({ ...set, columns }, style.x), none, none, none, y, none] as uPlot.AlignedData,
+        };
+      })
+    );
   const groups = new Map<string | DataSet, DataSet[]>();
   for (const set of sets) {
     const key = set.group ?? set;
     groups.set(key, [...groups.get(key) ?? [], set]);
   }
-  return [...groups].map(([key, members]): Line => {
-    const { color } = members[0]!;
-    const curves = members.map((set) => {
-      const mean = keep(numbers(set.columns.mean));
-      return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
-    });
-    if (typeof key === "string" && members.length > 1) {
-      const { x, middle, low, high, count } = together(curves, style.band);
+  return [
+    ...faded,
+    ...[...groups].map(([key, members]): Line => {
+      const { color } = members[0]!;
+      const curves = members.map((set) => {
+        const mean = keep(numbers(set.columns.mean));
+        return { x: xOf(set, style.x), mean, y: smooth(mean, style.smoothing) };
+      });
+      if (typeof key === "string" && members.length > 1) {
+        const { x, middle, low, high, count } = together(curves, style.band);
+        return {
+          label: key,
+          color,
+          runs: members.length,
+          table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
+        };
+      }
+      const { x, mean, y } = curves[0]!;
+      const { columns, label } = members[0]!;
+      const none = mean.map(() => null);
+      const raw = style.smoothing > 0 && sets.length === 1 ? mean : none;
       return {
-        label: key,
+        label: typeof key === "string" ? key : label,
         color,
-        runs: members.length,
-        table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
+        runs: 1,
+        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), raw, y, none] as uPlot.AlignedData,
       };
-    }
-    const { x, mean, y } = curves[0]!;
-    const { columns, label } = members[0]!;
-    const none = mean.map(() => null);
-    const raw = style.smoothing > 0 && sets.length === 1 ? mean : none;
-    return {
-      label: typeof key === "string" ? key : label,
-      color,
-      runs: 1,
-      table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), raw, y, none] as uPlot.AlignedData,
-    };
-  });
+    }),
+  ];
 }
 
 export class Chart {
@@ -104,7 +138,7 @@ export class Chart {
   #lines: Line[] = [];
   #plot: uPlot | undefined;
   #drawnAs = "";
-  #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd" };
+  #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd", overwritten: true };
   #holder = h("div", { class: "plot", role: "img" });
   #readout = h("span", { class: "readout" });
   #legend = h("div", { class: "legend" });
@@ -120,6 +154,8 @@ export class Chart {
 
   /** What a person zoomed to; undefined is all. */
   range: Range | undefined;
+  /** The same as positions, where the answer may have points of other attempts beside them. */
+  #window: { x: XMode; from: number; to: number } | undefined;
 
   /** @param unit of x */
   constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void, onpin: () => void) {
@@ -182,7 +218,12 @@ export class Chart {
     this.show(this.#sets, this.#style);
   }
 
-  show(sets: DataSet[], style: ChartStyle): void {
+  show(all: DataSet[], style: ChartStyle): void {
+    const within = this.#window?.x === style.x ? this.#window : undefined;
+    const sets = within === undefined ? all : all.map((set) => {
+      const xs = piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
+      return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
+    }).filter((set) => set.columns.last_x.length > 0);
     this.#sets = sets;
     this.#style = style;
     this.#lines = linesOf(sets, style);
@@ -208,15 +249,16 @@ export class Chart {
     const font = `11px ${css("--font")}`;
     const series: uPlot.Series[] = [{}];
     const bands: uPlot.Band[] = [];
-    this.#lines.forEach(({ label, color, runs }, i) => {
+    this.#lines.forEach(({ label, color, runs, faded }, i) => {
       const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
       series.push(
         { ...none, label: `${label} min` },
         { ...none, label: `${label} max` },
-        { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1 },
+        { ...none, label: `${label} raw`, stroke: faded ? color : faint(color, 0.35), width: 1 },
         { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
         { label: `${label} runs`, show: false },
       );
+      if (faded) return;
       bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
     });
     const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
@@ -278,7 +320,7 @@ export class Chart {
 
   #describe() {
     const alone = this.#lines.length === 1;
-    const parts = this.#lines.map(({ label, table }) => {
+    const parts = this.#lines.filter(({ faded }) => !faded).map(({ label, table }) => {
       const last = figure((table[4] as Column).findLast((y) => y !== null));
       return alone ? last : `${label} ${last}`;
     });
@@ -288,7 +330,11 @@ export class Chart {
       this.#readout.textContent = alone ? parts[0] ?? "" : "";
       for (const place of this.#legend.querySelectorAll(".value")) setText(place, "");
     }
-    const points = this.#sets.reduce((n, s) => n + s.columns.count.reduce((a, b) => a + b, 0), 0);
+    const shown = (columns: SeriesColumns, i: number) => this.#style.overwritten || !columns.overwritten[i];
+    const points = this.#sets.reduce(
+      (n, { columns }) => n + columns.count.reduce((a, b, i) => shown(columns, i) ? a + b : a, 0),
+      0,
+    );
     this.#holder.setAttribute(
       "aria-label",
       `${this.title}: ${whole(points)} points, last ${parts.join(", ") || "none"}`,
@@ -312,7 +358,8 @@ export class Chart {
     const to = u.posToVal(u.select.left + u.select.width, "x");
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     const range = this.#indexRange(from, to);
-    if (range !== undefined) this.#zoomTo(range);
+    const rewound = this.#sets.some(({ columns }) => columns.attempt.some((a) => a !== null));
+    if (range !== undefined) this.#zoomTo(range, rewound ? { x: this.#style.x, from, to } : undefined);
     else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
   }
 
@@ -320,10 +367,12 @@ export class Chart {
   #indexRange(from: number, to: number): Range | undefined {
     const plain = this.#style.x === "index" && this.#sets.every((s) => s.columns.step.every((n) => n === null));
     if (plain) return [Math.max(0, Math.floor(from)), Math.ceil(to)];
-    const ranges = this.#sets.flatMap((set) => {
-      const range = pointsBetween(xOf(set, this.#style.x), set.columns, from, to);
-      return range === undefined ? [] : [range];
-    });
+    const ranges = this.#sets.flatMap((set) =>
+      piecesOf(set.columns).flatMap((columns) => {
+        const range = pointsBetween(xOf({ ...set, columns }, this.#style.x), columns, from, to);
+        return range === undefined ? [] : [range];
+      })
+    );
     if (ranges.length === 0) return undefined;
     return [Math.min(...ranges.map(([first]) => first)), Math.max(...ranges.map(([, last]) => last))];
   }
@@ -334,8 +383,9 @@ export class Chart {
     if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
   }
 
-  #zoomTo(range: Range | undefined): void {
+  #zoomTo(range: Range | undefined, window?: { x: XMode; from: number; to: number }): void {
     this.range = range;
+    this.#window = window;
     this.element.toggleAttribute("data-zoomed", range !== undefined);
     this.onzoom();
   }
@@ -346,10 +396,10 @@ export class Chart {
 
   #saveCsv() {
     const quoted = (t: string) => `"${t.replaceAll('"', '""')}"`;
-    const lines = ["run,series,first_x,last_x,step,time,mean,min,max,count"];
+    const lines = ["run,series,first_x,last_x,step,time,mean,min,max,count,attempt,overwritten"];
     for (const { label, columns: c } of this.#sets) {
       c.last_x.forEach((x, i) =>
-        lines.push(
+        (this.#style.overwritten || !c.overwritten[i]) && lines.push(
           [
             quoted(label),
             quoted(c.name),
@@ -361,6 +411,8 @@ export class Chart {
             c.min[i],
             c.max[i],
             c.count[i],
+            c.attempt[i] ?? "",
+            c.overwritten[i],
           ].join(","),
         )
       );

@@ -32,7 +32,7 @@ function byImportance(a: string, b: string): number {
   return rank(a) - rank(b) || natural(a, b);
 }
 
-const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd" };
+const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd", overwritten: true };
 
 function stored<T>(key: string, otherwise: T): T {
   try {
@@ -46,12 +46,13 @@ function stored<T>(key: string, otherwise: T): T {
 function savedStyle(): ChartStyle {
   const style = { ...USUAL, ...stored("mosaic-charts", {}) };
   const query = new URLSearchParams(location.search);
-  const { x = style.x, band = style.band, smoothing, log } = Object.fromEntries(query);
+  const { x = style.x, band = style.band, smoothing, log, overwritten } = Object.fromEntries(query);
   return {
     x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
     band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
     smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
     log: log === undefined ? style.log : log === "1",
+    overwritten: overwritten === undefined ? style.overwritten : overwritten === "1",
   };
 }
 
@@ -76,6 +77,8 @@ class ChartReader {
   pinned = stored<string[]>("mosaic-pinned", []);
   folded = stored<string[]>("mosaic-folded", []);
   runs: ChartRun[] = [];
+  /** Some points were overwritten by a later attempt. */
+  rewound = false;
   #sets = new Map<string, DataSet[]>();
   #inSight = new Set<string>();
   #gone = new AbortController();
@@ -138,12 +141,13 @@ class ChartReader {
   restyle(change: Partial<ChartStyle>): void {
     this.style = { ...this.style, ...change };
     localStorage.setItem("mosaic-charts", JSON.stringify(this.style));
-    const { x, band, smoothing, log } = this.style;
+    const { x, band, smoothing, log, overwritten } = this.style;
     toAddress({
       x,
       band: this.runs.some((r) => r.group !== undefined) ? band : "",
       smoothing: String(smoothing),
       log: log ? "1" : "0",
+      overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
     });
     for (const [name, chart] of this.charts) chart.show(this.#sets.get(name) ?? [], this.style);
     this.redraw();
@@ -175,8 +179,9 @@ class ChartReader {
       for (const one of series) {
         if (!("points" in one)) continue;
         const { name, points, last } = one;
-        if (points > 1 || FIRST.includes(name)) names.add(name);
-        else if (points === 1) single.set(name, Object.assign(single.get(name) ?? [], { [r]: last }));
+        // Each attempt reports its settings again.
+        if (FIRST.includes(name) || points > 1 && !name.startsWith("config.")) names.add(name);
+        else if (points > 0) single.set(name, Object.assign(single.get(name) ?? [], { [r]: last }));
       }
     }));
     for (const name of names) single.delete(name);
@@ -216,6 +221,10 @@ class ChartReader {
         startedAt: run.started_at,
       })).filter((s) => s.columns.last_x.length > 0);
       this.#sets.set(name, sets);
+      if (!this.rewound && sets.some((s) => s.columns.overwritten.includes(true))) {
+        this.rewound = true;
+        this.redraw();
+      }
       this.charts.get(name)?.show(sets, this.style);
     });
   }
@@ -295,6 +304,16 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
           />{" "}
           Log scale
         </label>
+        {reader.rewound && (
+          <label title="What an attempt wrote again after it went on from a checkpoint">
+            <input
+              type="checkbox"
+              checked={style.overwritten}
+              onChange={(e) => reader.restyle({ overwritten: e.currentTarget.checked })}
+            />{" "}
+            Overwritten
+          </label>
+        )}
         <input
           type="search"
           placeholder="Filter metrics"

@@ -1,4 +1,5 @@
 /** Arithmetic of charts: pure, on columns. */
+import type { SeriesColumns } from "../page_json.ts";
 
 export type Column = (number | null)[];
 
@@ -54,6 +55,28 @@ export function spread(steps: readonly number[]): number[] {
 export function ascending(xs: readonly number[]): number[] {
   let last = -Infinity;
   return xs.map((x) => last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON));
+}
+
+/** The buckets for which `wanted` holds. */
+export function picked(
+  columns: SeriesColumns,
+  wanted: (bucket: { attempt: number | null; overwritten: boolean }, i: number) => boolean,
+): SeriesColumns {
+  const { name, ...rest } = columns;
+  const kept = columns.last_x.map((_, i) =>
+    wanted({ attempt: rest.attempt[i]!, overwritten: rest.overwritten[i]! }, i)
+  );
+  if (kept.every((k) => k)) return columns;
+  const of = <T>(values: readonly T[]) => values.filter((_, i) => kept[i]);
+  return { name, ...Object.fromEntries(Object.entries(rest).map(([k, v]) => [k, of<unknown>(v)])) } as SeriesColumns;
+}
+
+/** Buckets in a row of one attempt, all of them overwritten or none: where x ascends. */
+export function piecesOf(columns: SeriesColumns): SeriesColumns[] {
+  const { attempt, overwritten } = columns;
+  if (attempt.every((a) => a === null)) return [columns];
+  const key = (i: number) => `${attempt[i]} ${overwritten[i]}`;
+  return [...new Set(attempt.map((_, i) => key(i)))].map((its) => picked(columns, (_, i) => key(i) === its));
 }
 
 /**

@@ -69,8 +69,10 @@ Deno.test("series: a database with the former levels of buckets gets the present
       `DROP VIEW run_steps; CREATE VIEW run_steps AS SELECT 1; DROP TABLE step_blocks; DROP TABLE parameters; DELETE FROM series_buckets WHERE level > 3;
         UPDATE series_buckets SET max = 1e9 WHERE level > 1`,
     );
-    db.exec(`DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
-      ALTER TABLE telemetry_runs DROP COLUMN told_step`);
+    db.exec(
+      `DROP TABLE series_starts; DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
+      ALTER TABLE telemetry_runs DROP COLUMN told_step`,
+    );
     // Columns of newer fields are no part of the former schema either.
     for (const { table, fields } of Object.values(RECORDS)) {
       for (const field of fields.filter(({ since }) => since !== undefined)) {

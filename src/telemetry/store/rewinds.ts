@@ -1,0 +1,84 @@
+/**
+ * Where the attempts of a run begin in its series. An attempt that resumes from a checkpoint writes positions again that
+ * the attempts before it had written: those points are overwritten. They stay stored, and each reader chooses.
+ *
+ * A position is the worker's step for metrics, and the number of the step or episode for the series that every run has.
+ */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { allRows, prepareArrays } from "./reader.ts";
+
+/** An attempt's first point in a series: its number among the series' points, and its position. */
+export interface Start {
+  attempt: number;
+  first: number;
+  position: number;
+}
+
+/** Points in a row of one attempt, all of them overwritten or none. */
+export interface Piece {
+  attempt: number;
+  first: number;
+  last: number;
+  overwritten: boolean;
+  /** Position minus number; of metrics it has no meaning. */
+  shift: number;
+}
+
+export class Rewinds {
+  readonly #of: StatementSync;
+  readonly #put: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    this.#of = prepareArrays(
+      db,
+      "SELECT attempt, first, position FROM series_starts WHERE run_key = ? AND series = ? ORDER BY first, attempt",
+    );
+    this.#put = db.prepare("INSERT OR REPLACE INTO series_starts VALUES (?, ?, ?, ?, ?)");
+  }
+
+  of(runKey: number, series: number): Start[] {
+    return allRows(this.#of, runKey, series).map((row) => {
+      const [attempt, first, position] = row as [number, number, number];
+      return { attempt, first, position };
+    });
+  }
+
+  put(runKey: number, series: number, { attempt, first, position }: Start): void {
+    this.#put.run(runKey, series, attempt, first, position);
+  }
+}
+
+/**
+ * The points 1 to `points` in pieces.
+ * @param starts of the attempts after the first, ascending
+ * @param stepAt the position of a point of a metric; undefined where positions are numbers
+ */
+export function piecesOf(starts: readonly Start[], points: number, stepAt?: (x: number) => number): Piece[] {
+  const parts = [{ attempt: 1, first: 1, position: 1 }, ...starts];
+  let lowest = Infinity;
+  const found: Piece[] = [];
+  for (let i = parts.length - 1; i >= 0; i--) {
+    const { attempt, first, position } = parts[i]!;
+    const last = (parts[i + 1]?.first ?? points + 1) - 1;
+    const shift = position - first;
+    const cut = stepAt === undefined ? lowest - shift : firstFrom(first, last, (x) => stepAt(x) >= lowest);
+    const piece = (from: number, to: number, overwritten: boolean) => {
+      if (from <= to) found.unshift({ attempt, first: from, last: to, overwritten, shift });
+    };
+    piece(Math.max(first, cut), last, true);
+    piece(first, Math.min(last, cut - 1), false);
+    lowest = Math.min(lowest, position);
+  }
+  return found;
+}
+
+/** The first number of `first` … `last` for which `holds` is true, `last` + 1 where there is none; true stays true. */
+export function firstFrom(first: number, last: number, holds: (x: number) => boolean): number {
+  let [low, high] = [first, last + 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
