@@ -151,6 +151,13 @@ export class RunFiles {
   get outputs(): string[] {
     return ["checkpoints", "tensorboard", "videos"].map((name) => `${this.directory}/${name}`);
   }
+  /**
+   * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`).
+   * @param apart on a host that this daemon cannot look at: a worker of an earlier attempt may still be writing
+   */
+  checkpoints(attempt: number, apart: boolean): string {
+    return `${this.directory}/checkpoints${apart && attempt > 1 ? `/attempt-${attempt}` : ""}`;
+  }
   /** The proxy's own log. */
   get proxyLog(): string {
     return `${this.logs}/proxy.log`;
@@ -166,6 +173,10 @@ export class RunFiles {
   /** {code, signal, ended_at}: written before the exit is reported. */
   exitFile(attempt: number): string {
     return `${this.control}/exit-${attempt}.json`;
+  }
+  /** There when the attempt's proxy has stopped the worker because it had no word of the daemon for `lease_seconds`. */
+  leaseEnd(attempt: number): string {
+    return `${this.control}/lease-${attempt}`;
   }
   /** Path used by wrappers of older versions; a sandboxed worker can write there. */
   olderExitFile(attempt: number): string {

@@ -85,6 +85,8 @@ export interface SlurmPlan {
   /** As the config has them; the daemon's defaults hold for what is missing. */
   fields: SlurmFields;
   lingerSeconds: number;
+  /** null: the worker runs on, however long its daemon is away. */
+  leaseSeconds: number | null;
 }
 
 export interface PreflightPlan {
@@ -228,6 +230,7 @@ function makePlan(configJson: string): RunPlan {
     slurm: {
       fields: metadata.slurm ?? {},
       lingerSeconds: metadata.slurm?.linger_seconds ?? PLAN_DEFAULTS.lingerSeconds,
+      leaseSeconds: metadata.slurm?.lease_seconds ?? null,
     },
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,
     webhook: webhookPlan(metadata.webhook),

@@ -174,6 +174,12 @@ export const slurmFields = closed({
   linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
     "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
   ),
+  warn_seconds: integer(1).optional().describe(
+    'So long before the time limit the worker is sent {"control":"checkpoint"}; needs worker.supports_pause.',
+  ),
+  lease_seconds: integer(10).optional().describe(
+    "Without contact to the daemon for so long, the job stops its worker; default: never.",
+  ),
 });
 
 const alertShape = closed({

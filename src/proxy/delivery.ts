@@ -237,6 +237,8 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
     }
     case "sourceAck":
       return { tag: "acknowledged", source: "files", position: Number(message.value.position), windowBytes: 0 };
+    case "heartbeatAck":
+      return { tag: "heartbeat_answered" };
     case "observed":
       return undefined;
     case "control":

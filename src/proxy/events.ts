@@ -34,6 +34,9 @@ export interface ControlRecord extends DesiredControl {
   pausedBy: PausedBy;
 }
 
+/** What a worker that reads control messages is asked for. */
+export type WorkerRequest = "pause" | "resume" | "checkpoint";
+
 /** How the worker ended; `exit` is undefined when it is lost (gone without a record). */
 export interface WorkerEnd {
   exit: WorkerExit | undefined;
@@ -95,11 +98,15 @@ export type Event =
   | { tag: "control"; desired: DesiredControl }
   | { tag: "stop_requested"; graceS: number }
   | { tag: "exit_acknowledged" }
+  /** It only shows that it is there. */
+  | { tag: "heartbeat_answered" }
   | { tag: "disconnected"; failure: Failure }
   /** A daemon has written its daemon.json anew: it can be reached. */
   | { tag: "daemon_announced" }
   | { tag: "backlog_measured"; bytes: number; limit: number }
   | { tag: "free_space_measured"; enough: boolean; text: string }
+  /** The engine's time limit is near. */
+  | { tag: "limit_near" }
   /** SIGTERM, SIGINT or SIGQUIT to the proxy. */
   | { tag: "signal" }
   /** A time that `dueAt` names has come, or nearly. */
@@ -118,7 +125,9 @@ export type Effect =
   | { tag: "signal_group"; signal: "SIGSTOP" | "SIGCONT"; outside: boolean }
   /** SIGTERM, then SIGKILL after the grace period; a second one may only shorten that. */
   | { tag: "end_group"; graceS: number }
-  | { tag: "ask_worker"; control: "pause" | "resume" }
+  | { tag: "ask_worker"; control: WorkerRequest }
+  /** For the daemon, which finds it on the shared disk: why the worker was stopped. */
+  | { tag: "record_lease_end" }
   | { tag: "set_rate"; maxRateHz: number }
   /** For the rate: so many steps stood in so many bytes. */
   | { tag: "count_steps"; steps: number; bytes: number }

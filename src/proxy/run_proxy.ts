@@ -16,7 +16,7 @@ type Methods<Class, Names extends keyof Class> = Pick<Class, Names>;
 
 /** What effects act on. Each puts what comes of them into the queue. */
 export interface Edges {
-  worker: Methods<WorkerHandle, "start" | "signal" | "ask" | "endGroup" | "writeRecord" | "close">;
+  worker: Methods<WorkerHandle, "start" | "signal" | "ask" | "endGroup" | "writeRecord" | "recordLeaseEnd" | "close">;
   delivery: Methods<Delivery, "connect" | "close" | "awaitDaemon" | "send" | "seek" | "read">;
   growth: { arm(source: SourceId): void; disarm(source: SourceId): void };
   /** Bytes that the worker has written. */
@@ -109,6 +109,9 @@ export class ProxyLoop {
         break;
       case "ask_worker":
         worker.ask(effect.control);
+        break;
+      case "record_lease_end":
+        worker.recordLeaseEnd();
         break;
       case "set_rate":
         this.#duty.limit(effect.maxRateHz);

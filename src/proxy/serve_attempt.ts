@@ -75,7 +75,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   const queue = new EventQueue<Event>();
   const journal = new Journal(JournalFile.of(files, attempt, () => journalOrigin(files, attempt), log));
   // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
-  using _signals = listenToSignals(queue);
+  using _signals = listenToSignals(queue, start.placed !== undefined);
   const growth = new GrowthWatch(files.logs, () => {
     mirrors.forEach((one) => one.copy());
     queue.put({ tag: "journal_grew", source: "stdout" });
@@ -105,6 +105,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     measure: (acknowledged, holds) => pressure.measure(acknowledged, holds),
     log,
   };
+  // One that attaches is the daemon's neighbour, and delivers what is left.
+  const placed = args.attach ? undefined : start.placed;
   const settings: Settings = {
     takesMessages: start.supportsPause,
     observes: sources !== undefined,
@@ -112,7 +114,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     answerTimeoutMs: ANSWER_TIMEOUT_MS,
     refusedTokenTries: REFUSED_TOKEN_TRIES,
     helloFirst: start.placed !== undefined && !takeOver,
-    lingerMs: args.attach ? Infinity : (start.placed?.lingerSeconds ?? Infinity) * 1000,
+    lingerMs: millisecondsOf(placed?.lingerSeconds),
+    leaseMs: millisecondsOf(placed?.leaseSeconds),
   };
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
@@ -123,6 +126,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     growth.close();
     journal.close();
   }
+}
+
+function millisecondsOf(seconds: number | null | undefined): number {
+  return (seconds ?? Infinity) * 1000;
 }
 
 function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerStart {
@@ -184,13 +191,15 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
 }
 
 /** SIGHUP is ignored: a terminal that goes away is not the run's. */
-function listenToSignals(queue: EventQueue<Event>): Disposable {
+function listenToSignals(queue: EventQueue<Event>, placed: boolean): Disposable {
   const stop = () => queue.put({ tag: "signal" });
   const listeners: [Deno.Signal, () => void][] = [
     ["SIGTERM", stop],
     ["SIGINT", stop],
     ["SIGQUIT", stop],
     ["SIGHUP", () => {}],
+    // From the engine, before its time limit (src/dispatch/launch/slurm/batch.ts).
+    ...(placed ? [["SIGUSR1", () => queue.put({ tag: "limit_near" })] satisfies [Deno.Signal, () => void]] : []),
   ];
   for (const [signal, listener] of listeners) Deno.addSignalListener(signal, listener);
   return {

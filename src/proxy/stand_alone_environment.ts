@@ -2,6 +2,7 @@
  * The environment of a worker whose proxy stands alone: what its surroundings (an image, a script) have set, without
  * what is mosaic's own, and with what every worker is told of its run. Pure.
  */
+import { RunFiles } from "../base/layout.ts";
 
 /** Of the proxy: addresses, credentials and where they are, how it was started. */
 const OWN = [
@@ -19,6 +20,6 @@ export function standAloneEnvironment(
   env.RUN_ID = env.MOSAIC_RUN_ID = run.runId;
   env.MOSAIC_RUN_DIR = run.directory;
   env.MOSAIC_ATTEMPT = String(run.attempt);
-  env.MOSAIC_CHECKPOINT_DIR ??= `${run.directory}/checkpoints`;
+  env.MOSAIC_CHECKPOINT_DIR ??= new RunFiles(run.directory, "").checkpoints(run.attempt, true);
   return env;
 }

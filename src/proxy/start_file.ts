@@ -38,6 +38,8 @@ export interface ProxyStartFile {
   placed?: {
     /** Without a daemon it leaves this long after the worker's end, or after its own start. */
     lingerSeconds: number;
+    /** Without a word of the daemon for so long it stops the worker; null: never. Earlier versions do not say. */
+    leaseSeconds?: number | null;
   } | undefined;
   tls?: StartTls | null | undefined;
 }

@@ -74,6 +74,8 @@ export interface Settings extends DeliverySettings {
   readonly helloFirst: boolean;
   /** With nothing left to run and no daemon, the proxy leaves after so long; Infinity: never. */
   readonly lingerMs: number;
+  /** Without a word of the daemon for so long, the worker is stopped; Infinity: never. */
+  readonly leaseMs: number;
 }
 
 export interface State {
@@ -85,6 +87,10 @@ export interface State {
   readonly stay: Stay;
   /** Since when no worker runs and no daemon is connected; undefined while either is. */
   readonly idleSince: number | undefined;
+  /** When the daemon last said something, or the proxy began. */
+  readonly heardAt: number;
+  /** The engine has warned of its time limit. */
+  readonly limitIsNear: boolean;
 }
 
 export interface Step {
@@ -101,15 +107,24 @@ export function initialState(settings: Settings): State {
     delivery: undelivered(settings),
     stay: { tag: "serving" },
     idleSince: undefined,
+    heardAt: Infinity,
+    limitIsNear: false,
   };
 }
 
 /** When a `tick` is due; Infinity while nothing waits for a time. */
-export function dueAt({ settings, control, delivery, stay, idleSince }: State): number {
+export function dueAt(state: State): number {
+  const { settings, control, delivery, stay, idleSince } = state;
   if (stay.tag === "left") return Infinity;
   const leave = stay.tag === "signalled" ? stay.until ?? Infinity : Infinity;
   const lingered = idleSince === undefined ? Infinity : idleSince + settings.lingerMs;
-  return Math.min(leave, lingered, controlDueAt(control), deliveryDueAt(delivery));
+  return Math.min(leave, lingered, leaseEndsAt(state), controlDueAt(control), deliveryDueAt(delivery));
+}
+
+/** Infinity while no worker runs on, or none has to end. */
+function leaseEndsAt({ settings, worker, group, heardAt }: State): number {
+  const runs = worker.tag === "running" && worker.leader !== undefined && group === "left_alone";
+  return runs ? heardAt + settings.leaseMs : Infinity;
 }
 
 /** @param now ms of a monotonic clock */
@@ -132,10 +147,12 @@ export function next(state: State, event: Event, now: number): Step {
 function handle(state: State, event: Event, now: number, effects: Effects): State {
   const { control, delivery, settings } = state;
   switch (event.tag) {
-    case "started":
-      if (state.worker.tag === "awaiting_welcome") return { ...state, delivery: connect(delivery, effects) };
+    case "started": {
+      const begun = { ...state, heardAt: now };
+      if (state.worker.tag === "awaiting_welcome") return { ...begun, delivery: connect(delivery, effects) };
       effects.push({ tag: "start_worker" });
-      return state;
+      return begun;
+    }
     case "worker_started":
       return workerStarted(state, event.leader, event.inherited, now, effects);
     case "worker_exited":
@@ -168,6 +185,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     case "control":
     case "stop_requested":
     case "exit_acknowledged":
+    case "heartbeat_answered":
       return daemonSays(state, event, now, effects);
     case "disconnected":
       return disconnected(state, event.failure, now, effects);
@@ -185,6 +203,9 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
         : `worker held: it waits for ${event.text}`;
       return measured(state, "disk", !event.enough, message, {}, effects);
     }
+    case "limit_near":
+      effects.push({ tag: "log", level: "info", message: "the time limit is near" });
+      return warn({ ...state, limitIsNear: true }, effects);
     case "signal":
       return stop(
         state.stay.tag === "serving" ? { ...state, stay: { tag: "signalled", until: undefined } } : state,
@@ -214,7 +235,15 @@ function workerStarted(
     control: activate(state.control, takesMessages, inherited, now, effects),
   };
   const after = worker.stop === undefined ? running : stop(running, worker.stop, effects);
-  return { ...after, delivery: connect(after.delivery, effects) };
+  return warn({ ...after, delivery: connect(after.delivery, effects) }, effects);
+}
+
+/** Asks the worker to save what it has, before the engine's time limit. */
+function warn(state: State, effects: Effects): State {
+  if (state.limitIsNear && state.worker.tag === "running" && state.settings.takesMessages) {
+    effects.push({ tag: "ask_worker", control: "checkpoint" });
+  }
+  return state;
 }
 
 function workerExited(state: State, end: WorkerEnd, effects: Effects): State {
@@ -285,7 +314,7 @@ function measured(
 
 type FromDaemon = Extract<
   Event,
-  { tag: "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" }
+  { tag: "welcomed" | "acknowledged" | "control" | "stop_requested" | "exit_acknowledged" | "heartbeat_answered" }
 >;
 
 function daemonSays(state: State, event: FromDaemon, now: number, effects: Effects): State {
@@ -296,7 +325,7 @@ function daemonSays(state: State, event: FromDaemon, now: number, effects: Effec
   }
   if (connection.tag !== "greeting" && connection.tag !== "open") return state;
   const after = answered(state, event, now, effects);
-  return { ...after, delivery: heard(after.delivery, settings, now) };
+  return { ...after, heardAt: now, delivery: heard(after.delivery, settings, now) };
 }
 
 function answered(state: State, event: FromDaemon, now: number, effects: Effects): State {
@@ -318,6 +347,8 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
       return stop(state, { graceS: event.graceS, by: "the daemon" }, effects);
     case "exit_acknowledged":
       return leave(state, workerStatus(state), { type: "done" }, effects);
+    case "heartbeat_answered":
+      return state;
   }
 }
 
@@ -356,7 +387,8 @@ function idling(state: State, now: number): State {
   return { ...state, idleSince: idle ? now : undefined };
 }
 
-function tick(state: State, now: number, effects: Effects): State {
+function tick(before: State, now: number, effects: Effects): State {
+  const state = leaseEndsAt(before) <= now ? leaseOver(before, effects) : before;
   const { idleSince, settings: { lingerMs } } = state;
   if (idleSince !== undefined && idleSince + lingerMs <= now) {
     effects.push({ tag: "log", level: "warn", message: "no daemon: what is not delivered is left to another proxy" });
@@ -369,6 +401,13 @@ function tick(state: State, now: number, effects: Effects): State {
   const message = timeout(after.delivery, after.settings, now);
   if (message !== undefined) return disconnected(after, { code: undefined, message, announced: false }, now, effects);
   return { ...after, delivery: deliveryTick(after.delivery, after.settings, now, effects) };
+}
+
+/** Another attempt may begin now: this one's worker must not run on. */
+function leaseOver(state: State, effects: Effects): State {
+  effects.push({ tag: "record_lease_end" });
+  const seconds = state.settings.leaseMs / 1000;
+  return stop(state, { graceS: GRACE_S, by: `its lease: no daemon for ${seconds} s` }, effects);
 }
 
 /** What follows from the worker and its group having ended, whichever was last. */

@@ -2,10 +2,11 @@
 import { messageOf } from "../base/errors.ts";
 import type { RunFiles } from "../base/layout.ts";
 import { signalGroup } from "../os/signals.ts";
+import { writeRecord } from "../os/untrusted.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";
-import type { ControlRecord, Event } from "./events.ts";
+import type { ControlRecord, Event, WorkerRequest } from "./events.ts";
 import type { Journal } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
@@ -81,7 +82,7 @@ export class WorkerHandle {
     }
   }
 
-  ask(control: "pause" | "resume"): void {
+  ask(control: WorkerRequest): void {
     this.#input.send(control);
   }
 
@@ -99,6 +100,15 @@ export class WorkerHandle {
       writeControlRecord(this.#plan.files, this.#plan.attempt, record);
     } catch (error) {
       this.#log.warn({ error: messageOf(error) }, "desired control cannot be kept for another proxy");
+    }
+  }
+
+  recordLeaseEnd(): void {
+    const { files, attempt } = this.#plan;
+    try {
+      writeRecord(files.leaseEnd(attempt), "");
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, "that the lease is over cannot be recorded");
     }
   }
 

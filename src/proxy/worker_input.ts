@@ -1,6 +1,7 @@
 /** Control messages to a worker that reads them on its standard input, which is a FIFO then. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import type { WorkerRequest } from "./events.ts";
 
 export class WorkerInput {
   readonly #path: string;
@@ -14,7 +15,7 @@ export class WorkerInput {
   }
 
   /** One message after the other: a worker that does not read lets the pipe fill up, and then they wait here. */
-  send(control: "pause" | "resume"): void {
+  send(control: WorkerRequest): void {
     const bytes = new TextEncoder().encode(JSON.stringify({ control }) + "\n");
     this.#writing = this.#writing.then(async () => {
       this.#fifo ??= await openFifo(this.#path);

@@ -206,7 +206,9 @@ class Delivery {
         return await this.#batch(message.value);
       case "heartbeat":
         this.#connected.journalSize = Number(message.value.journalSize);
-        return this.#session.heartbeat(this.#connected.journalSize);
+        this.#session.heartbeat(this.#connected.journalSize);
+        await this.#out.send({ message: { case: "heartbeatAck", value: {} } });
+        return;
       case "sourceBatch":
         return await this.#source(message.value);
       case "control":

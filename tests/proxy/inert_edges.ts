@@ -7,6 +7,7 @@ export const SETTINGS: Settings = {
   takesMessages: false,
   helloFirst: false,
   lingerMs: Infinity,
+  leaseMs: Infinity,
   heartbeatMs: 60_000,
   answerTimeoutMs: 15_000,
   refusedTokenTries: 30,
@@ -20,6 +21,7 @@ export function inertEdges(): Edges {
       ask() {},
       endGroup() {},
       writeRecord() {},
+      recordLeaseEnd() {},
       close() {},
     },
     delivery: {

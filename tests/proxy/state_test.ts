@@ -465,3 +465,27 @@ Deno.test("control: what a daemon desires before there is a worker is applied wh
   subject.state = { ...serving().state, worker: subject.state.worker, control: subject.state.control };
   subject.rows([desired(true), "send control"], [WORKER_STARTED, "record paused 0 signal", "SIGSTOP", "send control"]);
 });
+
+Deno.test("state: without a word of the daemon for the lease, the worker is stopped, which is recorded; any word renews it", () => {
+  const subject = serving({ leaseMs: 10_000, heartbeatMs: 4000 });
+  subject.tick("send heartbeat");
+  subject.rows([{ tag: "heartbeat_answered" }]);
+  subject.put(caughtUp());
+  subject.now = 13_999;
+  subject.rows([{ tag: "tick" }, "send heartbeat"]);
+  subject.rows([BROKEN, "close", "await_daemon"]);
+  subject.now = 14_000;
+  subject.rows([{ tag: "tick" }, "record_lease_end", "end_group 5"]);
+  subject.now = 14_100;
+  subject.rows([{ tag: "tick" }, "connect"]);
+});
+
+Deno.test("state: a warning before the time limit asks the worker for a checkpoint, also one that came before it ran", () => {
+  serving({ takesMessages: true }).rows([{ tag: "limit_near" }, "ask checkpoint"]);
+  serving().rows([{ tag: "limit_near" }]);
+  new Subject({ takesMessages: true }).rows(
+    [{ tag: "started" }, "start_worker"],
+    [{ tag: "limit_near" }],
+    [WORKER_STARTED, "connect", "ask checkpoint"],
+  );
+});

@@ -54,10 +54,15 @@ Deno.test({
     await using daemon = await cluster.daemon();
 
     // Slurm knows no limit of less than a minute: looked at in the end.
-    const stubborn = `trap "" TERM; . ${LONG[1]}`;
+    const warned = `exec 3<&0; (read -r line <&3; echo '{"event":"checkpoint_saved","payload":'"$line"'}') &`;
+    const stubborn = `trap "" TERM; ${warned} . ${LONG[1]}`;
+    const argv = ["-c", stubborn, ...LONG.slice(1)];
     const limited = await submit(
       daemon,
-      placed({ command: ["/bin/sh", "-c", stubborn, ...LONG.slice(1)], slurm: { time: 1 } }),
+      placed({
+        slurm: { time: 1, warn_seconds: 50 },
+        metadata: { worker: { script: "/bin/sh", arguments: argv, use_grpc: false, supports_pause: true } },
+      }),
     );
 
     await t.step("Slurm keeps a launcher's promises", async () => {
@@ -107,6 +112,7 @@ Deno.test({
       const runId = await submit(daemon, placed({ slurm: { partition: "nosuch" } }));
       await assert.rejects(untilState(daemon, runId, "TERMINATED"), /slurm_rejected: .*[Ii]nvalid partition/);
       await assert.rejects(submit(daemon, placed({ metadata: { sandbox: "bubblewrap" } })), /sandbox/);
+      await assert.rejects(submit(daemon, placed({ slurm: { warn_seconds: 60 } })), /supports_pause: true/);
     });
 
     await t.step("a job that waits is INIT with Slurm's reason; cancelled, it never starts", async () => {
@@ -300,13 +306,15 @@ Deno.test({
       await assertWhole(daemon, running);
     });
 
-    await t.step("the time limit, of a worker that ignores SIGTERM", async () => {
+    await t.step("the time limit, of a worker that is warned of it and ignores SIGTERM", async () => {
       // Slurm looks at its limits, which are whole minutes, twice a minute.
       await until(async () => (await getRun(daemon, limited)).outcome !== "", {
         ...{ what: "the time limit", timeoutMs: 240_000 },
         state: () => cluster.jobs(),
       });
       assert.equal((await getRun(daemon, limited)).reason, "time_limit");
+      const journal = Deno.readTextFileSync(`${(await getRun(daemon, limited)).directory}/logs/worker.stdout.log`);
+      assert.match(journal, /"checkpoint_saved","payload":\{"control":"checkpoint"\}/);
       await nothingLeft(cluster, daemon, limited);
       await assertWhole(daemon, limited);
     });

@@ -72,7 +72,8 @@ export class Ends {
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
     const directory = layout.runDir(row.baseDir, row.runId);
-    const isThere = (path: string, attempt: number) => attempt > dropped || !isDropped(directory, path);
+    const isThere = (path: string, attempt: number) =>
+      (attempt > dropped || !isDropped(directory, path)) && !isEmptyFile(path);
     return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, isThere);
   }
 
@@ -139,5 +140,17 @@ export class Ends {
       resumeFrom,
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
+  }
+}
+
+/** A checkpoint over which its attempt has died, or the disk was full. Of a path of another host nothing is known. */
+function isEmptyFile(path: string): boolean {
+  if (!path.startsWith("/")) return false;
+  try {
+    const { isFile, size } = Deno.lstatSync(path);
+    return isFile && size === 0;
+  } catch {
+    // What the program calls the file may be without the ending that its library adds.
+    return false;
   }
 }

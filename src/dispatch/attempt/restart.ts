@@ -3,7 +3,7 @@ import type { RestartCause, RunPlan } from "../../config/plan.ts";
 import { restartDelaySeconds } from "../../config/plan.ts";
 
 /** How engines end jobs that did nothing wrong; what somebody cancelled there is cancelled. */
-const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten"];
+const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory", "job_forgotten", "lease_expired"];
 
 /**
  * The cause that a reason counts as. Undefined for what another attempt cannot mend (a failing preflight, a program that

@@ -8,7 +8,7 @@ import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import type { Gpu } from "../../../os/gpus.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { isShortage } from "../../../os/shortage.ts";
-import { makeDirectory, readRecord } from "../../../os/untrusted.ts";
+import { makeDirectory, offerDirectory, readRecord } from "../../../os/untrusted.ts";
 import { observationOf } from "../../../proxy/sources/observation.ts";
 import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/types.ts";
@@ -112,10 +112,12 @@ export class LocalHost implements Host {
     { target, tls }: { target: string; tls: StartTls | null },
   ): { argv: string[]; env: Record<string, string> } {
     for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
+    for (const directory of [...files.outputs, files.checkpoints(row.attempt, true)]) offerDirectory(directory);
     const command = this.#command(row, plan, files);
     // The node's own, unless the config says otherwise.
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
-    const placed = { lingerSeconds: plan.slurm.lingerSeconds };
+    const { lingerSeconds, leaseSeconds } = plan.slurm;
+    const placed = { lingerSeconds, leaseSeconds };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
     if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
     return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
@@ -218,6 +220,9 @@ export class LocalHost implements Host {
     const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
+    const longest = elsewhere.placed === undefined
+      ? HEARTBEAT_INTERVAL_S
+      : Math.min(PLACED_HEARTBEAT_INTERVAL_S, (plan.slurm.leaseSeconds ?? Infinity) / 4);
     writeStartFile(files.proxyFile(row.attempt), {
       env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,
       cwd: command.cwd,
@@ -231,7 +236,7 @@ export class LocalHost implements Host {
       maxBacklogBytes,
       cgroup: cgroup ?? null,
       umask: plan.umask,
-      heartbeatIntervalS: Math.min(elsewhere.placed ? PLACED_HEARTBEAT_INTERVAL_S : HEARTBEAT_INTERVAL_S, timeout / 3),
+      heartbeatIntervalS: Math.min(longest, timeout / 3),
       ...elsewhere,
     });
   }

@@ -2,6 +2,7 @@
  * The environment of a worker: what the host's has that a program needs, the config's own, and what mosaic tells it.
  * The daemon's whole environment is never passed on: it may hold secrets, and it differs between hosts.
  */
+import { RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { exportWanted } from "../../../observability/otlp.ts";
 import { traceparent } from "../../../observability/trace_context.ts";
@@ -42,7 +43,8 @@ export function workerEnvironment(plan: RunPlan, context: EnvironmentContext): R
   }
   // The daemon exports traces: the worker's own then join the run's.
   if (exportWanted((name) => context.hostEnv[name], "TRACES")) env.TRACEPARENT = traceparent(context.runId);
-  env.MOSAIC_CHECKPOINT_DIR = `${context.directory}/checkpoints`;
+  const files = new RunFiles(context.directory, plan.worker.workerId);
+  env.MOSAIC_CHECKPOINT_DIR = files.checkpoints(context.attempt, plan.launcher !== "local");
   // The config's variables may override everything above, the GPU list too: so the original allows.
   for (const [name, value] of Object.entries(plan.environment)) env[name] = value;
   // Last, and the module itself gives way to another of its name: nothing of the program's own is hidden.

@@ -5,6 +5,8 @@
  */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { RunFiles } from "../../../base/layout.ts";
+import { GRACE_S, KILL_WAIT_MS } from "../../../proxy/grace.ts";
+import { kindOf } from "../../../os/file_kinds.ts";
 import { MosaicError } from "../../../base/errors.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import type { Signal } from "../../../os/signals.ts";
@@ -24,6 +26,8 @@ import type { JobEnd } from "../launcher.ts";
 import { ProxyKeeper } from "../local/proxy_keeper.ts";
 import type { Placer } from "./placer.ts";
 
+/** What a proxy may need beyond its lease until its worker is gone. */
+const LEASE_MARGIN_MS = GRACE_S * 1000 + KILL_WAIT_MS;
 /** The proxy's report comes about a second before the engine says why it has ended the job; after so long it will not. */
 const ENGINE_WORD_MS = 15_000;
 
@@ -47,10 +51,26 @@ export class PlacedHost implements Host {
     throw new MosaicError("internal", `run ${row.runId} is placed by an engine and not started here`);
   }
 
-  attempt(row: RunRow, { plan, files }: { plan: RunPlan; files: RunFiles }): AttemptHost {
+  attempt(row: RunRow, { plan, files, now }: { plan: RunPlan; files: RunFiles; now: number }): AttemptHost {
     const { placer, attach } = this.#options;
-    return new PlacedAttempt(row, files, placer(), (latest) => attach(latest, plan, files));
+    const { leaseSeconds } = plan.slurm;
+    return new PlacedAttempt(row, {
+      files,
+      placer: placer(),
+      attach: (latest) => attach(latest, plan, files),
+      leaseMs: leaseSeconds === null ? Infinity : leaseSeconds * 1000 + LEASE_MARGIN_MS,
+      now,
+    });
   }
+}
+
+interface PlacedParts {
+  files: RunFiles;
+  placer: Placer;
+  attach: (row: RunRow) => ProcessRef | undefined;
+  /** Without a connection for so long, the proxy has stopped the worker; Infinity: it never does. */
+  leaseMs: number;
+  now: number;
 }
 
 class PlacedAttempt implements AttemptHost {
@@ -63,12 +83,18 @@ class PlacedAttempt implements AttemptHost {
   /** Of the proxy on this host that delivers what is left; undefined while the job may have processes. */
   #keeper: ProxyKeeper | undefined;
   #exitedAt: number | undefined;
+  readonly #leaseMs: number;
+  /** Since when no proxy is connected, as far as this daemon knows. */
+  #absentSince: number;
+  #leaseOver = false;
 
-  constructor(row: RunRow, files: RunFiles, placer: Placer, attach: (row: RunRow) => ProcessRef | undefined) {
+  constructor(row: RunRow, { files, placer, attach, leaseMs, now }: PlacedParts) {
     this.#of = { runId: row.runId, attempt: row.attempt };
     this.#files = files;
     this.#placer = placer;
     this.#attach = attach;
+    this.#leaseMs = leaseMs;
+    this.#absentSince = now;
   }
 
   get replacing(): boolean {
@@ -77,14 +103,17 @@ class PlacedAttempt implements AttemptHost {
 
   /**
    * How the job has ended, once no process of it is left; "gone" where nothing is known of the job at all. Who cancels the run
-   * takes the engine at its word: no attempt follows that an unreachable worker could disturb.
+   * takes the engine at its word: no attempt follows that an unreachable worker could disturb. Once the lease is over, the proxy
+   * has ended the worker, whatever the engine cannot say.
    */
   #end(): JobEnd | "gone" | undefined {
     const view = this.#placer.view(this.#of);
     if (view === undefined) return "gone";
-    const { job } = view;
-    if (job.t === "ended") return job.end.proven || view.cancelRequested ? job.end : undefined;
-    return job.t === "forgotten" && view.cancelRequested ? "gone" : undefined;
+    const { job, cancelRequested } = view;
+    if (job.t === "ended") return job.end.proven || cancelRequested || this.#leaseOver ? job.end : undefined;
+    if (job.t !== "forgotten") return undefined;
+    if (cancelRequested) return "gone";
+    return this.#leaseOver ? { kind: "job_forgotten", proven: false, said: "" } : undefined;
   }
 
   // By the placer, which is asked first.
@@ -95,9 +124,12 @@ class PlacedAttempt implements AttemptHost {
     this.#keeper?.seen(process, now);
   }
   proxyConnected(process: ProcessRef): void {
+    this.#absentSince = Infinity;
+    if (this.#keeper === undefined) this.#leaseOver = false;
     this.#keeper?.connected(process);
   }
   proxyAbsent(now: number): void {
+    this.#absentSince = now;
     this.#keeper?.disconnected(now);
   }
   killProxy(): void {
@@ -107,11 +139,12 @@ class PlacedAttempt implements AttemptHost {
   }
 
   whileAbsent({ now, registered, mayReplace }: Absence): AbsenceStep {
+    this.#leaseOver ||= now - this.#absentSince >= this.#leaseMs;
     const end = this.#end();
     // No worker was started: a proxy that comes late starts none.
     if (!registered && this.#placer.view(this.#of)?.job.t === "forgotten") return { do: "not_started" };
     if (end === undefined) return { do: "wait" };
-    const engine = engineEnd(end);
+    const engine = this.#why(end);
     if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
     this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
     switch (this.#keeper.step(now, registered, mayReplace).do) {
@@ -155,10 +188,17 @@ class PlacedAttempt implements AttemptHost {
   /** A failure waits for the engine's word: it ends jobs by signals that a worker cannot tell from others. */
   endRest(report: ExitReport | undefined, now: number): Rest {
     const end = this.#end();
-    if (end !== undefined) return { ended: true, engine: engineEnd(end) };
+    if (end !== undefined) return { ended: true, engine: this.#why(end) };
     this.#exitedAt ??= now;
     const clean = report?.code === 0 && !report.lost;
-    return { ended: clean || now - this.#exitedAt >= ENGINE_WORD_MS };
+    const waited = clean || now - this.#exitedAt >= ENGINE_WORD_MS;
+    return { ended: waited, engine: waited ? this.#why("gone") : undefined };
+  }
+
+  /** The engine's reason, else that the proxy has stopped the worker by itself. */
+  #why(end: JobEnd | "gone"): EngineEnd | undefined {
+    const leaseEnd = kindOf(this.#files.leaseEnd(this.#of.attempt)) === "file";
+    return engineEnd(end) ?? (leaseEnd ? { reason: "lease_expired", said: "" } : undefined);
   }
 
   release(): void {

@@ -16,7 +16,10 @@ export function sbatchOptions(
   defaults: SlurmFields,
   { name, comment, logFile, script }: Batch,
 ): string[] {
-  const { partition, account, qos, time, constraint, gres, extra } = { ...defaults, ...plan.slurm.fields };
+  const { partition, account, qos, time, constraint, gres, extra, warn_seconds } = {
+    ...defaults,
+    ...plan.slurm.fields,
+  };
   const { cpus, memoryMb, gpus } = plan.resources;
   const named = {
     partition,
@@ -24,6 +27,8 @@ export function sbatchOptions(
     qos,
     time,
     constraint,
+    // Of the others, nobody reads the message that the proxy would send.
+    signal: plan.worker.supportsPause && warn_seconds !== undefined ? `B:USR1@${warn_seconds}` : undefined,
     gres: gres ?? (gpus.requested > 0 ? `gpu:${gpus.requested}` : undefined),
   };
   return [
@@ -42,10 +47,13 @@ function literal(path: string): string {
   return path.replaceAll("%", "%%");
 }
 
-/** The script becomes the proxy: a shell that waits would keep Slurm's signals from it. Nothing in it is secret. */
+/**
+ * The script becomes the proxy: a shell that waits would keep Slurm's signals from it. Nothing in it is secret. Until the
+ * proxy listens, the warning before the time limit (SIGUSR1) would end it.
+ */
 export function batchScript(argv: readonly string[], env: Readonly<Record<string, string>>): string {
   const exports = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}\n`);
-  return `#!/bin/sh\n${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
+  return `#!/bin/sh\ntrap '' USR1\n${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
 }
 
 function quoted(word: string): string {

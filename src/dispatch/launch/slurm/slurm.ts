@@ -48,13 +48,17 @@ export class Slurm implements Launcher {
     this.#toolEnv = { ...some(TOOL_VARIABLES), LC_ALL: "C", SLURM_TIME_FORMAT: "%s" };
   }
 
-  admit({ sandbox, preflight, worker }: RunPlan): string | undefined {
+  admit({ sandbox, preflight, worker, slurm }: RunPlan): string | undefined {
     const elsewhere = "metadata.launcher is slurm: the run is not on the daemon's host";
     if (worker.external) return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
     if (sandbox.kind !== "none") return `${elsewhere}, and metadata.sandbox works on that host only`;
     const { files, modules, minFreeDiskMb, gpu } = preflight;
     if (files.length + modules.length + minFreeDiskMb > 0 || gpu) {
       return `${elsewhere}, and metadata.preflight is checked on that host only`;
+    }
+    if (slurm.fields.warn_seconds !== undefined && !worker.supportsPause) {
+      return "metadata.slurm.warn_seconds is a control message on the worker's standard input, which only a worker with " +
+        "metadata.worker.supports_pause: true reads";
     }
     return undefined;
   }

@@ -1,0 +1,46 @@
+/** When an attempt elsewhere is over though its engine cannot vouch for it. */
+import assert from "node:assert/strict";
+import { RunFiles } from "../../../src/base/layout.ts";
+import { planOf } from "../../../src/config/plan.ts";
+import { PlacedHost } from "../../../src/dispatch/launch/placed/placed_host.ts";
+import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer.ts";
+import type { RunRow } from "../../../src/registry/types.ts";
+import { configOf } from "../../harness/configs.ts";
+
+const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, said: "NODE_FAIL" } };
+
+function attemptOf({ slurm = {}, job = NODE_FAIL }: { slurm?: Record<string, unknown>; job?: JobView["job"] } = {}) {
+  const plan = planOf(configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm } }));
+  const placer = { view: (): JobView => ({ job, cancelRequested: false }), stop() {}, release() {} };
+  const host = new PlacedHost({
+    handshakeTimeoutSeconds: 60,
+    placer: () => placer as unknown as Placer,
+    attach: () => undefined,
+  });
+  const row = { runId: "r", attempt: 1 } as RunRow;
+  return host.attempt(row, { plan, files: new RunFiles("/nowhere", ""), now: 0 });
+}
+const absent = (now: number) => ({ now, registered: true, stoppingSince: undefined, mayReplace: true });
+
+Deno.test("a doubtful end is believed when the lease is over and its proxy has had the time to stop the worker", () => {
+  const attempt = attemptOf({ slurm: { lease_seconds: 10 } });
+  assert.deepEqual(attempt.whileAbsent(absent(44_000)), { do: "wait" });
+  attempt.proxyConnected({ pid: 1, identity: "" }, undefined);
+  assert.deepEqual(attempt.whileAbsent(absent(100_000)), { do: "wait" });
+  attempt.proxyAbsent(100_000);
+  assert.deepEqual(attempt.whileAbsent(absent(144_000)), { do: "wait" });
+  assert.notEqual(attempt.whileAbsent(absent(145_000)).do, "wait");
+  assert.equal(attempt.group(true), "gone");
+  assert.deepEqual(attempt.endRest(undefined, 145_000), {
+    ended: true,
+    engine: { reason: "node_fail", said: "NODE_FAIL" },
+  });
+});
+
+Deno.test("a job that is forgotten while it runs is over with its lease, and never without one", () => {
+  const forgotten = { t: "forgotten" } as const;
+  const attempt = attemptOf({ slurm: { lease_seconds: 10 }, job: forgotten });
+  assert.notEqual(attempt.whileAbsent(absent(45_000)).do, "wait");
+  assert.equal(attempt.endRest(undefined, 45_000).engine?.reason, "job_forgotten");
+  assert.deepEqual(attemptOf({ job: forgotten }).whileAbsent(absent(1e12)), { do: "wait" });
+});
