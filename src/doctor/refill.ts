@@ -7,7 +7,7 @@ import { Journal } from "../proxy/journal.ts";
 import { JournalFile } from "../proxy/journal_file.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch } from "../telemetry/batch.ts";
+import type { IngestBatch, StepColumns } from "../telemetry/batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";
@@ -140,6 +140,8 @@ function unfilled(runId: string, why: string): MosaicError {
   });
 }
 
+/** Read here, so nothing is sealed yet. */
+type ReadBatch = IngestBatch & { steps: StepColumns };
 type Stored = { seq: number; tsNs: string };
 
 function sizeOf(batch: IngestBatch, kind: typeof KINDS[number]): number {
@@ -167,7 +169,7 @@ function survivors(
 
 /** A record that names no time has the one that the store gave it; a missing one has that of the record before it. */
 function keepTimes(
-  batch: IngestBatch,
+  batch: ReadBatch,
   kind: typeof KINDS[number],
   since: number,
   kept: Map<number, Stored>,
@@ -232,7 +234,7 @@ function* batchesOf(
   attempt: number,
   from: number,
   clock: { now: number },
-): Generator<IngestBatch> {
+): Generator<ReadBatch> {
   const start = JSON.parse(readRecord(files.proxyFile(attempt)) ?? "{}") as Partial<ProxyStartFile>;
   const check = telemetryValidator(start.schema ?? null)?.check;
   const reading = {
@@ -261,7 +263,7 @@ function* batchesOf(
   }
 }
 
-function batchOf({ message }: BuiltBatch): IngestBatch {
+function batchOf({ message }: BuiltBatch): ReadBatch {
   const parsed = <T>(bytes: Uint8Array | undefined, empty: T): T =>
     bytes === undefined || bytes.length === 0 ? empty : JSON.parse(decoder.decode(bytes));
   return {

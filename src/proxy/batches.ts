@@ -3,6 +3,8 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
+import { numberText } from "../telemetry/store/step_block.ts";
+import { seal, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalPiece } from "./journal.ts";
@@ -41,6 +43,8 @@ export interface BatchReading {
   /** Dialects of printed text that are not read. */
   textOff?: readonly TextDialect[];
   maxRecordBytes?: number;
+  /** The form of sealed steps that the daemon takes. */
+  sealedForm?: string;
 }
 
 /**
@@ -48,7 +52,7 @@ export interface BatchReading {
  */
 export function buildBatch(
   piece: JournalPiece,
-  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES }: BatchReading,
+  { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "" }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder();
@@ -119,7 +123,9 @@ export function buildBatch(
   }
 
   let steps = columns.size;
-  let stepsJson = steps === 0 ? NOTHING : jsonBytes(columns.take());
+  const taken = columns.take();
+  const sealed = sealedForm === SEALED_FORM && steps > 0 ? seal(taken) : undefined;
+  let stepsJson = steps === 0 || sealed !== undefined ? NOTHING : jsonBytes(taken);
   let episodesJson = episodes.length === 0 ? NOTHING : jsonBytes(episodes);
   let eventsJson = events.length === 0 ? NOTHING : jsonBytes(events);
   const bytes = stepsJson.length + episodesJson.length + eventsJson.length;
@@ -137,6 +143,7 @@ export function buildBatch(
       fromPosition: BigInt(piece.from),
       toPosition: BigInt(to),
       stepsJson,
+      ...(sealed === undefined ? {} : { sealedSteps: sealedMessage(sealed) }),
       episodesJson,
       eventsJson,
       otherLines: BigInt(otherLines),
@@ -148,6 +155,14 @@ export function buildBatch(
     steps,
     eventKinds: events.map((event) => event.kind),
   };
+}
+
+export function sealedMessage({ n, labels, block, info, clamped }: Sealed) {
+  const { crc, fromNs, toNs, unitNs, cells, hot, raw, body } = block;
+  // As in `hot`, there are numbers that JSON has no text for.
+  const texts = cells.map((cell) => typeof cell === "number" ? numberText(cell) : JSON.stringify(cell));
+  const head = `["${fromNs}","${toNs}",${unitNs},[${texts}]]`;
+  return { n, crc, head, hot, raw, body, ...labels, info, clamped };
 }
 
 /** @returns The beginning, without half of a surrogate pair at its end. */

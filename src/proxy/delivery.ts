@@ -19,7 +19,7 @@ type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: stri
 /** What is loaded only when the worker has been started: it starts up meanwhile. */
 export interface DeliveryParts {
   open: (target: string) => IngestStream;
-  buildBatch: (piece: JournalPiece, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
+  buildBatch: (piece: JournalPiece, sealedForm: string, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
 }
 
 export interface DeliveryPlan {
@@ -45,6 +45,8 @@ export class Delivery implements Receiver {
   readonly #reads = new Map<SourceId, ReturnType<typeof setImmediate>>();
   /** How far the files are stored, by the last welcome. */
   #observed: Parameters<FileSources["restore"]>[0];
+  /** The form of sealed steps that the daemon takes, by the last welcome. */
+  #sealedForm = "";
   /** Bytes of files that this connection has carried. */
   #filesSent = 0;
   #announcements: ReturnType<typeof setInterval> | undefined;
@@ -111,7 +113,10 @@ export class Delivery implements Receiver {
   }
 
   received(message: DaemonMessage["message"]): void {
-    if (message.case === "welcome") this.#observed = observedOf(message.value.observed);
+    if (message.case === "welcome") {
+      this.#observed = observedOf(message.value.observed);
+      this.#sealedForm = message.value.sealedForm;
+    }
     if (message.case === "observed" && message.value.shared) this.#files?.share();
     const event = eventOf(message, this.#plan.address.current);
     if (event !== undefined) this.#queue.put(event);
@@ -190,6 +195,7 @@ export class Delivery implements Receiver {
     const { from } = piece;
     const { message, steps, eventKinds, to, lines } = buildBatch(
       piece,
+      this.#sealedForm,
       final ? { final } : { final, written: this.#journal.size() },
     );
     if (to < piece.to) this.#journal.giveBack(to);

@@ -15,12 +15,14 @@ import type {
   Hello,
   Ingest,
   ProxyMessage,
+  SealedSteps as SealedMessage,
   SourceBatch,
 } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ConnectedProxy } from "../observability/activity.ts";
 import type { EpisodeRecord, IngestBatch, StepColumns, WorkerEventRecord } from "../telemetry/batch.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts";
 import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
+import { checked, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
 import { turn } from "./turns.ts";
 import { isDiskFull } from "../telemetry/store/failures.ts";
@@ -36,16 +38,21 @@ const LEAST_WINDOW_BYTES = 64 << 10;
 /** Journal bytes of one proxy that wait for a commit: beyond, its next message waits, too, so that runs have equal turns. */
 const WAITING_BYTES = 16 << 10;
 
+/** Runs whose proxies have sent a block that is not right; the oldest is forgotten. */
+const MOST_UNSEALED = 1000;
+
 type ToProxy = Outgoing<typeof DaemonMessageSchema>;
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
 
 export function ingestHandlers(core: Core, bounds: Pick<Bounds, "windowBytes">): Handlers<typeof Ingest> {
-  return { deliver: (incoming, out, caller) => deliver(core, bounds.windowBytes, incoming, out, caller) };
+  const unsealed = new Set<string>();
+  return { deliver: (incoming, out, caller) => deliver(core, bounds.windowBytes, unsealed, incoming, out, caller) };
 }
 
 async function deliver(
   core: Core,
   windowBytes: number,
+  unsealed: Set<string>,
   incoming: Incoming<ProxyMessage>,
   out: ToProxy,
   caller: Caller,
@@ -72,12 +79,15 @@ async function deliver(
           windowBytes: BigInt(Math.min(windowBytes, FIRST_WINDOW_BYTES)),
           control: session.control,
           observed: observedOf(session.observed),
+          sealedForm: unsealed.has(first.value.runId) ? "" : SEALED_FORM,
         },
       },
     });
     messages = messages.slice(1);
     core.activity.proxies.add(connected);
-    proxy = new Delivery({ core, session, incoming, out, caller, runId: first.value.runId, connected, windowBytes });
+    const { runId } = first.value;
+    const refused = () => remember(unsealed, runId);
+    proxy = new Delivery({ core, session, incoming, out, caller, runId, connected, windowBytes, refused });
     for (;;) {
       for (const { message } of messages) await proxy.take(message);
       messages = await incoming.take();
@@ -89,6 +99,11 @@ async function deliver(
     core.activity.proxies.delete(connected);
     session.closed();
   }
+}
+
+function remember(unsealed: Set<string>, runId: string): void {
+  unsealed.add(runId);
+  if (unsealed.size > MOST_UNSEALED) unsealed.delete(unsealed.keys().next().value!);
 }
 
 /**
@@ -162,13 +177,14 @@ class Delivery {
   readonly #runId: string;
   readonly #connected: ConnectedProxy;
   readonly #windowBytes: number;
+  readonly #refused: () => void;
   readonly #incoming: Incoming<ProxyMessage>;
   /** Settles when all batches so far are stored and acknowledged; never rejects. */
   #last: Promise<void> = Promise.resolve();
   #waitingBytes = 0;
   #failure: unknown;
 
-  constructor({ core, session, incoming, out, caller, runId, connected, windowBytes }: {
+  constructor({ core, session, incoming, out, caller, runId, connected, windowBytes, refused }: {
     core: Core;
     session: ProxySession;
     incoming: Incoming<ProxyMessage>;
@@ -177,6 +193,8 @@ class Delivery {
     runId: string;
     connected: ConnectedProxy;
     windowBytes: number;
+    /** No sealed steps of this run any more. */
+    refused: () => void;
   }) {
     this.#core = core;
     this.#session = session;
@@ -185,6 +203,7 @@ class Delivery {
     this.#runId = runId;
     this.#connected = connected;
     this.#windowBytes = windowBytes;
+    this.#refused = refused;
     this.#incoming = incoming;
   }
 
@@ -293,11 +312,22 @@ class Delivery {
     });
   }
 
-  /** A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. */
+  /**
+   * A batch that cannot be read will not be readable when it is sent again: what is known of it is its place. A block that
+   * is not right is delivered again as columns, from the journal.
+   */
   #read(message: Batch): IngestBatch {
     try {
       return batchOf(message);
     } catch (error) {
+      if (message.sealedSteps !== undefined) {
+        this.#core.log.error(
+          { run_id: this.#runId, error: messageOf(error) },
+          "its proxy is to deliver without blocks",
+        );
+        this.#refused();
+        throw new MosaicError("aborted", messageOf(error), { cause: error });
+      }
       const [from, to] = [Number(message.fromPosition), Number(message.toPosition)];
       this.#core.log.error({ run_id: this.#runId, from, to, error: messageOf(error) }, "a batch cannot be read");
       return unreadableBatch(from, to, messageOf(error));
@@ -367,14 +397,33 @@ function parsed<T>(bytes: Uint8Array, field: string, empty: T): T {
   }
 }
 
-/** The batch with its columns. They come from mosaic's own proxy: shapes are checked, the values in them are not. */
-export function batchOf(message: Batch): IngestBatch {
-  const steps = parsed<StepColumns>(message.stepsJson, "steps_json", { n: 0 });
+function columnsOf(stepsJson: Uint8Array): StepColumns {
+  const steps = parsed<StepColumns>(stepsJson, "steps_json", { n: 0 });
   for (const [name, column] of Object.entries(steps)) {
     if (Array.isArray(column) && column.length !== steps.n) {
       throw new MosaicError("invalid_argument", `steps_json: column ${name} has ${column.length} of ${steps.n} rows`);
     }
   }
+  return steps;
+}
+
+export function sealedOf(message: SealedMessage): Sealed {
+  const { n, crc, head, hot, raw, body, info, clamped, agentId, workerId, policyLabel, backend } = message;
+  let read: unknown;
+  try {
+    read = JSON.parse(head);
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `the head of sealed steps is no JSON: ${messageOf(error)}`);
+  }
+  const [fromNs, toNs, unitNs, cells] = Array.isArray(read) && Array.isArray(read[3]) ? read : ["", "", 0, []];
+  const block = { first: 0, n, crc, fromNs, toNs, unitNs, cells, hot, raw, body };
+  return { n, labels: { agentId, workerId, policyLabel, backend }, block, info, clamped };
+}
+
+/** The batch with its columns. They come from mosaic's own proxy: shapes are checked, the values in them are not. */
+export function batchOf(message: Batch): IngestBatch {
+  const { sealedSteps } = message;
+  const steps = sealedSteps === undefined ? columnsOf(message.stepsJson) : checked(sealedOf(sealedSteps));
   const violations: Record<string, number> = {};
   for (const [rule, count] of Object.entries(message.violations)) violations[rule] = Number(count);
   return {

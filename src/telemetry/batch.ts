@@ -4,6 +4,8 @@
  */
 import type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord } from "../gen/records/record_types.ts";
 
+import type { SealedSteps } from "./store/sealed_steps.ts";
+
 export type { EpisodeRecord, StepColumns, StepRecord, WorkerEventRecord };
 
 /** A file besides the journal that a proxy reads records from (docs/proxy.md). */
@@ -24,7 +26,7 @@ export interface IngestBatch {
   source?: Omit<SourceCursor, "serial">;
   from: number;
   to: number;
-  steps: StepColumns;
+  steps: StepColumns | SealedSteps;
   episodes: EpisodeRecord[];
   events: WorkerEventRecord[];
   otherLines: number;

@@ -14,7 +14,7 @@ import { sleep, yieldToOthers } from "../base/sleep.ts";
 import { OpenedFile } from "../os/opened_file.ts";
 import { type Reserve, WithReserve, withSpaceOf } from "../os/reserve.ts";
 import { openWal } from "../os/wal.ts";
-import type { EpisodeRecord, IngestBatch, SourceCursor, StepColumns, StepRecord, WorkerEventRecord } from "./batch.ts";
+import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "./batch.ts";
 import { BUSY_TIMEOUT_MS, type CheckpointOptions, Checkpoints, WAL_LIMIT_BYTES } from "./store/checkpoints.ts";
 import {
   type CleanSteps,
@@ -42,6 +42,7 @@ import { BASE_SERIES, SeriesRows } from "./store/series_rows.ts";
 import { SeriesWriter } from "./store/series_writer.ts";
 import { StepBlocks } from "./store/step_blocks.ts";
 import { joinedSteps } from "./store/step_block.ts";
+import { opened, placed } from "./store/sealed_steps.ts";
 import { type SeriesSummary, Summaries } from "./store/summaries.ts";
 import { SourceCursors } from "./store/source_cursors.ts";
 import { StepWriter } from "./store/step_writer.ts";
@@ -133,7 +134,7 @@ const CLAMPED = "store: value could not be stored as it was and was replaced";
 interface Delivery {
   runId: string;
   attempt: number;
-  steps: StepColumns;
+  steps: IngestBatch["steps"];
   episodes: readonly EpisodeRecord[];
   events: readonly WorkerEventRecord[];
   otherLines: number;
@@ -146,13 +147,20 @@ interface Delivery {
   label: string;
 }
 
+/** Steps that are written: how many, of how many bytes, and their columns where those were open. */
+interface StoredSteps {
+  n: number;
+  bytes: number;
+  columns: CleanSteps | undefined;
+}
+
 /** A delivery whose rows are written and not yet committed. */
 interface Written {
   runId: string;
   attempt: number;
   state: RunState;
   firstStep: number;
-  steps: CleanSteps;
+  steps: StoredSteps;
   episodes: StoredEpisode[];
   events: StoredWorkerEvent[];
   /** Seq of the last of `events`. */
@@ -696,12 +704,11 @@ export class TelemetryStore implements TelemetryLog {
     const { runId, attempt } = delivery;
     const now = this.#now();
     const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
-    const steps = cleanSteps(delivery.steps, arrivalNs);
     const state = this.#state(runId) ?? this.#adopt(runId, this.#rows.create(runId));
     const firstStep = state.heads.steps + 1;
     const written: Written = {
-      ...{ runId, attempt, state, firstStep, steps, lastEvent: state.heads.events + delivery.events.length },
-      ...{ episodes: [], events: [] },
+      ...{ runId, attempt, state, firstStep, lastEvent: state.heads.events + delivery.events.length },
+      ...{ steps: { n: 0, bytes: 0, columns: undefined }, episodes: [], events: [] },
     };
     this.#written.push(written);
     const live = this.#live(state);
@@ -719,19 +726,55 @@ export class TelemetryStore implements TelemetryLog {
     for (const kind in delivery.violations) {
       addViolation(state, storableText(kind), storableInteger(delivery.violations[kind]));
     }
-    addViolation(state, CLAMPED, steps.clamped);
 
-    if (steps.n > 0) {
-      this.#writeSteps(state, firstStep, attempt, steps, this.#sources(state, steps));
-      state.heads.steps += steps.n;
-      this.#seriesWriter.steps(state, firstStep, steps);
-      if (steps.textLength > WIDE_BATCH || steps.textLength / steps.n > WIDE_ROW) state.wide = true;
-    }
+    if (delivery.steps.n > 0) written.steps = this.#storeSteps(state, attempt, delivery.steps, arrivalNs);
     written.episodes = delivery.episodes.map((record) => this.#storeEpisode(state, attempt, record, arrivalNs));
     written.events = delivery.events.map((record) => this.#storeEvent(state, attempt, record, arrivalNs));
     if (written.episodes.length > 0) state.meanReward100 = meanOfFinite(live.recentRewards);
-    if (steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
+    if (written.steps.n + written.episodes.length + written.events.length > 0) state.lastRecordAt = now;
     return written;
+  }
+
+  #storeSteps(state: RunState, attempt: number, steps: IngestBatch["steps"], arrivalNs: string): StoredSteps {
+    const first = state.heads.steps + 1;
+    if ("block" in steps && this.#sealTail(state, first)) {
+      const { n, block, labels, clamped, curve, infoJson } = steps;
+      const { agentId, workerId, policyLabel, backend } = labels;
+      const source = this.#rows.sourceKey(state, agentId, workerId, policyLabel, backend);
+      const whole = placed(steps, { first, attempt, source, arrivalNs });
+      this.#blocks.put(state.runKey, whole);
+      state.sealed = first + n - 1;
+      this.#seriesWriter.steps(state, first, { ...curve, tsNs: (i) => curve.tsNs(i) || arrivalNs }, infoJson);
+      this.#counted(state, n, block.raw, clamped);
+      return { n, bytes: whole.hot.length + whole.body.length, columns: undefined };
+    }
+    const columns = "block" in steps ? opened(steps, arrivalNs) : cleanSteps(steps, arrivalNs);
+    const { n, reward = 0, tsNs, infoJson, textLength, clamped } = columns;
+    if (n > 0) {
+      this.#writeSteps(state, first, attempt, columns, this.#sources(state, columns));
+      this.#seriesWriter.steps(state, first, { n, reward, tsNs: (i) => tsNs[i]! }, infoJson);
+    }
+    this.#counted(state, n, textLength, clamped);
+    return { n, bytes: textLength + 60 * n, columns };
+  }
+
+  #counted(state: RunState, n: number, textLength: number, clamped: number): void {
+    state.heads.steps += n;
+    addViolation(state, CLAMPED, clamped);
+    if (textLength > WIDE_BATCH || textLength / n > WIDE_ROW) state.wide = true;
+  }
+
+  /** Makes a block of the rows that wait; false where that is for the background, as in a database older than blocks. */
+  #sealTail(state: RunState, first: number): boolean {
+    const { runKey, sealed } = state;
+    const waiting = first - 1 - sealed;
+    if (waiting === 0) return true;
+    const tail = waiting <= MOST_WAITING ? this.#tail(state, waiting) : undefined;
+    if (tail?.first !== sealed + 1 || tail.n !== waiting) return false;
+    state.sealed = this.#blocks.write(runKey, tail.first, tail);
+    this.#blocks.removeTail(runKey, sealed, state.sealed);
+    state.waitingText = 0;
+    return true;
   }
 
   /** Blocks if there are enough, with the rows that waited for these; else rows that wait. */
@@ -843,13 +886,15 @@ export class TelemetryStore implements TelemetryLog {
     this.#writable = true;
     let bytes = 0;
     for (const { runId, attempt, state, firstStep, steps, episodes, events } of written) {
-      bytes += PAGES_BYTES + 2 * (steps.textLength + 60 * steps.n + 400 * (episodes.length + events.length));
+      bytes += PAGES_BYTES + 2 * (steps.bytes + 400 * (episodes.length + events.length));
       this.#stored.steps += steps.n;
       this.#stored.episodes += episodes.length;
       this.#stored.events += events.length;
       const live = state.live!;
       const ringBefore = ringBytesOf(live);
-      if (steps.n > 0) live.steps.push(firstStep, attempt, steps);
+      // Readers of a block that came sealed open it, once for all of them.
+      if (steps.columns !== undefined) live.steps.push(firstStep, attempt, steps.columns);
+      else if (steps.n > 0) live.steps.clear();
       live.episodes.push(episodes);
       live.events.push(events);
       live.counted = live.metrics.size;

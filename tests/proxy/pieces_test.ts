@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { buildBatch } from "../../src/proxy/batches.ts";
+import { SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
 import type { Event, Result } from "../../src/proxy/events.ts";
@@ -35,6 +36,30 @@ Deno.test("batch: counts and samples what is no record", () => {
   assert.equal(message.malformedSamples!.length, 3);
   assert.equal(message.malformedSamples![0]!.length, 200);
   assert.equal(message.stepsJson!.length, 0);
+});
+
+Deno.test("batch: steps are a block where there are enough and the daemon takes blocks of this form, else columns", () => {
+  const lines = (n: number, agent = (_: number) => "a") =>
+    Lines.of(
+      ...Array.from({ length: n }, (_, i) => `{"type":"step","step":${i},"agent_id":"${agent(i)}","reward":0.5}`),
+    );
+  const built = (its: Lines, sealedForm: string) =>
+    buildBatch({ from: 0, to: 1, lines: its, overlong: 0 }, { context: CONTEXT, sealedForm }).message;
+  const block = built(lines(300), SEALED_FORM);
+  assert.equal(block.sealedSteps?.n, 300);
+  assert.equal(block.stepsJson?.length, 0);
+  const several = lines(300, (i) => `agent_${i % 2}`);
+  for (
+    const message of [
+      built(lines(300), ""),
+      built(lines(300), "2"),
+      built(lines(20), SEALED_FORM),
+      built(several, SEALED_FORM),
+    ]
+  ) {
+    assert.equal(message.sealedSteps, undefined);
+    assert.ok(message.stepsJson!.length > 0);
+  }
 });
 
 Deno.test("batch: an overlong line and a record too large for a message are counted as malformed", () => {

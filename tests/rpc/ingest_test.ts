@@ -4,6 +4,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
+import { sealedMessage } from "../../src/proxy/batches.ts";
+import { type Block, crcOf } from "../../src/telemetry/store/step_block.ts";
+import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { windowOf } from "../../src/rpc/ingest_service.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
 import { turn } from "../../src/rpc/turns.ts";
@@ -185,6 +188,48 @@ testEachWay(
     assert.match(told[1]![1].reason, /column step has 1 of 2/);
     assert.match(told[2]![1].reason, /episodes_json is not an array of objects/);
     assert.match(told[3]![1].reason, /events_json is not an array of objects/);
+  },
+);
+
+testEachWay(
+  "Deliver: a sealed block is stored; one that is not right ends the stream, and the next connection takes columns",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    const columns = { n: 300, reward: Array.from({ length: 300 }, (_, i) => i / 7), agentId: "a" };
+    const sealed = () => sealedMessage(seal(columns)!);
+    const proxy = proxyOf(client, runId);
+    const welcome = await proxy.next();
+    assert.equal(welcome?.case === "welcome" && welcome.value.sealedForm, SEALED_FORM);
+    proxy.batch(0, 10, { sealedSteps: sealed() });
+    assert.equal((await proxy.next())?.case, "ack");
+    assert.equal(core.telemetry.head(runId, "steps"), 300);
+    const wrong: [string, ReturnType<typeof sealed>, RegExp][] = [
+      ["a flipped bit", { ...sealed(), hot: sealed().hot.replace("0.1", "0.2") }, /checksum/],
+      ["another count", { ...sealed(), n: 299 }, /checksum/],
+      ["too many steps", { ...sealed(), n: 5000 }, /number of steps/],
+      ["a row too few", resealed({ hot: sealed().hot.replace(/,\[[^\]]*\]\]$/, "]") }), /rows/],
+      ["no JSON for SQL", resealed({ hot: sealed().hot.replace("[[", "[[+") }), /rows/],
+      ["no head", { ...sealed(), head: "[" }, /no JSON/],
+    ];
+    function resealed(part: Partial<Block>) {
+      const one = seal(columns)!;
+      const block = { ...one.block, ...part };
+      return sealedMessage({ ...one, block: { ...block, crc: crcOf(block) } });
+    }
+    for (const [i, [what, sealedSteps, why]] of wrong.entries()) {
+      const run = executing(core, i + 2);
+      const first = proxyOf(client, run);
+      await first.next();
+      first.batch(0, 10, { sealedSteps });
+      await assert.rejects(first.next(), hasCode("aborted", why), what);
+      assert.equal(core.telemetry.head(run, "steps"), 0);
+      const again = proxyOf(client, run);
+      const second = await again.next();
+      assert.equal(second?.case === "welcome" && second.value.sealedForm, "", what);
+      again.batch(0, 10, { stepsJson: json(columns) });
+      assert.equal((await again.next())?.case, "ack");
+      assert.equal(core.telemetry.head(run, "steps"), 300);
+    }
   },
 );
 

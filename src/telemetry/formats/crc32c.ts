@@ -9,10 +9,10 @@ for (let n = 0; n < 256; n++) {
 }
 for (let i = 256; i < TABLES.length; i++) TABLES[i] = TABLES[TABLES[i - 256]! & 0xff]! ^ (TABLES[i - 256]! >>> 8);
 
-/** Of `bytes` from `from` up to `to`. */
-export function crc32c(bytes: Uint8Array, from = 0, to = bytes.length): number {
+/** Of `bytes` from `from` up to `to`. @param before what it is of the bytes before them */
+export function crc32c(bytes: Uint8Array, from = 0, to = bytes.length, before = 0): number {
   const t = TABLES;
-  let c = 0xffffffff;
+  let c = before ^ 0xffffffff;
   let i = from;
   for (; i + 8 <= to; i += 8) {
     c = t[1792 + ((c ^ bytes[i]!) & 0xff)]! ^

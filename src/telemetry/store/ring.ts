@@ -45,6 +45,12 @@ export class StepRing {
     if (drop > 0) this.#chunks.splice(0, drop);
   }
 
+  /** What comes next does not follow what is here. */
+  clear(): void {
+    this.#chunks = [];
+    this.#rows = this.#bytes = 0;
+  }
+
   /** Rows after `since`; undefined when the ring does not reach back to it. */
   read(since: number, limit: number, maxLength: number): StoredStep[] | undefined {
     if (this.#chunks.length === 0 || this.#chunks[0]!.first > since + 1) return undefined;

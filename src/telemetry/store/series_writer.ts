@@ -1,7 +1,7 @@
 /** Rolls series up while a batch is stored: closed buckets and points of metrics, in the batch's transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import { BulkInsert } from "./bulk_insert.ts";
-import type { CleanSteps } from "./storable_steps.ts";
+import type { Curve } from "./step_block.ts";
 import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "./points.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "./run_state.ts";
@@ -49,20 +49,20 @@ export class SeriesWriter {
     return { base, metrics, changed: [], stepShift: begun === undefined ? 0 : begun.first - begun.position };
   }
 
-  /** @param first seq of the batch's first step */
-  steps(state: RunState, first: number, steps: CleanSteps): void {
+  /** @param first seq of the batch's first step @param infoJson their further fields, if any */
+  steps(state: RunState, first: number, { n, reward, tsNs }: Curve, infoJson: readonly string[] | undefined): void {
     const { head, summary } = this.#opened(state, state.live!.base[0]!);
     const sink = this.#sink(state.runKey, 1, 0);
-    const atMs = (i: number) => msOf(steps.tsNs[i]!);
-    for (let i = 0; i < steps.n; i++) {
-      const value = steps.reward === undefined ? 0 : steps.reward[i]!;
+    const atMs = (i: number) => msOf(tsNs(i));
+    for (let i = 0; i < n; i++) {
+      const value = typeof reward === "number" ? reward : reward[i]!;
       head.add(value, atMs, i, sink);
       summary.add(value, first + i);
     }
-    if (steps.infoJson === undefined) return;
-    for (let i = 0; i < steps.n; i++) {
-      const info = steps.infoJson[i]!;
-      if (info.length > 4) this.record(state, info, first + i, steps.tsNs[i]!, MAX_POINTS_PER_RECORD);
+    if (infoJson === undefined) return;
+    for (let i = 0; i < n; i++) {
+      const info = infoJson[i]!;
+      if (info.length > 4) this.record(state, info, first + i, tsNs(i), MAX_POINTS_PER_RECORD);
     }
   }
 

@@ -18,7 +18,7 @@ export type BlockSteps =
   & { [K in Key]?: number[] | string[] | undefined };
 
 /** A number that all rows have, or the path of each row's own. */
-type Cell = number | string | null;
+export type Cell = number | string | null;
 
 /** A row of step_blocks without its key. Times are decimal texts: they have more digits than a number. */
 export interface Block {
@@ -37,7 +37,7 @@ export interface Block {
 }
 
 const TEXTS = new Set(textColumns("steps"));
-const TEXT_COLUMNS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => TEXTS.has(column));
+export const TEXT_COLUMNS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => TEXTS.has(column));
 const FLAGS = ["terminated", "truncated"];
 const NUMBERS = OPTIONAL_STEP_COLUMNS.filter(({ column }) => !TEXTS.has(column) && !FLAGS.includes(column));
 /** Columns of step_blocks that hold cells, in the order of `Block.cells`. */
@@ -46,8 +46,9 @@ export const CELL_COLUMNS: readonly string[] = [
   ...NUMBERS.map(({ column }) => column),
 ];
 
+const [TS, REWARD] = ["ts", "reward"].map((name) => CELL_COLUMNS.indexOf(name)) as [number, number];
 /** More rows than this, or texts beyond that, are several blocks. */
-const MOST_ROWS = 4096;
+export const MOST_ROWS = 4096;
 const MOST_TEXT = 2 << 20;
 /** Nanoseconds between the first and the last time of a block up to which offsets are numbers. */
 const MOST_NS = 9_000_000_000_000_000n;
@@ -69,19 +70,7 @@ export function decodeBlock(block: Block): BlockSteps {
   if (crcOf(block) !== block.crc) throw new Error("its checksum does not match");
   const { n } = block;
   const far = isFar(block);
-  const hot = JSON.parse(block.hot, far ? exact : undefined) as (number | null)[][];
-  if (hot.length !== n) throw new Error(`it has ${hot.length} of ${n} rows`);
-  const column = (cell: Cell, absent: number | null): (number | null)[] | number | null => {
-    if (typeof cell !== "string") return cell;
-    const at = Number(cell.slice(2, -1));
-    return hot.map((row) => at < row.length ? row[at]! : absent);
-  };
-  const numbers = (cell: Cell): number[] | number => {
-    const found = column(cell, 0);
-    if (!Array.isArray(found)) return found ?? NaN;
-    for (let i = 0; i < n; i++) found[i] = found[i] === null ? NaN : Number(found[i]);
-    return found as number[];
-  };
+  const { column, numbers } = hotColumns(block, far);
   const [attempt, source, ts, flags, ...others] = block.cells as [Cell, Cell, Cell, Cell, ...Cell[]];
   const steps: BlockSteps = {
     n,
@@ -112,6 +101,51 @@ export function decodeBlock(block: Block): BlockSteps {
     }
   }
   return steps;
+}
+
+/** What a block's cells stand for. */
+function hotColumns(block: Block, far: boolean) {
+  const { n } = block;
+  const hot = JSON.parse(block.hot, far ? exact : undefined) as (number | null)[][];
+  if (hot.length !== n) throw new Error(`it has ${hot.length} of ${n} rows`);
+  const column = (cell: Cell, absent: number | null): (number | null)[] | number | null => {
+    if (typeof cell !== "string") return cell;
+    const at = Number(cell.slice(2, -1));
+    return hot.map((row) => at < row.length ? row[at]! : absent);
+  };
+  const numbers = (cell: Cell): number[] | number => {
+    const found = column(cell, 0);
+    if (!Array.isArray(found)) return found ?? NaN;
+    for (let i = 0; i < n; i++) found[i] = found[i] === null ? NaN : Number(found[i]);
+    return found as number[];
+  };
+  return { column, numbers };
+}
+
+/** A block's steps as far as a curve needs them. */
+export interface Curve {
+  n: number;
+  reward: readonly number[] | number;
+  tsNs: (i: number) => string;
+}
+
+/** Rewards and times; the texts stay compressed, and where all steps have the same of both, nothing is read. */
+export function curveOf(block: Block): Curve {
+  const { n, cells, fromNs, unitNs } = block;
+  const [ts, reward] = [cells[TS]!, cells[REWARD]!];
+  if (typeof ts !== "string" && typeof reward !== "string") return { n, reward: reward ?? NaN, tsNs: () => fromNs };
+  const { column, numbers } = hotColumns(block, isFar(block));
+  const offsets = column(ts, 0);
+  if (
+    Array.isArray(offsets) && !offsets.every((offset) => typeof offset === "string" || Number.isSafeInteger(offset))
+  ) {
+    throw new Error("it has a time that is not whole");
+  }
+  return {
+    n,
+    reward: numbers(reward),
+    tsNs: (i) => Array.isArray(offsets) ? String(BigInt(fromNs) + BigInt(unitNs) * BigInt(offsets[i]!)) : fromNs,
+  };
 }
 
 /** Whether a block is as it was written; opens nothing. */
@@ -156,7 +190,7 @@ function flagsOf({ n, terminated, truncated }: BlockSteps): number[] | undefined
 }
 
 /** A number as JSON that SQLite and JSON.parse read alike. */
-function numberText(value: number | string): string {
+export function numberText(value: number | string): string {
   if (typeof value === "string") return value;
   if (value - value === 0) return String(value);
   return Number.isNaN(value) ? "null" : value > 0 ? "9e999" : "-9e999";
@@ -177,10 +211,11 @@ function bodyOf(steps: BlockSteps): [raw: number, body: Uint8Array] {
   return [all.length, zstdCompressSync(all, ZSTD) as Uint8Array];
 }
 
-function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block): number {
+export function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block): number {
   // A column that a later version adds is 0 in older blocks.
   const cells = all.slice(0, all.findLastIndex((cell) => cell !== 0) + 1);
-  return crc32c(joined([encoder.encode(JSON.stringify([first, n, fromNs, toNs, unitNs, raw, cells]) + hot), body]));
+  const head = encoder.encode(JSON.stringify([first, n, fromNs, toNs, unitNs, raw, cells]) + hot);
+  return crc32c(body, 0, body.length, crc32c(head));
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array {

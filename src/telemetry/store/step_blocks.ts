@@ -83,8 +83,12 @@ export class StepBlocks {
 
   /** @returns the last seq of what is written */
   write(runKey: number, first: number, steps: BlockSteps): number {
-    for (const block of encodeBlocks(first, steps)) this.#insert.run(runKey, ...valuesOf(block));
+    for (const block of encodeBlocks(first, steps)) this.put(runKey, block);
     return first + steps.n - 1;
+  }
+
+  put(runKey: number, block: Block): void {
+    this.#insert.run(runKey, ...valuesOf(block));
   }
 
   /** The contiguous rows after `sealed`, at most so many. */

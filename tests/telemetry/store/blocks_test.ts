@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import type { StepColumns } from "../../../src/telemetry/batch.ts";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { SealedStepsSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { sealedMessage } from "../../../src/proxy/batches.ts";
+import { sealedOf } from "../../../src/rpc/ingest_service.ts";
+import type { IngestBatch, StepColumns } from "../../../src/telemetry/batch.ts";
+import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
 import { damagedSteps } from "../../../src/telemetry/store/step_blocks.ts";
 import { query } from "../../../src/telemetry/sql.ts";
 import { TelemetryStore } from "../../../src/telemetry/store.ts";
@@ -47,6 +52,7 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
     if (shape > 0) return `[${Array.from({ length: shape }, number).join(one([",", ",", ", "]))}]`;
     return one(["", "é\n\u2028🐉", '{"a":[1,2]}', "\ufeffx", "\\", "x".repeat(roll(300)), "null", "[]", "[1"]);
   };
+  const info = () => one(["", "", `{"lives":${roll(5)},"note":"x"}`, '{"a":{"b":1e400},"global_step":7,"loss":-0.5}']);
   const label = () => one(["", "a", "agent_1", "é"]);
   const base = one([
     1_700_000_000_000_000_000n,
@@ -60,14 +66,16 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
     n,
     ...{ episode: column(integer), step: column(integer), reward: column(real) },
     ...{ terminated: column(() => roll(2)), truncated: column(() => roll(2)), tsNs: column(time) },
-    ...{ actionJson: column(text), observationJson: column(text), infoJson: column(() => "") },
+    ...{ actionJson: column(text), observationJson: column(text), infoJson: column(info) },
     ...{ renderHintJson: column(text), renderPayloadJson: column(text), frameRef: column(text) },
     ...{ payloadVersion: column(integer), episodeSeed: column(integer) },
-    ...{ agentId: column(label), workerId: one([undefined, "w"]), policyLabel: column(label), backend: "b" },
+    ...{ agentId: roll(6) === 0 ? column(label) : label(), workerId: one([undefined, "w"]), backend: "b" },
+    ...{ policyLabel: roll(6) === 0 ? column(label) : undefined },
   } as StepColumns;
 }
 
 Deno.test("blocks: any records in, any range out, equal to the byte to what rows give", async () => {
+  let sealed = 0;
   for (let seed = 1; seed <= 12; seed++) {
     const roll = dice(seed);
     const now = () => 1_750_000_000_123;
@@ -76,11 +84,12 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
       withStore(async (bench) => {
         let position = 0;
         for (let b = 0; b < 12; b++) {
-          const sent = batch(position, ++position, { steps: odd(roll, roll(b % 4 === 0 ? 600 : 40)) });
-          const attempt = 1;
-          for (const { store } of [model, bench]) store.ingest("R", attempt, structuredClone(sent));
-          for (const { store } of [model, bench]) {
-            store.ingest("R", 2, structuredClone({ ...sent, from: b, to: b + 1 }));
+          const sent = odd(roll, roll(b % 2 === 0 ? 900 : 40));
+          for (const [attempt, from, to] of [[1, position, ++position], [2, b, b + 1]] as const) {
+            const its = delivered(structuredClone(sent));
+            if ("block" in its) sealed++;
+            model.store.ingest("R", attempt, batch(from, to, { steps: structuredClone(sent) }));
+            bench.store.ingest("R", attempt, batch(from, to, { steps: its }));
           }
           if (roll(3) === 0) bench.reopen();
           if (roll(4) === 0) await bench.store.sealWaiting();
@@ -95,6 +104,8 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         const series = (store: TelemetryStore) => [
           ...[1, 7, 300].map((buckets) => store.series("R", "reward", 1 + roll(1), 0, buckets)),
           store.listSeries("R"),
+          readAll(store, "R", "metrics"),
+          store.summary("R"),
         ];
         assert.deepEqual(series(bench.store), series(model.store));
         assert.deepEqual(people(bench.path), people(model.path), `seed ${seed}`);
@@ -107,7 +118,16 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         db.close();
       }, options), { ...ROWS, now, ringSize: 1, ringBytes: 1 });
   }
+  assert.ok(sealed > 40, `${sealed} blocks came sealed`);
 });
+
+/** As a proxy delivers them: a block where it makes one, through the bytes of a message. */
+function delivered(columns: StepColumns): IngestBatch["steps"] {
+  const sealed = seal(columns);
+  if (sealed === undefined) return columns;
+  const bytes = toBinary(SealedStepsSchema, create(SealedStepsSchema, sealedMessage(sealed)));
+  return checked(sealedOf(fromBinary(SealedStepsSchema, bytes)));
+}
 
 /** The hot columns of the view for people. */
 function people(path: string): unknown[] {

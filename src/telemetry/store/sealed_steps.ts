@@ -1,0 +1,141 @@
+/**
+ * Steps that a proxy has made a block of. The daemon says in its welcome which form of blocks it takes; it checks what
+ * arrives, places it (run, seq, attempt, source) and stores it without opening its texts. Pure.
+ */
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import type { Source } from "../../gen/records/record_types.ts";
+import type { StepColumns } from "../batch.ts";
+import {
+  type Block,
+  type BlockSteps,
+  type Cell,
+  CELL_COLUMNS,
+  crcOf,
+  type Curve,
+  curveOf,
+  decodeBlock,
+  encodeBlocks,
+  MOST_ROWS,
+  TEXT_COLUMNS,
+} from "./step_block.ts";
+import { type CleanSteps, cleanSteps, storableText, storableTime } from "./storable_steps.ts";
+
+export interface Sealed {
+  n: number;
+  /** Of all steps. */
+  labels: Source;
+  /** Without a place: first, attempt and source are 0. Where no step has a time of its own, its times are "". */
+  block: Block;
+  /** Whether steps have further fields, whose numbers are points of metrics. */
+  info: boolean;
+  /** Values that were replaced because they cannot be stored. */
+  clamped: number;
+}
+
+/** Checked, with what the store reads of them. */
+export interface SealedSteps extends Sealed {
+  curve: Curve;
+  infoJson: string[] | undefined;
+}
+
+/** Changes with whatever makes a block another one: both sides must have the same. */
+export const SEALED_FORM = ["1", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
+
+/** Fewer steps are not worth a block, unless their texts are long. */
+const LEAST_ROWS = 256;
+const LONG_TEXT = 512 << 10;
+/** UTF-16 units of a block's texts have up to three bytes each, and its head some. */
+const MOST_RAW = 8 << 20;
+const NO_TIME = "";
+
+const NUMBER = String.raw`(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|null)`;
+const ROW = String.raw`\[(?:${NUMBER}(?:,${NUMBER})*)?\]`;
+/** Whoever asks SQL for any run reads it as JSON. */
+const HOT = new RegExp(`^\\[${ROW}(?:,${ROW})*\\]$`);
+const PATH = /^\$\[\d{1,2}\]$/;
+const UNITS = [1, 1e3, 1e6, 1e9];
+
+/** @returns undefined for steps that the daemon makes blocks of: few, of several sources, or only some with a time */
+export function seal(columns: StepColumns): Sealed | undefined {
+  if (Object.values(labelsOf(columns)).some(Array.isArray)) return undefined;
+  if (columns.n < LEAST_ROWS && lengthOfTexts(columns) < LONG_TEXT) return undefined;
+  const steps = cleanSteps(columns, NO_TIME);
+  const { n, tsNs, clamped, infoJson } = steps;
+  if (tsNs.includes(NO_TIME) && tsNs.some((time) => time !== NO_TIME)) return undefined;
+  const [block, ...others] = encodeBlocks(0, { ...steps, attempt: 0, source: 0 });
+  if (block === undefined || others.length > 0) return undefined;
+  return { n, labels: labelsOf(steps), block, info: infoJson !== undefined, clamped };
+}
+
+function labelsOf({ agentId = "", workerId = "", policyLabel = "", backend = "" }: StepColumns): Source {
+  return { agentId, workerId, policyLabel, backend } as Source;
+}
+
+function lengthOfTexts(columns: StepColumns | Omit<BlockSteps, "attempt" | "source">): number {
+  let length = 0;
+  for (const { key } of TEXT_COLUMNS) for (const text of (columns[key] ?? []) as string[]) length += text.length;
+  return length;
+}
+
+/** @throws MosaicError `invalid_argument` for what is no block as `seal` makes them */
+export function checked(sealed: Sealed): SealedSteps {
+  const { block, info } = sealed;
+  try {
+    const wrong = whatIsWrong(sealed);
+    if (wrong !== undefined) throw new Error(`${wrong} cannot be right`);
+    const infoJson = info ? decodeBlock(block).infoJson as string[] | undefined : undefined;
+    return { ...sealed, curve: curveOf(block), infoJson };
+  } catch (error) {
+    throw new MosaicError("invalid_argument", `a block of steps is refused: ${messageOf(error)}`);
+  }
+}
+
+function whatIsWrong({ n, block, labels }: Sealed): string | undefined {
+  const { cells, fromNs, toNs, unitNs, raw, hot, crc } = block;
+  const place: unknown[] = [block.first, cells[0], cells[1]];
+  const texts = Object.values(labels).every((label) => storableText(label) === label);
+  return !texts
+    ? "a label"
+    : !(Number.isSafeInteger(n) && n > 0 && n <= MOST_ROWS && block.n === n)
+    ? "its number of steps"
+    : !Number.isSafeInteger(raw) || raw < 0 || raw > MOST_RAW
+    ? "the length of its texts"
+    : cells.length !== CELL_COLUMNS.length || !cells.every(isCell) || place.some((value) => value !== 0)
+    ? "its columns"
+    : (fromNs !== NO_TIME || toNs !== NO_TIME) && ![fromNs, toNs].every((time) => storableTime(time, "-") === time)
+    ? "its times"
+    : !UNITS.includes(unitNs)
+    ? "its unit of time"
+    : crcOf(block) !== crc
+    ? "its checksum"
+    : !HOT.test(hot) || rowsOf(hot) !== n
+    ? "its rows"
+    : undefined;
+}
+
+function isCell(cell: Cell): boolean {
+  return cell === null || typeof cell === "number" || (typeof cell === "string" && PATH.test(cell));
+}
+
+function rowsOf(hot: string): number {
+  let rows = 0;
+  for (let at = hot.indexOf("]"); at >= 0; at = hot.indexOf("]", at + 1)) rows++;
+  return rows - 1;
+}
+
+/** What was sealed as columns, for a store that cannot take it as it is. */
+export function opened({ block, labels, clamped }: Sealed, arrivalNs: string): CleanSteps {
+  const { attempt: _, source: __, ...columns } = decodeBlock(block);
+  if (block.fromNs === NO_TIME) columns.tsNs.fill(arrivalNs);
+  return { ...columns, ...labels, clamped, textLength: lengthOfTexts(columns) } as CleanSteps;
+}
+
+/** A block in its run. @param arrivalNs the time of steps that have none of their own */
+export function placed(
+  { block }: Sealed,
+  { first, attempt, source, arrivalNs }: { first: number; attempt: number; source: number; arrivalNs: string },
+): Block {
+  const times = block.fromNs === NO_TIME ? { fromNs: arrivalNs, toNs: arrivalNs } : {};
+  const own = { ...block, ...times, first, cells: [attempt, source, ...block.cells.slice(2)] };
+  return { ...own, crc: crcOf(own) };
+}
