@@ -252,6 +252,35 @@ inBrowser("seeds as one curve: groups fold, tell their runs, and are in the addr
   assert.deepEqual(await violations(page), []);
 });
 
+inBrowser("charts by keyboard: cursor, zoom, and the table behind; ? tells the keys", async ({ core, page, base }) => {
+  const live = liveRun(core);
+  await page.goto(`${base}/runs/${live.runId}`);
+  const chart = page.locator("[data-series=episode_reward]");
+  await until(async () => await points(page, "episode_reward") === 40, { what: "all points" });
+  await chart.getByRole("img").focus();
+  await page.keyboard.press("Home");
+  await chart.locator(".readout", { hasText: "at episode 1" }).waitFor();
+  await page.keyboard.press("Shift+ArrowRight");
+  await chart.locator(".readout", { hasText: "at episode 11" }).waitFor();
+  await page.keyboard.press("b");
+  const rows = chart.getByRole("region", { name: "Table of Episode reward" }).locator("tbody tr");
+  assert.equal(await rows.count(), 40);
+  assert.match(await rows.nth(10).textContent() ?? "", /^11/);
+  await page.keyboard.press("+");
+  await until(async () => await points(page, "episode_reward") < 25, { what: "the zoom" });
+  await until(async () => await rows.count() < 25, { what: "the table to follow" });
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("-");
+  await until(async () => await points(page, "episode_reward") === 40, { what: "all points again" });
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("r");
+  await page.locator("table.runs").waitFor();
+});
+
 inBrowser("what a later attempt overwrote is faded, and hidden on request", async ({ core, page, base }) => {
   const { runId } = core.addExecuting("rewound");
   for (let i = 0; i < 40; i++) core.addEpisode(runId, 10, undefined, 1_000_000 + i * 1000);

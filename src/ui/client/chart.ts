@@ -48,6 +48,8 @@ interface Line {
   /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
   table: uPlot.AlignedData;
 }
+/** Rows of the table behind a chart. */
+const TABLE_ROWS = 200;
 /** Series of a line after x. */
 const PER_LINE = 5;
 
@@ -139,7 +141,15 @@ export class Chart {
   #plot: uPlot | undefined;
   #drawnAs = "";
   #style: ChartStyle = { x: "index", smoothing: 0, log: false, band: "sd", overwritten: true };
-  #holder = h("div", { class: "plot", role: "img" });
+  #holder = h("div", {
+    class: "plot",
+    role: "img",
+    tabIndex: 0,
+    onkeydown: (event: KeyboardEvent) => this.#onKey(event),
+  });
+  /** The same as figures; empty while it is not asked for. */
+  #figures = h("div", { class: "figures table-scroll", hidden: true });
+  #asTable = iconButton("table", "", () => this.#showFigures(this.#figures.hidden === true));
   #readout = h("span", { class: "readout" });
   #legend = h("div", { class: "legend" });
   #large = false;
@@ -160,6 +170,8 @@ export class Chart {
   /** @param unit of x */
   constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void, onpin: () => void) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
+    this.#asTable.setAttribute("aria-label", `Table of ${title}`);
+    this.#asTable.title = "Table";
     this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
     this.#pin = iconButton("pin", `Keep ${title} on top`, onpin);
     this.element = h(
@@ -175,6 +187,7 @@ export class Chart {
           { class: "chart-buttons" },
           iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
           iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
+          this.#asTable,
           this.#larger,
           this.#pin,
           h("button", {
@@ -195,6 +208,7 @@ export class Chart {
       ),
       this.#holder,
       this.#legend,
+      this.#figures,
     );
     this.#resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
     this.#resize.observe(this.#holder);
@@ -240,6 +254,82 @@ export class Chart {
       this.#drawnAs = shape;
     } else this.#plot.setData(data);
     this.#describe();
+    if (!this.#figures.hidden) this.#fillFigures();
+  }
+
+  #showFigures(on: boolean): void {
+    this.#figures.hidden = !on;
+    this.#asTable.setAttribute("aria-pressed", String(on));
+    on ? this.#fillFigures() : this.#figures.replaceChildren();
+  }
+
+  #fillFigures(): void {
+    const { x = [], rows, of } = this.#places();
+    const head = (text: string) => h("th", { scope: "col" }, text);
+    const cell = (line: number, i: number) => {
+      const at = (n: number) => this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
+      if ((at(4) ?? null) === null) return "";
+      const range = (at(1) ?? null) === null || at(1) === at(2) ? "" : ` (${figure(at(1))} to ${figure(at(2))})`;
+      return figure(at(4)) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
+    };
+    const title = `${this.title}: ${of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`}`;
+    this.#figures.setAttribute("role", "region");
+    this.#figures.setAttribute("aria-label", `Table of ${this.title}`);
+    this.#figures.tabIndex = 0;
+    this.#figures.replaceChildren(h(
+      "table",
+      { class: "records" },
+      h("caption", {}, title),
+      h(
+        "thead",
+        {},
+        h("tr", {}, head(this.#style.x === "index" ? this.unit : "time"), this.#lines.map((l) => head(l.label))),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((i) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row" }, this.#figureOfX(x[i]!)),
+            this.#lines.map((_, l) => h("td", { class: "num" }, cell(l, i))),
+          )
+        ),
+      ),
+    ));
+  }
+
+  /** At most so many places of the x axis, from the first to the last. */
+  #places() {
+    const x = this.#plot?.data[0];
+    const of = x?.length ?? 0;
+    const most = Math.min(of, TABLE_ROWS);
+    return {
+      x,
+      of,
+      rows: Array.from({ length: most }, (_, i) => most < 2 ? i : Math.round(i * (of - 1) / (most - 1))),
+    };
+  }
+
+  /** By keyboard what the mouse does: the cursor, and zooming around it. */
+  #onKey(event: KeyboardEvent): void {
+    const plot = this.#plot;
+    if (plot === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    const xs = plot.data[0];
+    const by = event.shiftKey ? 10 : 1;
+    const at = plot.cursor.idx ?? xs.length - 1;
+    const to = { ArrowLeft: at - by, ArrowRight: at + by, Home: 0, End: xs.length - 1 }[event.key];
+    if (to !== undefined) {
+      const x = xs[Math.min(xs.length - 1, Math.max(0, to))]!;
+      plot.setCursor({ left: plot.valToPos(x, "x"), top: plot.over.clientHeight / 2 });
+    } else if (event.key === "+" || event.key === "=") {
+      const quarter = (xs.at(-1)! - xs[0]!) / 4;
+      this.#zoomBetween(xs[at]! - quarter, xs[at]! + quarter);
+    } else if (event.key === "-" || event.key === "0") this.#zoomTo(undefined);
+    else if (event.key === "b") this.#showFigures(this.#figures.hidden === true);
+    else return;
+    event.preventDefault();
   }
 
   #options(): uPlot.Options {
@@ -314,7 +404,11 @@ export class Chart {
 
   /** A position on the x axis for a person. */
   #place(x: number): string {
-    if (this.#style.x === "index") return `${this.unit} ${whole(Math.round(x))}`;
+    return this.#style.x === "index" ? `${this.unit} ${this.#figureOfX(x)}` : this.#figureOfX(x);
+  }
+
+  #figureOfX(x: number): string {
+    if (this.#style.x === "index") return whole(Math.round(x));
     return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
   }
 
@@ -357,6 +451,10 @@ export class Chart {
     const from = u.posToVal(u.select.left, "x");
     const to = u.posToVal(u.select.left + u.select.width, "x");
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#zoomBetween(from, to);
+  }
+
+  #zoomBetween(from: number, to: number): void {
     const range = this.#indexRange(from, to);
     const rewound = this.#sets.some(({ columns }) => columns.attempt.some((a) => a !== null));
     if (range !== undefined) this.#zoomTo(range, rewound ? { x: this.#style.x, from, to } : undefined);

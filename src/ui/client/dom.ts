@@ -48,6 +48,7 @@ export const ICONS = {
   play: "M5 3l8 5-8 5z",
   pause: "M5 3v10M11 3v10",
   pin: "M5 2.5h6M6 2.5v4L4 9h8l-2-2.5v-4M8 9v5",
+  table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 };
 export type IconName = keyof typeof ICONS;

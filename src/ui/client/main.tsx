@@ -2,6 +2,7 @@
 import { now, onConnection } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { fill, h } from "./dom.ts";
+import { listenToKeys } from "./keys.tsx";
 import { Icon } from "./parts.tsx";
 import { type JSX, render } from "./preact.ts";
 import { Run } from "./run.tsx";
@@ -91,4 +92,5 @@ function countDown(retryAt: number): void {
 // Ages on the page go on while the daemon is silent: staleness must show.
 setInterval(() => dispatchEvent(new CustomEvent("mosaic-second", { detail: now() })), 1000);
 
+listenToKeys();
 show();

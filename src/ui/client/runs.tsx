@@ -5,6 +5,7 @@ import { columnNames, heardTime, listRuns, live, now, readColumns, readOnly, run
 import { attempt } from "./dialog.tsx";
 import { figure, plural, whole } from "./format.ts";
 import { HostStrip } from "./host_strip.tsx";
+import { isTyping } from "./keys.tsx";
 import { Island, useRedraw } from "./parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.ts";
 import { RunsModel } from "./runs_model.ts";
@@ -174,8 +175,7 @@ export function Runs() {
       }
     }, 3000);
     const onKey = (event: KeyboardEvent) => {
-      const typing = (event.target as Element).matches?.("input, select, textarea, dialog *");
-      if (event.key === "/" && !typing) {
+      if (event.key === "/" && !isTyping(event)) {
         event.preventDefault();
         search.current?.focus();
       } else if (event.key === "Escape" && event.target === search.current) {
