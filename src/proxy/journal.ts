@@ -27,10 +27,10 @@ export interface JournalBounds {
 }
 
 /**
- * What a message, its transaction and its acknowledgement cost is shared by so many lines; and as long as the daemon takes
- * to store them, some four milliseconds, nobody else has a turn there.
+ * What a message, its transaction and its acknowledgement cost is shared by so many lines: the steps of one block. As long
+ * as the daemon takes to store them, a millisecond or two, nobody else has a turn there.
  */
-export const JOURNAL_BOUNDS: JournalBounds = { lines: 2048, bytes: 1 << 20, lineBytes: 64 << 20 };
+export const JOURNAL_BOUNDS: JournalBounds = { lines: 4096, bytes: 1 << 20, lineBytes: 64 << 20 };
 
 const NEWLINE = 10;
 const NO_LINES = Lines.of();

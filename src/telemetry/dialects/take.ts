@@ -43,7 +43,9 @@ function takeEpisode(fields: Fields, metadata: unknown): number | undefined {
   }
   const index = takeIndex(fields, EPISODE);
   if (index !== "absent") {
-    if (EPISODE_SUFFIX.test(toLabel(fields.value(SLOT.episode_id)))) fields.take(SLOT.episode_id);
+    if (fields.has(SLOT.episode_id) && EPISODE_SUFFIX.test(toLabel(fields.value(SLOT.episode_id)))) {
+      fields.take(SLOT.episode_id);
+    }
     return index;
   }
   const suffix = EPISODE_SUFFIX.exec(toLabel(fields.value(SLOT.episode_id)));

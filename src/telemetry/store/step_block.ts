@@ -186,7 +186,10 @@ function encodeBlock(first: number, steps: BlockSteps): Block {
 
 function flagsOf({ n, terminated, truncated }: BlockSteps): number[] | undefined {
   if (terminated === undefined && truncated === undefined) return undefined;
-  return Array.from({ length: n }, (_, i) => Number(terminated?.[i] ?? 0) + 2 * Number(truncated?.[i] ?? 0));
+  const flags = filled(n, 0);
+  if (terminated !== undefined) { for (let i = 0; i < n; i++) flags[i] = terminated[i] as number; }
+  if (truncated !== undefined) { for (let i = 0; i < n; i++) flags[i]! += 2 * (truncated[i] as number); }
+  return flags;
 }
 
 /** A number as JSON that SQLite and JSON.parse read alike. */
@@ -244,7 +247,6 @@ function times(tsNs: readonly string[]): Times {
   const nanos: number[] = [];
   for (let i = 0; i < tsNs.length; i++) {
     const text = tsNs[i]!;
-    // Many rows in a row have the time of their arrival.
     const again = i > 0 && text === tsNs[i - 1];
     seconds.push(again ? seconds[i - 1]! : Number(text.slice(0, -9)));
     nanos.push(again ? nanos[i - 1]! : Number(text.slice(-9)));
@@ -266,7 +268,10 @@ function exact(_: string, value: unknown, context?: { source: string }): unknown
   return large ? context!.source : value;
 }
 
-function offsetsOf(tsNs: string[]): [(number | string)[], Pick<Block, "fromNs" | "toNs" | "unitNs">] {
+function offsetsOf(tsNs: string[]): [(number | string)[] | number, Pick<Block, "fromNs" | "toNs" | "unitNs">] {
+  const one = tsNs[0]!;
+  // Often all have the time of their arrival.
+  if (tsNs.every((text) => text === one)) return [0, { fromNs: one, toNs: one, unitNs: 1e9 }];
   const { seconds, nanos } = times(tsNs);
   const later = (a: number, b: number) => seconds[a]! - seconds[b]! || nanos[a]! - nanos[b]!;
   let least = 0;
