@@ -39,7 +39,7 @@ export interface RunPlan {
   /** Null: no limit. */
   resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; mandatory: boolean } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
-  artifacts: { outputPrefix: string | null; persistLogs: boolean; dropCheckpoints: boolean };
+  artifacts: { outputPrefix: string | null; persistLogs: boolean; keepJournal: boolean; dropCheckpoints: boolean };
   /** null: no such limit. */
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
@@ -175,6 +175,7 @@ function makePlan(configJson: string): RunPlan {
     artifacts: {
       outputPrefix: artifacts.output_prefix ?? null,
       persistLogs: artifacts.persist_logs ?? true,
+      keepJournal: metadata.artifacts?.keep_journal ?? false,
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
     },
     schedule: {

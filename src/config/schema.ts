@@ -232,6 +232,9 @@ const metadata = open({
     drop_checkpoints_at_end: flag().optional().describe(
       "true: checkpoints/ is removed when the run has ended well or was cancelled; default false.",
     ),
+    keep_journal: flag().optional().describe(
+      "true: the worker's standard output stays one plain file; default false, then what is stored of it is compressed.",
+    ),
   }).nullish(),
 }).meta({ id: "metadata" });
 

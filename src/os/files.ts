@@ -29,7 +29,7 @@ export function writeFileAtomic(
 }
 
 /** Makes creations and renames in a directory durable. */
-function syncDirectory(path: string): void {
+export function syncDirectory(path: string): void {
   const directory = Deno.openSync(path, { read: true });
   try {
     directory.syncSync();

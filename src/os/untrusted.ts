@@ -6,7 +6,6 @@
  * Open flags are not enough: under a permission set Deno resolves links before the kernel sees O_NOFOLLOW.
  */
 import { MosaicError } from "../base/errors.ts";
-import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { writeFileAtomic } from "./files.ts";
 import { askShell } from "./shell.ts";
 
@@ -65,9 +64,15 @@ export class RegularFile implements Disposable {
     this.#path = path;
   }
 
-  stat(): { dev: number; ino: number; size: number; mtimeMs: number; isFile: boolean } {
+  /** Of this process. */
+  get descriptor(): number {
+    return this.#fd;
+  }
+
+  stat(): { dev: number; ino: number; size: number; mtimeMs: number; birthtimeMs: number; isFile: boolean } {
     const info = nodeFs().fstatSync(this.#fd);
-    return { dev: info.dev, ino: info.ino, size: info.size, mtimeMs: info.mtimeMs, isFile: info.isFile() };
+    const { dev, ino, size, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, size, mtimeMs, birthtimeMs, isFile: info.isFile() };
   }
 
   /** Reads from `position` until `into` is full or the file ends. @returns bytes read */
@@ -214,18 +219,7 @@ export function openRegularInProxy(path: string, below = parentOf(path)): Deno.F
   }
 }
 
-/** Opens a log of a run; neither the file nor its directory may be a link. */
-export function openLog(path: string): RegularFile | undefined {
-  return openRegular(path, parentOf(parentOf(path)));
-}
-
-/** Offset of a log's first byte, after the journal's header if there is one. */
-export function beginOfLog(file: RegularFile): number {
-  const bytes = new Uint8Array(JOURNAL_HEADER.length);
-  return headerLength(bytes.subarray(0, file.readSync(0, bytes)));
-}
-
-/** The same for a proxy (`openRegularInProxy`). */
+/** Opens a log of a run in a proxy (`openRegularInProxy`); neither the file nor its directory may be a link. */
 export function openLogInProxy(path: string): Deno.FsFile | undefined {
   return openRegularInProxy(path, parentOf(parentOf(path)));
 }

@@ -12,12 +12,17 @@
  * was read before. What is in a changed file is new if the file begins otherwise than before (it was emptied), else it is
  * taken for what is left of the old: rather lost than stored twice. Every change is told as a record of its own, with
  * the range of positions that is lost; one position in it stands for what nobody has seen.
+ *
+ * What is stored may be packed (pack_journal.ts): that part is read from there. In the file it is a hole behind what is
+ * compared. Of a file that somebody has changed nothing is packed.
  */
 import type { RunFiles } from "../base/layout.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { openLogInProxy, quarantineFile, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
+import { removeIfThere } from "../os/files.ts";
+import { PackedLog, packedPath } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
 
@@ -99,6 +104,7 @@ export class JournalFile {
   readonly #origin: () => JournalOrigin | undefined;
   readonly #log: Logger | undefined;
   readonly #readOnly: boolean;
+  readonly #packed: PackedLog;
   #file: Deno.FsFile | undefined;
   #shift: Shift = NO_SHIFT;
   /** It and the head were read from the disk: they are written before the worker starts, and by earlier proxies. */
@@ -126,6 +132,7 @@ export class JournalFile {
     this.#origin = options.origin ?? (() => undefined);
     this.#log = options.log;
     this.#readOnly = options.readOnly ?? false;
+    this.#packed = new PackedLog(path);
   }
 
   static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
@@ -171,7 +178,25 @@ export class JournalFile {
     if (this.#gone && this.#asked && !this.#shift.gone) {
       this.#shiftTo(0, "the journal was removed by somebody else", true);
     }
-    return Math.max(this.#known, this.#shift.base);
+    // Somebody has removed the file, and what is packed of it is still there.
+    const packed = this.#packedEnd();
+    return Math.max(this.#known, this.#shift.base, packed > 0 ? this.#end(packed) : 0);
+  }
+
+  /** Up to this offset of the file its bytes are packed. */
+  #packedEnd(): number {
+    return this.#wasChanged ? 0 : this.#packed.end();
+  }
+
+  get #wasChanged(): boolean {
+    return this.#shift.base > 0;
+  }
+
+  /** What may be packed: nothing of a file that somebody has changed, removed or replaced. @returns its offset in the file */
+  packable(position: number): { inode: string; offset: number } | undefined {
+    const inode = this.#file && textOf(this.#file.statSync());
+    if (inode === undefined || this.#wasChanged || inodeOf(this.#path) !== inode) return undefined;
+    return { inode, offset: position + this.#shift.skip };
   }
 
   #end(size: number): number {
@@ -186,6 +211,8 @@ export class JournalFile {
   /** The file is not what it was. @returns the position of its end */
   #notice(file: Deno.FsFile): number {
     const { size } = file.statSync();
+    // It has what was in the file before.
+    if (!this.#readOnly) removeIfThere(packedPath(this.#path));
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
     const skip = emptied ? 0 : size;
@@ -198,8 +225,13 @@ export class JournalFile {
   /** Reads at a position that is readable; 0 at the end, and where the file has changed. */
   read(position: number, into: Uint8Array): number {
     const file = this.#open();
-    if (file === undefined) return 0;
     const offset = position - this.#shift.base + this.#shift.skip;
+    if (offset < this.#packedEnd()) {
+      const read = this.#packed.read(offset, into);
+      this.#known = Math.max(this.#known, position + read);
+      return read;
+    }
+    if (file === undefined) return 0;
     file.seekSync(offset, Deno.SeekMode.Start);
     const read = file.readSync(into) ?? 0;
     if (this.#hasChanged(file)) {
@@ -221,6 +253,7 @@ export class JournalFile {
   }
 
   close(): void {
+    this.#packed.close();
     this.#file?.close();
     this.#file = undefined;
   }

@@ -27,6 +27,12 @@ export class Mirror {
     await this.copy();
   }
 
+  /** The file is still needed from here on. */
+  get position(): number {
+    if (this.#broken) return Infinity;
+    return this.#file?.seekSync(0, Deno.SeekMode.Current) ?? 0;
+  }
+
   /** What was there before is not repeated. */
   skip(): void {
     try {

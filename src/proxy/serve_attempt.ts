@@ -21,6 +21,7 @@ import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
+import { JournalPacker } from "./pack_journal.ts";
 import { Pressure } from "./pressure.ts";
 import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
@@ -73,7 +74,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   if (takeOver) mirrors.forEach((one) => one.skip());
 
   const queue = new EventQueue<Event>();
-  const journal = new Journal(JournalFile.of(files, attempt, () => journalOrigin(files, attempt), log));
+  const journalFile = JournalFile.of(files, attempt, () => journalOrigin(files, attempt), log);
+  const journal = new Journal(journalFile);
+  const { journal: fate = "packed" } = start;
+  const packer = fate === "kept" ? undefined : new JournalPacker(files.stdout(attempt), journalFile, log);
   // Before the worker starts: it would inherit what is ignored, and a request to stop would be lost on a first process.
   using _signals = listenToSignals(queue, start.placed !== undefined);
   const growth = new GrowthWatch(files.logs, () => {
@@ -102,7 +106,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
       },
     },
     written: () => journal.size(),
-    measure: (acknowledged, holds) => pressure.measure(acknowledged, holds),
+    measure: (acknowledged, holds) => {
+      packer?.stored(Math.min(acknowledged, mirrors[0]?.position ?? Infinity));
+      return pressure.measure(acknowledged, holds);
+    },
     log,
   };
   // One that attaches is the daemon's neighbour, and delivers what is left.
@@ -120,10 +127,12 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
     await Promise.all(mirrors.map((one) => one.finish()));
+    if (fate === "packed" && result.type !== "given_up") await packer?.finish();
     log.info({ result: result.type, code }, "proxy leaves");
     return code;
   } finally {
     growth.close();
+    await packer?.settled();
     journal.close();
   }
 }

@@ -24,6 +24,11 @@ export interface ProxyStartFile {
   textOff?: readonly TextDialect[];
   /** Files that are read besides the journal; null for none. Earlier versions do not say. */
   observe?: Observation | null;
+  /**
+   * What becomes of the journal's stored part: it is packed (also where an earlier version does not say), only as long as
+   * the worker lives because the logs are removed then, or stays as it is.
+   */
+  journal?: "packed" | "dropped" | "kept";
   /** Whether the worker reads control messages on its standard input; others are stopped and continued by signal. */
   supportsPause: boolean;
   /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */

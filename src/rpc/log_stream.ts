@@ -10,14 +10,14 @@ import { LineRate } from "../base/line_rate.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
-import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";
+import { type LogFile, openLog } from "../os/packed_log.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
 const NEWLINE = 10;
 
 /** Offset at which the last `lines` lines of the file begin. */
-export function tailOffset(file: RegularFile, size: number, lines: number): number {
+export function tailOffset(file: Pick<LogFile, "readSync">, size: number, lines: number): number {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let end = size;
   // A newline at the very end closes the last line and begins none.
@@ -72,11 +72,11 @@ export async function streamLogs(
   }
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {
-    const { size } = file.stat();
+    const { size } = file;
     const asked = request.tailLines > 0
       ? tailOffset(file, size, request.tailLines)
       : Math.min(Number(request.sinceOffset), size);
-    const start = Math.max(asked, beginOfLog(file));
+    const start = Math.max(asked, file.begin());
     const rate = new LineRate(linesPerSecond);
     await follow(file, start, request.follow, rate, over, out, caller);
   } finally {
@@ -86,7 +86,7 @@ export async function streamLogs(
 }
 
 async function follow(
-  file: RegularFile,
+  file: LogFile,
   start: number,
   live: boolean,
   rate: LineRate,
@@ -97,7 +97,7 @@ async function follow(
   const buffer = new Uint8Array(CHUNK_BYTES);
   let offset = start;
   /** What is there already is history and goes out whole; the rate holds for what is appended while somebody looks. */
-  const history = live ? file.stat().size : Infinity;
+  const history = live ? file.size : Infinity;
   let ending = false;
   while (!caller.signal.aborted) {
     const n = file.readSync(offset, buffer);
@@ -118,7 +118,7 @@ async function follow(
     }
     if (!live || ending) return;
     // Emptied by somebody: what is there now is new.
-    if (file.stat().size < offset) offset = 0;
+    if (file.size < offset) offset = 0;
     // Once more after the end: what the worker wrote last is read, too.
     ending = over();
     if (!ending) await pause(POLL_MS, caller.signal);

@@ -5,7 +5,7 @@ import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
-import { beginOfLog, openLog, type RegularFile } from "../os/untrusted.ts";
+import { type LogFile, openLog } from "../os/packed_log.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
@@ -47,7 +47,7 @@ export async function logSizes(core: Core, row: RunRow): Promise<Record<LogStrea
   return { stdout: stdout!, stderr: stderr! };
 }
 
-async function readBytes(file: RegularFile | undefined, from: number, length: number): Promise<Uint8Array> {
+async function readBytes(file: LogFile | undefined, from: number, length: number): Promise<Uint8Array> {
   if (file === undefined || length <= 0) return new Uint8Array();
   const bytes = new Uint8Array(length);
   return bytes.subarray(0, await file.read(from, bytes));
@@ -64,8 +64,8 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
 
 async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
   using file = openLog(core.logFile(row, stream));
-  const size = file?.stat().size ?? 0;
-  const begin = file === undefined ? 0 : beginOfLog(file);
+  const size = file?.size ?? 0;
+  const begin = file?.begin() ?? 0;
   let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
   let bytes = await readBytes(file, start, Math.min(CHUNK_BYTES, size - start));
   if (from < 0 && start > begin) {
@@ -95,8 +95,8 @@ export async function readLogBefore(
   before: number,
 ): Promise<LogChunk> {
   using file = openLog(core.logFile(row, stream));
-  const size = file?.stat().size ?? 0;
-  const begin = file === undefined ? 0 : beginOfLog(file);
+  const size = file?.size ?? 0;
+  const begin = file?.begin() ?? 0;
   const end = Math.max(begin, Math.min(before, size));
   let start = Math.max(begin, end - CHUNK_BYTES);
   let bytes = await readBytes(file, start, end - start);

@@ -63,7 +63,12 @@ Deno.test("plan: every default is in place", () => {
     ...{ textOff: [], observe: [] },
   });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
-  assert.deepEqual(plan.artifacts, { outputPrefix: null, persistLogs: true, dropCheckpoints: false });
+  assert.deepEqual(plan.artifacts, {
+    outputPrefix: null,
+    persistLogs: true,
+    keepJournal: false,
+    dropCheckpoints: false,
+  });
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);
   assert.equal(plan.webhook, null);

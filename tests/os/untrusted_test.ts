@@ -3,14 +3,8 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { exitOf } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { readExit } from "../../src/proxy/exit_record.ts";
-import {
-  makeDirectory,
-  openLog,
-  openRegular,
-  quarantineFile,
-  readRecord,
-  writeRecord,
-} from "../../src/os/untrusted.ts";
+import { makeDirectory, openRegular, quarantineFile, readRecord, writeRecord } from "../../src/os/untrusted.ts";
+import { openLog } from "../../src/os/packed_log.ts";
 import { readRecordInProxy } from "../../src/os/untrusted.ts";
 import { askShell } from "../../src/os/shell.ts";
 import { hasCode } from "../registry/fixture.ts";

@@ -232,6 +232,7 @@ export class LocalHost implements Host {
       schema: schemaId === null && schema === null ? null : { id: schemaId ?? "", definition: schema },
       textOff,
       observe: observe === null ? null : observationOf(command, observe),
+      journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
       cgroup: cgroup ?? null,

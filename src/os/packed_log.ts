@@ -1,0 +1,283 @@
+/**
+ * A log whose older part is packed (docs/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
+ * bytes from 0 on, compressed in pieces, and the log itself is a hole there. Readers see one file of one length.
+ *
+ * Each piece is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
+ * it all. What is torn or damaged costs its piece only.
+ */
+import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
+import { openRegular, type RegularFile } from "./untrusted.ts";
+
+export const PIECE_BYTES = 1 << 20;
+/** A larger piece is not mosaic's. */
+const MAX_PIECE_BYTES = 16 << 20;
+/** Of one log (128 GiB of it; what follows is not packed), and of all logs whose pieces are remembered. */
+const MAX_PIECES = 1 << 17;
+
+/** Magic number of a skippable frame and its length; the tag; from (64 bits), length, packed length (32 bits each). */
+const HEADER_BYTES = 32;
+const MARK = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18, HEADER_BYTES - 8, 0, 0, 0, ...new TextEncoder().encode("mosaiclg"));
+
+interface Piece {
+  /** Bytes of the log. */
+  from: number;
+  to: number;
+  /** Where it is packed; undefined where that cannot be read any more. */
+  packed: { at: number; length: number } | undefined;
+}
+
+interface Index {
+  identity: string;
+  /** Up to here the file was looked at. */
+  scanned: number;
+  pieces: Piece[];
+}
+
+export function packedPath(log: string): string {
+  return `${log}.zst`;
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
+}
+
+function zlib(): typeof import("node:zlib") {
+  return process.getBuiltinModule("node:zlib");
+}
+
+/** The piece as it is appended to the file. @param from the log's offset of its first byte */
+export async function packPiece(from: number, bytes: Uint8Array): Promise<Uint8Array> {
+  const { zstdCompress, constants } = zlib();
+  const params = { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 };
+  const packed = await new Promise<Uint8Array>((resolve, reject) => {
+    zstdCompress(bytes, { params }, (error, result) => error ? reject(error) : resolve(result as Uint8Array));
+  });
+  const all = new Uint8Array(HEADER_BYTES + packed.length);
+  all.set(MARK);
+  const view = new DataView(all.buffer);
+  view.setBigUint64(16, BigInt(from), true);
+  view.setUint32(24, bytes.length, true);
+  view.setUint32(28, packed.length, true);
+  all.set(packed, HEADER_BYTES);
+  return all;
+}
+
+/** The packed part of one log. */
+export class PackedLog implements Disposable {
+  readonly #path: string;
+  #file: RegularFile | undefined;
+  #index: Index = { identity: "", scanned: 0, pieces: [] };
+  #opened: { piece: Piece; bytes: Uint8Array } | undefined;
+
+  /** Of logs whose pieces were looked for lately. */
+  static readonly #known = new Map<string, Index>();
+
+  constructor(log: string) {
+    this.#path = packedPath(log);
+  }
+
+  /** So many bytes of the log are packed, from 0 on. */
+  end(): number {
+    this.#look();
+    return this.#index.pieces.at(-1)?.to ?? 0;
+  }
+
+  /** Length of the file up to the end of its last whole piece; what follows is torn. */
+  wholeBytes(): number {
+    this.#look();
+    return this.#index.scanned;
+  }
+
+  /** Reads at a position below `end()`. @returns bytes read, at least one: at most up to the end of the position's piece */
+  read(position: number, into: Uint8Array): number {
+    const piece = this.#pieceAt(position);
+    if (this.#opened?.piece !== piece) this.#opened = { piece, bytes: this.#bytesOf(piece) };
+    const part = this.#opened.bytes.subarray(position - piece.from, position - piece.from + into.length);
+    into.set(part);
+    return part.length;
+  }
+
+  #pieceAt(position: number): Piece {
+    const { pieces } = this.#index;
+    let [low, high] = [0, pieces.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pieces[middle]!.to <= position) low = middle + 1;
+      else high = middle;
+    }
+    return pieces[low]!;
+  }
+
+  #bytesOf({ from, to, packed }: Piece): Uint8Array {
+    const length = to - from;
+    try {
+      if (packed === undefined) throw new Error("its header is damaged");
+      const bytes = new Uint8Array(packed.length);
+      this.#file!.readSync(packed.at, bytes);
+      const found = zlib().zstdDecompressSync(bytes, { maxOutputLength: length }) as Uint8Array;
+      if (found.length !== length) throw new Error(`it has ${found.length} of ${length} bytes`);
+      return found;
+    } catch {
+      // Its length is kept, so that offsets are what they were; NUL shows as nothing.
+      const bytes = new Uint8Array(length);
+      new TextEncoder().encodeInto(`\n[mosaic: ${length} bytes of the log are damaged: ${this.#path}]\n`, bytes);
+      return bytes;
+    }
+  }
+
+  /** Looks for pieces that were added. */
+  #look(): void {
+    this.#file ??= openRegular(this.#path, parentOf(parentOf(this.#path)));
+    if (this.#file === undefined) return;
+    const { dev, ino, size, birthtimeMs } = this.#file.stat();
+    // A removed file's number may be another file's.
+    const identity = `${dev}:${ino}:${birthtimeMs}`;
+    if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
+    if (this.#index.identity !== identity || size < this.#index.scanned) {
+      this.#index = { identity, scanned: 0, pieces: [] };
+    }
+    if (size === this.#index.scanned) return;
+    scan(this.#file, size, this.#index);
+    this.#remember();
+  }
+
+  #remember(): void {
+    const known = PackedLog.#known;
+    known.delete(this.#path);
+    let pieces = this.#index.pieces.length;
+    for (const index of known.values()) pieces += index.pieces.length;
+    for (const [path, index] of known) {
+      if (pieces <= MAX_PIECES) break;
+      known.delete(path);
+      pieces -= index.pieces.length;
+    }
+    if (this.#index.pieces.length > 0) known.set(this.#path, this.#index);
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#file = undefined;
+    this.#opened = undefined;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+function scan(file: RegularFile, size: number, index: Index): void {
+  const header = new Uint8Array(HEADER_BYTES);
+  const view = new DataView(header.buffer);
+  for (let at = index.scanned; at + HEADER_BYTES <= size && index.pieces.length < MAX_PIECES;) {
+    file.readSync(at, header);
+    const from = Number(view.getBigUint64(16, true));
+    const length = view.getUint32(24, true);
+    const packed = view.getUint32(28, true);
+    const end = at + HEADER_BYTES + packed;
+    const before = index.pieces.at(-1)?.to ?? 0;
+    const isOne = MARK.every((byte, i) => byte === header[i]) && from >= before &&
+      Number.isSafeInteger(from + length) &&
+      length > 0 && length <= MAX_PIECE_BYTES;
+    if (isOne && end > size) return;
+    if (isOne) {
+      if (from > before) index.pieces.push({ from: before, to: from, packed: undefined });
+      index.pieces.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed } });
+      index.scanned = at = end;
+      continue;
+    }
+    const next = findMark(file, at + 1, size);
+    if (next === undefined) return;
+    at = next;
+  }
+}
+
+/** Where the next piece begins behind a damaged header. */
+function findMark(file: RegularFile, from: number, size: number): number | undefined {
+  const buffer = new Uint8Array(64 << 10);
+  for (let at = from; at < size;) {
+    const read = file.readSync(at, buffer);
+    const bytes = buffer.subarray(0, read);
+    for (let i = bytes.indexOf(MARK[0]!); i >= 0; i = bytes.indexOf(MARK[0]!, i + 1)) {
+      if (i + MARK.length <= read && MARK.every((byte, k) => byte === bytes[i + k])) return at + i;
+    }
+    if (at + read >= size || read <= MARK.length) return undefined;
+    at += read - MARK.length;
+  }
+  return undefined;
+}
+
+/** A run's log as one file, whatever of it is packed. */
+export class LogFile implements Disposable {
+  /** Undefined: only the packed part is left. */
+  readonly #file: RegularFile | undefined;
+  readonly #packed: PackedLog;
+  #packedEnd = 0;
+
+  constructor(file: RegularFile | undefined, packed: PackedLog) {
+    this.#file = file;
+    this.#packed = packed;
+    this.#lookAtPacked();
+  }
+
+  get size(): number {
+    return this.#file?.stat().size ?? this.#packed.end();
+  }
+
+  /** Offset of the first byte, behind the journal's header if there is one. */
+  begin(): number {
+    const bytes = new Uint8Array(JOURNAL_HEADER.length);
+    return headerLength(bytes.subarray(0, this.readSync(0, bytes)));
+  }
+
+  /** Reads from `position` until `into` is full or the log ends. @returns bytes read */
+  readSync(position: number, into: Uint8Array): number {
+    let filled = this.#readPacked(position, into);
+    const begin = filled;
+    if (filled < into.length) filled += this.#file?.readSync(position + filled, into.subarray(filled)) ?? 0;
+    return this.#readAgain(position, into, begin, filled);
+  }
+
+  /** Asynchronous `readSync`. */
+  async read(position: number, into: Uint8Array): Promise<number> {
+    let filled = this.#readPacked(position, into);
+    const begin = filled;
+    if (filled < into.length) filled += await this.#file?.read(position + filled, into.subarray(filled)) ?? 0;
+    return this.#readAgain(position, into, begin, filled);
+  }
+
+  #readPacked(position: number, into: Uint8Array): number {
+    let filled = 0;
+    while (filled < into.length && position + filled < this.#packedEnd) {
+      filled += this.#packed.read(position + filled, into.subarray(filled));
+    }
+    return filled;
+  }
+
+  /** What was packed while it was read may have been a hole by then. */
+  #readAgain(position: number, into: Uint8Array, begin: number, filled: number): number {
+    this.#lookAtPacked();
+    if (position + begin < this.#packedEnd) this.#readPacked(position + begin, into.subarray(begin, filled));
+    return filled;
+  }
+
+  /** A log that is shorter than what was packed of it is another one: somebody has emptied it. */
+  #lookAtPacked(): void {
+    const end = this.#packed.end();
+    this.#packedEnd = end > this.size ? 0 : end;
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#packed.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Opens a log of a run, undefined if there is none; neither the file nor its directory may be a link. */
+export function openLog(path: string): LogFile | undefined {
+  const file = openRegular(path, parentOf(parentOf(path)));
+  const packed = new PackedLog(path);
+  if (file === undefined && packed.end() === 0) return packed.close() as undefined;
+  return new LogFile(file, packed);
+}

@@ -1,0 +1,194 @@
+/**
+ * Gives back the disk that a journal takes (docs/architecture.md, "What becomes of a journal"). What the daemon has stored
+ * is packed into the file beside the journal; when that is synced to the disk, the journal's own blocks are given back.
+ * So the worker's output is whole on the disk at every moment, in one of the two, whatever the database loses.
+ *
+ * The first and the last bytes stay in the journal: what it is known by, and what `head` and `tail` show.
+ */
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { removeIfThere, syncDirectory } from "../os/files.ts";
+import { PackedLog, packedPath, packPiece, PIECE_BYTES } from "../os/packed_log.ts";
+import { askShellLater } from "../os/shell.ts";
+import { openRegular, quarantineFile, type RegularFile } from "../os/untrusted.ts";
+import type { JournalFile } from "./journal_file.ts";
+
+/** Holes begin and end at multiples of it. */
+const BLOCK_BYTES = 4096;
+const HEAD_BYTES = BLOCK_BYTES;
+const TAIL_BYTES = 64 << 10;
+/** Each round syncs the disk and starts a shell. */
+const ROUND_BYTES = 8 << 20;
+/** A smaller journal stays as it is. */
+const LEAST_BYTES = 256 << 10;
+
+/**
+ * The wrapper has taken the permission to write from the journal, and giving back is writing. The file is named by this
+ * process's descriptor, because a worker may put a link in its place.
+ */
+const MAKE_HOLE = `
+chmod 600 "/proc/$0/fd/$1"
+command -p fallocate --punch-hole --offset "$2" --length "$3" "/proc/$0/fd/$1"
+_code=$?
+chmod 400 "/proc/$0/fd/$1"
+exit $_code
+`;
+
+export interface PackerOptions {
+  roundBytes?: number;
+  makeHole?: typeof makeHole;
+}
+
+export class JournalPacker {
+  readonly #path: string;
+  readonly #journal: JournalFile;
+  readonly #log: Logger;
+  readonly #roundBytes: number;
+  #running: Promise<void> | undefined;
+  /** The file's offset from which a round is worth its cost. */
+  #next: number;
+  /** False where the file system or the host cannot make holes: then the journal is given back at its end. */
+  #makesHoles = true;
+
+  readonly #makeHole: typeof makeHole;
+
+  constructor(path: string, journal: JournalFile, log: Logger, options: PackerOptions = {}) {
+    const { roundBytes = ROUND_BYTES } = options;
+    this.#path = path;
+    this.#journal = journal;
+    this.#log = log;
+    this.#makeHole = options.makeHole ?? makeHole;
+    this.#next = this.#roundBytes = roundBytes;
+  }
+
+  /** The journal is stored up to a position: packs in the background when there is enough. */
+  stored(position: number): void {
+    if (this.#running !== undefined || !this.#makesHoles || position < this.#next) return;
+    this.#running = this.#round(position, this.#roundBytes).finally(() => this.#running = undefined);
+  }
+
+  /** Resolves when nothing is done in the background. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  /** The worker has ended: nothing is added to the journal any more. */
+  async finish(): Promise<void> {
+    await this.#running;
+    const size = this.#journal.size();
+    if (size < LEAST_BYTES) return;
+    await this.#round(size, 1);
+    if (!this.#makesHoles) await this.#trying(() => this.#replace(size));
+  }
+
+  /** @param least bytes that are worth packing */
+  async #round(position: number, least: number): Promise<void> {
+    this.#next = position + this.#roundBytes;
+    await this.#trying(async () => {
+      using opened = this.#open(position);
+      if (opened === undefined) return;
+      using packed = new PackedLog(this.#path);
+      if (opened.to - packed.end() >= least) await this.#pack(opened.file, packed, opened.to);
+      // What was packed of a file that is another one by now is not what the journal was.
+      this.#journal.size();
+      if (this.#journal.packable(position)?.inode !== opened.inode) return removeIfThere(packedPath(this.#path));
+      const end = blocks(packed.end() - TAIL_BYTES);
+      if (end <= HEAD_BYTES) return;
+      this.#makesHoles = await this.#makeHole(opened.file, HEAD_BYTES, end);
+      if (!this.#makesHoles) this.#log.info({ path: this.#path }, "no parts of the journal can be given back here");
+    });
+  }
+
+  /** What fails is tried again with the next round: all that is not packed is in the journal. */
+  async #trying(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#log.warn({ path: this.#path, error: messageOf(error) }, "the journal cannot be packed now");
+    }
+  }
+
+  #open(position: number): { file: RegularFile; inode: string; to: number; [Symbol.dispose](): void } | undefined {
+    const journal = this.#journal.packable(position);
+    const file = journal && openRegular(this.#path, parentOf(parentOf(this.#path)));
+    if (file === undefined) return undefined;
+    const { dev, ino, size } = file.stat();
+    const to = Math.min(journal!.offset, size);
+    if (`${dev}:${ino}` === journal!.inode) {
+      return {
+        file,
+        inode: journal!.inode,
+        to,
+        [Symbol.dispose]: () => file.close(),
+      };
+    }
+    file.close();
+    return undefined;
+  }
+
+  /** Appends what is missing, and syncs it. */
+  async #pack(journal: RegularFile, packed: PackedLog, to: number): Promise<void> {
+    const path = packedPath(this.#path);
+    let from = packed.end();
+    // What an earlier process has begun and not ended is written again.
+    let at = packed.wholeBytes();
+    quarantineFile(path);
+    using file = await Deno.open(path, { write: true, create: true, mode: 0o600 });
+    const [opened, there] = [await file.stat(), await Deno.lstat(path)];
+    if (!there.isFile || there.ino !== opened.ino || there.dev !== opened.dev) {
+      throw new Error(`${path} is another file`);
+    }
+    await file.truncate(at);
+    const buffer = new Uint8Array(PIECE_BYTES);
+    while (from < to) {
+      const read = await journal.read(from, buffer.subarray(0, Math.min(PIECE_BYTES, to - from)));
+      if (read === 0) break;
+      const piece = await packPiece(from, buffer.subarray(0, read));
+      await file.seek(at, Deno.SeekMode.Start);
+      for (let done = 0; done < piece.length;) done += await file.write(piece.subarray(done));
+      at += piece.length;
+      from += read;
+    }
+    await file.syncData();
+    if (packed.wholeBytes() < at) throw new Error(`${path} was changed by somebody else`);
+    syncDirectory(parentOf(path));
+  }
+
+  /** A file of the same length that has only the first and the last bytes takes the journal's place. */
+  async #replace(position: number): Promise<void> {
+    using opened = this.#open(position);
+    using packed = new PackedLog(this.#path);
+    const { size } = opened?.file.stat() ?? { size: 0 };
+    const end = blocks(size - TAIL_BYTES);
+    if (opened === undefined || packed.end() !== size || end <= HEAD_BYTES) return;
+    const temporary = `${this.#path}.${crypto.randomUUID().slice(0, 8)}.tmp`;
+    try {
+      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o400 });
+      await file.truncate(size);
+      for (const [from, to] of [[0, HEAD_BYTES], [end, size]] as const) {
+        const bytes = new Uint8Array(to - from);
+        await opened.file.read(from, bytes);
+        await file.seek(from, Deno.SeekMode.Start);
+        for (let done = 0; done < bytes.length;) done += await file.write(bytes.subarray(done));
+      }
+      await file.syncData();
+      await Deno.rename(temporary, this.#path);
+    } finally {
+      removeIfThere(temporary);
+    }
+  }
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
+}
+
+function blocks(bytes: number): number {
+  return Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+}
+
+/** Gives back the blocks between two offsets. @returns whether that is possible here */
+async function makeHole(file: RegularFile, from: number, to: number): Promise<boolean> {
+  const words = [Deno.pid, file.descriptor, from, to - from].map(String);
+  return await askShellLater(MAKE_HOLE, ...words) !== undefined;
+}

@@ -1,0 +1,131 @@
+/** A run's journal is given back while it lives, and nothing of it is missing anywhere. */
+import assert from "node:assert/strict";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { getRun, records, submit, untilState, untilSteps } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+import { RunFiles } from "../../src/base/layout.ts";
+import { examine, repair } from "../../src/doctor/doctor.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { packedPath } from "../../src/os/packed_log.ts";
+import { signalProcess } from "../../src/os/signals.ts";
+
+const HALF = 70_000;
+const MIB = 1 << 20;
+
+/** Two halves of steps, the second when it is told to, and text among them. */
+const WORKER = `half() {
+  awk -v from="$1" -v n=${HALF} 'BEGIN { for (i = from; i < from + n; i++) {
+    printf "{\\"event_type\\":\\"step\\",\\"episode\\":%d,\\"step_index\\":%d,\\"reward\\":%.6f,\\"observation\\":[%.6f,%.6f,%.6f,%.6f],\\"note\\":\\"some more bytes, so that a round of packing is worth it: %d\\"}\\n", i / 500, i, i / 7, i / 3, i / 11, i / 13, i / 17, i
+    if (i % 100 == 0) print "text at " i
+  } }'
+}
+half 0
+while [ ! -e "$0" ]; do sleep 0.05; done
+half ${HALF}`;
+
+const decoder = new TextDecoder();
+
+async function logOf(daemon: TestDaemon, run: string): Promise<string> {
+  let text = "";
+  for await (const chunk of daemon.client.stream(Mosaic.method.streamLogs, { run })) text += decoder.decode(chunk.text);
+  return text;
+}
+
+interface Started {
+  run: string;
+  files: RunFiles;
+  finish: () => void;
+}
+
+async function start(daemon: TestDaemon, metadata?: Record<string, unknown>): Promise<Started> {
+  const told = `${daemon.stateDir}/finish-${crypto.randomUUID()}`;
+  const command = ["/bin/sh", "-c", WORKER, told];
+  const run = await submit(
+    daemon,
+    configOf({
+      command,
+      ...(metadata === undefined
+        ? {}
+        : { metadata: { worker: { script: command[0], arguments: command.slice(1), use_grpc: false }, ...metadata } }),
+    }),
+  );
+  return {
+    run,
+    files: new RunFiles(daemon.layout.runDir("custom_scripts", run), ""),
+    finish: () => Deno.writeTextFileSync(told, ""),
+  };
+}
+
+function journalBytes(files: RunFiles): number {
+  return Deno.statSync(files.stdout(1)).blocks! * 512;
+}
+
+async function untilPacked({ files }: Started): Promise<void> {
+  const path = files.stdout(1);
+  await until(() => journalBytes(files) < Deno.statSync(path).size - 8 * MIB, { what: "a hole in the journal" });
+}
+
+async function assertWhole(daemon: TestDaemon, { run }: Started, log: string): Promise<void> {
+  const lines = log.split("\n");
+  assert.equal(lines.length, 2 * HALF * 1.01 + 1);
+  const numbers = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line).step_index);
+  assert.deepEqual(numbers, numbers.map((_, i) => i));
+  const stored = (await records(daemon, run, "steps")).map(({ step_index }) => step_index);
+  assert.equal(stored.length, 2 * HALF);
+  assert.ok(stored.every((step, i) => step === i), "each step is stored once and in order");
+}
+
+Deno.test("a journal is given back while its run lives; proxy and daemon are killed meanwhile, and nothing is lost", async () => {
+  await using daemon = await TestDaemon.start();
+  const started = await start(daemon);
+  const { run, files, finish } = started;
+  await untilSteps(daemon, run, HALF);
+  await untilPacked(started);
+  const log = await logOf(daemon, run);
+  signalProcess(processRef(Number((await getRun(daemon, run)).proxyPid))!, "SIGKILL");
+  await daemon.kill9();
+  // The power went, too: the database has nothing that no checkpoint had moved into it.
+  for (const end of ["-wal", "-shm"]) Deno.removeSync(`${daemon.layout.telemetryDb}${end}`);
+  await daemon.restart();
+  finish();
+  await untilState(daemon, run, "TERMINATED");
+  const whole = await logOf(daemon, run);
+  assert.ok(whole.startsWith(log), "the log is as it was before");
+  await assertWhole(daemon, started, whole);
+  await until(() => journalBytes(files) <= 128 << 10, { what: "nothing but its ends is left in the journal" });
+  assert.ok(Deno.statSync(packedPath(files.stdout(1))).size < Deno.statSync(files.stdout(1)).size / 3);
+  assert.equal(await logOf(daemon, run), whole);
+});
+
+Deno.test("an ended run whose journal was given back is filled again, and is no loss to doctor", async () => {
+  await using daemon = await TestDaemon.start();
+  const started = await start(daemon);
+  started.finish();
+  await untilState(daemon, started.run, "TERMINATED");
+  await until(() => journalBytes(started.files) <= 128 << 10, { what: "a packed journal" });
+  const log = await logOf(daemon, started.run);
+  await daemon.stop();
+  assert.deepEqual(examine(daemon.stateDir).filter(({ check }) => check === "telemetry"), []);
+  for (const end of ["", "-wal", "-shm"]) {
+    await Deno.remove(`${daemon.layout.telemetryDb}${end}`).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+  }
+  repair(daemon.stateDir);
+  await daemon.restart();
+  await assertWhole(daemon, started, log);
+});
+
+Deno.test("keep_journal: the journal stays one whole file", async () => {
+  await using daemon = await TestDaemon.start();
+  const started = await start(daemon, { artifacts: { keep_journal: true } });
+  started.finish();
+  await untilState(daemon, started.run, "TERMINATED");
+  const path = started.files.stdout(1);
+  assert.ok(
+    (await logOf(daemon, started.run)) === await Deno.readTextFile(path).then((text) => text.replace(/^[\t ]*\n/, "")),
+  );
+  assert.throws(() => Deno.statSync(packedPath(path)), Deno.errors.NotFound);
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { LogFile, openLog, PackedLog, packedPath, packPiece } from "../../src/os/packed_log.ts";
+
+/** What no part of is like another. */
+const TEXT = new TextEncoder().encode(Array.from({ length: 5000 }, (_, i) => `line ${i} of the log\n`).join(""));
+const CUTS = [0, 7, 40_000, 40_001, 70_000];
+
+/** A log of which the first 70 000 bytes are packed in four pieces, and given back. */
+async function packedLog(work: (path: string) => Promise<void> | void): Promise<void> {
+  const directory = Deno.makeTempDirSync();
+  try {
+    Deno.mkdirSync(`${directory}/logs`);
+    const path = `${directory}/logs/w.stdout.log`;
+    Deno.writeFileSync(path, TEXT.map((byte, i) => i < CUTS.at(-1)! ? 0 : byte));
+    for (let i = 1; i < CUTS.length; i++) {
+      const piece = await packPiece(CUTS[i - 1]!, TEXT.subarray(CUTS[i - 1], CUTS[i]));
+      Deno.writeFileSync(packedPath(path), piece, { append: true });
+    }
+    await work(path);
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+async function assertReads(file: LogFile, expected: Uint8Array): Promise<void> {
+  assert.equal(file.size, expected.length);
+  for (
+    const [at, length] of [[0, expected.length + 5], [0, 3], [5, 40_000], [69_990, 20], [70_000, 9], [TEXT.length, 4]]
+  ) {
+    const wanted = expected.subarray(at, at! + length!);
+    for (const asynchronously of [false, true]) {
+      const into = new Uint8Array(length!);
+      const read = asynchronously ? await file.read(at!, into) : file.readSync(at!, into);
+      assert.deepEqual(into.subarray(0, read), wanted, `${length} bytes at ${at}`);
+    }
+  }
+}
+
+Deno.test("packed log: it reads as if nothing was packed, also when more is packed under an open reader", async () => {
+  await packedLog(async (path) => {
+    using file = openLog(path)!;
+    await assertReads(file, TEXT);
+    Deno.writeFileSync(packedPath(path), await packPiece(70_000, TEXT.subarray(70_000, 80_000)), { append: true });
+    Deno.writeFileSync(path, TEXT.map((byte, i) => i < 80_000 ? 0 : byte));
+    await assertReads(file, TEXT);
+  });
+});
+
+Deno.test("packed log: the packed part alone is the log when the file is gone", async () => {
+  await packedLog(async (path) => {
+    Deno.removeSync(path);
+    using file = openLog(path)!;
+    await assertReads(file, TEXT.subarray(0, 70_000));
+    Deno.removeSync(packedPath(path));
+    assert.equal(openLog(path), undefined);
+  });
+});
+
+Deno.test("packed log: a log that somebody has emptied is what it is now", async () => {
+  await packedLog((path) => {
+    Deno.writeTextFileSync(path, "new");
+    using file = openLog(path)!;
+    const into = new Uint8Array(9);
+    assert.equal(new TextDecoder().decode(into.subarray(0, file.readSync(0, into))), "new");
+  });
+});
+
+Deno.test("packed log: any flipped bit costs the piece that it is in, and is told of", async () => {
+  await packedLog((path) => {
+    const whole = Deno.readFileSync(packedPath(path));
+    for (let at = 0; at < whole.length; at += 97) {
+      const damaged = whole.slice();
+      damaged[at]! ^= 1 << (at % 8);
+      // Another file, as a reader that comes later finds it.
+      Deno.removeSync(packedPath(path));
+      Deno.writeFileSync(packedPath(path), damaged);
+      using file = openLog(path)!;
+      const found = new Uint8Array(TEXT.length);
+      assert.equal(file.readSync(0, found), TEXT.length);
+      const wrong = CUTS.slice(1).filter((to, i) =>
+        !found.subarray(CUTS[i], to).every((byte, k) => byte === TEXT[CUTS[i]! + k])
+      );
+      assert.ok(wrong.length <= 1, `byte ${at}: pieces that end at ${wrong}`);
+      assert.deepEqual(found.subarray(70_000), TEXT.subarray(70_000));
+      if (wrong[0] === 40_000) {
+        assert.match(new TextDecoder().decode(found.subarray(7, 300)), /bytes of the log are damaged/);
+      }
+    }
+  });
+});
+
+Deno.test("packed log: a piece that was cut short is not there yet", async () => {
+  await packedLog((path) => {
+    const whole = Deno.readFileSync(packedPath(path));
+    Deno.truncateSync(packedPath(path), whole.length - 1);
+    using packed = new PackedLog(path);
+    assert.equal(packed.end(), 40_001);
+    Deno.writeFileSync(packedPath(path), whole.subarray(packed.wholeBytes()).slice(0, 20), { append: false });
+    Deno.writeFileSync(packedPath(path), whole);
+    assert.equal(packed.end(), 70_000);
+  });
+});
