@@ -91,6 +91,26 @@ Deno.test("plot: draws a series, or gives its numbers, or says what there is", a
   assert.match(wrong.err, /no series "lss"\. Did you mean loss/);
 });
 
+Deno.test("plot, compare: without a name, a run that has only metrics is drawn by the one that tells most", async () => {
+  const named = (...names: string[]): Answers => ({
+    ...DAEMON,
+    ListSeries: () => ({ series: names.map((name) => ({ name, points: 2n, last: 1 })) }),
+  });
+  for (
+    const [drawn, ...others] of [
+      ["charts/episodic_return", "charts/SPS", "charts/episodic_length", "losses/value_loss"],
+      ["rollout/ep_rew_mean", "rollout/ep_len_mean", "train/loss"],
+      ["val_loss", "epoch", "lr", "train_loss"],
+      ["entropy", "charts/SPS"],
+    ] as const
+  ) {
+    const plotted = await run(["plot", "a", "--width", "60", "--height", "8"], named(...others, drawn));
+    assert.match(plotted.out, new RegExp(`^cart-1 {2}${drawn}\n[^]*[⠁-⣿]`));
+    assert.equal(plotted.err, `mosaic: drawn is ${drawn}; there are also ${others.join(", ")}\n`);
+    assert.match((await run(["compare", "a", "b"], named(...others, drawn))).out, new RegExp(`\n${drawn}\n[^]*[⠁-⣿]`));
+  }
+});
+
 Deno.test("plot, compare: a metric is drawn over the worker's steps, and --from and --to are steps", async () => {
   const asked: [bigint, bigint][] = [];
   // Points 1 to 5, in buckets of one, at steps 1000 to 5000.

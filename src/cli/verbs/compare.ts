@@ -17,7 +17,8 @@ import { Link } from "../daemon_link.ts";
 import { valueText } from "../parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
-import { DEFAULT_SERIES, fetchSeries, linesOf, xLabel } from "./plot.ts";
+import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
+import { fetchSeries, linesOf, xLabel } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
   command
@@ -26,7 +27,7 @@ export function define(command: Command, context: Context): void {
         "series of each run.",
     )
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
-    .option("-m, --metric <name>", "series to plot", DEFAULT_SERIES)
+    .option("-m, --metric <name>", "series to plot (default: the one that shows how training goes)")
     .option("--overwritten", "plot also what later attempts, which went on from a checkpoint, wrote again")
     .option("--no-plot", "do not plot");
   connectionOptions(outputOption(command, ["table", "json"]))
@@ -88,7 +89,9 @@ export function define(command: Command, context: Context): void {
       print("Parameters", parameters.map(({ name, values }) => ({ name, values: values.map(valueText) })));
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
-      const name = String(flags["metric"]);
+      // Of what the most runs have.
+      const common = metrics.filter(({ last }) => last.every((value) => value !== null));
+      const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
       const series: Series[] = [];
       let label = "";
       for (const run of runs) {
@@ -120,14 +123,16 @@ export function define(command: Command, context: Context): void {
 async function lastMetrics(
   link: Link,
   runs: readonly RunDetailJson[],
-): Promise<{ name: string; last: (number | null)[] }[]> {
-  const found = new Map<string, (number | null)[]>();
+): Promise<{ name: string; last: (number | null)[]; points: bigint }[]> {
+  const found = new Map<string, { last: (number | null)[]; points: bigint }>();
   for (const [i, run] of runs.entries()) {
     const { series } = await link.unary(link.methods.listSeries, { run: run.run_id });
-    for (const { name, last } of series) {
-      if (!found.has(name)) found.set(name, runs.map(() => null));
-      found.get(name)![i] = last ?? null;
+    for (const { name, last, points } of series) {
+      if (!found.has(name)) found.set(name, { last: runs.map(() => null), points: 0n });
+      const metric = found.get(name)!;
+      metric.last[i] = last ?? null;
+      metric.points += points;
     }
   }
-  return [...found].map(([name, last]) => ({ name, last })).sort((a, b) => a.name.localeCompare(b.name));
+  return [...found].map(([name, metric]) => ({ name, ...metric })).sort((a, b) => a.name.localeCompare(b.name));
 }

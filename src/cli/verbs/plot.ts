@@ -14,9 +14,12 @@ import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../../registry/contract.ts";
+import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
 import { csv } from "../table.ts";
+import { escapeControl } from "../text.ts";
 
-export const DEFAULT_SERIES = "episode_reward";
+/** Series that are named beside the one that is drawn. */
+const MOST_NAMED = 12;
 const WATCH_PAUSE_MS = 2000;
 
 type BucketJson = z.infer<typeof Bucket>;
@@ -25,10 +28,11 @@ export function define(command: Command, context: Context, result: { code: numbe
   command
     .description(
       "Plots a series of a run: episode_reward, episode_length, reward, or any metric (mosaic metrics RUN lists them). " +
-        "Each point is the mean of a range, so that a series of any length fits.",
+        "Without a name: episode_reward, else the metric that says most about training (a return, a score, a loss), " +
+        "and the others' names on standard error. Each point is the mean of a range, so that a series of any length fits.",
     )
     .argument("<run>", RUN_ARGUMENT)
-    .argument("[metric]", "series", DEFAULT_SERIES)
+    .argument("[metric]", "series (default: the one that shows how training goes)")
     .option("--width <columns>", "width of the plot (default: the terminal's)", wholeNumber(20))
     .option("--height <rows>", "height of the plot (default: two thirds of the terminal's)", wholeNumber(6))
     .option("--log", "logarithmic y axis")
@@ -42,27 +46,30 @@ export function define(command: Command, context: Context, result: { code: numbe
       "after",
       manual({
         examples: [
-          ["mosaic plot @last", "the episode rewards"],
+          ["mosaic plot @last", "how training goes"],
           ["mosaic plot @last policy_loss --log --watch", "a metric, live"],
           ["mosaic plot @last -o csv", "the plotted values"],
         ],
         exits: { 4: "no such run, or no such series" },
       }),
     )
-    .action(async (ref: string, name: string, flags: Record<string, unknown>) => {
+    .action(async (ref: string, asked: string | undefined, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
+      let name = asked;
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
         for (;;) {
           const run = await link.unary(link.methods.getRun, { run: ref }, signal);
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
-          const buckets = await fetchSeries(link, run.runId, name, {
+          name ??= await chosenSeries(link, context, run.runId, signal);
+          const drawn = name ?? EPISODE_REWARD;
+          const buckets = await fetchSeries(link, run.runId, drawn, {
             buckets: width * 2,
             from: Number(flags["from"] ?? 0),
             to: Number(flags["to"] ?? 0),
             overwritten: flags["overwritten"] === true,
           });
-          const text = render(buckets, flags, context, { width, name, title: `${run.name}  ${name}` });
+          const text = render(buckets, flags, context, { width, name: drawn, title: `${run.name}  ${drawn}` });
           if (watch && context.terminal.isTty) context.out.move("screen");
           context.out.write(text);
           if (!watch || hasEnded(run, 0)) return EXIT.ok;
@@ -71,6 +78,26 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
       });
     });
+}
+
+/** Says what else there is. @returns undefined while no series has a point */
+async function chosenSeries(
+  link: Link,
+  context: Context,
+  run: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { series } = await link.unary(link.methods.listSeries, { run }, signal);
+  const chosen = progressSeries(series);
+  const others = series.filter(({ name, points }) => name !== chosen && points > 0n).map(({ name }) => name);
+  if (chosen === undefined || chosen === EPISODE_REWARD || others.length === 0) return chosen;
+  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more (mosaic metrics ${run})` : "";
+  context.err.write(
+    `mosaic: drawn is ${escapeControl(chosen)}; there are also ${
+      others.slice(0, MOST_NAMED).map(escapeControl).join(", ")
+    }${more}\n`,
+  );
+  return chosen;
 }
 
 function render(
@@ -116,7 +143,7 @@ export function linesOf(
 
 /** Unit of a series' x axis; "point" for a daemon of a version that sends no steps. */
 export function xLabel(series: string, buckets: readonly SeriesBucket[]): string {
-  if ([DEFAULT_SERIES, "episode_length"].includes(series)) return "episode";
+  if ([EPISODE_REWARD, "episode_length"].includes(series)) return "episode";
   return series === "reward" || buckets.some((b) => b.step !== undefined) ? "step" : "point";
 }
 
@@ -170,7 +197,7 @@ export async function fetchSeries(
   const { series } = await link.unary(link.methods.listSeries, { run });
   const known = series.map((s) => s.name);
   // Every run may have these three, empty before the first episode; any other series must exist.
-  if (!["reward", DEFAULT_SERIES, "episode_length"].includes(name)) requireSeries([name], known);
+  if (!["reward", EPISODE_REWARD, "episode_length"].includes(name)) requireSeries([name], known);
   const read = async (fromX: bigint, toX: bigint) =>
     (await link.unary(link.methods.getSeries, { run, name, buckets, fromX, toX, overwritten })).buckets;
   if (from === 0 && to === 0) return await read(0n, 0n);
