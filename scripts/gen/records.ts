@@ -298,7 +298,8 @@ function rowReader(table: RecordTable): string {
       case "flag":
         return `${cell} === 1`;
       case "real":
-        return `${cell} === null ? NaN : ${cell} as number`;
+        // A point of a metric that is NaN is stored by its name.
+        return `${cell} === null || ${cell} === "NaN" ? NaN : ${cell} as number`;
       case "index":
       case "milliseconds":
         return `${cell} as number`;
@@ -411,7 +412,7 @@ ${Object.values(RECORDS).map(rowReader).join("")}${[EPISODES, EVENTS].map(rowWri
 
 // ---- public_lines.ts
 
-function publicText(field: RecordField, finite: boolean): string {
+function publicText(field: RecordField): string {
   const { json, key, kind, always } = field;
   const value = `r.${key}`;
   const optional = (written: string) => always ? written : `(${value} === ${DEFAULT[kind]} ? "" : ${written})`;
@@ -420,7 +421,7 @@ function publicText(field: RecordField, finite: boolean): string {
     case "flag":
       return optional(`\`,"${json}":\${${value}}\``);
     case "real":
-      return finite ? `\`,"${json}":\${${value}}\`` : optional(`real("${json}", ${value})`);
+      return optional(`real("${json}", ${value})`);
     case "json":
       if (!always) return optional(`\`,"${json}":\${rawJson(${value})}\``);
       return `\`,"${json}":\${${value} === "" ? "null" : rawJson(${value})}\``;
@@ -435,7 +436,7 @@ function publicText(field: RecordField, finite: boolean): string {
 
 function publicLine({ name, attempt, fields }: RecordTable): string {
   const start = `\`{"seq":\${r.seq},"run_id":\${runIdJson}${attempt ? ',"attempt":${r.attempt}' : ""}\``;
-  const parts = [start, ...fields.map((field) => publicText(field, name === METRICS.name)), '"}"'];
+  const parts = [start, ...fields.map((field) => publicText(field)), '"}"'];
   return `
 export function ${lowered(name)}Line(runIdJson: string, r: Stored${name}): string {
   return ${parts.join(" +\n    ")};

@@ -5,8 +5,8 @@
 const TOKEN = /"|-?\b(?:Infinity|NaN)\b/g;
 const QUOTE_OR_ESCAPE = /["\\]/g;
 
-/** The text with every bare non-finite word outside of strings as null. */
-export function withoutNonFinite(text: string): string {
+/** The text with every bare non-finite word outside of strings as null, or as the text that `as` gives for it. */
+export function withoutNonFinite(text: string, as: (word: string) => string = () => "null"): string {
   let repaired = "";
   let from = 0;
   TOKEN.lastIndex = 0;
@@ -15,10 +15,15 @@ export function withoutNonFinite(text: string): string {
       TOKEN.lastIndex = afterString(text, TOKEN.lastIndex);
       continue;
     }
-    repaired += `${text.slice(from, token.index)}null`;
+    repaired += text.slice(from, token.index) + as(token[0]);
     from = TOKEN.lastIndex;
   }
   return from === 0 ? text : repaired + text.slice(from);
+}
+
+/** The text with every bare non-finite word as the text of its name: a point of a series may be one. */
+export function withNamedNonFinite(text: string): string {
+  return withoutNonFinite(text, (word) => `"${word}"`);
 }
 
 /** By hand: a pattern for whole strings runs out of its stack on one of many megabytes.
@@ -54,13 +59,22 @@ export function repairedJson(text: string): string | undefined {
 
 /** The JSON object of a text, after the same repair; undefined for anything else. */
 export function parsedObject(text: string): Record<string, unknown> | undefined {
+  return objectOf(text, withoutNonFinite);
+}
+
+/** The same with bare non-finite words as texts: "NaN", "Infinity", "-Infinity". */
+export function namedNonFinite(text: string): Record<string, unknown> | undefined {
+  return objectOf(text, withNamedNonFinite);
+}
+
+function objectOf(text: string, repair: (text: string) => string): Record<string, unknown> | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    const finite = withoutNonFinite(text);
-    if (finite === text || !isJson(finite)) return undefined;
-    value = JSON.parse(finite);
+    const repaired = repair(text);
+    if (repaired === text || !isJson(repaired)) return undefined;
+    value = JSON.parse(repaired);
   }
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? value as Record<string, unknown>

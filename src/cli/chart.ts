@@ -56,10 +56,8 @@ const DOTS = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]] as const;
 /** The plot as lines of text: axes, curves, legend. */
 export function plot(series: readonly Series[], options: PlotOptions): string {
   const scale = options.log ? Math.log10 : (y: number) => y;
-  const usable = series.map((s) =>
-    s.points.filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0))
-  );
-  const all = usable.flat();
+  const isUsable = (p: Point) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0);
+  const all = series.flatMap((s) => s.points.filter(isUsable));
   if (all.length === 0) return `${escapeControl(options.title)}: no points to plot\n`;
   const [xLow, xHigh] = range(all.map((p) => p.x), false);
   const [low, high] = range(all.map((p) => scale(p.y)), true);
@@ -73,9 +71,14 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   const grid = new Canvas(columns, rows);
   const px = (x: number) => (xHigh === xLow ? 0 : Math.round(((x - xLow) / (xHigh - xLow)) * (columns * 2 - 1)));
   const py = (y: number) => Math.round(((high - scale(y)) / (high - low)) * (rows * 4 - 1));
-  usable.forEach((points, s) => {
+  series.forEach(({ points }, s) => {
     let last: [number, number] | undefined;
     for (const p of points) {
+      // A line has a gap where a value is NaN; a logarithm passes over what is not positive.
+      if (!isUsable(p)) {
+        if (!Number.isFinite(p.y)) last = undefined;
+        continue;
+      }
       const at: [number, number] = [px(p.x), py(p.y)];
       grid.line(last ?? at, at, s);
       last = at;

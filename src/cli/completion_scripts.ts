@@ -9,7 +9,14 @@ import { escapeControl } from "./text.ts";
 export interface CompletedVerb {
   name: string;
   summary: string;
-  options: { long: string | undefined; short: string | undefined; description: string; choices: readonly string[] }[];
+  options: {
+    long: string | undefined;
+    short: string | undefined;
+    description: string;
+    choices: readonly string[];
+    /** Its value is a column of the table of runs, or "several", with commas between them. */
+    columns?: "one" | "several" | undefined;
+  }[];
   /** Its arguments are runs. */
   takesRuns: boolean;
 }
@@ -23,11 +30,21 @@ export function completionScript(shell: Shell, verbs: readonly CompletedVerb[]):
 
 /** Prints candidates for a run, one per line; prints nothing if the daemon is unreachable. */
 const RUNS = "mosaic completions runs 2>/dev/null";
+const COLUMNS = "mosaic completions columns 2>/dev/null";
 
 /** Ids and names for completion; omits names with control characters and names that look like options. */
 export function runCandidates(runs: readonly { runId: string; name: string }[]): string[] {
   const plain = (name: string) => name !== "" && !name.startsWith("-") && escapeControl(name) === name;
   return [...new Set(["@last", ...runs.flatMap(({ runId, name }) => plain(name) ? [runId, name] : [runId])])];
+}
+
+/** Columns of the table of runs, and of what programs call their parameters and metrics; others than plain names are left out. */
+export function columnCandidates(
+  columns: readonly string[],
+  names: { parameters: readonly string[]; metrics: readonly string[] },
+): string[] {
+  const further = [...names.parameters.map((n) => `param.${n}`), ...names.metrics.map((n) => `metric.${n}`)];
+  return [...columns, ...further.filter((name) => !name.includes(",") && escapeControl(name) === name)];
 }
 
 function flags(verb: CompletedVerb): string[] {
@@ -42,6 +59,8 @@ function bash(verbs: readonly CompletedVerb[]): string {
       choices.set(flag, [...new Set([...choices.get(flag) ?? [], ...o.choices])]);
     }
   }
+  const columns = verbs.flatMap((v) => v.options).filter((o) => o.columns !== undefined)
+    .flatMap((o) => [o.long, o.short].filter((flag) => flag !== undefined));
   return `# bash completion of mosaic: source <(mosaic completions bash)
 _mosaic_runs() {
   local run quoted
@@ -49,6 +68,15 @@ _mosaic_runs() {
     printf -v quoted %q "$run"
     if [[ $run == "$1"* || $quoted == "$1"* ]]; then COMPREPLY+=("$quoted"); fi
   done < <(${RUNS})
+}
+_mosaic_columns() {
+  local column quoted word=\${1##*,}
+  local before=\${1%"$word"}
+  case "$word" in -*) before+=-; word=\${word#-} ;; esac
+  while IFS= read -r column; do
+    printf -v quoted %q "$column"
+    if [[ $column == "$word"* || $quoted == "$word"* ]]; then COMPREPLY+=("$before$quoted"); fi
+  done < <(${COLUMNS})
 }
 _mosaic() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} verb=\${COMP_WORDS[1]}
@@ -62,6 +90,7 @@ ${
       `      ${long}) COMPREPLY=($(compgen -W "${values.join(" ")}" -- "$word")); return ;;`
     ).join("\n")
   }
+      ${[...new Set(columns)].join("|")}) COMPREPLY=(); compopt -o nospace; _mosaic_columns "$word"; return ;;
     esac
     case "$word" in
     -*)
@@ -96,6 +125,13 @@ _mosaic_runs() {
   runs=(\${(f)"$(${RUNS})"})
   compadd -a runs
 }
+_mosaic_columns() {
+  local -a columns
+  columns=(\${(f)"$(${COLUMNS})"})
+  compset -P '*,'
+  compset -P -
+  compadd -S '' -a columns
+}
 _mosaic() {
   local -a verbs
   verbs=(
@@ -110,7 +146,11 @@ ${verbs.map((v) => `    ${quoted(`${v.name}:${v.summary}`)}`).join("\n")}
 ${
     verbs.map((v) => {
       const options = v.options.filter((o) => o.long !== undefined).map((o) => {
-        const value = o.choices.length > 0 ? `:value:(${o.choices.join(" ")})` : "";
+        const value = o.columns !== undefined
+          ? ":column:_mosaic_columns"
+          : o.choices.length > 0
+          ? `:value:(${o.choices.join(" ")})`
+          : "";
         return `      ${quoted(`${o.long}[${bracketed(o.description)}]${value}`)}`;
       });
       return `  ${v.name})\n    _arguments \\\n${
@@ -139,7 +179,11 @@ function fish(verbs: readonly CompletedVerb[]): string {
         o.long === undefined ? "" : `-l ${o.long.slice(2)}`,
         o.short === undefined ? "" : `-s ${o.short.slice(1)}`,
       ].filter((n) => n !== "").join(" ");
-      const values = o.choices.length === 0 ? "" : ` -x -a ${quoted(o.choices.join(" "))}`;
+      const values = o.columns !== undefined
+        ? ` -x -a ${quoted(o.columns === "one" ? `(${COLUMNS})` : `(__fish_complete_list , '${COLUMNS}')`)}`
+        : o.choices.length === 0
+        ? ""
+        : ` -x -a ${quoted(o.choices.join(" "))}`;
       lines.push(`complete -c mosaic ${inVerb} ${names} -d ${quoted(o.description)}${values}`);
     }
   }

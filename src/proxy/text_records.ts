@@ -60,6 +60,14 @@ export class TextRecords {
   }
 }
 
+/** What JSON has no number for is its name: a metric may be NaN, a parameter infinite. */
+export function jsonText(data: unknown): string {
+  return JSON.stringify(
+    data,
+    (_, value) => typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+  );
+}
+
 /** What a line's fields are stored as: an episode with its scalars beside it, or events of scalars. */
 export function recordsOf(
   { step, wallTime, scalars, episode }: LineFields,
@@ -70,7 +78,7 @@ export function recordsOf(
   const texts: string[] = [];
   for (let i = 0; i < named.length; i += MAX_POINTS_PER_RECORD) {
     const points = Object.fromEntries(named.slice(i, i + MAX_POINTS_PER_RECORD));
-    texts.push(JSON.stringify(step === undefined ? points : { global_step: step, ...points }));
+    texts.push(jsonText(step === undefined ? points : { global_step: step, ...points }));
   }
   const episodes = episode === undefined ? [] : [{
     episode: 0,

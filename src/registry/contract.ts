@@ -197,6 +197,7 @@ export const Host = host(maybe(time()));
 export const Series = z.strictObject({
   name: text(),
   points: integer(),
+  non_finite: integer(),
   last: maybe(z.number()),
   min: maybe(z.number()),
   max: maybe(z.number()),
@@ -208,10 +209,10 @@ export const Series = z.strictObject({
 export const Bucket = z.strictObject({
   first_x: integer(),
   last_x: integer(),
-  min: z.number(),
-  max: z.number(),
-  mean: z.number(),
-  last: z.number(),
+  min: maybe(z.number()),
+  max: maybe(z.number()),
+  mean: maybe(z.number()),
+  last: maybe(z.number()),
   count: integer(),
   at: time(),
   step: maybe(integer()),
@@ -277,7 +278,6 @@ export const PermissionPlan = z.strictObject({
 const RECORD_TYPES: Record<PublicType, () => z.ZodType> = {
   integer,
   number: () => maybe(z.number()),
-  finite: z.number,
   flag: z.boolean,
   text,
   json: z.unknown,

@@ -1,6 +1,7 @@
 /** `mosaic.v1.Mosaic`: what the original's contract lacks. Runs are named by id, unique prefix, name or "@last". */
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core, RunDetail } from "../dispatch/core/core.ts";
+import { parameterNames } from "../dispatch/core/run_parameters.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
@@ -110,9 +111,12 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     listSeries(request) {
       const { runId } = resolve(request.run);
       return {
-        series: core.records.listSeries(runId).map(({ name, points, last, min, max, mean, minStep, maxStep }) => ({
+        series: core.records.listSeries(runId).map((
+          { name, points, nonFinite, last, min, max, mean, minStep, maxStep },
+        ) => ({
           name,
           points: BigInt(points),
+          nonFinite: BigInt(nonFinite),
           last: last ?? undefined,
           min: min ?? undefined,
           max: max ?? undefined,
@@ -122,6 +126,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
         })),
       };
     },
+    listColumns: () => ({ parameters: parameterNames(core), metrics: core.records.seriesNames() }),
     getSeries(request) {
       const { runId } = resolve(request.run);
       if (request.name === "") throw new MosaicError("invalid_argument", "name is empty: ListSeries gives the names");

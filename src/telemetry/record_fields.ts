@@ -186,7 +186,7 @@ export function textColumns(kind: TelemetryKind): string[] {
   return RECORDS[kind].fields.filter((field) => field.kind === "json" || field.kind === "text").map(columnOf);
 }
 
-export type PublicType = "integer" | "number" | "finite" | "flag" | "text" | "json" | "time" | "nanoseconds";
+export type PublicType = "integer" | "number" | "flag" | "text" | "json" | "time" | "nanoseconds";
 
 export interface PublicField {
   name: string;
@@ -206,18 +206,17 @@ export function publicFields(kind: TelemetryKind): PublicField[] {
     ...fields.flatMap((field) => {
       const { json, always } = field;
       if (field.kind === "time") return [placed(json, "time"), placed("ts_ns", "nanoseconds")];
-      return [{ name: json, type: publicType(kind, field), optional: always !== true }];
+      return [{ name: json, type: publicType(field), optional: always !== true }];
     }),
   ];
 }
 
-function publicType(record: TelemetryKind, { kind }: RecordField): PublicType {
+function publicType({ kind }: RecordField): PublicType {
   switch (kind) {
     case "index":
       return "integer";
     case "real":
-      // Points that are not finite are not stored.
-      return record === "metrics" ? "finite" : "number";
+      return "number";
     case "flag":
     case "json":
       return kind;

@@ -115,9 +115,9 @@ export function heads(core: Core, runId: string): z.infer<typeof contract.PageHe
 }
 
 export function seriesLine(
-  { name, points, last, min, max, mean, minStep, maxStep }: SeriesSummary,
+  { name, points, nonFinite, last, min, max, mean, minStep, maxStep }: SeriesSummary,
 ): z.infer<typeof contract.Series> {
-  return { name, points, last, min, max, mean, min_step: minStep, max_step: maxStep };
+  return { name, points, non_finite: nonFinite, last, min, max, mean, min_step: minStep, max_step: maxStep };
 }
 
 function transitionLine({ seq, from, to, event, reason, attempt, at }: TransitionRow) {

@@ -53,7 +53,10 @@ const DAEMON: Answers = {
     series: [{ name: "episode_reward", points: 2n, last: 5 }, ...(run === ID_A ? [{ name: "loss", last: 0.5 }] : [])],
   }),
   GetSeries: () => ({
-    buckets: [{ lastX: 1n, mean: 1, min: 0, max: 2, count: 1n }, { lastX: 50n, mean: 9, count: 1n }],
+    buckets: [
+      { firstX: 1n, lastX: 1n, mean: 1, min: 0, max: 2, count: 1n },
+      { firstX: 50n, lastX: 50n, mean: 9, count: 1n },
+    ],
   }),
 };
 

@@ -137,6 +137,38 @@ shellTest("fish", "a run's name is offered as it is, and never run", async () =>
   assert.deepEqual(lines.filter((line) => !line.startsWith("-")).sort(), ["@last", ...HOSTILE].sort());
 });
 
+shellTest("bash", "list -c, --sort and --where offer columns, each part of a list by itself", async () => {
+  const columns = ["run", "param.lr", "metric.eval/mean reward", "metric.$(touch ran)"];
+  const offered = (before: string, word: string) =>
+    inShell(
+      "bash",
+      columns,
+      `source "$COMPLETIONS"; compopt() { :; }; COMP_WORDS=(mosaic list ${before} '${word}') COMP_CWORD=3; _mosaic
+      printf '%s\\0' "\${COMPREPLY[@]}"`,
+    );
+  assert.deepEqual(await offered("-c", "run,par"), ["run,param.lr"]);
+  assert.deepEqual(await offered("--sort", "-metric.e"), ["-metric.eval/mean\\ reward"]);
+  assert.deepEqual(await offered("--where", "p"), ["param.lr"]);
+  assert.deepEqual(await offered("--columns", "metric.$"), ["metric.\\$\\(touch\\ ran\\)"]);
+});
+
+shellTest("fish", "list -c, --sort and --where offer columns, each part of a list by itself", async () => {
+  const offered = (words: string) =>
+    inShell(
+      "fish",
+      ["run", "param.lr", "metric.$(touch ran)"],
+      `source "$COMPLETIONS"; for reply in (complete -C "mosaic list ${words}"); printf '%s\\0' (string split -f1 \\t -- $reply); end`,
+    );
+  assert.deepEqual(await offered("-c run,par"), ["run,param.lr"]);
+  assert.deepEqual(await offered("--sort m"), ["metric.$(touch ran)"]);
+});
+
+Deno.test("completions: columns are those of the table, and what all runs' parameters and metrics are called", async () => {
+  const world = fakeWorld({ ListColumns: () => ({ parameters: ["lr"], metrics: ["loss", "a,b", "x\x1b[2J"] }) });
+  assert.equal(await runCli(["completions", "columns"], world), 0);
+  assert.match(world.stdout(), /^run\n[^]*\nparam\.lr\nmetric\.loss\n$/);
+});
+
 Deno.test("completions: names that a terminal would obey, or that read as options, are not offered", async () => {
   const named = (runId: string, name: string) => fakeRun({ runId, name });
   const names = ["\x1b]52;c;eA==\x07", "two\nlines", "\u202eexe", "--all", "", "$(touch ran)"];

@@ -195,7 +195,7 @@ cat <<'LINES'
 {"type":"step","step_index":2,"episode_index":1}
 {"type":"episode","episode":0,"total_reward":1,"steps":2,"terminated":true,"agent_id":"a","success":true}
 {"type":"episode","episode":1,"total_reward":Infinity,"steps":1,"truncated":true}
-{"type":"metrics","payload":{"entropy":0.5,"step":2}}
+{"type":"metrics","payload":{"entropy":0.5,"kl":NaN,"step":2}}
 {"type":"checkpoint_saved","payload":{"path":"checkpoints/step-2.bin","step":2}}
 {"type":"note"}
 LINES

@@ -404,6 +404,31 @@ Deno.test("steps: without -f a broken connection is an error", async () => {
   assert.equal(code, EXIT.unreachable);
 });
 
+Deno.test("submit: --observe and --no-observe say which files are read, whatever the config says", async () => {
+  const file = await Deno.makeTempFile();
+  const submitted = async (config: unknown, ...options: string[]) => {
+    await Deno.writeTextFile(file, JSON.stringify(config));
+    let metadata: unknown;
+    const { code } = await run(["submit", file, ...options], {
+      SubmitRun: ({ configJson }) => {
+        metadata = JSON.parse(configJson).metadata;
+        return { runId: ID_A, digest: "d" };
+      },
+    });
+    assert.equal(code, 0);
+    return metadata;
+  };
+  const config = { run_name: "r", metadata: { observe: ["a/*.csv"], tags: ["t"] } };
+  assert.deepEqual(await submitted(config, "--observe", "b.csv", "--observe", "a/*.csv"), {
+    observe: ["a/*.csv", "b.csv"],
+    tags: ["t"],
+  });
+  assert.deepEqual(await submitted(config, "--no-observe"), { observe: false, tags: ["t"] });
+  assert.deepEqual(await submitted(config), config.metadata);
+  assert.deepEqual(await submitted({ run_name: "r" }, "--observe", "b.csv"), { observe: ["b.csv"] });
+  await Deno.remove(file);
+});
+
 Deno.test("metrics: series with their curves, or their points", async () => {
   const answers: Answers = {
     ListSeries: () => ({
@@ -423,8 +448,19 @@ Deno.test("metrics: series with their curves, or their points", async () => {
       "lr           1     -     -    -  █▁\n",
   );
   assert.deepEqual(JSON.parse((await run(["metrics", "x", "loss", "-o", "json"], answers)).out), [
-    { name: "loss", points: 2, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
+    { name: "loss", points: 2, non_finite: 0, last: 0.25, min: 0.25, max: 1, mean: 0.5, min_step: null, max_step: 3 },
   ]);
+  const diverged: Answers = {
+    ...answers,
+    ListSeries: () => ({ series: [{ name: "loss", points: 4n, nonFinite: 3n, last: 1 }] }),
+    GetSeries: () => ({
+      buckets: [1, NaN, 1].map((mean, i) => ({
+        ...{ firstX: BigInt(i + 1), lastX: BigInt(i === 1 ? 3 : i + 1), mean, count: Number.isNaN(mean) ? 0n : 1n },
+      })),
+    }),
+  };
+  assert.match((await run(["metrics", "x"], diverged)).out, /POINTS +NAN, INF +LAST.*\nloss +4 +3 +1 /);
+  assert.match((await run(["plot", "x", "loss"], diverged)).out, /^\S+ {2}loss {2}\(2 points are NaN or infinite\)\n/);
   const points = await run(["metrics", "x", "loss", "--points", "-o", "jsonl"], answers);
   assert.equal(points.out, `{"seq":2,"name":"loss","value":2}\n`);
 });

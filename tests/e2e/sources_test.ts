@@ -55,6 +55,20 @@ withDirectory(
   },
 );
 
+withDirectory("NaN and infinities of a file and of the output are points, by their names", async (daemon, cwd) => {
+  const run = await shell(
+    daemon,
+    cwd,
+    `printf 'step,loss\\n1,0.5\\n2,nan\\n3,-inf\\n' > metrics.csv; echo '{"step": 4, "kl": NaN}'
+    echo '{"type":"metrics","entropy":Infinity,"step":5}'`,
+  );
+  await untilState(daemon, run, "TERMINATED");
+  const points = await records(daemon, run, "metrics");
+  assert.deepEqual(points.map(({ name, step, value, value_text }) => [name, step, value ?? value_text]).sort(), [
+    ...[["entropy", 5, "Infinity"], ["kl", 4, "NaN"], ["loss", 1, 0.5], ["loss", 2, "NaN"], ["loss", 3, "-Infinity"]],
+  ]);
+});
+
 withDirectory(
   "two runs in one directory: each has the files that it has open; a FIFO and a link of such a name harm nothing",
   async (daemon, cwd) => {

@@ -1,7 +1,7 @@
 """What a program's own trackers hold, by their own readers: series of points, and episodes.
 
 own_points(directory, stdout) gives [{"file", "kind", "steps", "series": {tag: [[step, value], …]}, "episodes": [[r, l], …]}].
-`steps` says whether the file names the step of each point. Points that are not finite are left out: they are on no curve.
+`steps` says whether the file names the step of each point. NaN and infinities are their names, as mosaic writes them.
 """
 import ast
 import csv
@@ -50,7 +50,7 @@ def of_event_file(path):
         metadata = accumulator.SummaryMetadata(tag)
         if metadata.plugin_data.plugin_name == "scalars":
             series[tag] = [[e.step, float(tensor_util.make_ndarray(e.tensor_proto))] for e in accumulator.Tensors(tag)]
-    return {"kind": "event file", "steps": True, "series": finite(series)}
+    return {"kind": "event file", "steps": True, "series": named(series)}
 
 
 def of_table(path):
@@ -73,7 +73,7 @@ def of_rows(rows, kind):
             number = to_number(value)
             if number is not None and tag not in STEPS and not (tag == "epoch" and step is None):
                 series.setdefault(tag, []).append([step if step is not None else i, number])
-    return {"kind": kind, "steps": stepped, "series": finite(series)}
+    return {"kind": kind, "steps": stepped, "series": named(series)}
 
 
 def of_monitor(path):
@@ -102,7 +102,7 @@ def of_lines(path):
                     episodes.append(number)
     if not series and not episodes:
         return None
-    return {"kind": "printed", "steps": stepped, "series": finite(series), "returns": episodes}
+    return {"kind": "printed", "steps": stepped, "series": named(series), "returns": episodes}
 
 
 def object_in(line):
@@ -144,9 +144,10 @@ def to_number(value):
         return None
 
 
-def finite(series):
-    kept = {tag: [[s, v] for s, v in points if math.isfinite(v)] for tag, points in series.items()}
-    return {tag: points for tag, points in kept.items() if points}
+def named(series):
+    names = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    value = lambda v: v if math.isfinite(v) else names[str(v)]
+    return {tag: [[s, value(v)] for s, v in points] for tag, points in series.items() if points}
 
 
 READERS = (

@@ -128,7 +128,7 @@ def compare(own, points, episodes):
     """@return (points of the tracker, points that are the same in mosaic, what is wrong)"""
     series = {}
     for point in points:
-        series.setdefault(point["name"], []).append([point["step"], point["value"]])
+        series.setdefault(point["name"], []).append([point["step"], point.get("value_text", point["value"])])
     total = same = 0
     wrong = []
     for file in own:

@@ -68,7 +68,7 @@ Deno.test("printed text: what each line is stored as", () => {
   const { records } = readInParts(MIXED.join("\n"), 1 << 20);
   assert.deepEqual(records.events.map(({ kind, dataJson }) => [kind, dataJson]), [
     ["metrics", '{"global_step":10,"loss":0.5,"printed/reward":2}'],
-    ["metrics", '{"loss":null,"epoch":1}'],
+    ["metrics", '{"loss":"NaN","epoch":1}'],
   ]);
   assert.deepEqual(
     records.episodes.map(({ totalReward, steps, metadataJson, agentId }) => [

@@ -9,7 +9,6 @@ const TYPES: Record<PublicType, ColumnType> = {
   integer: "INT64",
   nanoseconds: "INT64",
   number: "DOUBLE",
-  finite: "DOUBLE",
   flag: "BOOLEAN",
   text: "STRING",
   json: "JSON",

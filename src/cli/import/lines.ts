@@ -115,7 +115,9 @@ export class Lines {
       );
     }
     if (this.#unnamed > 0) notes.push(`${this.#unnamed} points of series whose names are empty or too long`);
-    if (this.#notFinite > 0) notes.push(`${this.#notFinite} values that are NaN or infinite: series have none`);
+    if (this.#notFinite > 0) {
+      notes.push(`${this.#notFinite} of the points are NaN or infinite: they are gaps in their curves`);
+    }
     for (const [what, count] of this.#others) notes.push(`${count} ${what}${count === 1 ? "" : "s"}`);
     return notes;
   }
@@ -138,8 +140,8 @@ export class Lines {
   }
 
   #count(value: number): void {
-    if (Number.isFinite(value)) this.#counts.points++;
-    else this.#notFinite++;
+    this.#counts.points++;
+    if (!Number.isFinite(value)) this.#notFinite++;
   }
 
   /** The name that a tag's series gets; undefined when it is left out. */

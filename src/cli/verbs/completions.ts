@@ -1,24 +1,40 @@
 /** `mosaic completions` */
 import { Argument, type Command } from "commander";
 import { manual, newCommand, oneOf } from "../command.ts";
-import { type CompletedVerb, completionScript, runCandidates, type Shell, SHELLS } from "../completion_scripts.ts";
+import {
+  columnCandidates,
+  type CompletedVerb,
+  completionScript,
+  runCandidates,
+  type Shell,
+  SHELLS,
+} from "../completion_scripts.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { Link } from "../daemon_link.ts";
+import { runColumns } from "../runs_table.ts";
 import { VERBS } from "../verbs.ts";
 
 /** The newest runs offered as candidates. */
 const RUNS_OFFERED = 50;
+/** Options whose values are columns of the table of runs. */
+const OF_COLUMNS: Readonly<Record<string, "one" | "several">> = {
+  "--columns": "several",
+  "--sort": "one",
+  "--where": "one",
+};
 
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Prints a completion script for commands, options, option values and runs. The script asks the daemon for the runs.",
+      "Prints a completion script for commands, options, option values, runs and columns. The script asks the daemon for the runs, and for " +
+        "the names of parameters and metrics.",
     )
     .addArgument(
-      oneOf(new Argument("<shell>", "shell; runs: print the candidates for a run argument (used by the scripts)"), [
+      oneOf(new Argument("<shell>", "shell; runs, columns: print the candidates for these (used by the scripts)"), [
         ...SHELLS,
         "runs",
+        "columns",
       ]),
     );
   connectionOptions(command)
@@ -32,11 +48,18 @@ export function define(command: Command, context: Context): void {
         ],
       }),
     )
-    .action(async (shell: Shell | "runs", flags: Record<string, unknown>) => {
+    .action(async (shell: Shell | "runs" | "columns", flags: Record<string, unknown>) => {
       if (shell === "runs") {
         using link = await Link.open(context, connectionFlags(flags));
         const { runs } = await link.unary(link.methods.listRuns, { limit: RUNS_OFFERED });
         context.out.write(runCandidates(runs).map((candidate) => `${candidate}\n`).join(""));
+        return;
+      }
+      if (shell === "columns") {
+        using link = await Link.open(context, connectionFlags(flags));
+        const names = await link.unary(link.methods.listColumns, {});
+        const columns = runColumns({ now: 0, shortId: (id) => id }).map(({ name }) => name);
+        context.out.write(columnCandidates(columns, names).map((candidate) => `${candidate}\n`).join(""));
         return;
       }
       context.out.write(completionScript(shell, await describeVerbs(context)));
@@ -57,6 +80,7 @@ export async function describeVerbs(context: Context): Promise<CompletedVerb[]> 
         short: o.short ?? undefined,
         description: o.description,
         choices: o.argChoices ?? [],
+        columns: OF_COLUMNS[o.long ?? ""],
       })),
       takesRuns: command.registeredArguments[0]?.name() === "run",
     });

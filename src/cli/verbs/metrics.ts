@@ -55,6 +55,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         .map((s) => ({
           name: s.name,
           points: Number(s.points),
+          non_finite: Number(s.nonFinite),
           last: s.last ?? null,
           min: s.min ?? null,
           max: s.max ?? null,
@@ -67,7 +68,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       if (format === "json") context.out.write(`${JSON.stringify(found, null, 2)}\n`);
       else if (format === "jsonl") context.out.write(found.map((s) => `${JSON.stringify(s)}\n`).join(""));
       else if (format === "csv") {
-        const fields = ["name", "points", "last", "min", "max", "mean", "min_step", "max_step"] as const;
+        const fields = ["name", "points", "non_finite", "last", "min", "max", "mean", "min_step", "max_step"] as const;
         context.out.write(csv(fields, found.map((s) => fields.map((field) => s[field]))));
       } else if (found.length === 0) context.out.write("No series.\n");
       else {
@@ -80,6 +81,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           [
             { name: "series", shrinkTo: 16, text: (s) => s.name },
             { name: "points", align: "right", text: (s) => count(s.points) },
+            ...(found.some((s) => s.non_finite > 0) ? [NON_FINITE] : []),
             figure("last", (s) => s.last),
             figure("min", (s) => s.min),
             figure("max", (s) => s.max),
@@ -91,6 +93,13 @@ export function define(command: Command, context: Context, result: { code: numbe
       }
     });
 }
+
+const NON_FINITE: Column<SeriesJson> = {
+  name: "NaN, inf",
+  align: "right",
+  text: (s) => s.non_finite === 0 ? "" : count(s.non_finite),
+  style: () => "red",
+};
 
 function figure(name: string, value: (series: SeriesJson) => number | null): Column<SeriesJson> {
   return {

@@ -7,6 +7,7 @@ import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
+import { count } from "../format.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
@@ -122,7 +123,7 @@ function render(
     width,
     height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
     color: terminal.color,
-    title,
+    title: `${title}${nonFiniteText(buckets)}`,
     xLabel: time ? "seconds" : xLabel(name, buckets),
     log: flags["log"] === true,
   });
@@ -139,6 +140,12 @@ export function linesOf(
     (b) => b.overwritten ? `${name}, overwritten of attempt ${b.attempt}` : name,
   );
   return [...lines].map(([name, buckets]) => ({ name, points: buckets.map((b) => ({ x: x(b), y: b.mean })) }));
+}
+
+/** How many points of the range are on no curve: a bucket counts the finite ones alone. */
+function nonFiniteText(buckets: readonly SeriesBucket[]): string {
+  const n = buckets.reduce((sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count), 0);
+  return n > 0 ? `  (${count(n)} ${n === 1 ? "point is" : "points are"} NaN or infinite)` : "";
 }
 
 /** Unit of a series' x axis; "point" for a daemon of a version that sends no steps. */

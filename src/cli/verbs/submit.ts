@@ -5,7 +5,7 @@ import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
 import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
-import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
+import { connectionFlags, connectionOptions, outputOption, repeated } from "../flags.ts";
 import { followRun } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
 import { Link } from "../daemon_link.ts";
@@ -23,7 +23,9 @@ export function define(command: Command, context: Context, result: { code: numbe
     )
     .argument("<file>", "config file, or - for standard input")
     .option("-f, --follow", "print the run's events until it has ended; exit code by its outcome")
-    .option("--run-id <ulid>", "id of the new run");
+    .option("--run-id <ulid>", "id of the new run")
+    .option("--observe <glob>", "also read tracker files of this pattern, besides the config's (repeatable)", repeated)
+    .option("--no-observe", "read no files of trackers, whatever the config says");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
@@ -37,10 +39,31 @@ export function define(command: Command, context: Context, result: { code: numbe
       }),
     )
     .action(async (file: string, flags: Record<string, unknown>) => {
-      const configJson = await readConfigText(file, context);
+      const configJson = observing(await readConfigText(file, context), flags["observe"]);
       const runId = typeof flags["runId"] === "string" ? flags["runId"] : "";
       result.code = await submit(context, configJson, { ...flags, runId });
     });
+}
+
+/**
+ * The config with `metadata.observe` as --observe and --no-observe say. A text that has no place for it stays as it is: the
+ * daemon says what is wrong with it.
+ */
+export function observing(configJson: string, observe: unknown): string {
+  if (observe === undefined || observe === true) return configJson;
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  let config: unknown;
+  try {
+    config = JSON.parse(configJson);
+  } catch {
+    return configJson;
+  }
+  if (!isObject(config) || !isObject(config["metadata"] ?? {})) return configJson;
+  const metadata = config["metadata"] as Record<string, unknown> | undefined ?? {};
+  const known = metadata["observe"];
+  const patterns = Array.isArray(observe) && Array.isArray(known) ? [...new Set([...known, ...observe])] : observe;
+  return JSON.stringify({ ...config, metadata: { ...metadata, observe: patterns } });
 }
 
 export const FOLLOW_EXITS = {

@@ -4,7 +4,8 @@
  */
 import type { AlertRule } from "../../config/alerts.ts";
 import type { EpisodeRecord, StepColumns } from "../../telemetry/batch.ts";
-import { parsedObject } from "../../base/json_text.ts";
+import { namedNonFinite } from "../../base/json_text.ts";
+import { numberOf as pointValue } from "../../telemetry/store/points.ts";
 
 export interface Alert {
   rule: AlertRule;
@@ -78,14 +79,15 @@ class Watch {
     // The last part of a dotted name is what stands in the text.
     const key = metric.slice(metric.lastIndexOf(".") + 1);
     if (!json.includes(`"${key}"`) && !json.includes(`"${metric}"`)) return;
-    const object = parsedObject(json);
+    const object = namedNonFinite(json);
     if (object === undefined) return;
     const inner = metric.includes(".") ? object[metric.slice(0, metric.indexOf("."))] : undefined;
     const value = Object.hasOwn(object, metric)
       ? object[metric]
       : (inner as Record<string, unknown> | null | undefined)?.[metric.slice(metric.indexOf(".") + 1)];
-    // NaN and infinities are stored as null.
-    if (typeof value === "number" || value === null) this.point(value ?? NaN);
+    // Earlier proxies sent null for NaN and infinities.
+    const number = value === null ? NaN : pointValue(value);
+    if (number !== undefined) this.point(number);
   }
 
   point(value: number): void {

@@ -63,7 +63,7 @@ export function workerEventLine(runIdJson: string, r: StoredWorkerEvent): string
 export function metricLine(runIdJson: string, r: StoredMetric): string {
   return `{"seq":${r.seq},"run_id":${runIdJson}` +
     `,"name":${JSON.stringify(r.name)}` +
-    `,"value":${r.value}` +
+    real("value", r.value) +
     `,"step":${r.step}` +
     `,"timestamp":"${isoTime(r.tsMs)}"` +
     "}";

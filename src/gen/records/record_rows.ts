@@ -50,7 +50,7 @@ export function stepOfRow(row: Row, sourceOf: (source: number) => Source): Store
     step: row[4] as number,
     actionJson: (row[5] ?? "") as string,
     observationJson: (row[6] ?? "") as string,
-    reward: row[7] === null ? NaN : row[7] as number,
+    reward: row[7] === null || row[7] === "NaN" ? NaN : row[7] as number,
     terminated: row[8] === 1,
     truncated: row[9] === 1,
     tsNs: row[10] as string,
@@ -75,7 +75,7 @@ export function episodeOfRow(row: Row, sourceOf: (source: number) => Source): St
     seq: row[0] as number,
     attempt: row[1] as number,
     episode: row[3] as number,
-    totalReward: row[4] === null ? NaN : row[4] as number,
+    totalReward: row[4] === null || row[4] === "NaN" ? NaN : row[4] as number,
     steps: row[5] as number,
     terminated: row[6] === 1,
     truncated: row[7] === 1,
@@ -104,7 +104,7 @@ export function metricOfRow(row: Row, nameOf: (series: number) => string): Store
   return {
     seq: row[0] as number,
     name: nameOf(row[1] as number),
-    value: row[2] === null ? NaN : row[2] as number,
+    value: row[2] === null || row[2] === "NaN" ? NaN : row[2] as number,
     step: row[3] as number,
     tsMs: row[4] as number,
   };

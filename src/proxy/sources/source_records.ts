@@ -17,6 +17,7 @@ import type {
   ScalarRecord,
   SourceRecord,
 } from "../../telemetry/formats/types.ts";
+import { jsonText } from "../text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
 
 const METRICS_KIND = "metrics";
@@ -56,7 +57,7 @@ export function recordsOf(
   for (const [i, record] of read.entries()) {
     if (record.kind === "scalar") {
       const name = nameOf(record.tag);
-      if (name === undefined || !Number.isFinite(record.value)) continue;
+      if (name === undefined) continue;
       const fits = group !== undefined && isSameMoment(group, record) && !group.points.has(name) &&
         group.points.size < MAX_POINTS_PER_RECORD;
       if (!fits) flush();
@@ -112,12 +113,7 @@ export function problemEvent(source: string, { what, at, bytes, detail }: Proble
 }
 
 export function eventOf(kind: string, data: unknown, wallTime: number | undefined): WorkerEventRecord {
-  // What JSON has no number for is a text: a parameter may be infinite.
-  const dataJson = JSON.stringify(
-    data,
-    (_, value) => typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
-  );
-  return { kind, dataJson, tsNs: timeOf(wallTime) };
+  return { kind, dataJson: jsonText(data), tsNs: timeOf(wallTime) };
 }
 
 /** Unix seconds; a time before 2001 is none. */
@@ -147,7 +143,7 @@ function isSameMoment(
 function episodeOf(record: ReadEpisode, { agentId, workerId }: LineContext): EpisodeRecord {
   const extra = Object.entries(record.extra).flatMap(([tag, value]): [string, number][] => {
     const name = nameOf(tag);
-    return name === undefined || !Number.isFinite(value) ? [] : [[name, value]];
+    return name === undefined ? [] : [[name, value]];
   });
   return {
     episode: 0,
@@ -155,7 +151,7 @@ function episodeOf(record: ReadEpisode, { agentId, workerId }: LineContext): Epi
     steps: record.length ?? 0,
     terminated: false,
     truncated: false,
-    metadataJson: JSON.stringify({
+    metadataJson: jsonText({
       ...stepOf(record),
       ...(record.time === null ? {} : { time: record.time }),
       ...Object.fromEntries(extra.slice(0, MAX_POINTS_PER_RECORD)),

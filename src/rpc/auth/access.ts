@@ -78,6 +78,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.streamEvents, READ],
   [mosaic.streamLogs, READ],
   [mosaic.listSeries, READ],
+  [mosaic.listColumns, READ],
   [mosaic.getSeries, READ],
   [mosaic.listArtifacts, READ],
   [mosaic.getHost, READ],

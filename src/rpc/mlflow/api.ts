@@ -3,6 +3,7 @@
  * `http://HOST:PORT/mlflow/RUN_ID`. A client sees the MLflow runs of its own run of mosaic and no others. Points become
  * series of that run; experiments, tags and parameters are kept in a file of its directory.
  */
+import { numberOnWire } from "../../gen/records/step_columns.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -152,7 +153,7 @@ export class MlflowApi {
       const key = metricKey(tracked, run, name);
       if (key === undefined) continue;
       const [at] = records.series(row.runId, name, points, points, 1);
-      if (at !== undefined) metrics.push({ key, value: at.last, timestamp: at.atMs, step: at.step ?? 0 });
+      if (at !== undefined) metrics.push({ key, value: numberOnWire(at.last), timestamp: at.atMs, step: at.step ?? 0 });
     }
     return metrics;
   }
@@ -167,7 +168,9 @@ export class MlflowApi {
       if (page.length === 0) break;
       for (const point of page) {
         seq = point.seq;
-        if (point.name === series) points.push({ value: point.value, step: point.step, timestamp: point.tsMs });
+        if (point.name === series) {
+          points.push({ value: numberOnWire(point.value), step: point.step, timestamp: point.tsMs });
+        }
         if (points.length >= limit) break;
       }
     }

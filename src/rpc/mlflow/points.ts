@@ -5,7 +5,7 @@ import { MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
 export interface MetricPoint {
   /** Of the series. */
   name: string;
-  /** JSON has no NaN and no infinities: those are texts, in the record and on no curve. */
+  /** JSON has no NaN and no infinities: those are texts. */
   value: number | "NaN" | "Infinity" | "-Infinity";
   step: number;
   /** Unix milliseconds. */

@@ -1,5 +1,5 @@
 /** An episode line of any dialect (episode, episode_done, episode_end) as an EpisodeRecord. */
-import { withoutNonFinite } from "../../base/json_text.ts";
+import { withNamedNonFinite } from "../../base/json_text.ts";
 import { episodeOfLine, type LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
@@ -11,7 +11,7 @@ function takeMetadata(fields: Fields, metadata: Record<string, unknown> | undefi
   if (metadata === undefined) return `{${fields.leftovers()}}`;
   fields.take(slot);
   const value = fields.value(slot);
-  const text = typeof value === "string" ? withoutNonFinite(value).trim() : fields.text(slot);
+  const text = typeof value === "string" ? withNamedNonFinite(value).trim() : fields.textOfMetrics(slot);
   const leftovers = fields.leftovers(metadata);
   if (leftovers === "") return text;
   return Object.keys(metadata).length === 0

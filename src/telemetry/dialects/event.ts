@@ -12,7 +12,7 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   const payload = fields.value(SLOT.payload);
   if (typeof payload === "object" && payload !== null && !Array.isArray(payload)) {
     fields.take(SLOT.payload);
-    const text = fields.text(SLOT.payload);
+    const text = fields.textOfMetrics(SLOT.payload);
     const beside = fields.leftovers(payload as Record<string, unknown>);
     const empty = Object.keys(payload).length === 0;
     record.dataJson = beside === "" ? text : empty ? `{${beside}}` : `${text.slice(0, -1)},${beside}}`;

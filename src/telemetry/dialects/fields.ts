@@ -22,7 +22,7 @@ import {
 import { type KeyNode, KeyTree } from "./key_tree.ts";
 import { Lines } from "./lines.ts";
 import { slotOf, SLOTS } from "./slots.ts";
-import { withoutNonFinite } from "../../base/json_text.ts";
+import { withNamedNonFinite, withoutNonFinite } from "../../base/json_text.ts";
 
 /** 10 to the power of the index: all of them exact. */
 const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);
@@ -179,7 +179,7 @@ export class Fields {
         return null;
       case OPEN_BRACE:
       case OPEN_BRACKET:
-        return JSON.parse(this.#slice(from, to));
+        return JSON.parse(this.#slice(from, to, withoutNonFinite));
     }
     return this.#number(from, to);
   }
@@ -205,13 +205,22 @@ export class Fields {
 
   /** The value as the worker wrote it, but for bare non-finite words, which become null. Only for a field that is there. */
   text(slot: number): string {
-    const i = this.#at[slot]!;
-    return this.#slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!);
+    return this.#text(slot, withoutNonFinite);
   }
 
-  #slice(from: number, to: number): string {
+  /** The same, but for bare non-finite words, which become their names as texts: of what may hold metrics. */
+  textOfMetrics(slot: number): string {
+    return this.#text(slot, withNamedNonFinite);
+  }
+
+  #text(slot: number, repair: (text: string) => string): string {
+    const i = this.#at[slot]!;
+    return this.#slice(this.#spans[i * 4 + 2]!, this.#spans[i * 4 + 3]!, repair);
+  }
+
+  #slice(from: number, to: number, repair: (text: string) => string): string {
     const text = this.#lines.slice(from, to);
-    return this.#nonFinite ? withoutNonFinite(text) : text;
+    return this.#nonFinite ? repair(text) : text;
   }
 
   /** Marks a field as used: it is then not among the leftovers. */
@@ -220,14 +229,14 @@ export class Fields {
     if (i !== -1) this.#takeAt(i);
   }
 
-  /** `"key":value` of every field that nobody took, verbatim, joined by commas; "" when all were taken. */
+  /** `"key":value` of every field that nobody took, verbatim but for names of bare non-finite words, joined by commas; "" when all were taken. */
   leftovers(without?: Record<string, unknown>): string {
     if (this.#takenCount === this.#count) return "";
     let text = "";
     for (let i = 0; i < this.#count; i++) {
       if (this.#taken[i]) continue;
       if (without !== undefined && Object.hasOwn(without, this.#keyAt(i))) continue;
-      const field = this.#slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 3]!);
+      const field = this.#slice(this.#spans[i * 4]! - 1, this.#spans[i * 4 + 3]!, withNamedNonFinite);
       text = text === "" ? field : `${text},${field}`;
     }
     return text;
@@ -235,7 +244,7 @@ export class Fields {
 
   /** The whole record, parsed; non-finite values at its top are numbers. */
   record(): Record<string, unknown> {
-    const record = JSON.parse(this.#slice(this.#from, this.#end)) as Record<string, unknown>;
+    const record = JSON.parse(this.#slice(this.#from, this.#end, withoutNonFinite)) as Record<string, unknown>;
     if (!this.#nonFinite) return record;
     const seen = new Set<string>();
     // Backwards: of a repeated key the last value counts.

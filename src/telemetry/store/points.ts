@@ -1,5 +1,5 @@
 /** Which numbers of a worker's record become points of a metric series. */
-import { parsedObject } from "../../base/json_text.ts";
+import { namedNonFinite } from "../../base/json_text.ts";
 
 /** As long as MLflow's. */
 export const MAX_NAME_LENGTH = 250;
@@ -21,13 +21,23 @@ export function isMetricName(name: string): boolean {
   return !NO_METRIC.has(name);
 }
 
-/** The finite numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most so many. */
+const NAMED: ReadonlyMap<unknown, number> = new Map([["NaN", NaN], ["Infinity", Infinity], ["-Infinity", -Infinity]]);
+
+/** A field's number; NaN and infinities, which JSON has none for, may stand there by name. */
+export function numberOf(field: unknown): number | undefined {
+  return typeof field === "number" ? field : NAMED.get(field);
+}
+
+/**
+ * The numeric fields of a JSON object, those of objects inside it as "outer.inner"; at most so many. NaN and infinities are
+ * points, as bare words and as texts of exactly these names.
+ */
 export function pointsOf(
   json: string,
   most = MAX_POINTS_PER_RECORD,
 ): { points: [name: string, value: number][]; leftOut: number; step: number | undefined } {
   const points: [string, number][] = [];
-  const object = json.length < 5 ? undefined : parsedObject(json);
+  const object = json.length < 5 ? undefined : namedNonFinite(json);
   if (object === undefined) return { points, leftOut: 0, step: undefined };
   collect(object, "", points);
   let step: number | undefined;
@@ -43,14 +53,15 @@ export function pointsOf(
 
 function collect(object: Record<string, unknown>, prefix: string, points: [string, number][]): void {
   for (const key in object) {
-    const value = object[key];
-    if (typeof value === "number") {
+    const inner = object[key];
+    const value = numberOf(inner);
+    if (value !== undefined) {
       const name = prefix + key;
-      if (Number.isFinite(value) && name.length > 0 && name.length <= MAX_NAME_LENGTH && isMetricName(name)) {
+      if (name.length > 0 && name.length <= MAX_NAME_LENGTH && isMetricName(name)) {
         points.push([name, value === 0 ? 0 : value]);
       }
-    } else if (prefix === "" && typeof value === "object" && value !== null && !Array.isArray(value)) {
-      collect(value as Record<string, unknown>, key + ".", points);
+    } else if (prefix === "" && typeof inner === "object" && inner !== null && !Array.isArray(inner)) {
+      collect(inner as Record<string, unknown>, key + ".", points);
     }
   }
 }

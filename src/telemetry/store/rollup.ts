@@ -166,15 +166,16 @@ export function decimate(
   let atMs = 0;
   let step: number | null = null;
   const flush = () => {
-    if (open.count === 0) return;
+    if (lastX === 0) return;
+    const none = open.count === 0;
     const mean = open.sum / open.count;
     rows.push({
       firstX,
       lastX,
-      min: open.min,
-      max: open.max,
-      mean: Number.isFinite(mean) ? mean : open.min / 2 + open.max / 2,
-      last: open.lastValue,
+      min: none ? NaN : open.min,
+      max: none ? NaN : open.max,
+      mean: none || Number.isFinite(mean) ? mean : open.min / 2 + open.max / 2,
+      last: none ? NaN : open.lastValue,
       count: open.count,
       atMs,
       step,

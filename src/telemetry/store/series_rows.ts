@@ -107,20 +107,20 @@ export class SeriesRows {
       let at = before * size;
       for (const [value, atMs, step] of allRows(this.#scan, runKey, beforeSeq, seq, series)) {
         if (++at < first || at > last) continue;
-        parts.push(pointPart(at, value as number, atMs as number, step as number));
+        parts.push(pointPart(at, value as number | string, atMs as number, step as number));
       }
       return parts;
     }
     for (const [value, atMs, step] of allRows(this.#walk, runKey, seq, runKey, x - first + 1)) {
-      if (x <= last) parts.push(pointPart(x, value as number, atMs as number, step as number));
+      if (x <= last) parts.push(pointPart(x, value as number | string, atMs as number, step as number));
       x--;
     }
     return parts.reverse();
   }
 }
 
-function pointPart(x: number, value: number | null, atMs: number, step: number | null): Part {
-  const finite = value !== null && Number.isFinite(value);
+function pointPart(x: number, value: number | string | null, atMs: number, step: number | null): Part {
+  const finite = typeof value === "number" && Number.isFinite(value);
   const number = finite ? value : 0;
   const count = finite ? 1 : 0;
   return { first: x, last: x, min: number, max: number, sum: number, count, lastValue: number, atMs, step };

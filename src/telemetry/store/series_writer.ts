@@ -129,7 +129,8 @@ export class SeriesWriter {
     summary.attempt = this.#attempt;
     const seq = ++state.heads.metrics;
     const back = summary.lastSeq === 0 ? 0 : seq - summary.lastSeq;
-    this.#points.add(state.runKey, seq, summary.series, back, step, atMs, value);
+    // SQLite has infinities, and NULL for NaN, which this column has not.
+    this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
     summary.add(value, step);
     summary.lastSeq = seq;
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq));

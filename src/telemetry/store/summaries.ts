@@ -12,6 +12,8 @@ import type { SeriesRows } from "./series_rows.ts";
 export interface SeriesSummary {
   name: string;
   points: number;
+  /** How many of them are NaN or infinite. */
+  nonFinite: number;
   last: number | null;
   min: number | null;
   max: number | null;
@@ -167,7 +169,7 @@ export class Summaries {
   #fromRollups(runKey: number, state: SeriesState): SeriesState {
     const source = this.#rows.source(runKey, state.series, state.points, state.lastSeq);
     const [whole] = decimate(source, 1, state.points, 1);
-    if (whole === undefined) return state;
+    if (whole === undefined || whole.count === 0) return state;
     const { min, max, mean, count, last } = whole;
     return Object.assign(state, { min, max, sum: mean * count, finite: count, last });
   }
@@ -187,7 +189,7 @@ type SummaryRow = [
 
 function summaryOf([name, points, last, min, max, sum, finite, minStep, maxStep]: SummaryRow): SeriesSummary {
   return {
-    ...{ name, points, last: finite === 0 ? null : last, min, max },
+    ...{ name, points, nonFinite: finite === null ? 0 : points - finite, last: finite === 0 ? null : last, min, max },
     mean: finite ? sum / finite : null,
     ...{ minStep, maxStep },
   };

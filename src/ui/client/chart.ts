@@ -151,6 +151,7 @@ export class Chart {
   #figures = h("div", { class: "figures table-scroll", hidden: true });
   #asTable = iconButton("table", "", () => this.#showFigures(this.#figures.hidden === true));
   #readout = h("span", { class: "readout" });
+  #nonFinite = h("span", { class: "non-finite" });
   #legend = h("div", { class: "legend" });
   #large = false;
   #larger = iconButton("larger", "Larger chart", () => {
@@ -181,6 +182,7 @@ export class Chart {
         "header",
         {},
         h("h3", {}, title),
+        this.#nonFinite,
         this.#readout,
         h(
           "span",
@@ -429,9 +431,20 @@ export class Chart {
       (n, { columns }) => n + columns.count.reduce((a, b, i) => shown(columns, i) ? a + b : a, 0),
       0,
     );
+    // A bucket counts its finite points alone.
+    const reached = this.#sets.reduce(
+      (n, { columns }) =>
+        n + columns.last_x.reduce((sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum, 0),
+      0,
+    );
+    const missing = reached - points;
+    this.#nonFinite.textContent = missing > 0 ? `${whole(missing)} NaN` : "";
+    this.#nonFinite.title = `${plural(missing, "point")} NaN or infinite: the line has a gap there`;
     this.#holder.setAttribute(
       "aria-label",
-      `${this.title}: ${whole(points)} points, last ${parts.join(", ") || "none"}`,
+      `${this.title}: ${whole(points)} points, ${missing > 0 ? `${whole(missing)} NaN or infinite, ` : ""}last ${
+        parts.join(", ") || "none"
+      }`,
     );
     this.#holder.dataset.points = String(points);
     const legend = this.#lines.length > 1 || (this.#lines[0]?.runs ?? 0) > 1 ? this.#lines : [];

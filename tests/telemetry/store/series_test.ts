@@ -12,13 +12,17 @@ function expected(values: (number | null)[], rows: SeriesBucketRow[], first: num
   for (const row of rows) {
     assert.ok(row.firstX >= next && row.lastX >= row.firstX, "buckets follow each other");
     const inside = values.slice(row.firstX - 1, row.lastX).filter((v) => v !== null);
+    next = row.lastX + 1;
+    if (inside.length === 0) {
+      assert.deepEqual([row.min, row.max, row.mean, row.last, row.count], [NaN, NaN, NaN, NaN, 0], "a gap");
+      continue;
+    }
     assert.equal(row.min, Math.min(...inside));
     assert.equal(row.max, Math.max(...inside));
     assert.equal(row.last, inside.at(-1));
     assert.equal(row.count, inside.length);
     const mean = inside.reduce((a, b) => a + b, 0) / inside.length;
     assert.ok(Math.abs(row.mean - mean) < 1e-9 * Math.max(1, Math.abs(mean)), `mean ${row.mean}, ${mean}`);
-    next = row.lastX + 1;
   }
   assert.equal(
     rows.reduce((n, row) => n + row.count, 0),
@@ -131,7 +135,7 @@ Deno.test("series: metrics from steps, episodes and events, exact across restart
     const names = bench.store.listSeries("R").map(({ name, points }) => [name, points]);
     assert.deepEqual(names, [
       ...[["reward", 1800], ["episode_reward", 6], ["episode_length", 6]],
-      ...[["deep.rare", rare.length], ["fps", 6], ["loss", 1800], ["success", 6]],
+      ...[["deep.rare", rare.length], ["fps", 6], ["loss", 1800], ["nan", 1800 - rare.length], ["success", 6]],
     ]);
     for (const [name, values] of [["loss", loss], ["deep.rare", rare]] as const) {
       for (const [from, to] of [[1, values.length], [5, 70], [65, 65], [33, values.length - 1]]) {
@@ -144,6 +148,29 @@ Deno.test("series: metrics from steps, episodes and events, exact across restart
     const fps = bench.store.read("R", "metrics", 0, 4096).filter(({ name }) => name === "fps");
     assert.deepEqual(fps.map(({ step, value }) => [step, value]).slice(0, 3), [[0, 0], [1000, 1], [2000, 2]]);
     assert.throws(() => bench.store.series("R", "nothing", 0, 0, 5), { code: "not_found" });
+  }));
+
+Deno.test("series: NaN and infinities are points: counted, read as they came, a gap in the buckets", () =>
+  withStore((bench) => {
+    const written = [0.5, NaN, Infinity, 0.25, -Infinity, 1];
+    const events = written.map((value, i) => ({
+      kind: "metrics",
+      tsNs: "",
+      // As Python writes it, and as a proxy does.
+      dataJson: `{"global_step":${i},"loss":${i < 3 || Number.isFinite(value) ? value : `"${value}"`}}`,
+    }));
+    bench.store.ingest("R", 1, batch(0, 1, { events: events.slice(0, 4) }));
+    bench.reopen();
+    bench.store.ingest("R", 1, batch(1, 2, { events: events.slice(4) }));
+    for (const _ of ["as written", "after a restart"]) {
+      const points = bench.store.read("R", "metrics", 0, 9).map(({ step, value }) => [step, value]);
+      assert.deepEqual(points, written.map((value, step) => [step, value]));
+      const [loss] = bench.store.listSeries("R");
+      assert.deepEqual([loss!.points, loss!.nonFinite, loss!.min, loss!.max, loss!.last], [6, 3, 0.25, 1, 1]);
+      expected(written.map((v) => Number.isFinite(v) ? v : null), bench.store.series("R", "loss", 0, 0, 6), 1, 6);
+      assert.equal(bench.store.series("R", "loss", 0, 0, 6).length, 6);
+      bench.reopen();
+    }
   }));
 
 Deno.test("series: a run has a bounded number of metrics, further ones are counted", () =>
@@ -183,7 +210,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
     const put = (at: number) =>
       bench.store.ingest("R", 1, batch(at, at + 1, { steps: { n: 5, infoJson, reward: [NaN, 2, 8, 1, 8] } }));
     put(0);
-    const summary = { last: -1, min: -1, max: 5, minStep: 10, maxStep: 20 };
+    const summary = { nonFinite: 0, last: -1, min: -1, max: 5, minStep: 10, maxStep: 20 };
     const find = (name: string) => bench.store.listSeries("R").find((one) => one.name === name);
     assert.deepEqual(find("a"), { name: "a", points: 5, mean: 11 / 5, ...summary });
     bench.reopen();
@@ -191,7 +218,7 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
     assert.deepEqual(find("a"), { name: "a", points: 10, mean: 22 / 10, ...summary });
     assert.deepEqual(bench.store.seriesNamed("a"), [{ runId: "R", ...find("a")! }]);
     assert.deepEqual(find("reward"), {
-      ...{ name: "reward", points: 10, last: 8, min: 1, max: 8, mean: 38 / 8, minStep: 4, maxStep: 3 },
+      ...{ name: "reward", points: 10, nonFinite: 2, last: 8, min: 1, max: 8, mean: 38 / 8, minStep: 4, maxStep: 3 },
     });
     assert.deepEqual(bench.store.seriesNames(), ["a", "reward"]);
   }));
