@@ -1,15 +1,10 @@
 /** Differences between runs: totals and configs. */
+import type { ComparisonRow } from "../config/differences.ts";
 import { isSecretName, withoutSecrets } from "../config/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./message_json.ts";
 import { elapsedMs } from "./runs_table.ts";
-
-export interface ComparisonRow {
-  name: string;
-  /** One per run. */
-  values: string[];
-}
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
@@ -55,26 +50,6 @@ export function parameterDifferences(
     .filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
 }
 
-/** Injected into every config, and so different in each without a meaning. Of imported runs: where their files were. */
-const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
-const IMPORT_WORKER = "mosaic:import-worker";
-
-/** Paths at which the configs differ, with each config's value ("" if absent). Each run's own id counts as equal. */
-export function configDifferences(runs: readonly { run_id: string; config: unknown }[]): ComparisonRow[] {
-  const flat = runs.map((run) => {
-    const values = new Map<string, string>();
-    flatten(run.config, "", (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")));
-    // The same files again.
-    if (values.get("entry_point") === IMPORT_WORKER) values.delete("arguments");
-    return values;
-  });
-  const paths = [...new Set(flat.flatMap((values) => [...values.keys()]))].sort();
-  return paths
-    .filter((path) => !MEANINGLESS.some((pattern) => pattern.test(path)))
-    .map((path) => ({ name: path, values: flat.map((values) => values.get(path) ?? "") }))
-    .filter(({ values }) => values.some((v) => v !== values[0]));
-}
-
 /** The rows with secrets hidden: they show that secrets differ, not their values. */
 export function rowsWithoutSecrets(rows: readonly ComparisonRow[]): ComparisonRow[] {
   return rows.map(({ name, values }) => ({
@@ -93,16 +68,5 @@ function listIn(text: string): unknown[] | undefined {
     return Array.isArray(value) ? value : undefined;
   } catch {
     return undefined;
-  }
-}
-
-function flatten(value: unknown, path: string, put: (path: string, value: string) => void): void {
-  if (Array.isArray(value)) {
-    // Compare arrays as a whole: an inserted argument would otherwise make all later ones differ.
-    put(path, JSON.stringify(value));
-  } else if (typeof value === "object" && value !== null) {
-    for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, put);
-  } else {
-    put(path, typeof value === "string" ? value : JSON.stringify(value ?? null));
   }
 }

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 import { runCli } from "../../src/cli/cli.ts";
-import { configDifferences, rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
+import { rowsWithoutSecrets, workedMs } from "../../src/cli/comparing.ts";
+import { configDifferences } from "../../src/config/differences.ts";
 import { runDetailJson } from "../../src/cli/message_json.ts";
 import type { Api } from "../../src/cli/api.ts";
 import { MosaicError } from "../../src/base/errors.ts";
@@ -88,7 +89,7 @@ Deno.test("plot: draws a series, or gives its numbers, or says what there is", a
   assert.match(drawn, /9 ┤.*[⠁-⣿]/);
   assert.match(drawn, /1 episode +50/);
   const csv = (await run(["plot", "a", "loss", "-o", "csv"])).out.split("\n");
-  assert.equal(csv[0], "first_x,last_x,min,max,mean,last,count,at,step");
+  assert.equal(csv[0], "first_x,last_x,min,max,mean,last,count,at,step,attempt,overwritten");
   const wrong = await run(["plot", "a", "lss"]);
   assert.equal(wrong.code, 4);
   assert.match(wrong.err, /no series "lss"\. Did you mean loss/);

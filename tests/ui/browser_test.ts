@@ -303,6 +303,35 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   assert.match(page.url(), /overwritten=0/);
 });
 
+inBrowser("the table has groups that fold; parameters are drawn against results", async ({ core, page, base }) => {
+  const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
+  for (const [i, { runId }] of runs.entries()) core.addEpisode(runId, 10 * (i + 1));
+  await page.goto(`${base}/?group=name`);
+  const group = page.getByRole("button", { name: "a", exact: true });
+  await group.waitFor();
+  assert.equal(await page.locator("td.name a:visible").count(), 0);
+  const cells = page.locator("tr.group", { hasText: "2 runs, mean ± sd" });
+  assert.match(await cells.textContent() ?? "", /15 ± 7/);
+  assert.deepEqual(await violations(page), []);
+  await group.click();
+  await until(async () => (await page.locator("td.name a:visible").allTextContents()).length === 2, {
+    what: "its runs",
+  });
+  await cells.getByRole("checkbox").check();
+  await page.getByText("2 selected").waitFor();
+  await page.goto(
+    `${base}/compare?runs=${runs.map((r) => r.runId).join()}&px=last:episode_length&py=max:episode_reward`,
+  );
+  const plot = page.getByRole("region", { name: "Parameters and results", exact: true });
+  await plot.getByRole("img", { name: "episode_reward, highest against episode_length: 3 runs" }).waitFor();
+  assert.equal(await plot.locator("svg[role=img] circle").count(), 3);
+  await page.getByLabel("Kind of plot").selectOption("lines");
+  await until(async () => await plot.locator("polyline").count() === 3, { what: "a line of each run" });
+  await plot.getByText("Table", { exact: true }).click();
+  assert.match(await plot.locator("tbody tr").last().textContent() ?? "", /b-seed1.*30$/);
+  assert.deepEqual(await violations(page), []);
+});
+
 inBrowser("a long chart is zoomed by dragging: new buckets of that part", async ({ core, page, base }) => {
   const long = core.addExecuting("long-run");
   for (let i = 0; i < 100; i++) core.addEpisode(long.runId, 500);

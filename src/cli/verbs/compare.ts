@@ -2,13 +2,8 @@
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
-import {
-  type ComparisonRow,
-  configDifferences,
-  parameterDifferences,
-  rowsWithoutSecrets,
-  summaryRows,
-} from "../comparing.ts";
+import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
+import { parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";

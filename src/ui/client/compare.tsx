@@ -8,6 +8,7 @@ import { go } from "./dom.ts";
 import { duration, elapsed, natural, plural, score, whole } from "./format.ts";
 import { groupsOf, spreadOf } from "./grouping.ts";
 import { ScrollTable, useNow } from "./parts.tsx";
+import { Scatter } from "./scatter.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 import { Chip, isEnded } from "./states.tsx";
 
@@ -133,6 +134,8 @@ export function Compare() {
           <>
             <Figures runs={chosen} groups={groups} />
             <Charts runs={chosen.map((r, i) => ({ ...r, group: groups[i] }))} changes={changes} />
+            <h2>Parameters and results</h2>
+            <Scatter runs={chosen} groups={groups} />
             <h2>Where the configs differ</h2>
             <ConfigDifferences runs={chosen} />
           </>

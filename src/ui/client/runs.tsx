@@ -4,12 +4,13 @@ import { ManyActions } from "./actions.tsx";
 import { columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { figure, plural, whole } from "./format.ts";
+import { groupsOf } from "./grouping.ts";
 import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "./keys.tsx";
 import { Island, useRedraw } from "./parts.tsx";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.ts";
 import { RunsModel } from "./runs_model.ts";
-import { RunsTable } from "./runs_table.ts";
+import { GROUP, RunsTable, type ShownRow } from "./runs_table.ts";
 import { STATES } from "./states.tsx";
 
 const PAGE = 500;
@@ -116,8 +117,12 @@ export function Runs() {
   const [columns, setColumns] = useState(() => new URLSearchParams(location.search).getAll("column"));
   const [names, setNames] = useState<string[]>([]);
   const [typed, setTyped] = useState("");
+  const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
+  const opened = useRef(new Set<string>()).current;
   const latest = useRef(columns);
   latest.current = columns;
+  const grouping = useRef(groupBy);
+  grouping.current = groupBy;
 
   /** At most once a frame, and not at all while the page is hidden. */
   const draw = useMemo(() => {
@@ -132,7 +137,7 @@ export function Runs() {
     };
   }, []);
   const changed = () => {
-    writeAddress(model, latest.current);
+    writeAddress(model, latest.current, grouping.current);
     table.element.scrollTop = 0;
     draw();
   };
@@ -140,6 +145,10 @@ export function Runs() {
     new RunsTable({
       selectable: !readOnly,
       onselect: redraw,
+      onfold(label) {
+        opened.has(label) ? opened.delete(label) : opened.add(label);
+        redraw();
+      },
       onsort(id) {
         if (model.sort === id) model.direction = model.direction === 1 ? -1 : 1;
         else {
@@ -152,7 +161,7 @@ export function Runs() {
   const choose = (ids: string[]) => {
     setColumns(ids);
     if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "created";
-    writeAddress(model, ids);
+    writeAddress(model, ids, groupBy);
   };
   const find = (text: string) => {
     model.filter.text = text;
@@ -214,10 +223,15 @@ export function Runs() {
         const value = model.value(id, run);
         return value === undefined ? "" : figure(value);
       },
+      number: (run) => {
+        const value = model.value(id, run);
+        return typeof value === "number" ? value : undefined;
+      },
+      figure,
     })));
     const read = () =>
-      readColumns(columns).then((read) => {
-        if (latest.current !== columns) return;
+      readColumns(groupBy.startsWith("parameter:") ? [...new Set([...columns, groupBy])] : columns).then((read) => {
+        if (latest.current !== columns || grouping.current !== groupBy) return;
         model.setColumns(read);
         draw();
       });
@@ -227,13 +241,14 @@ export function Runs() {
       if (columns.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) read().catch(() => {});
     }, 5000);
     return () => clearInterval(timer);
-  }, [columns]);
+  }, [columns, groupBy]);
 
   const at = now();
   const shown = model.shown(at);
+  const rows = grouped(model, shown, groupBy, opened);
   useLayoutEffect(() => {
     table.element.hidden = shown.length === 0;
-    table.show(shown, model.sort, model.direction, at);
+    table.show(rows, model.sort, model.direction, at);
   });
   if (!evaluations && model.hasEvaluations()) setEvaluations(true);
   const { filter } = model;
@@ -331,6 +346,21 @@ export function Runs() {
             </datalist>
           </>
         )}
+        <select
+          aria-label="Group by"
+          value={groupBy}
+          onChange={(e) => {
+            setGroupBy(e.currentTarget.value);
+            writeAddress(model, columns, e.currentTarget.value);
+          }}
+        >
+          <option value="">No groups</option>
+          <option value="name">Group by name without seed</option>
+          <option value="tags">Group by tags</option>
+          {names.filter((n) => n.startsWith("parameter:")).map((id) => (
+            <option key={id} value={id}>{`Group by ${labelOf(id)}`}</option>
+          ))}
+        </select>
         {columns.map((id) => (
           <button
             key={id}
@@ -390,6 +420,25 @@ export function Runs() {
   );
 }
 
+/** The runs under their groups, in the order of each group's first run; only open groups show theirs. */
+function grouped(model: RunsModel, runs: RunLine[], by: string, opened: ReadonlySet<string>): ShownRow[] {
+  if (by === "") return runs;
+  const labels = groupsOf(
+    runs.map((run) => ({
+      ...run,
+      parameters: by.startsWith("parameter:")
+        ? [{ name: by.slice("parameter:".length), value: model.value(by, run) ?? "–" }]
+        : [],
+    })),
+    by,
+  );
+  const groups = Map.groupBy(runs, (_, i) => labels[i]!);
+  return [...groups].flatMap(([label, members]) => {
+    const open = opened.has(label);
+    return [{ ...members[0]!, run_id: GROUP + label, group: { label, members, open } }, ...(open ? members : [])];
+  });
+}
+
 /** The filters are in the address, so that a view can be kept and shared. */
 function readAddress(model: RunsModel): RunsModel {
   const query = new URLSearchParams(location.search);
@@ -405,8 +454,9 @@ function readAddress(model: RunsModel): RunsModel {
   return model;
 }
 
-function writeAddress({ filter, sort, direction }: RunsModel, columns: readonly string[]): void {
+function writeAddress({ filter, sort, direction }: RunsModel, columns: readonly string[], group: string): void {
   const query = new URLSearchParams(columns.map((id) => ["column", id]));
+  if (group) query.set("group", group);
   if (filter.where) query.set("where", filter.where);
   if (filter.text) query.set("name", filter.text);
   if (filter.tag) query.set("tag", filter.tag);

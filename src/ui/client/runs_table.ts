@@ -4,8 +4,18 @@
  */
 import type { RunLine } from "../page_json.ts";
 import { fill, go, h, setText } from "./dom.ts";
-import { age, bytes, duration, elapsed, rate, score, whole } from "./format.ts";
+import { age, bytes, duration, elapsed, plural, rate, score, whole } from "./format.ts";
+import { spreadOf } from "./grouping.ts";
 import { explanation, isEnded, isStale } from "./states.tsx";
+
+/** Runs as one row, over those of its runs when it is open. */
+export interface RunGroup {
+  label: string;
+  members: RunLine[];
+  open: boolean;
+}
+/** A run, or what stands for a group: its first run under an id of its own. */
+export type ShownRow = RunLine & { group?: RunGroup };
 
 interface RowParts {
   id: string;
@@ -13,11 +23,16 @@ interface RowParts {
   check: HTMLInputElement;
   chip: HTMLElement;
   link: HTMLAnchorElement;
+  fold: HTMLButtonElement;
   tags: HTMLElement;
   cells: HTMLElement[];
 }
 
 const SPARE_ROWS = 8;
+/** Ids of groups begin so. */
+export const GROUP = "group:";
+
+const runsIn = ({ group, ...run }: ShownRow): RunLine[] => group?.members ?? [run];
 
 export interface Column {
   id: string;
@@ -25,6 +40,17 @@ export interface Column {
   title?: string;
   class: string;
   text(r: RunLine, now: number): string;
+  /** What a group has the mean and the standard deviation of, and how it is written. */
+  number?(r: RunLine, now: number): number | null | undefined;
+  figure?(n: number): string;
+}
+
+/** `12.5 ± 0.3` of those that have a value. */
+function groupText({ number, figure: written = String }: Column, { members }: RunGroup, now: number): string {
+  const values = members.map((r) => number?.(r, now)).filter((v) => typeof v === "number" && Number.isFinite(v));
+  if (values.length === 0) return "";
+  const { middle, high } = spreadOf(values as number[], "sd");
+  return values.length === 1 ? written(middle) : `${written(middle)} ± ${written(high - middle)}`;
 }
 
 const COLUMNS: Column[] = [
@@ -50,7 +76,14 @@ const COLUMNS: Column[] = [
     text: (r) =>
       r.gpus.length > 0 ? r.gpus.join(", ") : r.gpus_requested > 0 && !isEnded(r) ? `wants ${r.gpus_requested}` : "",
   },
-  { id: "elapsed", label: "Elapsed", class: "num c2", text: (r, now) => duration(elapsed(r, now)) },
+  {
+    id: "elapsed",
+    label: "Elapsed",
+    class: "num c2",
+    text: (r, now) => duration(elapsed(r, now)),
+    number: (r, now) => elapsed(r, now),
+    figure: duration,
+  },
   {
     id: "steps",
     label: "Steps",
@@ -58,6 +91,8 @@ const COLUMNS: Column[] = [
     text: (r) =>
       whole(r.steps) +
       (r.max_steps > 0 && !isEnded(r) ? ` (${Math.min(100, Math.floor(r.steps / r.max_steps * 100))} %)` : ""),
+    number: (r) => r.steps,
+    figure: (n) => whole(Math.round(n)),
   },
   {
     id: "rate",
@@ -71,6 +106,8 @@ const COLUMNS: Column[] = [
     title: "Mean reward of the last 100 episodes",
     class: "num c0",
     text: (r) => score(r.mean_reward_100),
+    number: (r) => r.mean_reward_100,
+    figure: score,
   },
   { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },
   {
@@ -84,7 +121,7 @@ const COLUMNS: Column[] = [
 ];
 
 export class RunsTable {
-  #shown: RunLine[] = [];
+  #shown: ShownRow[] = [];
   #rows = new Map<string, RowParts>();
   #top = h("tr", { class: "space", "aria-hidden": "true" });
   #bottom = h("tr", { class: "space", "aria-hidden": "true" });
@@ -102,7 +139,14 @@ export class RunsTable {
   readonly element: HTMLElement;
   readonly selected = new Set<string>();
 
-  constructor(readonly options: { onsort(id: string): void; onselect(): void; selectable: boolean }) {
+  constructor(
+    readonly options: {
+      onsort(id: string): void;
+      onselect(): void;
+      onfold(label: string): void;
+      selectable: boolean;
+    },
+  ) {
     this.table = h(
       "table",
       { class: "runs" },
@@ -120,8 +164,8 @@ export class RunsTable {
     this.element.addEventListener("scroll", () => this.draw(this.#now), { passive: true });
     this.element.addEventListener("keydown", (event) => this.#onKey(event));
     this.#all.addEventListener("change", () => {
-      for (const run of this.#shown) {
-        this.#all.checked ? this.selected.add(run.run_id) : this.selected.delete(run.run_id);
+      for (const { run_id } of this.#shown.flatMap(runsIn)) {
+        this.#all.checked ? this.selected.add(run_id) : this.selected.delete(run_id);
       }
       this.#selectionChanged();
     });
@@ -152,8 +196,9 @@ export class RunsTable {
     this.#rows.clear();
   }
 
-  show(runs: RunLine[], sort: string, direction: 1 | -1, now: number): void {
+  show(runs: ShownRow[], sort: string, direction: 1 | -1, now: number): void {
     this.#shown = runs;
+    this.table.toggleAttribute("data-grouped", runs.some((r) => r.group !== undefined));
     for (const [id, cell] of this.#heads) {
       if (id === sort) cell.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
@@ -164,7 +209,7 @@ export class RunsTable {
   }
 
   inSight(): RunLine[] {
-    return this.#shown.filter((r) => this.#rows.has(r.run_id));
+    return this.#shown.filter((r) => r.group === undefined && this.#rows.has(r.run_id));
   }
 
   draw(now: number): void {
@@ -200,9 +245,14 @@ export class RunsTable {
   }
 
   #drawChosen() {
-    const chosen = this.selected.size === 0 ? 0 : this.#shown.filter((r) => this.selected.has(r.run_id)).length;
-    this.#all.checked = chosen > 0 && chosen === this.#shown.length;
-    this.#all.indeterminate = chosen > 0 && chosen < this.#shown.length;
+    const [some, all] = this.selected.size === 0 ? [false, false] : this.#chosenOf(this.#shown.flatMap(runsIn));
+    this.#all.checked = all;
+    this.#all.indeterminate = some && !all;
+  }
+
+  #chosenOf(runs: readonly RunLine[]): [some: boolean, all: boolean] {
+    const chosen = runs.filter((r) => this.selected.has(r.run_id)).length;
+    return [chosen > 0, chosen > 0 && chosen === runs.length];
   }
 
   /** A row of no run yet. */
@@ -213,6 +263,12 @@ export class RunsTable {
     });
     const state = h("span", { class: "chip" });
     const link = h("a", {});
+    const fold = h("button", {
+      type: "button",
+      class: "link",
+      hidden: true,
+      onclick: () => this.options.onfold(parts.id.slice(GROUP.length)),
+    });
     const tags = h("span", { class: "tags" });
     const cells = this.#columns.map((c) => h("td", { class: c.class }));
     const row = h(
@@ -220,16 +276,35 @@ export class RunsTable {
       {},
       this.options.selectable && h("td", { class: "check" }, check),
       h("td", {}, state),
-      h("td", { class: "wide name" }, h("div", {}, link, tags)),
+      h("td", { class: "wide name" }, h("div", {}, link, fold, tags)),
       cells,
     );
-    const parts: RowParts = { id: "", row, check, chip: state, link, tags, cells };
+    const parts: RowParts = { id: "", row, check, chip: state, link, fold, tags, cells };
     return parts;
   }
 
-  #drawRow(parts: RowParts, run: RunLine, index: number, now: number): void {
+  #drawGroup(parts: RowParts, { label, members, open }: RunGroup, now: number): void {
+    const [some, all] = this.#chosenOf(members);
+    parts.check.checked = all;
+    parts.check.indeterminate = some && !all;
+    parts.check.setAttribute("aria-label", `Select the runs of ${label}`);
+    setText(parts.fold, label);
+    parts.fold.title = label;
+    parts.fold.setAttribute("aria-expanded", String(open));
+    delete parts.tags.dataset.tags;
+    setText(parts.tags, plural(members.length, "run") + (members.length > 1 ? ", mean ± sd" : ""));
+    this.#columns.forEach((column, i) => setText(parts.cells[i]!, groupText(column, { label, members, open }, now)));
+  }
+
+  #drawRow(parts: RowParts, run: ShownRow, index: number, now: number): void {
     parts.row.setAttribute("aria-rowindex", String(index + 2));
     parts.row.classList.toggle("active", index === this.#active);
+    const { group } = run;
+    parts.row.classList.toggle("group", group !== undefined);
+    parts.chip.hidden = parts.link.hidden = group !== undefined;
+    parts.fold.hidden = group === undefined;
+    if (group !== undefined) return this.#drawGroup(parts, group, now);
+    parts.check.indeterminate = false;
     const selected = this.selected.has(run.run_id);
     parts.row.classList.toggle("selected", selected);
     parts.check.checked = selected;
@@ -261,7 +336,8 @@ export class RunsTable {
     const from = range && this.#anchor !== undefined ? ids.indexOf(this.#anchor) : -1;
     const to = ids.indexOf(id);
     const touched = from < 0 ? [id] : ids.slice(Math.min(from, to), Math.max(from, to) + 1);
-    for (const one of touched) on ? this.selected.add(one) : this.selected.delete(one);
+    const chosen = this.#shown.filter((r) => touched.includes(r.run_id)).flatMap(runsIn);
+    for (const { run_id } of chosen) on ? this.selected.add(run_id) : this.selected.delete(run_id);
     this.#anchor = id;
     this.#selectionChanged();
   }
@@ -286,7 +362,9 @@ export class RunsTable {
       else if (y > this.element.scrollTop + height) this.element.scrollTop = y - height;
       this.draw(this.#now);
     } else if (event.key === "x" && run && this.options.selectable) {
-      this.#toggle(run.run_id, !this.selected.has(run.run_id), false);
+      this.#toggle(run.run_id, !this.#chosenOf(runsIn(run))[1], false);
+    } else if (event.key === "Enter" && run?.group) {
+      this.options.onfold(run.group.label);
     } else if (event.key === "Enter" && run) {
       go(`/runs/${encodeURIComponent(run.run_id)}`);
     } else return;
