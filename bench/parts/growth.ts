@@ -18,12 +18,12 @@ const SHAPE = { observationBytes: 0 };
 const BATCH = 1024;
 const MIB = 1024 * 1024;
 
-/** One run from its first to its ten-millionth step, in the store alone. */
+/** One run from its first to its ten-millionth step (or $MOSAIC_BENCH_STEPS), in the store alone, and any 1000 of them. */
 export async function long(options: BenchOptions): Promise<Figure[]> {
-  const steps = options.quick ? 500_000 : 10_000_000;
+  const steps = Number(Deno.env.get("MOSAIC_BENCH_STEPS") ?? (options.quick ? 500_000 : 10_000_000));
   const machine = await yardsticks(SHAPE);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
-  const store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
+  let store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
   try {
     const template = stepColumns(0, BATCH, SHAPE);
     const tenths: { rate: number; cpu: number; rss: number; wal: number }[] = [];
@@ -34,6 +34,7 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
       let inside = 0;
       let wal = 0;
       while (done < steps * tenth / 10) {
+        template.reward = Array.from({ length: BATCH }, (_, i) => Math.sin((done + i) / 1e5) + i % 7);
         const batch = stepBatch(done * 200, (done + BATCH) * 200, asReceived(template));
         inside += await timed(() => void store.ingest("run", 1, batch));
         done += BATCH;
@@ -55,6 +56,12 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
       detail: { "CPU s per 100 k steps": cpu, "resident MiB": rss / MIB, "largest log MiB": wal / MIB },
     });
     const [first, last] = [tenths[0]!, tenths.at(-1)!];
+    // Opened anew, nothing is in memory.
+    store.close();
+    store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
+    const bytes = store.fileBytes() / done;
+    const charts: number[] = [];
+    for (let i = 0; i < 20; i++) charts.push(await timed(() => void store.series("run", "reward", 1, done, 500)));
     return [
       row(`steps 1 to ${steps / 10}`, first),
       row(`the last ${steps / 10} of ${steps}`, last),
@@ -62,11 +69,34 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
         ...{ part: "long", name: "last tenth to first, processor time", value: last.cpu / first.cpu, unit: "ratio" },
         detail: { "of each tenth": tenths.map(({ cpu }) => (cpu / first.cpu).toFixed(2)).join(" ") },
       },
+      { part: "long", name: "on disk", value: bytes, unit: "bytes a step" },
+      await anyThousand(store, "the first tenth", 1, done / 10),
+      await anyThousand(store, "the last tenth", done * 0.9, done),
+      await anyThousand(store, "all", 1, done),
+      { part: "long", name: "chart of the whole run, 500 buckets", value: median(charts), unit: "ms" },
     ];
   } finally {
     store.close();
     Deno.removeSync(directory, { recursive: true });
   }
+}
+
+/** 1000 steps from places at random between two steps. */
+async function anyThousand(store: TelemetryStore, where: string, from: number, to: number): Promise<Figure> {
+  const times: number[] = [];
+  for (let i = 0; i < 200; i++) {
+    const since = Math.floor(from + Math.random() * Math.max(0, to - from - 1000));
+    let read = 0;
+    times.push(
+      await timed(() => {
+        while (read < 1000) read += store.read("run", "steps", since + read, 1000 - read).length || 1000;
+      }),
+    );
+    if (read !== 1000) throw new Error(`${read} steps after ${since}, not 1000`);
+    await pause(0);
+  }
+  const detail = { p99: quantile(times, 0.99), worst: Math.max(...times) };
+  return { part: "long", name: `any 1000 steps of ${where}`, value: median(times), unit: "ms", detail };
 }
 
 /** The same calls of a daemon with a hundred runs on record and of one with ten thousand. */

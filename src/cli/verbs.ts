@@ -224,6 +224,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/doctor.ts"),
   },
   {
+    name: "backup",
+    group: "Host",
+    summary: "copy a state directory, beside its daemon",
+    load: () => import("./verbs/backup.ts"),
+  },
+  {
     name: "reindex",
     group: "Host",
     summary: "read a run's log again and store what its telemetry lacks",

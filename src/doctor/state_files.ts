@@ -131,9 +131,9 @@ function unknown(path: string): Repairable {
   return { check: "unknown_file", severity: "note", path, message: "was not created by mosaic", remedy: "" };
 }
 
-const KNOWN_AT_TOP = /^(trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
+const KNOWN_AT_TOP = /^(backup\.json|trainer|telemetry|logs|notify\.sock|daemon-output\.txt)$/;
 const KNOWN_IN_TRAINER =
-  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|tls|tokens\.json|audit\.jsonl(\.\d+)?|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
+  /^(configs|runs|evals|custom_scripts|lost\+found|python-helper|imports|tls|tokens\.json|audit\.jsonl(\.\d+)?|webhooks\.json(\.damaged-.*)?|webhook\.secret|reserve|[\w.-]+\.sock|daemon\.(json|lock|pid)|registry\.db(-wal|-shm|\.(damaged|saved)-.*)?)$/;
 const KNOWN_IN_TELEMETRY = /^(reserve|telemetry\.sqlite(-wal|-shm|-journal|\.damaged-.*)?)$/;
 
 /** Unknown files, temporary files of interrupted writes, and the content of lost+found. */

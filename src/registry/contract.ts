@@ -424,6 +424,21 @@ export const PageFrame = z.strictObject({
 
 // ---- of a state directory
 
+export const Backup = z.strictObject({
+  directory: text(),
+  state_dir: text(),
+  mosaic: text(),
+  began_at: time(),
+  finished_at: maybe(time()),
+  runs: integer(),
+  live_runs: integer(),
+  files: integer(),
+  copied_files: integer(),
+  copied_bytes: integer(),
+  database_bytes: integer(),
+  left_out: z.array(text()),
+});
+
 export const Token = z.strictObject({
   name: text(),
   role: z.enum(["read", "submit", "operate", "admin"]),
@@ -462,6 +477,7 @@ export const SHAPES = {
   "Validation": Validation,
   "Examination": Examination,
   "PermissionPlan": PermissionPlan,
+  "Backup": Backup,
   "Token": Token,
   "AuditEntry": AuditEntry,
   "Step": Step,

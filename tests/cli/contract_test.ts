@@ -334,6 +334,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     await holds("token", ["list", ...at]);
     await holds("audit", at);
     await holds("doctor", ["--state-dir", daemon.stateDir], { codes: [0, 1] });
+    await holds("backup", [...at, `${directory}/backup`]);
     await t.step("doctor --repair", async () => {
       const broken = `${directory}/broken`;
       Deno.mkdirSync(`${broken}/trainer`, { recursive: true });
@@ -377,7 +378,8 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
       // What a host enforces depends on its cgroups; it has a test of its own (tests/os). So have placements (tests/slurm)
       // and the attempts of a series (tests/telemetry/store/rewinds_test.ts).
       const elsewhere = (field: string) =>
-        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", ...REFUSALS].includes(field) ||
+        ["RunDetail.held_to", "Run.values", "RunDetail.values", "Bucket.attempt", "Backup.left_out", ...REFUSALS]
+          .includes(field) ||
         field.startsWith("Run.placement");
       assert.deepEqual(missing.filter((field) => !elsewhere(field)), []);
     });

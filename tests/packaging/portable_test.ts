@@ -288,6 +288,7 @@ async function everyVerb(): Promise<void> {
     [["python-helper"]],
     [["audit"]],
     [["sql", "SELECT count(*) FROM run_steps"]],
+    [["backup", `${place}/backup`]],
     // A daemon runs.
     [["reindex", "one"], 6],
     [["retry", "one"]],

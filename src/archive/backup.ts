@@ -1,0 +1,302 @@
+/**
+ * `mosaic backup`: a copy of a living state directory from which a daemon can be started (docs/operations.md, "Backup").
+ *
+ * Both databases are copied from snapshots of the same moment. While these are open, no journal loses what its snapshot
+ * lacks (a journal gives back only what a checkpoint has moved into the database, and no checkpoint passes a reader), so
+ * the files of live runs are copied then; the others follow.
+ */
+import { backup as copyDatabase, DatabaseSync } from "node:sqlite";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { BASE_DIRS, Layout, RunFiles } from "../base/layout.ts";
+import { VERSION } from "../base/version.ts";
+import { type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "../os/files.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
+import { runFrom, SELECT_RUN } from "../registry/rows.ts";
+import { explainSqlite } from "../registry/sqlite.ts";
+import type { RunRow } from "../registry/types.ts";
+import { copyIfChanged, isOfThisHost, lstat, writing } from "./copied_files.ts";
+
+/** Says of a directory that it is a backup, and of what. */
+const MARK = "backup.json";
+const BUSY_TIMEOUT_MS = 5000;
+/** Above this size SQLite's quick check, which does not compare indexes with tables. */
+const FULL_CHECK_BYTES = 1 << 30;
+/** Of a running daemon, or made by it at its start; databases are copied in their own way. */
+const NOT_COPIED =
+  /^(backup\.json|trainer\/(registry\.db(-wal|-shm|-journal|\.new)?|reserve|daemon\.(json|pid|lock|sock)|imports|python-helper)|telemetry\/(reserve|(telemetry|mosaic)\.sqlite(-wal|-shm|-journal|\.new)?)|.*\.tmp)$/;
+
+export interface BackupOutcome {
+  directory: string;
+  state_dir: string;
+  mosaic: string;
+  began_at: string;
+  /** Null while a backup is being made, or where one was cut short. */
+  finished_at: string | null;
+  runs: number;
+  live_runs: number;
+  files: number;
+  /** New or changed since the last backup into the directory. */
+  copied_files: number;
+  copied_bytes: number;
+  database_bytes: number;
+  /** What could not be copied, and why. */
+  left_out: string[];
+}
+
+/**
+ * @param to made if there is none; otherwise empty or an earlier backup, of which only what has changed is copied again
+ * @throws MosaicError `not_found` (no state directory), `invalid_argument` (one within the other), `failed_precondition`
+ *   (something else is in `to`, or it is in use), `unavailable` (a disk, also where a copy reads differently)
+ */
+export async function backUp(stateDir: string, to: string): Promise<BackupOutcome> {
+  const from = new Layout(stateDir);
+  if (lstat(from.registryDb) === undefined) {
+    throw new MosaicError("not_found", `no state directory ${stateDir}: it has no ${from.registryDb}`, {
+      hint: "Give --state-dir DIR.",
+    });
+  }
+  if (`${to}/`.startsWith(`${stateDir}/`) || `${stateDir}/`.startsWith(`${to}/`)) {
+    throw new MosaicError("invalid_argument", `${to} and the state directory ${stateDir} are within each other`);
+  }
+  const lock = prepared(to);
+  try {
+    return await new Backup(from, new Layout(to)).make();
+  } finally {
+    lock.close();
+  }
+}
+
+/** @returns the lock that a daemon on the copy would need */
+function prepared(to: string): PlaceLock {
+  const info = lstat(to);
+  if (info !== undefined && !info.isDirectory) throw new MosaicError("invalid_argument", `${to} is no directory`);
+  if (info !== undefined && lstat(`${to}/${MARK}`) === undefined && [...Deno.readDirSync(to)].length > 0) {
+    throw new MosaicError("failed_precondition", `${to} is not empty, and no backup: it has no ${MARK}`, {
+      hint: "Name a new directory, or one that mosaic backup has made.",
+    });
+  }
+  const { lockFile, trainer } = new Layout(to);
+  writing(to, () => Deno.mkdirSync(trainer, { recursive: true, mode: 0o700 }));
+  const lock = tryLockPlace(lockFile);
+  if (lock !== undefined) return lock;
+  throw new MosaicError("failed_precondition", `${to} is in use: by a daemon, or by another backup`, {
+    hint: "Copy a backup before you start a daemon on it.",
+  });
+}
+
+class Backup {
+  readonly #from: Layout;
+  readonly #to: Layout;
+  readonly #done: BackupOutcome;
+
+  constructor(from: Layout, to: Layout) {
+    this.#from = from;
+    this.#to = to;
+    this.#done = {
+      ...{ directory: to.stateDir, state_dir: from.stateDir, mosaic: VERSION },
+      ...{ began_at: new Date().toISOString(), finished_at: null },
+      ...{ runs: 0, live_runs: 0, files: 0, copied_files: 0, copied_bytes: 0, database_bytes: 0, left_out: [] },
+    };
+  }
+
+  async make(): Promise<BackupOutcome> {
+    this.#mark();
+    const telemetryDb = this.#from.telemetryDb;
+    using registry = snapshotOf(this.#from.registryDb);
+    using telemetry = lstat(telemetryDb) === undefined ? undefined : snapshotOf(telemetryDb);
+    const runs = registry.prepare(SELECT_RUN).all().map(runFrom);
+    this.#done.runs = runs.length;
+    const live = runs.filter(({ state }) => !isEnded(state));
+    this.#done.live_runs = live.length;
+    const directoryOf = (run: RunRow) => `trainer/${run.baseDir}/${run.runId}`;
+    for (const run of live) this.#mirror(directoryOf(run), notBegun(this.#from, run));
+    const name = telemetryDb.slice(this.#from.stateDir.length + 1);
+    if (telemetry !== undefined) await this.#database(telemetry, telemetryDb, name);
+    await this.#database(registry, this.#from.registryDb, "trainer/registry.db", (copy) => {
+      // Nobody who starts a daemon on the copy may take processes of this host for its own.
+      copy.exec("UPDATE runs SET proxy = NULL, worker = NULL WHERE outcome IS NULL");
+    });
+    telemetry?.close();
+    registry.close();
+    const known = new Set(runs.map(directoryOf));
+    const ofLive = new Set(live.map(directoryOf));
+    const ids = new Set(runs.map(({ runId }) => runId));
+    this.#mirror("", (path) => {
+      const config = /^trainer\/configs\/(?:config|worker)-([0-9A-Za-z]+)[.-]/.exec(path);
+      if (config !== null && !ids.has(config[1]!)) return "gone";
+      if (ofLive.has(path)) return "keep";
+      const [trainer, base, , ...below] = path.split("/");
+      const isRun = trainer === "trainer" && below.length === 0 && BASE_DIRS.some((dir) => dir === base);
+      return isRun && path.split("/").length === 3 && !known.has(path) ? "gone" : "copy";
+    });
+    this.#done.finished_at = new Date().toISOString();
+    this.#mark();
+    return this.#done;
+  }
+
+  #mark(): void {
+    const path = `${this.#to.stateDir}/${MARK}`;
+    writing(path, () => writeFileAtomic(path, `${JSON.stringify(this.#done, null, 2)}\n`, { mode: 0o600 }));
+  }
+
+  async #database(
+    snapshot: DatabaseSync,
+    from: string,
+    name: string,
+    change: (copy: DatabaseSync) => void = () => {},
+  ): Promise<void> {
+    const path = `${this.#to.stateDir}/${name}`;
+    const unfinished = `${path}.new`;
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) removeIfThere(unfinished + suffix);
+    try {
+      writing(path, () => {
+        Deno.mkdirSync(path.slice(0, path.lastIndexOf("/")), { recursive: true, mode: 0o700 });
+        Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
+      });
+      await copyDatabase(snapshot, unfinished, { rate: 4096 });
+    } catch (error) {
+      if (error instanceof MosaicError) throw error;
+      const full = /is full|No space/i.test(messageOf(error));
+      throw new MosaicError("unavailable", `cannot copy ${from} to ${path}: ${messageOf(error)}`, {
+        hint: full ? "Free space on the backup's disk." : "mosaic doctor says whether the database is damaged.",
+        cause: error,
+      });
+    }
+    const problem = inspect(unfinished, snapshot, change);
+    if (problem !== undefined) {
+      removeIfThere(unfinished);
+      throw new MosaicError("unavailable", `the copy of ${from} is damaged: ${problem}`, {
+        hint: "Run mosaic doctor: if the database itself is sound, look at the disk of the backup.",
+      });
+    }
+    writing(path, () => {
+      using file = Deno.openSync(unfinished, { read: true, write: true });
+      file.syncSync();
+      for (const suffix of ["-wal", "-shm"]) removeIfThere(path + suffix);
+      Deno.renameSync(unfinished, path);
+    });
+    this.#done.database_bytes += Deno.lstatSync(path).size;
+  }
+
+  /**
+   * Makes a directory of the copy what the original's is.
+   * @param path below the state directory, "" for itself
+   * @param what to do with a path: copy it, leave the copy as it is, or treat it as if it were not there
+   */
+  #mirror(path: string, what: (path: string) => "copy" | "keep" | "gone"): void {
+    const [source, target] = [this.#from, this.#to].map(({ stateDir }) =>
+      path === "" ? stateDir : `${stateDir}/${path}`
+    );
+    let entries: Deno.DirEntry[];
+    try {
+      if (Deno.lstatSync(source!).isDirectory !== true) return;
+      entries = [...Deno.readDirSync(source!)];
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      return void this.#done.left_out.push(`${source}: ${messageOf(error)}`);
+    }
+    writing(target!, () => {
+      const there = lstat(target!);
+      if (there !== undefined && !there.isDirectory) Deno.removeSync(target!);
+      Deno.mkdirSync(target!, { recursive: true, mode: 0o700 });
+    });
+    const kept = new Set<string>();
+    for (const { name, isDirectory, isFile, isSymlink } of entries) {
+      const below = path === "" ? name : `${path}/${name}`;
+      if (NOT_COPIED.test(below) || isOfThisHost(below)) continue;
+      const todo = what(below);
+      if (todo === "gone") continue;
+      kept.add(name);
+      if (todo === "keep") continue;
+      if (isDirectory) this.#mirror(below, what);
+      else if (isSymlink) this.#link(`${source}/${name}`, `${target}/${name}`);
+      else if (!isFile || !this.#file(`${source}/${name}`, `${target}/${name}`)) kept.delete(name);
+    }
+    for (const { name } of Deno.readDirSync(target!)) {
+      const below = path === "" ? name : `${path}/${name}`;
+      if (kept.has(name) || (NOT_COPIED.test(below) && !/(^|\/)imports$|\.tmp$/.test(below))) continue;
+      writing(below, () => Deno.removeSync(`${target}/${name}`, { recursive: true }));
+    }
+  }
+
+  #file(from: string, to: string): boolean {
+    try {
+      const bytes = copyIfChanged(from, to);
+      if (bytes === undefined) return false;
+      this.#done.files++;
+      if (bytes > 0) {
+        this.#done.copied_files++;
+        this.#done.copied_bytes += bytes;
+      }
+      return true;
+    } catch (error) {
+      // The backup's disk ends it; a file that cannot be read is that file's trouble.
+      if (error instanceof MosaicError && error.code !== "permission_denied") throw error;
+      this.#done.left_out.push(`${from}: ${messageOf(error)}`);
+      return lstat(to) !== undefined;
+    }
+  }
+
+  #link(from: string, to: string): void {
+    const goal = readLink(from);
+    if (goal === undefined || (lstat(to)?.isSymlink === true && readLink(to) === goal)) return;
+    writing(to, () => {
+      if (lstat(to) !== undefined) Deno.removeSync(to, { recursive: true });
+      Deno.symlinkSync(goal, to);
+    });
+  }
+}
+
+function readLink(path: string): string | undefined {
+  try {
+    return Deno.readLinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** An attempt that the registry's snapshot does not know to have begun leaves nothing that its next start would find. */
+function notBegun(
+  layout: Layout,
+  { state, attempt, baseDir, runId, workerId }: RunRow,
+): (path: string) => "copy" | "gone" {
+  if (state !== "INIT" && state !== "HANDSHAKE") return () => "copy";
+  const files = new RunFiles(layout.runDir(baseDir, runId), workerId);
+  const ofAttempt = new Set([
+    ...[files.stdout(attempt), files.stderr(attempt), files.journalShift(attempt)],
+    ...[files.exitFile(attempt), files.olderExitFile(attempt)],
+  ]);
+  return (path) => ofAttempt.has(`${layout.stateDir}/${path}`) ? "gone" : "copy";
+}
+
+/** Open in a read transaction that has begun. */
+function snapshotOf(path: string): DatabaseSync & Disposable {
+  try {
+    const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+    db.exec("BEGIN");
+    db.prepare("SELECT count(*) FROM sqlite_master").get();
+    return Object.assign(db, { [Symbol.dispose]: () => void (db.isOpen && db.close()) });
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}
+
+/** What is wrong with a copy that was just written; undefined for nothing. */
+function inspect(path: string, original: DatabaseSync, change: (copy: DatabaseSync) => void): string | undefined {
+  const value = (db: DatabaseSync, pragma: string) => Object.values(db.prepare(`PRAGMA ${pragma}`).get()!)[0];
+  try {
+    using copy = new DatabaseSync(path);
+    for (const pragma of ["page_count", "user_version", "page_size"]) {
+      const [is, was] = [value(copy, pragma), value(original, pragma)];
+      if (is !== was) return `${pragma} is ${is}, not ${was}`;
+    }
+    const check = Deno.lstatSync(path).size > FULL_CHECK_BYTES ? "quick_check" : "integrity_check";
+    const found = value(copy, `${check}(1)`);
+    if (found !== "ok") return String(found);
+    change(copy);
+    copy.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}

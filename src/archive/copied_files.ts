@@ -1,0 +1,102 @@
+/** Copies of files that may change, be replaced by a worker, or vanish meanwhile; holes stay holes. */
+import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { removeIfThere } from "../os/files.ts";
+import { openRegular, type RegularFile } from "../os/untrusted.ts";
+
+/** At the copy's side while it is being written. */
+const UNFINISHED = ".mosaic-new";
+const CHUNK_BYTES = 64 << 10;
+const ZEROS = new Uint8Array(CHUNK_BYTES);
+
+/** Files of a run's `.mosaic` that tell of processes on this host, so that nobody else must believe them. */
+export function isOfThisHost(path: string): boolean {
+  return /(^|\/)\.mosaic\/(worker-\d+\.json|proxy-\d+\.lock|stdin-\d+\.fifo)$/.test(path);
+}
+
+/** @throws MosaicError `unavailable` for a full disk, otherwise what went wrong, with the path */
+export function writing<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof MosaicError) throw error;
+    const full = /No space left|disk is full|quota/i.test(messageOf(error));
+    throw new MosaicError("unavailable", `cannot write ${path}: ${full ? "the disk is full" : messageOf(error)}`, {
+      ...(full ? { hint: "Free space there, or name a directory on a larger disk." } : {}),
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Makes `to` what `from` is now, unless size, time and mode say that it is that already.
+ * @returns bytes written; `undefined` where there is nothing to copy any more
+ * @throws MosaicError `permission_denied` (no regular file), `unavailable`, also where the copy reads differently
+ */
+export function copyIfChanged(from: string, to: string): number | undefined {
+  using source = openRegular(from);
+  if (source === undefined) return undefined;
+  const { size, mtimeMs } = source.stat();
+  const mode = (Deno.lstatSync(from).mode ?? 0o600) & 0o777;
+  const mtime = new Date(Math.floor(mtimeMs));
+  const there = lstat(to);
+  const same = there?.isFile === true && there.size === size && there.mtime?.getTime() === mtime.getTime();
+  if (same && ((there.mode ?? 0) & 0o777) === mode) return 0;
+  return writing(to, () => {
+    if (there !== undefined && !there.isFile) Deno.removeSync(to, { recursive: true });
+    const unfinished = `${to}${UNFINISHED}`;
+    removeIfThere(unfinished);
+    const written = copy(source, unfinished, size);
+    if (hashOf(unfinished) !== written) {
+      throw new MosaicError("unavailable", `${to} does not read as it was written`, {
+        hint: "Look at the kernel's log for errors of that disk.",
+      });
+    }
+    Deno.chmodSync(unfinished, mode);
+    Deno.utimeSync(unfinished, mtime, mtime);
+    Deno.renameSync(unfinished, to);
+    return size;
+  });
+}
+
+/** @returns the hash of what was written */
+function copy(source: RegularFile, to: string, size: number): string {
+  const hash = createHash("sha256");
+  const bytes = new Uint8Array(CHUNK_BYTES);
+  using file = Deno.openSync(to, { write: true, createNew: true, mode: 0o600 });
+  let at = 0;
+  while (at < size) {
+    const chunk = bytes.subarray(0, Math.min(CHUNK_BYTES, size - at));
+    // Shortened meanwhile: what is gone reads as a hole.
+    chunk.fill(0, source.readSync(at, chunk));
+    hash.update(chunk);
+    if (isZero(chunk)) file.seekSync(chunk.length, Deno.SeekMode.Current);
+    else for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
+    at += chunk.length;
+  }
+  file.truncateSync(size);
+  file.syncSync();
+  return hash.digest("hex");
+}
+
+function isZero(chunk: Uint8Array): boolean {
+  return chunk[0] === 0 && Buffer.compare(chunk, ZEROS.subarray(0, chunk.length)) === 0;
+}
+
+function hashOf(path: string): string {
+  const hash = createHash("sha256");
+  using file = Deno.openSync(path);
+  const bytes = new Uint8Array(CHUNK_BYTES);
+  for (let n = file.readSync(bytes); n !== null; n = file.readSync(bytes)) hash.update(bytes.subarray(0, n));
+  return hash.digest("hex");
+}
+
+export function lstat(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}

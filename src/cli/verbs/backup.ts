@@ -1,0 +1,51 @@
+/** `mosaic backup` */
+import type { Command } from "commander";
+import { resolveStateDir } from "../../base/layout.ts";
+import { manual } from "../command.ts";
+import type { Context } from "../context.ts";
+import { outputOption } from "../flags.ts";
+import { bytes, count } from "../format.ts";
+import { escapeControl } from "../text.ts";
+
+export function define(command: Command, context: Context, result: { code: number }): void {
+  command
+    .description(
+      "Copies a state directory, beside its daemon or without one; runs go on. Both databases are of the same moment, " +
+        "and every copy is read back and checked. Into a directory with an earlier backup only the files that have " +
+        "changed are copied again, and the databases.\n\nTo restore, copy the backup to where the state directory is to " +
+        "be, and start a daemon there: mosaic daemon --state-dir DIR. Runs that were live are then finished from their " +
+        "logs; their workers stay with the original.",
+    )
+    .argument("<dir>", "directory of the backup; made if there is none")
+    .option("--state-dir <dir>", "state directory (default: as for the daemon)");
+  outputOption(command, ["table", "json"])
+    .addHelpText(
+      "after",
+      manual({
+        examples: [
+          ["mosaic backup backups/mosaic", "make a backup, or renew it"],
+          ["mosaic backup -o json backups/mosaic", "and say what was copied"],
+        ],
+        exits: {
+          0: "everything is copied and checked",
+          1: "files could not be read; stderr names them, the others are copied",
+          3: "a disk cannot be written, or does not read as it was written",
+          4: "there is no such state directory",
+          6: "the directory holds something else, or is in use",
+        },
+      }),
+    )
+    .action(async (directory: string, options: { stateDir?: string; output: string }) => {
+      const { backUp } = await import("../../archive/backup.ts");
+      const stateDir = resolveStateDir(options.stateDir, context.env);
+      const done = await backUp(stateDir, resolveStateDir(directory, context.env));
+      for (const what of done.left_out) context.err.write(`mosaic: not copied: ${escapeControl(what)}\n`);
+      if (done.left_out.length > 0) result.code = 1;
+      if (options.output === "json") return context.out.write(`${JSON.stringify(done, null, 2)}\n`);
+      context.out.write(
+        `${escapeControl(done.directory)}: ${count(done.runs)} runs (${count(done.live_runs)} live), ` +
+          `${count(done.files)} files (${count(done.copied_files)} copied, ${bytes(done.copied_bytes)}), ` +
+          `databases ${bytes(done.database_bytes)}; all read back\n`,
+      );
+    });
+}

@@ -1,0 +1,99 @@
+/** `mosaic backup` of a living state directory, and what a daemon makes of the copy. */
+import { strict as assert } from "node:assert";
+import { runCli } from "../../src/cli/cli.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { Backup } from "../../src/registry/contract.ts";
+import { fakeWorld } from "../cli/fakes.ts";
+import { configOf, countingWorker } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
+
+async function mosaic(stateDir: string, ...args: string[]) {
+  const world = fakeWorld({}, { env: (name) => name === "MOSAIC_STATE_DIR" ? stateDir : undefined });
+  const code = await runCli(args, world);
+  return { code, out: world.stdout(), err: world.stderr() };
+}
+
+async function backup(stateDir: string, to: string) {
+  const { code, out, err } = await mosaic(stateDir, "backup", to, "-o", "json");
+  assert.equal(code, 0, err);
+  return Backup.parse(JSON.parse(out));
+}
+
+Deno.test("backup: a daemon on the copy has every run, and finishes live ones from their logs", async () => {
+  await using daemon = await TestDaemon.start();
+  const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
+  try {
+    const ended = await submit(daemon, configOf({ name: "ended", command: countingWorker({ steps: 300 }) }));
+    await untilState(daemon, ended, "TERMINATED");
+    const { directory } = await getRun(daemon, ended);
+    Deno.mkdirSync(`${directory}/checkpoints`, { recursive: true });
+    Deno.writeTextFileSync(`${directory}/checkpoints/step_300.pt`, "weights");
+    Deno.symlinkSync("step_300.pt", `${directory}/checkpoints/newest`);
+    const gone = await submit(daemon, configOf({ name: "gone", command: countingWorker({ steps: 1 }) }));
+    await untilState(daemon, gone, "TERMINATED");
+    const live = await submit(
+      daemon,
+      configOf({ name: "live", command: countingWorker({ steps: 100_000, everySeconds: 0.01 }) }),
+    );
+    await untilSteps(daemon, live, 20, true);
+
+    const first = await backup(daemon.stateDir, to);
+    assert.deepEqual([first.runs, first.live_runs, first.left_out], [3, 1, []]);
+    assert.notEqual(first.finished_at, null);
+    const { out: deleted, code } = await mosaic(daemon.stateDir, "doctor", "--state-dir", to, "-o", "json");
+    assert.ok(code <= 1, deleted);
+
+    // Renewed: what has not changed is not copied again, what was deleted goes.
+    await untilSteps(daemon, live, 60, true);
+    await daemon.client.unary(Mosaic.method.deleteRun, {
+      run: gone,
+    });
+    const second = await backup(daemon.stateDir, to);
+    assert.equal(second.runs, 2);
+    assert.ok(second.copied_files < second.files, JSON.stringify(second));
+    assert.throws(() => Deno.statSync(`${to}/trainer/custom_scripts/${gone}`), Deno.errors.NotFound);
+    assert.equal(Deno.readLinkSync(`${to}/trainer/custom_scripts/${ended}/checkpoints/newest`), "step_300.pt");
+
+    await using copy = await TestDaemon.start({ stateDir: to });
+    assert.match((await mosaic(daemon.stateDir, "backup", to)).err, /is in use: by a daemon/);
+    assert.deepEqual(await steps(copy, ended), await steps(daemon, ended));
+    const finished = await untilState(copy, live, "FAULTED");
+    assert.equal(finished.reason, "worker_lost");
+    const copied = await steps(copy, live);
+    assert.ok(copied.length >= 60);
+    assert.deepEqual(copied.map(({ step_index }) => step_index), copied.map((_, i) => i));
+    // The original's worker is nobody else's.
+    await untilSteps(daemon, live, copied.length + 20, true);
+    assert.equal((await getRun(daemon, live)).state, "EXECUTING");
+    // These lines name no time: what is read from the log anew has that of its arrival.
+    const untimed = (rows: object[]) => rows.map((row) => ({ ...row, timestamp: "", ts_ns: "" }));
+    assert.deepEqual(untimed((await steps(daemon, live)).slice(0, copied.length)), untimed(copied));
+  } finally {
+    Deno.removeSync(to, { recursive: true });
+  }
+});
+
+Deno.test("backup: a directory with anything else in it stays as it is, and mistakes are named", async () => {
+  const other = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
+  try {
+    Deno.writeTextFileSync(`${other}/letter.txt`, "dear");
+    Deno.mkdirSync(`${other}/state/trainer`, { recursive: true });
+    assert.match((await mosaic(`${other}/state`, "backup", other)).err, /no state directory .*registry\.db/);
+    Deno.writeTextFileSync(
+      `${other}/state/trainer/registry.db`,
+      "no database, but long enough to be looked at as one".repeat(20),
+    );
+    const within = await mosaic(`${other}/state`, "backup", `${other}/state/b`);
+    assert.deepEqual([within.code, /within each other/.test(within.err)], [2, true], within.err);
+    const damaged = await mosaic(`${other}/state`, "backup", `${other}/b`);
+    assert.match(damaged.err, /registry\.db is damaged: .*not a database/);
+    const filled = Deno.makeTempDirSync({ dir: other });
+    Deno.writeTextFileSync(`${filled}/letter.txt`, "dear");
+    const refused = await mosaic(`${other}/state`, "backup", filled);
+    assert.deepEqual([refused.code, /is not empty, and no backup/.test(refused.err)], [6, true], refused.err);
+    assert.deepEqual([...Deno.readDirSync(filled)].map(({ name }) => name), ["letter.txt"]);
+  } finally {
+    Deno.removeSync(other, { recursive: true });
+  }
+});
