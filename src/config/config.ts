@@ -105,6 +105,7 @@ function canonicalForm(config: FlatConfig, sent: JsonObject): JsonObject {
         ["output_prefix", artifacts.output_prefix ?? null],
         ["persist_logs", artifacts.persist_logs ?? true],
         ["keep_checkpoints", artifacts.keep_checkpoints ?? true],
+        ...limit("keep_videos", artifacts.keep_videos),
       ]),
     ],
     ["metadata", sent.get("metadata") ?? new Map()],

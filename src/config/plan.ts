@@ -39,7 +39,14 @@ export interface RunPlan {
   /** Null: no limit. */
   resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; mandatory: boolean } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
-  artifacts: { outputPrefix: string | null; persistLogs: boolean; keepJournal: boolean; dropCheckpoints: boolean };
+  artifacts: {
+    outputPrefix: string | null;
+    persistLogs: boolean;
+    keepJournal: boolean;
+    dropCheckpoints: boolean;
+    /** Null: all. */
+    keepVideos: number | null;
+  };
   /** null: no such limit. */
   schedule: { maxDurationSeconds: number | null; maxSteps: number | null; stallTimeoutSeconds: number | null };
   worker: WorkerPlan;
@@ -177,6 +184,7 @@ function makePlan(configJson: string): RunPlan {
       persistLogs: artifacts.persist_logs ?? true,
       keepJournal: metadata.artifacts?.keep_journal ?? false,
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
+      keepVideos: artifacts.keep_videos ?? null,
     },
     schedule: {
       maxDurationSeconds: schedule.max_duration_seconds ?? null,

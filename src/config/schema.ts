@@ -255,6 +255,9 @@ const artifacts = closed({
   keep_checkpoints: flag().optional().describe(
     "Kept for the worker; mosaic removes checkpoints for metadata.artifacts.drop_checkpoints_at_end only.",
   ),
+  keep_videos: integer(1, 1000).optional().describe(
+    "So many videos of the best, of the worst and of the last episodes are kept in videos/; default: all.",
+  ),
 }).meta({ id: "artifacts" });
 const schedule = closed({
   max_duration_seconds: integer(1).optional().describe("Wall-clock seconds of an attempt, pauses excluded."),

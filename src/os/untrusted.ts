@@ -107,17 +107,17 @@ export class RegularFile implements Disposable {
     return filled;
   }
 
-  /** The first `size` bytes; the file is closed at the end. */
-  readable(size: number): ReadableStream<Uint8Array<ArrayBuffer>> {
-    let position = 0;
+  /** The bytes from `begin` up to `end`; the file is closed when they are read. */
+  readable(begin: number, end: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+    let position = begin;
     return new ReadableStream({
       pull: async (controller) => {
         try {
-          const bytes = new Uint8Array(Math.min(CHUNK_BYTES, size - position));
+          const bytes = new Uint8Array(Math.min(CHUNK_BYTES, end - position));
           const read = await this.read(position, bytes);
           position += read;
           if (read > 0) controller.enqueue(bytes.subarray(0, read));
-          if (read > 0 && position < size) return;
+          if (read > 0 && position < end) return;
           this.close();
           controller.close();
         } catch (error) {
@@ -267,6 +267,11 @@ export function quarantineFile(path: string, wanted: "file" | "directory" | "not
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
+}
+
+/** Removes the regular file at `path`, if there is one; no directory between `below` and it may be a link. */
+export function removeRegular(path: string, below: string): void {
+  if (lookUp(path, below) !== undefined) Deno.removeSync(path);
 }
 
 /** Creates a directory of a run; renames anything else in its place. */

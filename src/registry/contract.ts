@@ -422,6 +422,9 @@ export const PageFrame = z.strictObject({
   payload: z.unknown(),
 });
 
+/** A text or a histogram among a run's events. */
+export const PageTold = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
+
 // ---- of a state directory
 
 export const Backup = z.strictObject({

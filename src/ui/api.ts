@@ -25,6 +25,7 @@ import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
+import { momentOf, toldBefore } from "./told.ts";
 
 export interface ApiOptions {
   log: Logger;
@@ -180,6 +181,21 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
         wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
       ));
     })
+    .get("/:id/told", takes<{ query: { before?: string } }>(), (c) => {
+      const { runId } = runOf(c);
+      return c.json(toldBefore(core, runId, wholeNumber("before", c.req.query("before"), Number.MAX_SAFE_INTEGER, 1)));
+    })
+    .get("/:id/moment", takes<{ query: { episode?: string; at?: string } }>(), (c) => {
+      const { runId } = runOf(c);
+      const episode = c.req.query("episode");
+      return c.json(momentOf(
+        core,
+        runId,
+        episode === undefined
+          ? { at: wholeNumber("at", c.req.query("at"), Date.now()) }
+          : { episode: wholeNumber("episode", episode, 0, 1) },
+      ));
+    })
     .get("/:id/:kind/:seq{[0-9]+}", (c) => {
       const { runId } = runOf(c);
       const kind = kindOf(c);
@@ -218,7 +234,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     })
     .get(
       "/:id/artifacts/:path{.+}",
-      async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path")),
+      async (c) => await artifactResponse(core, core.detail(runOf(c)), c.req.param("path"), c.req.raw),
     )
     .post("/:id/:action", takes<{ json: Record<string, unknown> }>(), async (c) => {
       const row = core.runs.require(c.req.param("id"));

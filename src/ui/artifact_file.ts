@@ -1,10 +1,22 @@
-/** Files of a run for the page: only plain ones, only inside the run's directory, whatever links a worker puts there. */
+/**
+ * Files of a run for the page: only plain ones, only inside the run's directory or, by reference, its working directory,
+ * whatever links a worker puts there. Films, sounds and pictures are shown where a browser asks for them, by their first
+ * bytes alone; everything else is only downloaded. Whatever it is, as a document of its own it may run and load nothing.
+ */
 import type { Core, RunDetail } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
+import { planOf } from "../config/plan.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
+import { explainMissing } from "../permissions/missing.ts";
+import { mediaType } from "../telemetry/formats/media.ts";
+import { byteRange, isSameContent } from "./byte_range.ts";
+
+const FILE_POLICY = "default-src 'none'; img-src 'self'; media-src 'self'; sandbox";
+/** Enough to know each type by. */
+const SIGNATURE_BYTES = 16;
 
 /**
- * The plain file at `path` below a run's directory; undefined when there is none.
+ * The plain file at `path` below a directory; undefined when there is none.
  *
  * @param path relative, without ".."
  * @throws `permission_denied` for what is no plain file, and behind any link
@@ -21,21 +33,79 @@ export function openWithin(directory: string, path: string): RegularFile | undef
   }
 }
 
-/** A download of a recorded artifact. @throws `not_found` */
-export function artifactResponse(core: Core, detail: RunDetail, path: string): Response {
+/**
+ * An artifact by reference lies outside of the run's directory, and a worker chose its path. So it is opened only where the
+ * run was told to work, and sent only if it is a film, a sound or a picture.
+ */
+function openReferred(detail: RunDetail, path: string): RegularFile | undefined {
+  const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();
+  const inside = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : "";
+  if (inside === "" || inside.split("/").includes("..")) {
+    throw new MosaicError("permission_denied", `"${path}" is not in the run's working directory ${directory}`, {
+      hint: "mosaic sends no other file by reference; copy it on the host itself.",
+    });
+  }
+  try {
+    return openWithin(directory, inside);
+  } catch (error) {
+    throw explainMissing(error);
+  }
+}
+
+function opened(core: Core, detail: RunDetail, path: string): RegularFile {
   const artifact = core.runs.artifacts(detail.row.runId).find((a) => a.path === path);
   if (artifact === undefined) throw new MosaicError("not_found", `the run has no artifact "${path}"`);
-  const file = openWithin(detail.directory, path);
+  const file = path.startsWith("/") ? openReferred(detail, path) : openWithin(detail.directory, path);
   if (file === undefined) {
     throw new MosaicError("not_found", `the artifact "${path}" is recorded, but its file is gone`);
   }
-  const { size } = file.stat();
-  const name = path.split("/").at(-1)!;
-  return new Response(file.readable(size), {
-    headers: {
-      "content-type": "application/octet-stream",
-      "content-length": String(size),
-      "content-disposition": `attachment; filename*=UTF-8''${encodeURIComponent(name)}`,
-    },
-  });
+  return file;
+}
+
+/** A recorded artifact, or the part of it that is asked for. @throws `not_found` */
+export function artifactResponse(core: Core, detail: RunDetail, path: string, request: Request): Response {
+  const file = opened(core, detail, path);
+  try {
+    const response = answer(file, path, request);
+    if (response.body === null) file.close();
+    return response;
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+function answer(file: RegularFile, path: string, { method, headers: asked }: Request): Response {
+  const { size, ino, mtimeMs } = file.stat();
+  const beginning = new Uint8Array(SIGNATURE_BYTES);
+  const type = mediaType(beginning.subarray(0, file.readSync(0, beginning)));
+  if (type === "" && path.startsWith("/")) {
+    throw new MosaicError("permission_denied", `"${path}" is no film, sound or picture by its first bytes`, {
+      hint: "mosaic sends no other file from outside of a run's directory; copy it on the host itself.",
+    });
+  }
+  const changedAt = new Date(mtimeMs);
+  const etag = `"${ino.toString(36)}-${size.toString(36)}-${Math.trunc(mtimeMs * 1000).toString(36)}"`;
+  const name = encodeURIComponent(path.split("/").at(-1)!);
+  const headers: Record<string, string> = {
+    "content-type": type || "application/octet-stream",
+    "content-disposition": `${type === "" ? "attachment" : "inline"}; filename*=UTF-8''${name}`,
+    "content-security-policy": FILE_POLICY,
+    "accept-ranges": "bytes",
+    "cache-control": "private, no-cache",
+    "last-modified": changedAt.toUTCString(),
+    etag,
+  };
+  if (asked.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
+  const range = isSameContent(asked.get("if-range"), etag, changedAt) ? byteRange(asked.get("range"), size) : undefined;
+  if (range === "unsatisfiable") {
+    const body = { error: { code: "out_of_range", message: `the artifact has ${size} bytes` } };
+    file.close();
+    return Response.json(body, { status: 416, headers: { "content-range": `bytes */${size}` } });
+  }
+  const { begin, end } = range ?? { begin: 0, end: size };
+  if (range !== undefined) headers["content-range"] = `bytes ${begin}-${end - 1}/${size}`;
+  headers["content-length"] = String(end - begin);
+  const body = method === "HEAD" ? null : file.readable(begin, end);
+  return new Response(body, { status: range === undefined ? 200 : 206, headers });
 }

@@ -68,6 +68,7 @@ Deno.test("plan: every default is in place", () => {
     persistLogs: true,
     keepJournal: false,
     dropCheckpoints: false,
+    keepVideos: null,
   });
   assert.equal(plan.heartbeatTimeoutSeconds, null);
   assert.equal(plan.handshakeTimeoutSeconds, null);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
+import { configOf } from "../harness/configs.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";
 import { events, type Received } from "./received.ts";
@@ -402,6 +403,107 @@ Deno.test(
     for (const [path, status] of Object.entries(refused)) {
       assert.equal((await get(`/api/runs/${row.runId}/artifacts/${path}`)).status, status, path);
     }
+  }),
+);
+
+/** The beginning of an MP4 file, and then zeros. */
+const MP4 = new Uint8Array(1000);
+MP4.set(new TextEncoder().encode("....ftypisom"));
+
+Deno.test(
+  "artifacts: ranges, HEAD and conditions; only what begins as a film, sound or picture is shown, in a sandbox",
+  withApp(async ({ core, app }) => {
+    const row = core.addExecuting("films");
+    const { directory } = core.detail(row);
+    Deno.mkdirSync(`${directory}/videos`, { recursive: true });
+    const artifact = { runId: row.runId, kind: "video", bytes: 1000, sha256: "", step: null, at: 1 };
+    const files = { "videos/a.mp4": MP4, "videos/page.mp4": new TextEncoder().encode("<script>alert(1)</script>") };
+    for (const [path, bytes] of Object.entries(files)) {
+      Deno.writeFileSync(`${directory}/${path}`, bytes);
+      core.registry.putArtifact({ ...artifact, path });
+    }
+    const ask = async (path: string, headers: Record<string, string> = {}, method = "GET") =>
+      await app.fetch(new Request(`${BASE}/api/runs/${row.runId}/artifacts/${path}`, { headers, method }));
+    const sized = async (headers: Record<string, string>) => {
+      const found = await ask("videos/a.mp4", headers);
+      return [found.status, found.headers.get("content-range"), (await found.arrayBuffer()).byteLength];
+    };
+    const whole = await ask("videos/a.mp4");
+    const etag = whole.headers.get("etag")!;
+    assert.equal(whole.headers.get("content-type"), "video/mp4");
+    assert.match(whole.headers.get("content-disposition")!, /^inline/);
+    assert.match(whole.headers.get("content-security-policy")!, /default-src 'none';.*sandbox$/);
+    assert.equal(whole.headers.get("x-content-type-options"), "nosniff");
+    assert.deepEqual(new Uint8Array(await whole.arrayBuffer()), MP4);
+    assert.deepEqual(await sized({ range: "bytes=10-19" }), [206, "bytes 10-19/1000", 10]);
+    assert.deepEqual(await sized({ range: "bytes=990-2000" }), [206, "bytes 990-999/1000", 10]);
+    assert.deepEqual(await sized({ range: "bytes=-5" }), [206, "bytes 995-999/1000", 5]);
+    assert.deepEqual((await sized({ range: "bytes=1000-" })).slice(0, 2), [416, "bytes */1000"]);
+    for (const range of ["bytes=0-1,5-6", "lines=0-1", "bytes=9-3", "bytes=-"]) {
+      assert.deepEqual(await sized({ range }), [200, null, 1000], range);
+    }
+    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": etag }), [206, "bytes 0-0/1000", 1]);
+    assert.deepEqual(await sized({ range: "bytes=0-0", "if-range": '"another"' }), [200, null, 1000]);
+    assert.equal((await ask("videos/a.mp4", { "if-none-match": etag })).status, 304);
+    const head = await ask("videos/a.mp4", { range: "bytes=0-9" }, "HEAD");
+    assert.deepEqual([head.status, head.headers.get("content-length"), head.body], [206, "10", null]);
+    const disguised = await ask("videos/page.mp4");
+    assert.equal(disguised.headers.get("content-type"), "application/octet-stream");
+    assert.match(disguised.headers.get("content-disposition")!, /^attachment/);
+    await disguised.body?.cancel();
+  }),
+);
+
+Deno.test(
+  "artifacts by reference: films in the working directory are sent; no other file, no link, nothing elsewhere",
+  withApp(async ({ core, get }) => {
+    const cwd = `${core.directory}/work`;
+    const configJson = configOf({
+      command: ["/bin/true"],
+      metadata: { worker: { script: "/bin/true", arguments: [], use_grpc: false, cwd } },
+    });
+    const row = core.addExecuting("cleanrl", { configJson });
+    Deno.mkdirSync(`${cwd}/videos`, { recursive: true });
+    Deno.writeFileSync(`${cwd}/videos/a.mp4`, MP4);
+    Deno.writeFileSync(`${core.directory}/b.mp4`, MP4);
+    Deno.writeTextFileSync(`${cwd}/key.mp4`, "secret");
+    Deno.symlinkSync(`${core.directory}/b.mp4`, `${cwd}/link.mp4`);
+    Deno.symlinkSync(core.directory, `${cwd}/up`);
+    const answers = {
+      ...{ "videos/a.mp4": 200, "key.mp4": 403, "link.mp4": 403, "up/b.mp4": 403, "../b.mp4": 403 },
+      ...{ "gone.mp4": 404, "videos": 403 },
+    };
+    for (const [name, status] of Object.entries(answers)) {
+      const path = `${cwd}/${name}`;
+      core.registry.putArtifact({ runId: row.runId, path, kind: "video", bytes: 1, sha256: "", step: null, at: 1 });
+      const answer = await get(`/api/runs/${row.runId}/artifacts/${encodeURIComponent(path)}`);
+      await answer.body?.cancel();
+      assert.equal(answer.status, status, name);
+    }
+  }),
+);
+
+Deno.test(
+  "texts and histograms are found from the newest event back; a moment is the steps of an episode",
+  withApp(async ({ core, get }) => {
+    const { runId } = core.addExecuting("tells");
+    const event = (kind: string, data: unknown) => ({ kind, dataJson: JSON.stringify(data), tsNs: "" });
+    core.record(runId, [
+      event("text", { tag: "notes", text: "<b>", global_step: 5 }),
+      event("heartbeat", {}),
+      event("histogram", { tag: "w", left: [0], right: [1], count: [3] }),
+    ]);
+    const { told, from } = await (await get(`/api/runs/${runId}/told`)).json();
+    assert.deepEqual(told, [
+      { seq: 3, kind: "histogram", tag: "w", step: null },
+      { seq: 1, kind: "text", tag: "notes", step: 5 },
+    ]);
+    assert.equal(from, 1);
+    assert.deepEqual((await (await get(`/api/runs/${runId}/told?before=3`)).json()).told.length, 1);
+    for (let n = 0; n < 5; n++) core.addEpisode(runId, 4, undefined, 1_800_000_000_000 + n * 1000);
+    const moment = await (await get(`/api/runs/${runId}/moment?episode=3`)).json();
+    assert.deepEqual([moment.episode, moment.step_seq], [2, 9]);
+    assert.equal((await (await get(`/api/runs/${runId}/moment?at=${1_800_000_000_500}`)).json()).step_seq, 4);
   }),
 );
 

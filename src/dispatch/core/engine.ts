@@ -8,6 +8,7 @@ import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
+import { planOf } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -139,6 +140,7 @@ export class Engine implements Core {
     this.#artifacts = new Artifacts({
       ...options,
       directoryOf: (row) => layout.runDir(row.baseDir, row.runId),
+      keepVideosOf: (row) => planOf(row.configJson).artifacts.keepVideos,
     });
     this.#supervisor = new Supervisor({
       ...options,

@@ -10,7 +10,7 @@ import { messageOf } from "../../base/errors.ts";
 import { isEnded } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { writeFileAtomic } from "../../os/files.ts";
-import { readRecord } from "../../os/untrusted.ts";
+import { readRecord, removeRegular } from "../../os/untrusted.ts";
 import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
@@ -20,6 +20,7 @@ import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directo
 import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
+import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 
 /** Directories of a run whose files are artifacts, and of which kind. */
 const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
@@ -39,6 +40,8 @@ export interface ArtifactsOptions {
   /** Absolute path of a run's directory. */
   directoryOf: (run: RunRow) => string;
   log: Logger;
+  /** `artifacts.keep_videos` of its config; null keeps all. */
+  keepVideosOf?: (run: RunRow) => number | null;
   /** A file of a live run is hashed when it has not changed for this many milliseconds. */
   quietMs?: number;
   now?: () => number;
@@ -55,6 +58,8 @@ export class Artifacts {
   /** All hashing, one file after the other. */
   #hashing: Promise<void> = Promise.resolve();
   readonly #hashQueued = new Set<string>();
+  /** Of runs that do not keep all videos. */
+  readonly #returns = new Map<string, EpisodeReturns>();
 
   constructor(options: ArtifactsOptions) {
     this.#options = options;
@@ -114,6 +119,7 @@ export class Artifacts {
   async finish(run: RunRow, removed: readonly string[] = []): Promise<void> {
     await this.#after(run, async () => {
       await this.#look(run, true);
+      this.#returns.delete(run.runId);
       await this.#writeSummaries(run, removed);
     });
   }
@@ -161,7 +167,8 @@ export class Artifacts {
     const directory = this.#options.directoryOf(run);
     const seen = new Set<string>();
     for (const [name, kind] of Object.entries(KIND_OF_DIRECTORY)) {
-      const files = await filesAt(directory, name, LIMITS);
+      const found = await filesAt(directory, name, LIMITS);
+      const files = kind === "video" ? await this.#keptVideos(run, found, final) : found;
       if (files.length >= LIMITS.maxFiles) {
         this.#options.log.warn(
           { run_id: run.runId, directory: name, files: LIMITS.maxFiles },
@@ -183,6 +190,29 @@ export class Artifacts {
       const [file] = await filesAt(directory, known.path, { maxFiles: 1, maxDepth: 1 });
       if (file?.path === known.path) await this.#record(run, [file], () => known, final);
       else this.#options.registry.removeArtifact(run.runId, known.path);
+    }
+  }
+
+  /** Removes the videos that the config does not keep. @returns the others */
+  async #keptVideos(run: RunRow, found: FoundFile[], final: boolean): Promise<FoundFile[]> {
+    const { keepVideosOf = () => null, directoryOf, log, telemetry } = this.#options;
+    const keep = keepVideosOf(run);
+    if (keep === null || found.length <= keep) return found;
+    const returns = this.#returns.get(run.runId) ?? new EpisodeReturns();
+    this.#returns.set(run.runId, returns);
+    try {
+      await returns.read((since) => telemetry.read(run.runId, "episodes", since, 1000));
+      const removed = new Set<FoundFile>();
+      for (const file of videosNotKept(found, keep, (episode) => returns.of(episode))) {
+        // Its writer may not be done with it.
+        if (!final && this.#now() - file.changedAt < this.#quietMs) continue;
+        removeRegular(`${directoryOf(run)}/${file.path}`, directoryOf(run));
+        removed.add(file);
+      }
+      return found.filter((file) => !removed.has(file));
+    } catch (error) {
+      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos that are not to be kept stay for now");
+      return found;
     }
   }
 

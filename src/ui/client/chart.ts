@@ -34,6 +34,17 @@ export interface ChartStyle {
   overwritten: boolean;
   band: Band;
 }
+/** A place on the curve of one run that was clicked; the detail of the event `mosaic-pick`. */
+export interface CurvePoint {
+  /** Of `x`. */
+  unit: string;
+  /** In the series' own numbering. */
+  x: number;
+  step: number | null;
+  /** Unix milliseconds. */
+  at: number;
+}
+
 /** In the series' own numbering. */
 export type Range = [first: number, last: number];
 
@@ -173,6 +184,11 @@ export class Chart {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
     this.#asTable.setAttribute("aria-label", `Table of ${title}`);
     this.#asTable.title = "Table";
+    let pressedAt = 0;
+    this.#holder.addEventListener("mousedown", (event) => pressedAt = event.clientX);
+    this.#holder.addEventListener("click", (event) => {
+      if (Math.abs(event.clientX - pressedAt) < 4) this.#pick();
+    });
     this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
     this.#pin = iconButton("pin", `Keep ${title} on top`, onpin);
     this.element = h(
@@ -472,6 +488,20 @@ export class Chart {
     const rewound = this.#sets.some(({ columns }) => columns.attempt.some((a) => a !== null));
     if (range !== undefined) this.#zoomTo(range, rewound ? { x: this.#style.x, from, to } : undefined);
     else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
+  }
+
+  /** Tells which point of a run's curve is nearest to a click. */
+  #pick(): void {
+    const left = this.#plot?.cursor.left ?? -1;
+    const [set] = this.#sets;
+    if (set === undefined || this.#sets.length > 1 || left < 0) return;
+    const x = this.#plot!.posToVal(left, "x");
+    const xs = xOf(set, this.#style.x);
+    let i = 0;
+    for (let n = 1; n < xs.length; n++) if (Math.abs(xs[n]! - x) < Math.abs(xs[i]! - x)) i = n;
+    const { last_x, step, at } = set.columns;
+    const detail: CurvePoint = { unit: this.unit, x: last_x[i]!, step: step[i] ?? null, at: at[i]! };
+    this.element.dispatchEvent(new CustomEvent("mosaic-pick", { bubbles: true, detail }));
   }
 
   /** From positions on the x axis to the series' own numbering. */

@@ -80,8 +80,17 @@ function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
   );
 }
 
-/** @param head the newest step @param inSight it is looked at */
-export function Frames({ runId, head, inSight }: { runId: string; head: number; inSight: boolean }) {
+interface Props {
+  runId: string;
+  /** The newest step. */
+  head: number;
+  /** It is looked at. */
+  inSight: boolean;
+  /** A step that is to be shown; another object each time. */
+  sought: { seq: number } | undefined;
+}
+
+export function Frames({ runId, head, inSight, sought }: Props) {
   const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });
   const [looked, setLooked] = useState(false);
   const [playing, setPlaying] = useState(false);
@@ -117,8 +126,13 @@ export function Frames({ runId, head, inSight }: { runId: string; head: number; 
   useEffect(() => {
     if (!inSight) return;
     if (follow) load(Math.max(0, head - CHUNK), true);
-    else if (frames.length === 0) load(0);
+    else if (frames.length === 0 && sought === undefined) load(0);
   }, [inSight, follow, head]);
+  useEffect(() => {
+    if (sought === undefined) return;
+    setFollow(false);
+    load(sought.seq - 1);
+  }, [sought]);
   useEffect(() => {
     if (!playing) return;
     const timer = setTimeout(() => {

@@ -12,6 +12,8 @@ import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, word
 import { Frames } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { Logs } from "./logs.ts";
+import { artifactPath, Media, pick } from "./media.tsx";
+import type { Moment } from "./media_entries.ts";
 import { Icon, Island, ScrollTable, Terms, useNow } from "./parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "./preact.ts";
 import { Chip, explanation, isEnded, isStale } from "./states.tsx";
@@ -168,6 +170,21 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
       },
     }), []);
   useEffect(() => void (document.title = `${run.name} · mosaic`), [run.name]);
+  const [sought, setSought] = useState<Moment>();
+  const [frame, setFrame] = useState<{ seq: number }>();
+  const curves = useRef<HTMLDivElement>(null);
+  const shown = useRef(run);
+  shown.current = run;
+  useEffect(() => {
+    // The panel of the overview is made at once or later.
+    const picked = (event: Event) =>
+      curves.current?.contains(event.target as Node) &&
+      attempt(() =>
+        pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: (seq) => setFrame({ seq }) })
+      );
+    addEventListener("mosaic-pick", picked);
+    return () => removeEventListener("mosaic-pick", picked);
+  }, []);
   // Charts that are not looked at are read when their tab is chosen again.
   const points = useRef(0);
   if (tab === "overview") points.current = heads.steps + heads.episodes + heads.metrics;
@@ -193,7 +210,9 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             content: () => (
               <div>
                 {run.is_eval && <Evaluation runId={runId} state={run.state} />}
-                <Charts runs={[run]} changes={points.current} />
+                <div ref={curves}>
+                  <Charts runs={[run]} changes={points.current} />
+                </div>
                 <div class="two">
                   <section>
                     <h2>Lifecycle</h2>
@@ -230,7 +249,12 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           {
             id: "frames",
             label: "Frames",
-            content: () => <Frames runId={runId} head={heads.steps} inSight={tab === "frames"} />,
+            content: () => <Frames runId={runId} head={heads.steps} inSight={tab === "frames"} sought={frame} />,
+          },
+          {
+            id: "media",
+            label: "Media",
+            content: () => <Media run={run} sought={sought} inSight={tab === "media"} />,
           },
           {
             id: "logs",
@@ -366,7 +390,7 @@ function Artifacts({ run }: { run: RunPage }) {
       {run.artifacts.map((a) => (
         <tr key={a.path}>
           <td>
-            <a href={runPath(run.run_id, `/artifacts/${a.path.split("/").map(encodeURIComponent).join("/")}`)} download>
+            <a href={artifactPath(run.run_id, a.path)} download>
               {a.path}
             </a>
           </td>

@@ -1,5 +1,10 @@
 /** Tabs by the ARIA pattern: arrows move, the chosen one is in the address. */
-import { type ComponentChildren, useRef, useState } from "./preact.ts";
+import { type ComponentChildren, useEffect, useRef, useState } from "./preact.ts";
+
+/** Chooses a tab of the view. */
+export function showTab(id: string): void {
+  dispatchEvent(new CustomEvent("mosaic-tab", { detail: id }));
+}
 
 export interface Tab {
   id: string;
@@ -19,6 +24,11 @@ export function Tabs({ list, inSight }: { list: Tab[]; inSight?: (id: string) =>
     setCurrent(id);
     history.replaceState(null, "", `${location.pathname}${location.search}#${id}`);
   };
+  useEffect(() => {
+    const asked = (event: Event) => choose((event as CustomEvent<string>).detail);
+    addEventListener("mosaic-tab", asked);
+    return () => removeEventListener("mosaic-tab", asked);
+  }, []);
   const onKeyDown = (event: KeyboardEvent) => {
     const at = list.findIndex((t) => t.id === current);
     const moves: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: list.length - 1 };

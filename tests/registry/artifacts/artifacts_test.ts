@@ -24,6 +24,7 @@ async function withRun(
   work: (bench: Bench) => Promise<void>,
   episodes: Partial<StoredEpisode>[] = [],
   baseDir: "runs" | "evals" = "runs",
+  keepVideos: number | null = null,
 ) {
   await withRegistry(async (fixture) => {
     const home = `${fixture.directory}/runs/${runId(1)}`;
@@ -36,7 +37,10 @@ async function withRun(
       summary: () => ({ toldStep: 64 }),
     } as unknown as Pick<TelemetryLog, "read" | "summary">;
     const open = (quietMs = 0) =>
-      new Artifacts({ registry: fixture.registry, telemetry, directoryOf: () => home, log, quietMs });
+      new Artifacts({
+        ...{ registry: fixture.registry, telemetry, directoryOf: () => home, log, quietMs },
+        keepVideosOf: () => keepVideos,
+      });
     const bench: Bench = Object.assign(fixture, {
       artifacts: open(),
       run: fixture.registry.insert(newRun(1, { baseDir })),
@@ -280,4 +284,30 @@ Deno.test("artifacts: a run without a directory, or one that was deleted, is no 
     await artifacts.settled();
     assert.deepEqual(registry.artifacts(run.runId), []);
   });
+});
+
+Deno.test("keep_videos: videos of the best, worst and last episodes stay, and all whose return nobody knows", async () => {
+  const returns = [5, 1, 9, 3, 4, 6, 5, 5];
+  const episodes = returns.map((totalReward, episode) => ({ seq: episode + 1, episode, totalReward, attempt: 1 }));
+  await withRun(
+    async ({ artifacts, run, write, home, recorded }) => {
+      for (let episode = 0; episode < 9; episode++) write(`videos/rl-video-episode-${episode}.mp4`, "film");
+      for (const other of ["rl-video-step-3.mp4", "rl-video-episode-3.meta.json", "of-all.mp4"]) {
+        write(`videos/${other}`, "");
+      }
+      Deno.mkdirSync(`${home}/elsewhere`);
+      Deno.writeTextFileSync(`${home}/elsewhere/x-episode-3.mp4`, "not a video of its");
+      Deno.symlinkSync(`${home}/elsewhere`, `${home}/videos/link`);
+      artifacts.observe(run);
+      await artifacts.settled();
+      const kept = Object.keys(recorded()).map((path) => /episode-(\d)\.mp4/.exec(path)?.[1]).filter((n) => n);
+      // Best 2 and 5, worst 1 and 3, last 6 and 7; 8 has no return yet.
+      assert.deepEqual(kept.sort(), ["1", "2", "3", "5", "6", "7", "8"]);
+      assert.deepEqual([...Deno.readDirSync(`${home}/videos`)].length, 7 + 4);
+      assert.ok(Deno.statSync(`${home}/elsewhere/x-episode-3.mp4`).isFile);
+    },
+    episodes,
+    "runs",
+    2,
+  );
 });

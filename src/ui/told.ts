@@ -1,0 +1,66 @@
+/** Where texts and histograms are among a run's events, and which step a place on a curve belongs to. */
+import type { Core } from "../dispatch/core/core.ts";
+import { parsedObject } from "../base/json_text.ts";
+import { MosaicError } from "../base/errors.ts";
+import type { StoredStep } from "../telemetry/types.ts";
+import type { Told } from "./page_json.ts";
+
+/** Events looked at for one answer. */
+const SCAN_EVENTS = 2000;
+const KINDS = ["text", "histogram"];
+
+/** The texts and histograms among the events before seq `before`, the newest first; `from`: what is before is not looked at. */
+export function toldBefore(core: Core, runId: string, before: number): { told: Told[]; from: number } {
+  const end = Math.min(before - 1, core.records.head(runId, "events"));
+  const from = Math.max(0, end - SCAN_EVENTS);
+  const told: Told[] = [];
+  for (let since = from; since < end;) {
+    const events = core.records.read(runId, "events", since, end - since);
+    if (events.length === 0) break;
+    since = events.at(-1)!.seq;
+    for (const { seq, kind, dataJson } of events) {
+      if (!KINDS.includes(kind)) continue;
+      const { tag, global_step: step } = parsedObject(dataJson) ?? {};
+      if (typeof tag === "string") {
+        told.push({ seq, kind, tag, step: Number.isSafeInteger(step) ? step as number : null });
+      }
+    }
+  }
+  return { told: told.reverse(), from: from + 1 };
+}
+
+/** The episode record of seq `episode`, and where its steps begin; or the step at Unix time `at`. */
+export function momentOf(core: Core, runId: string, of: { episode: number } | { at: number }) {
+  if ("at" in of) return { episode: null, agent: null, step_seq: stepAt(core, runId, of.at) };
+  const [record] = core.records.read(runId, "episodes", of.episode - 1, 1);
+  if (record === undefined) throw new MosaicError("not_found", `the run has no episode with seq ${of.episode}`);
+  const last = stepAt(core, runId, Number(BigInt(record.tsNs) / 1_000_000n));
+  const first = last === null ? undefined : stepOf(core, runId, Math.max(1, last - record.steps + 1));
+  const isIts = first?.episode === record.episode;
+  return { episode: record.episode, agent: record.agentId, step_seq: isIts ? first.seq : last };
+}
+
+/** Undefined: not kept, or none of that seq. */
+function stepOf(core: Core, runId: string, seq: number): StoredStep | undefined {
+  try {
+    return core.records.read(runId, "steps", seq - 1, 1)[0];
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "out_of_range") return undefined;
+    throw error;
+  }
+}
+
+/** Seq of the last step until then; null when there is none. Steps are stored in the order of their times, or nearly so. */
+function stepAt(core: Core, runId: string, at: number): number | null {
+  let [low, high] = [1, core.records.head(runId, "steps")];
+  let found: number | null = null;
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const step = stepOf(core, runId, middle);
+    const isUntil = step === undefined || Number(BigInt(step.tsNs) / 1_000_000n) <= at;
+    if (step !== undefined && isUntil) found = step.seq;
+    if (isUntil) low = middle + 1;
+    else high = middle - 1;
+  }
+  return found;
+}
