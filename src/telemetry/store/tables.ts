@@ -235,6 +235,7 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (run_key, series, attempt)
   ) WITHOUT ROWID;
   `,
+  "-- From here on a column of texts in a block may be numbers (text_column.ts).",
 ];
 
 function eightOfTheLevelBelow(level: number): string {

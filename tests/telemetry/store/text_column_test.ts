@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { decodeTexts, encodeTexts } from "../../../src/telemetry/store/text_column.ts";
+
+/** A number as JavaScript and as Python write it. */
+const values = Array.from(
+  { length: 400 },
+  (_, i) => Math.sin(i * 12.9898) * 10 ** (i % 13 === 0 ? (i % 25) - 12 : i % 3),
+);
+const python = (x: number) => {
+  const [digits, exponent] = x.toExponential().split("e") as [string, string];
+  if (Math.abs(x) >= 1e-4 && Math.abs(x) < 1e16) return Number.isInteger(x) ? `${x}.0` : String(x);
+  return x === 0 ? "0.0" : `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
+};
+
+Deno.test("text column: lists of numbers are numbers where these give the text back, and come out to the byte", () => {
+  const lists = (number: (x: number) => string, separator: string) =>
+    values.map((x, i) =>
+      `[${[x, -x, x / 3, i % 19 || i < 20 ? Math.cos(i) : 1e-5].map(Math.fround).map(number).join(separator)}]`
+    );
+  for (const column of [lists(String, ","), lists(python, ", "), lists(python, ",")]) {
+    const bytes = encodeTexts(column);
+    assert.equal(bytes[0], 1);
+    assert.ok(bytes.length < 0.4 * column.join().length);
+    assert.deepEqual(decodeTexts(bytes, column.length), column);
+    const some = column.map((text, i) =>
+      i % 40 === 3 ? ["", "[]", "[1e400,0,0,0]", "é[", "[-0,0.10,1,1]"][i % 5]! : text
+    );
+    some[3] = "[-0,0,0.5,1]";
+    for (const mixed of [some.map((text) => text || "null"), some]) {
+      assert.deepEqual(decodeTexts(encodeTexts(mixed), mixed.length), mixed);
+    }
+  }
+  for (
+    const other of [values.map(() => "[1"), values.map(String), values.map((x) => `[[${x},${x}],${x}]`), ["[", "1]"]]
+  ) {
+    assert.deepEqual(decodeTexts(encodeTexts(other), other.length), other);
+  }
+});
+
+Deno.test("text column: bytes that are no column say so", () => {
+  const bytes = encodeTexts(values.map((x) => `[${Math.fround(x)},${Math.fround(x)}]`));
+  assert.throws(() => decodeTexts(bytes, values.length - 1), /bytes of 399 lists of 2 numbers/);
+  assert.throws(() => decodeTexts(Uint8Array.of(7), 1), /form 7/);
+});
