@@ -136,16 +136,28 @@ export class RunFiles {
   get logs(): string {
     return `${this.directory}/logs`;
   }
-  /** Journal of an attempt: the worker's standard output. The first attempt uses the seeds' plain name. */
+  /** Logs of an attempt begin so. The first attempt uses the seeds' plain name. */
+  logOf(attempt: number): string {
+    return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}`;
+  }
+  /** Journal of an attempt: the worker's standard output. */
   stdout(attempt: number): string {
-    return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stdout.log`;
+    return `${this.logOf(attempt)}.stdout.log`;
   }
   /** Difference between journal positions and file offsets, after the file was truncated or removed. */
   journalShift(attempt: number): string {
     return `${this.control}/journal-${attempt}.json`;
   }
   stderr(attempt: number): string {
-    return `${this.logs}/${this.workerId}${attempt === 1 ? "" : `.${attempt}`}.stderr.log`;
+    return `${this.logOf(attempt)}.stderr.log`;
+  }
+  /** Output of a rank of an attempt with several; that of rank 0 is the attempt's. */
+  rankLog(attempt: number, rank: number, stream: "stdout" | "stderr"): string {
+    return `${this.logOf(attempt)}${rank === 0 ? "" : `.rank-${rank}`}.${stream}.log`;
+  }
+  /** Followed by `-RANK.json`: {rank, node, code}; and by `-first.json`: the same of the rank that failed first. */
+  rankRecord(attempt: number): string {
+    return `${this.control}/rank-${attempt}`;
   }
   /** Where programs of the original write without making the directory first. */
   get outputs(): string[] {

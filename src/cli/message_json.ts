@@ -111,6 +111,7 @@ export function runDetailJson(run: Run): RunDetailJson {
     parameters: run.parameters.map(({ name, valueJson, source }) => ({ name, value: JSON.parse(valueJson), source })),
     config: run.configJson === "" ? null : JSON.parse(rawJson(run.configJson)),
     held_to: [...run.heldTo],
+    ranks: run.ranks.map(({ rank, node, code, first }) => ({ rank, node: text(node), code: code ?? null, first })),
     stderr_tail: [...run.stderrTail],
   };
 }

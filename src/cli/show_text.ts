@@ -89,6 +89,16 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     run.parameters,
     options,
   );
+  const ranks = table(
+    [
+      { name: "rank", align: "right", text: (r) => String(r.rank) },
+      { name: "node", text: (r) => r.node ?? "" },
+      { name: "exit", align: "right", text: (r) => r.code === null ? "" : String(r.code) },
+      { name: "", text: (r) => r.first ? "failed first" : "", style: () => "red" },
+    ],
+    run.ranks,
+    options,
+  );
   const artifacts = table(
     [
       { name: "kind", text: (a) => a.kind },
@@ -105,6 +115,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     section("Telemetry", telemetry, color),
     run.parameters.length === 0 ? "" : section("Parameters", parameters, color),
     section("States", states, color),
+    run.ranks.length === 0 ? "" : section("Ranks", ranks, color),
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
     run.stderr_tail.length === 0
       ? ""

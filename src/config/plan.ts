@@ -92,6 +92,9 @@ export interface SlurmPlan {
   /** As the config has them; the daemon's defaults hold for what is missing. */
   fields: SlurmFields;
   lingerSeconds: number;
+  nodes: number;
+  /** Ranks on each node. */
+  tasksPerNode: number;
   /** null: the worker runs on, however long its daemon is away. */
   leaseSeconds: number | null;
 }
@@ -239,6 +242,10 @@ function makePlan(configJson: string): RunPlan {
     slurm: {
       fields: metadata.slurm ?? {},
       lingerSeconds: metadata.slurm?.linger_seconds ?? PLAN_DEFAULTS.lingerSeconds,
+      nodes: metadata.slurm?.nodes ?? 1,
+      tasksPerNode: metadata.slurm?.tasks_per_node === "gpu"
+        ? Math.max(1, resources.gpus.requested)
+        : metadata.slurm?.tasks_per_node ?? 1,
       leaseSeconds: metadata.slurm?.lease_seconds ?? null,
     },
     umask: metadata.umask ?? PLAN_DEFAULTS.umask,

@@ -174,6 +174,12 @@ export const slurmFields = closed({
   linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
     "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
   ),
+  nodes: integer(1).optional().describe(
+    "Nodes of the run, one rank each where tasks_per_node does not say more; default 1.",
+  ),
+  tasks_per_node: either('a number of ranks, or "gpu"', [integer(1), oneOf(["gpu"])]).optional().describe(
+    'Ranks on each node; "gpu": one for each of resources.gpus.requested, which is of each node; default 1.',
+  ),
   warn_seconds: integer(1).optional().describe(
     'So long before the time limit the worker is sent {"control":"checkpoint"}; needs worker.supports_pause.',
   ),

@@ -111,6 +111,7 @@ export const RunDetail = Run.extend({
   parameters,
   config: z.unknown(),
   held_to: z.array(text()),
+  ranks: z.array(z.strictObject({ rank: integer(), node: maybe(text()), code: maybe(integer()), first: z.boolean() })),
   stderr_tail: z.array(text()),
 });
 

@@ -53,8 +53,15 @@ export async function streamLogs(
   if (request.stream !== "" && request.stream !== "stdout" && request.stream !== "stderr") {
     throw new MosaicError("invalid_argument", `stream is "${request.stream}": give "stdout" or "stderr"`);
   }
+  const ranks = Math.max(1, core.ranks(row).length);
+  if (request.rank >= ranks) {
+    throw new MosaicError(
+      "invalid_argument",
+      `rank is ${request.rank}: run ${row.runId} has ${ranks === 1 ? "one rank, 0" : `ranks 0 to ${ranks - 1}`}`,
+    );
+  }
   caller.follows(row.runId);
-  const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout");
+  const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout", request.rank);
   /** The attempt is over when the run has ended or has gone on to the next attempt. */
   const over = () => {
     const now = core.runs.get(row.runId);

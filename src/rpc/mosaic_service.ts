@@ -51,6 +51,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
           source,
         })),
         heldTo: core.heldTo(row),
+        ranks: core.ranks(row).map(({ code, ...rank }) => ({ ...rank, code: code ?? undefined })),
       };
       const hidden = principal.type === "role" && principal.role !== "admin";
       return hidden ? { ...run, configJson: presentConfig(row.configJson, false).text } : run;

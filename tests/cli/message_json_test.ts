@@ -93,6 +93,7 @@ Deno.test("json: a run in full", () => {
     parameters: [],
     config: { run_name: "cart-1" },
     held_to: [],
+    ranks: [],
     stderr_tail: ["boom"],
   });
 });

@@ -21,6 +21,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("<run>", RUN_ARGUMENT)
     .option("-f, --follow", "continue with new output until the run has ended")
     .option("--stderr", "print standard error instead of standard output")
+    .option("--rank <n>", "of a run on several nodes: the output of this rank (default: 0)", wholeNumber())
     .option("-n, --tail <n>", "only the last n lines", wholeNumber(1))
     .option("--since-offset <bytes>", "start at this byte offset", wholeNumber());
   connectionOptions(command)
@@ -53,6 +54,7 @@ export function define(command: Command, context: Context, result: { code: numbe
               sinceOffset,
               tailLines,
               follow,
+              rank: Number(flags["rank"] ?? 0),
             };
           },
           (chunk) => chunk.nextOffset,

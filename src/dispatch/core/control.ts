@@ -1,5 +1,6 @@
 /** What people ask of a run: cancel, pause, resume, throttle, retry, reset. */
 import { MosaicError } from "../../base/errors.ts";
+import { planOf } from "../../config/plan.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -70,7 +71,9 @@ export class Control {
   }
 
   pause(runId: string): RunRow {
-    return this.#desirePause(this.requireRunning(runId, "paused"), true);
+    const row = this.requireRunning(runId, "paused");
+    if (!planOf(row.configJson).worker.supportsPause) requireOneGroup(row, "paused");
+    return this.#desirePause(row, true);
   }
 
   resume(runId: string): RunRow {
@@ -94,6 +97,7 @@ export class Control {
     }
     const row = registry.require(runId);
     if (isEnded(row.state)) throw ended(row, "throttled");
+    if (maxRateHz > 0) requireOneGroup(row, "throttled");
     const updated = registry.update(runId, { maxRateHz });
     supervisor.throttled(runId);
     return updated;
@@ -191,6 +195,15 @@ export function requireWhole({ runId, damaged }: RunRow): void {
     `the row of run ${runId} in the registry is damaged (${damaged.join(", ")} cannot be read)`,
     { hint: "Stop the daemon, run mosaic doctor --repair, start it again, and retry the run." },
   );
+}
+
+/** The ranks of a run on several nodes are no processes of its proxy's. @throws MosaicError `failed_precondition` */
+function requireOneGroup({ runId, configJson }: RunRow, done: string): void {
+  const { launcher, slurm: { nodes, tasksPerNode } } = planOf(configJson);
+  if (launcher === "local" || nodes * tasksPerNode === 1) return;
+  throw new MosaicError("failed_precondition", `run ${runId} has several ranks and cannot be ${done} by signals`, {
+    hint: "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0.",
+  });
 }
 
 function ended(row: RunRow, done: string): MosaicError {

@@ -2,6 +2,7 @@
  * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
  * Implemented by src/dispatch/core/engine.ts.
  */
+import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
@@ -218,7 +219,9 @@ export interface Core {
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 
   /** Absolute path of a run's log file (the newest attempt's). */
-  logFile(row: RunRow, stream: "stdout" | "stderr"): string;
+  logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string;
+  /** The ranks of the newest attempt; empty for a run with one. */
+  ranks(row: RunRow): Rank[];
   host(): HostInfo;
   requestShutdown(reason: string): void;
 }

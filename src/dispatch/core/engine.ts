@@ -23,6 +23,7 @@ import { hosts } from "../launch/hosts.ts";
 import type { Launcher } from "../launch/launcher.ts";
 import { localLauncher, type ProxyLauncher } from "../launch/local/proxy_process.ts";
 import { Placer } from "../launch/placed/placer.ts";
+import type { Rank } from "../launch/placed/ranks.ts";
 import { newSessionToken } from "../launch/session_token.ts";
 import { requireFreeSpace, Starter } from "../launch/starter.ts";
 import { Boot } from "./boot.ts";
@@ -300,8 +301,12 @@ export class Engine implements Core {
   list(filter: RunFilter, page: { limit: number; token?: string }): ReturnType<Core["list"]> {
     return this.#views.list(filter, page);
   }
-  logFile(row: RunRow, stream: "stdout" | "stderr"): string {
-    return this.#views.logFile(row, stream);
+  ranks(row: RunRow): Rank[] {
+    return this.#views.ranks(row);
+  }
+
+  logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string {
+    return this.#views.logFile(row, stream, rank);
   }
   host(): HostInfo {
     return this.#views.host();

@@ -1,5 +1,5 @@
 /** What is shown of runs and of the host, computed when it is asked for. */
-import { expectedStepsOf } from "../../config/plan.ts";
+import { expectedStepsOf, planOf } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { heldTo } from "../../os/cgroups.ts";
 import type { Gpu } from "../../os/gpus.ts";
@@ -12,6 +12,7 @@ import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
+import { type Rank, readRanks } from "../launch/placed/ranks.ts";
 import type { HostInfo, RunDetail } from "./core.ts";
 
 export interface ViewsOptions {
@@ -82,11 +83,19 @@ export class Views {
     return { runs: runs.map((row) => this.detail(row)), nextToken, total: registry.count(filter) };
   }
 
-  logFile(row: RunRow, stream: "stdout" | "stderr"): string {
+  /** @param rank of a run with several; 0 is the one whose output is the journal */
+  logFile(row: RunRow, stream: "stdout" | "stderr", rank = 0): string {
     const files = this.#files(row);
     // An attempt that waits has written nothing yet.
     const attempt = row.state === "INIT" && row.attempt > 1 ? row.attempt - 1 : row.attempt;
-    return stream === "stdout" ? files.stdout(attempt) : files.stderr(attempt);
+    return files.rankLog(attempt, rank, stream);
+  }
+
+  /** Empty for a run with one. */
+  ranks(row: RunRow): Rank[] {
+    const { launcher, slurm } = planOf(row.configJson);
+    const count = slurm.nodes * slurm.tasksPerNode;
+    return launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
   }
 
   host(): HostInfo {

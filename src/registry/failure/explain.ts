@@ -65,7 +65,7 @@ function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string 
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
-  return hintFromLines(said) ?? hintOfStatus(reason);
+  return hintFromLines(said) ?? hintOfStatus(reason.split(":")[0]!);
 }
 
 function outOfMemory(limitMb: number | null): string {

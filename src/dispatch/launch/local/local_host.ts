@@ -13,6 +13,7 @@ import { observationOf } from "../../../proxy/sources/observation.ts";
 import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
 import type { RunRow } from "../../../registry/types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
+import { rankedCommand } from "../slurm/ranks.ts";
 import { writeSessionToken } from "../session_token.ts";
 import { type WorkerCommand, workerCommand } from "./command.ts";
 import { localHost } from "./command_host.ts";
@@ -120,7 +121,10 @@ export class LocalHost implements Host {
     const placed = { lingerSeconds, leaseSeconds };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
     if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
-    return proxyCommand({ ...this.#proxy(row, files, command.argv, false), target });
+    const { nodes, tasksPerNode } = plan.slurm;
+    const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
+    const argv = nodes * tasksPerNode > 1 ? rankedCommand(command.argv, plan.slurm, ranks) : command.argv;
+    return proxyCommand({ ...this.#proxy(row, files, argv, false), target });
   }
 
   /** Starts a proxy on this host that delivers what is left in a run's directory. */

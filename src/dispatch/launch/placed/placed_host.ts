@@ -23,6 +23,7 @@ import type {
   WorkerGroup,
 } from "../../attempt/host.ts";
 import type { JobEnd } from "../launcher.ts";
+import { firstFailure } from "./ranks.ts";
 import { ProxyKeeper } from "../local/proxy_keeper.ts";
 import type { Placer } from "./placer.ts";
 
@@ -195,10 +196,13 @@ class PlacedAttempt implements AttemptHost {
     return { ended: waited, engine: waited ? this.#why("gone") : undefined };
   }
 
-  /** The engine's reason, else that the proxy has stopped the worker by itself. */
+  /** The engine's reason, else that the proxy has stopped the worker by itself, else which rank has failed first. */
   #why(end: JobEnd | "gone"): EngineEnd | undefined {
     const leaseEnd = kindOf(this.#files.leaseEnd(this.#of.attempt)) === "file";
-    return engineEnd(end) ?? (leaseEnd ? { reason: "lease_expired", said: "" } : undefined);
+    if (leaseEnd) return engineEnd(end) ?? { reason: "lease_expired", said: "" };
+    const first = firstFailure(this.#files, this.#of.attempt);
+    const rank = first && { reason: `exit_code_${first.code}: rank ${first.rank} on ${first.node}`, said: "" };
+    return engineEnd(end) ?? rank;
   }
 
   release(): void {

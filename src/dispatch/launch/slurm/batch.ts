@@ -20,6 +20,7 @@ export function sbatchOptions(
     ...defaults,
     ...plan.slurm.fields,
   };
+  const { nodes, tasksPerNode } = plan.slurm;
   const { cpus, memoryMb, gpus } = plan.resources;
   const named = {
     partition,
@@ -34,7 +35,7 @@ export function sbatchOptions(
   return [
     // A job that Slurm put back by itself would be an attempt that nobody has counted.
     ...["--parsable", "--no-requeue", "--export=NONE", "--open-mode=append", "--chdir=/"],
-    ...["--nodes=1", "--ntasks=1", `--cpus-per-task=${cpus}`, `--mem=${memoryMb}M`],
+    ...[`--nodes=${nodes}`, `--ntasks-per-node=${tasksPerNode}`, `--cpus-per-task=${cpus}`, `--mem=${memoryMb}M`],
     ...Object.entries(named).flatMap(([option, value]) => value === undefined ? [] : [`--${option}=${value}`]),
     ...[`--job-name=${name}`, `--comment=${comment}`, `--output=${literal(logFile)}`],
     ...(extra ?? []),

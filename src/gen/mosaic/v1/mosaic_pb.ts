@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi2QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBINCgVub3RlcxgyIAEoCUIMCgpfZXhpdF9jb2RlIj0KCVBhcmFtZXRlchIMCgRuYW1lGAEgASgJEhIKCnZhbHVlX2pzb24YAiABKAkSDgoGc291cmNlGAMgASgJIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkiZAoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgiRwoITG9nQ2h1bmsSDAoEdGV4dBgBIAEoDBITCgtuZXh0X29mZnNldBgCIAEoBBIYChBzdXBwcmVzc2VkX2xpbmVzGAMgASgEIm4KDVNlcmllc1JlcXVlc3QSCwoDcnVuGAEgASgJEgwKBG5hbWUYAiABKAkSDgoGZnJvbV94GAMgASgEEgwKBHRvX3gYBCABKAQSDwoHYnVja2V0cxgFIAEoDRITCgtvdmVyd3JpdHRlbhgGIAEoCCLWAQoMU2VyaWVzQnVja2V0Eg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEEgsKA21pbhgDIAEoARILCgNtYXgYBCABKAESDAoEbWVhbhgFIAEoARIMCgRsYXN0GAYgASgBEg0KBWNvdW50GAcgASgEEg0KBWF0X21zGAggASgBEhEKBHN0ZXAYCSABKAFIAIgBARIUCgdhdHRlbXB0GAogASgNSAGIAQESEwoLb3ZlcndyaXR0ZW4YCyABKAhCBwoFX3N0ZXBCCgoIX2F0dGVtcHQiqgEKDlNlcmllc1Jlc3BvbnNlEigKB2J1Y2tldHMYASADKAsyFy5tb3NhaWMudjEuU2VyaWVzQnVja2V0Eg4KBmxhc3RfeBgCIAEoBBI0CgtvdmVyd3JpdHRlbhgDIAMoCzIfLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZS5SYW5nZRooCgVSYW5nZRIPCgdmaXJzdF94GAEgASgEEg4KBmxhc3RfeBgCIAEoBCK3AgoSU2VyaWVzTGlzdFJlc3BvbnNlEjIKBnNlcmllcxgBIAMoCzIiLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2UuSXRlbRrsAQoESXRlbRIMCgRuYW1lGAEgASgJEg4KBnBvaW50cxgCIAEoBBIRCgRsYXN0GAMgASgBSACIAQESEAoDbWluGAQgASgBSAGIAQESEAoDbWF4GAUgASgBSAKIAQESEQoEbWVhbhgGIAEoAUgDiAEBEhUKCG1pbl9zdGVwGAcgASgESASIAQESFQoIbWF4X3N0ZXAYCCABKARIBYgBARISCgpub25fZmluaXRlGAkgASgEQgcKBV9sYXN0QgYKBF9taW5CBgoEX21heEIHCgVfbWVhbkILCglfbWluX3N0ZXBCCwoJX21heF9zdGVwIhAKDkNvbHVtbnNSZXF1ZXN0IjYKD0NvbHVtbnNSZXNwb25zZRISCgpwYXJhbWV0ZXJzGAEgAygJEg8KB21ldHJpY3MYAiADKAkiiQEKCEFydGlmYWN0EgwKBHBhdGgYASABKAkSDAoEa2luZBgCIAEoCRINCgVieXRlcxgDIAEoBBIOCgZzaGEyNTYYBCABKAkSEQoEc3RlcBgFIAEoBEgAiAEBEiYKAmF0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcCI7ChFBcnRpZmFjdHNSZXNwb25zZRImCglhcnRpZmFjdHMYASADKAsyEy5tb3NhaWMudjEuQXJ0aWZhY3QiDQoLSG9zdFJlcXVlc3QiNQoHR3B1U2xvdBIMCgRzbG90GAEgASgFEg4KBnJ1bl9pZBgCIAEoCRIMCgRuYW1lGAMgASgJItwDCgxIb3N0UmVzcG9uc2USDwoHdmVyc2lvbhgBIAEoCRILCgNwaWQYAiABKAQSLgoKc3RhcnRlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJc3RhdGVfZGlyGAQgASgJEg4KBmxpc3RlbhgFIAEoCRIMCgRodHRwGAYgASgJEiAKBGdwdXMYByADKAsyEi5tb3NhaWMudjEuR3B1U2xvdBIMCgRjcHVzGAggASgNEhQKDGxvYWRfYXZlcmFnZRgJIAMoARIUCgxtZW1vcnlfYnl0ZXMYCiABKAQSHgoWbWVtb3J5X2F2YWlsYWJsZV9ieXRlcxgLIAEoBBISCgpkaXNrX2J5dGVzGAwgASgEEhwKFGRpc2tfYXZhaWxhYmxlX2J5dGVzGA0gASgEEhcKD3RlbGVtZXRyeV9ieXRlcxgOIAEoBBIRCglyc3NfYnl0ZXMYDyABKAQSPwoNcnVuc19ieV9zdGF0ZRgQIAMoCzIoLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2UuUnVuc0J5U3RhdGVFbnRyeRoyChBSdW5zQnlTdGF0ZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiEgoQRGlza1VzYWdlUmVxdWVzdCKRAwoRRGlza1VzYWdlUmVzcG9uc2USNAoEcnVucxgBIAMoCzImLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5SdW5zRW50cnkSQgoLZGlyZWN0b3JpZXMYAiADKAsyLS5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuRGlyZWN0b3JpZXNFbnRyeRIXCg90ZWxlbWV0cnlfYnl0ZXMYAyABKAQSFgoOcmVnaXN0cnlfYnl0ZXMYBCABKAQSPgoJdGVsZW1ldHJ5GAUgAygLMisubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlRlbGVtZXRyeUVudHJ5GisKCVJ1bnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjIKEERpcmVjdG9yaWVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARowCg5UZWxlbWV0cnlFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIgcKBUVtcHR5IowCCgxQcm94eU1lc3NhZ2USIQoFaGVsbG8YASABKAsyEC5tb3NhaWMudjEuSGVsbG9IABIhCgViYXRjaBgCIAEoCzIQLm1vc2FpYy52MS5CYXRjaEgAEi4KCWhlYXJ0YmVhdBgDIAEoCzIZLm1vc2FpYy52MS5Qcm94eUhlYXJ0YmVhdEgAEh8KBGV4aXQYBCABKAsyDy5tb3NhaWMudjEuRXhpdEgAEioKB2NvbnRyb2wYBSABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSAASLgoMc291cmNlX2JhdGNoGAYgASgLMhYubW9zYWljLnYxLlNvdXJjZUJhdGNoSABCCQoHbWVzc2FnZSLxAQoFSGVsbG8SEAoIcHJvdG9jb2wYASABKAkSDgoGcnVuX2lkGAIgASgJEg8KB2F0dGVtcHQYAyABKA0SEQoJd29ya2VyX2lkGAQgASgJEhAKCGFnZW50X2lkGAUgASgJEhEKCXByb3h5X3BpZBgGIAEoBBIWCg5wcm94eV9pZGVudGl0eRgHIAEoCRISCgp3b3JrZXJfcGlkGAggASgEEhcKD3dvcmtlcl9pZGVudGl0eRgJIAEoCRIPCgd2ZXJzaW9uGAogASgJEgwKBGhvc3QYCyABKAkSCwoDam9iGAwgASgJEgwKBGdwdXMYDSADKAkisQEKB1dlbGNvbWUSEAoIcHJvdG9jb2wYASABKAkSGAoQam91cm5hbF9wb3NpdGlvbhgCIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAyABKAQSKAoHY29udHJvbBgEIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGUSJQoIb2JzZXJ2ZWQYBSABKAsyEy5tb3NhaWMudjEuT2JzZXJ2ZWQSEwoLc2VhbGVkX2Zvcm0YBiABKAkiRAoIT2JzZXJ2ZWQSKAoHY3Vyc29ycxgBIAMoCzIXLm1vc2FpYy52MS5Tb3VyY2VDdXJzb3ISDgoGc2hhcmVkGAIgASgIIkoKDFNvdXJjZUN1cnNvchIMCgRuYW1lGAEgASgJEg0KBWxhYmVsGAIgASgJEg4KBnNlcmlhbBgDIAEoBBINCgVzdGF0ZRgEIAEoCSJ0CgtTb3VyY2VCYXRjaBInCgZjdXJzb3IYASABKAsyFy5tb3NhaWMudjEuU291cmNlQ3Vyc29yEhUKDWVwaXNvZGVzX2pzb24YAiABKAwSEwoLZXZlbnRzX2pzb24YAyABKAwSEAoIcG9zaXRpb24YBCABKAQiHQoJU291cmNlQWNrEhAKCHBvc2l0aW9uGAEgASgEIoQDCgVCYXRjaBIVCg1mcm9tX3Bvc2l0aW9uGAEgASgEEhMKC3RvX3Bvc2l0aW9uGAIgASgEEhIKCnN0ZXBzX2pzb24YAyABKAwSFQoNZXBpc29kZXNfanNvbhgEIAEoDBITCgtldmVudHNfanNvbhgFIAEoDBITCgtvdGhlcl9saW5lcxgGIAEoBBIXCg9tYWxmb3JtZWRfbGluZXMYByABKAQSFAoMam91cm5hbF9zaXplGAggASgEEhkKEW1hbGZvcm1lZF9zYW1wbGVzGAkgAygJEjQKCnZpb2xhdGlvbnMYCiADKAsyIC5tb3NhaWMudjEuQmF0Y2guVmlvbGF0aW9uc0VudHJ5EhkKEXZpb2xhdGlvbl9zYW1wbGVzGAsgAygJEiwKDHNlYWxlZF9zdGVwcxgMIAEoCzIWLm1vc2FpYy52MS5TZWFsZWRTdGVwcxoxCg9WaW9sYXRpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASLGAQoLU2VhbGVkU3RlcHMSCQoBbhgBIAEoDRILCgNjcmMYAiABKAcSDAoEaGVhZBgDIAEoCRILCgNob3QYBCABKAkSCwoDcmF3GAUgASgNEgwKBGJvZHkYBiABKAwSEAoIYWdlbnRfaWQYByABKAkSEQoJd29ya2VyX2lkGAggASgJEhQKDHBvbGljeV9sYWJlbBgJIAEoCRIPCgdiYWNrZW5kGAogASgJEgwKBGluZm8YCyABKAgSDwoHY2xhbXBlZBgMIAEoDSImCg5Qcm94eUhlYXJ0YmVhdBIUCgxqb3VybmFsX3NpemUYASABKAQiggEKBEV4aXQSEQoEY29kZRgBIAEoBUgAiAEBEg4KBnNpZ25hbBgCIAEoCRIMCgRsb3N0GAMgASgIEhYKDmZpbmFsX3Bvc2l0aW9uGAQgASgEEhMKC3N0ZGVycl90YWlsGAUgAygJEhMKC3NwYXduX2Vycm9yGAYgASgJQgcKBV9jb2RlItwCCg1EYWVtb25NZXNzYWdlEiUKB3dlbGNvbWUYASABKAsyEi5tb3NhaWMudjEuV2VsY29tZUgAEh0KA2FjaxgCIAEoCzIOLm1vc2FpYy52MS5BY2tIABIqCgdjb250cm9sGAMgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZUgAEh8KBHN0b3AYBCABKAsyDy5tb3NhaWMudjEuU3RvcEgAEiYKCGV4aXRfYWNrGAUgASgLMhIubW9zYWljLnYxLkV4aXRBY2tIABIqCgpzb3VyY2VfYWNrGAYgASgLMhQubW9zYWljLnYxLlNvdXJjZUFja0gAEicKCG9ic2VydmVkGAcgASgLMhMubW9zYWljLnYxLk9ic2VydmVkSAASMAoNaGVhcnRiZWF0X2FjaxgIIAEoCzIXLm1vc2FpYy52MS5IZWFydGJlYXRBY2tIAEIJCgdtZXNzYWdlIg4KDEhlYXJ0YmVhdEFjayJBCgNBY2sSEAoIcG9zaXRpb24YASABKAQSFAoMd2luZG93X2J5dGVzGAIgASgEEhIKCnN0b3JlX2Z1bGwYAyABKAgiSAoMQ29udHJvbFN0YXRlEg4KBnBhdXNlZBgBIAEoCBITCgttYXhfcmF0ZV9oehgCIAEoDRITCgtzZWxmX3BhdXNlZBgDIAEoCSIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazLpCQoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhIxCgdFZGl0UnVuEhYubW9zYWljLnYxLkVkaXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkQKC0xpc3RDb2x1bW5zEhkubW9zYWljLnYxLkNvbHVtbnNSZXF1ZXN0GhoubW9zYWljLnYxLkNvbHVtbnNSZXNwb25zZRJACglHZXRTZXJpZXMSGC5tb3NhaWMudjEuU2VyaWVzUmVxdWVzdBoZLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZRJACg1MaXN0QXJ0aWZhY3RzEhEubW9zYWljLnYxLlJ1blJlZhocLm1vc2FpYy52MS5BcnRpZmFjdHNSZXNwb25zZRI6CgdHZXRIb3N0EhYubW9zYWljLnYxLkhvc3RSZXF1ZXN0GhcubW9zYWljLnYxLkhvc3RSZXNwb25zZRJJCgxHZXREaXNrVXNhZ2USGy5tb3NhaWMudjEuRGlza1VzYWdlUmVxdWVzdBocLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZRIuCghTaHV0ZG93bhIQLm1vc2FpYy52MS5FbXB0eRoQLm1vc2FpYy52MS5FbXB0eTJKCgZJbmdlc3QSQAoHRGVsaXZlchIXLm1vc2FpYy52MS5Qcm94eU1lc3NhZ2UaGC5tb3NhaWMudjEuRGFlbW9uTWVzc2FnZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi+QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBIeCgVyYW5rcxgnIAMoCzIPLm1vc2FpYy52MS5SYW5rEg0KBW5vdGVzGDIgASgJQgwKCl9leGl0X2NvZGUiPQoJUGFyYW1ldGVyEgwKBG5hbWUYASABKAkSEgoKdmFsdWVfanNvbhgCIAEoCRIOCgZzb3VyY2UYAyABKAkiTQoEUmFuaxIMCgRyYW5rGAEgASgNEgwKBG5vZGUYAiABKAkSEQoEY29kZRgDIAEoBUgAiAEBEg0KBWZpcnN0GAQgASgIQgcKBV9jb2RlIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkicgoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgSDAoEcmFuaxgGIAEoDSJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQibgoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNEhMKC292ZXJ3cml0dGVuGAYgASgIItYBCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBEhQKB2F0dGVtcHQYCiABKA1IAYgBARITCgtvdmVyd3JpdHRlbhgLIAEoCEIHCgVfc3RlcEIKCghfYXR0ZW1wdCKqAQoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEEjQKC292ZXJ3cml0dGVuGAMgAygLMh8ubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlLlJhbmdlGigKBVJhbmdlEg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEIrcCChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGuwBCgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBARIQCgNtaW4YBCABKAFIAYgBARIQCgNtYXgYBSABKAFIAogBARIRCgRtZWFuGAYgASgBSAOIAQESFQoIbWluX3N0ZXAYByABKARIBIgBARIVCghtYXhfc3RlcBgIIAEoBEgFiAEBEhIKCm5vbl9maW5pdGUYCSABKARCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiEAoOQ29sdW1uc1JlcXVlc3QiNgoPQ29sdW1uc1Jlc3BvbnNlEhIKCnBhcmFtZXRlcnMYASADKAkSDwoHbWV0cmljcxgCIAMoCSKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHkijAIKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIuCgxzb3VyY2VfYmF0Y2gYBiABKAsyFi5tb3NhaWMudjEuU291cmNlQmF0Y2hIAEIJCgdtZXNzYWdlIvEBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkSDAoEaG9zdBgLIAEoCRILCgNqb2IYDCABKAkSDAoEZ3B1cxgNIAMoCSKxAQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZRIlCghvYnNlcnZlZBgFIAEoCzITLm1vc2FpYy52MS5PYnNlcnZlZBITCgtzZWFsZWRfZm9ybRgGIAEoCSJECghPYnNlcnZlZBIoCgdjdXJzb3JzGAEgAygLMhcubW9zYWljLnYxLlNvdXJjZUN1cnNvchIOCgZzaGFyZWQYAiABKAgiSgoMU291cmNlQ3Vyc29yEgwKBG5hbWUYASABKAkSDQoFbGFiZWwYAiABKAkSDgoGc2VyaWFsGAMgASgEEg0KBXN0YXRlGAQgASgJInQKC1NvdXJjZUJhdGNoEicKBmN1cnNvchgBIAEoCzIXLm1vc2FpYy52MS5Tb3VyY2VDdXJzb3ISFQoNZXBpc29kZXNfanNvbhgCIAEoDBITCgtldmVudHNfanNvbhgDIAEoDBIQCghwb3NpdGlvbhgEIAEoBCIdCglTb3VyY2VBY2sSEAoIcG9zaXRpb24YASABKAQihAMKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkSLAoMc2VhbGVkX3N0ZXBzGAwgASgLMhYubW9zYWljLnYxLlNlYWxlZFN0ZXBzGjEKD1Zpb2xhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIsYBCgtTZWFsZWRTdGVwcxIJCgFuGAEgASgNEgsKA2NyYxgCIAEoBxIMCgRoZWFkGAMgASgJEgsKA2hvdBgEIAEoCRILCgNyYXcYBSABKA0SDAoEYm9keRgGIAEoDBIQCghhZ2VudF9pZBgHIAEoCRIRCgl3b3JrZXJfaWQYCCABKAkSFAoMcG9saWN5X2xhYmVsGAkgASgJEg8KB2JhY2tlbmQYCiABKAkSDAoEaW5mbxgLIAEoCBIPCgdjbGFtcGVkGAwgASgNIiYKDlByb3h5SGVhcnRiZWF0EhQKDGpvdXJuYWxfc2l6ZRgBIAEoBCKCAQoERXhpdBIRCgRjb2RlGAEgASgFSACIAQESDgoGc2lnbmFsGAIgASgJEgwKBGxvc3QYAyABKAgSFgoOZmluYWxfcG9zaXRpb24YBCABKAQSEwoLc3RkZXJyX3RhaWwYBSADKAkSEwoLc3Bhd25fZXJyb3IYBiABKAlCBwoFX2NvZGUi3AIKDURhZW1vbk1lc3NhZ2USJQoHd2VsY29tZRgBIAEoCzISLm1vc2FpYy52MS5XZWxjb21lSAASHQoDYWNrGAIgASgLMg4ubW9zYWljLnYxLkFja0gAEioKB2NvbnRyb2wYAyABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSAASHwoEc3RvcBgEIAEoCzIPLm1vc2FpYy52MS5TdG9wSAASJgoIZXhpdF9hY2sYBSABKAsyEi5tb3NhaWMudjEuRXhpdEFja0gAEioKCnNvdXJjZV9hY2sYBiABKAsyFC5tb3NhaWMudjEuU291cmNlQWNrSAASJwoIb2JzZXJ2ZWQYByABKAsyEy5tb3NhaWMudjEuT2JzZXJ2ZWRIABIwCg1oZWFydGJlYXRfYWNrGAggASgLMhcubW9zYWljLnYxLkhlYXJ0YmVhdEFja0gAQgkKB21lc3NhZ2UiDgoMSGVhcnRiZWF0QWNrIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJICgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJIh0KBFN0b3ASFQoNZ3JhY2Vfc2Vjb25kcxgBIAEoASIJCgdFeGl0QWNrMukJCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USSQoOVmFsaWRhdGVDb25maWcSGi5tb3NhaWMudjEuVmFsaWRhdGVSZXF1ZXN0GhsubW9zYWljLnYxLlZhbGlkYXRlUmVzcG9uc2USSwoPU3RyZWFtVGVsZW1ldHJ5EhsubW9zYWljLnYxLlRlbGVtZXRyeVJlcXVlc3QaGS5tb3NhaWMudjEuVGVsZW1ldHJ5QmF0Y2gwARI8CgxTdHJlYW1FdmVudHMSGC5tb3NhaWMudjEuRXZlbnRzUmVxdWVzdBoQLm1vc2FpYy52MS5FdmVudDABEjsKClN0cmVhbUxvZ3MSFi5tb3NhaWMudjEuTG9nc1JlcXVlc3QaEy5tb3NhaWMudjEuTG9nQ2h1bmswARI+CgpMaXN0U2VyaWVzEhEubW9zYWljLnYxLlJ1blJlZhodLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2USRAoLTGlzdENvbHVtbnMSGS5tb3NhaWMudjEuQ29sdW1uc1JlcXVlc3QaGi5tb3NhaWMudjEuQ29sdW1uc1Jlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -437,6 +437,13 @@ export type Run = Message<"mosaic.v1.Run"> & {
   placement?: Placement | undefined;
 
   /**
+   * Of a run with several, by GetRun only.
+   *
+   * @generated from field: repeated mosaic.v1.Rank ranks = 39;
+   */
+  ranks: Rank[];
+
+  /**
    * What people have written about the run: Markdown.
    *
    * @generated from field: string notes = 50;
@@ -481,6 +488,46 @@ export type Parameter = Message<"mosaic.v1.Parameter"> & {
  */
 export const ParameterSchema: GenMessage<Parameter> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 5);
+
+/**
+ * A process of a run on several nodes.
+ *
+ * @generated from message mosaic.v1.Rank
+ */
+export type Rank = Message<"mosaic.v1.Rank"> & {
+  /**
+   * @generated from field: uint32 rank = 1;
+   */
+  rank: number;
+
+  /**
+   * Empty while it has not begun.
+   *
+   * @generated from field: string node = 2;
+   */
+  node: string;
+
+  /**
+   * 128 + n for signal n; unset while it runs, and where it was killed because another had failed.
+   *
+   * @generated from field: optional int32 code = 3;
+   */
+  code?: number | undefined;
+
+  /**
+   * It failed first, and so ended the others.
+   *
+   * @generated from field: bool first = 4;
+   */
+  first: boolean;
+};
+
+/**
+ * Describes the message mosaic.v1.Rank.
+ * Use `create(RankSchema)` to create a new message.
+ */
+export const RankSchema: GenMessage<Rank> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 6);
 
 /**
  * An attempt's job at an engine such as Slurm.
@@ -547,7 +594,7 @@ export type Placement = Message<"mosaic.v1.Placement"> & {
  * Use `create(PlacementSchema)` to create a new message.
  */
 export const PlacementSchema: GenMessage<Placement> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 6);
+  messageDesc(file_mosaic_v1_mosaic, 7);
 
 /**
  * @generated from message mosaic.v1.ListRequest
@@ -612,7 +659,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 7);
+  messageDesc(file_mosaic_v1_mosaic, 8);
 
 /**
  * @generated from message mosaic.v1.RunValues
@@ -631,7 +678,7 @@ export type RunValues = Message<"mosaic.v1.RunValues"> & {
  * Use `create(RunValuesSchema)` to create a new message.
  */
 export const RunValuesSchema: GenMessage<RunValues> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 8);
+  messageDesc(file_mosaic_v1_mosaic, 9);
 
 /**
  * @generated from message mosaic.v1.ListResponse
@@ -665,7 +712,7 @@ export type ListResponse = Message<"mosaic.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 9);
+  messageDesc(file_mosaic_v1_mosaic, 10);
 
 /**
  * @generated from message mosaic.v1.CancelRequest
@@ -689,7 +736,7 @@ export type CancelRequest = Message<"mosaic.v1.CancelRequest"> & {
  * Use `create(CancelRequestSchema)` to create a new message.
  */
 export const CancelRequestSchema: GenMessage<CancelRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 10);
+  messageDesc(file_mosaic_v1_mosaic, 11);
 
 /**
  * @generated from message mosaic.v1.ThrottleRequest
@@ -713,7 +760,7 @@ export type ThrottleRequest = Message<"mosaic.v1.ThrottleRequest"> & {
  * Use `create(ThrottleRequestSchema)` to create a new message.
  */
 export const ThrottleRequestSchema: GenMessage<ThrottleRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 11);
+  messageDesc(file_mosaic_v1_mosaic, 12);
 
 /**
  * @generated from message mosaic.v1.ResetRequest
@@ -738,7 +785,7 @@ export type ResetRequest = Message<"mosaic.v1.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 12);
+  messageDesc(file_mosaic_v1_mosaic, 13);
 
 /**
  * What people write about a run; what is not named stays as it is.
@@ -777,7 +824,7 @@ export type EditRequest = Message<"mosaic.v1.EditRequest"> & {
  * Use `create(EditRequestSchema)` to create a new message.
  */
 export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 13);
+  messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
  * @generated from message mosaic.v1.DeleteResponse
@@ -794,7 +841,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 14);
+  messageDesc(file_mosaic_v1_mosaic, 15);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -811,7 +858,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -833,7 +880,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -860,7 +907,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -903,7 +950,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -932,7 +979,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -975,7 +1022,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -1022,7 +1069,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -1056,6 +1103,13 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
    * @generated from field: bool follow = 5;
    */
   follow: boolean;
+
+  /**
+   * Of a run with several ranks; 0 is the one whose output is the journal.
+   *
+   * @generated from field: uint32 rank = 6;
+   */
+  rank: number;
 };
 
 /**
@@ -1063,7 +1117,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -1094,7 +1148,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -1144,7 +1198,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1220,7 +1274,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1249,7 +1303,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse.Range
@@ -1271,7 +1325,7 @@ export type SeriesResponse_Range = Message<"mosaic.v1.SeriesResponse.Range"> & {
  * Use `create(SeriesResponse_RangeSchema)` to create a new message.
  */
 export const SeriesResponse_RangeSchema: GenMessage<SeriesResponse_Range> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26, 0);
+  messageDesc(file_mosaic_v1_mosaic, 27, 0);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1288,7 +1342,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1351,7 +1405,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27, 0);
+  messageDesc(file_mosaic_v1_mosaic, 28, 0);
 
 /**
  * @generated from message mosaic.v1.ColumnsRequest
@@ -1364,7 +1418,7 @@ export type ColumnsRequest = Message<"mosaic.v1.ColumnsRequest"> & {
  * Use `create(ColumnsRequestSchema)` to create a new message.
  */
 export const ColumnsRequestSchema: GenMessage<ColumnsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * Names of all runs, for columns param.NAME and metric.NAME; sorted, some thousands at most.
@@ -1388,7 +1442,7 @@ export type ColumnsResponse = Message<"mosaic.v1.ColumnsResponse"> & {
  * Use `create(ColumnsResponseSchema)` to create a new message.
  */
 export const ColumnsResponseSchema: GenMessage<ColumnsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1432,7 +1486,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1449,7 +1503,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1462,7 +1516,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1491,7 +1545,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1583,7 +1637,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1596,7 +1650,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1641,7 +1695,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1654,7 +1708,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1710,7 +1764,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1793,7 +1847,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1844,7 +1898,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * How far the files that the attempt's proxy observes are stored.
@@ -1870,7 +1924,7 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
  * Use `create(ObservedSchema)` to create a new message.
  */
 export const ObservedSchema: GenMessage<Observed> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * @generated from message mosaic.v1.SourceCursor
@@ -1906,7 +1960,7 @@ export type SourceCursor = Message<"mosaic.v1.SourceCursor"> & {
  * Use `create(SourceCursorSchema)` to create a new message.
  */
 export const SourceCursorSchema: GenMessage<SourceCursor> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * What was read from one observed file, and its cursor behind that. It is stored if exactly the batches before it are.
@@ -1944,7 +1998,7 @@ export type SourceBatch = Message<"mosaic.v1.SourceBatch"> & {
  * Use `create(SourceBatchSchema)` to create a new message.
  */
 export const SourceBatchSchema: GenMessage<SourceBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * @generated from message mosaic.v1.SourceAck
@@ -1961,7 +2015,7 @@ export type SourceAck = Message<"mosaic.v1.SourceAck"> & {
  * Use `create(SourceAckSchema)` to create a new message.
  */
 export const SourceAckSchema: GenMessage<SourceAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -2043,7 +2097,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * Steps as the block that is stored, all of one source. The daemon gives it its place.
@@ -2129,7 +2183,7 @@ export type SealedSteps = Message<"mosaic.v1.SealedSteps"> & {
  * Use `create(SealedStepsSchema)` to create a new message.
  */
 export const SealedStepsSchema: GenMessage<SealedSteps> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 46);
+  messageDesc(file_mosaic_v1_mosaic, 47);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -2146,7 +2200,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 47);
+  messageDesc(file_mosaic_v1_mosaic, 48);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -2194,7 +2248,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 48);
+  messageDesc(file_mosaic_v1_mosaic, 49);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -2263,7 +2317,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 49);
+  messageDesc(file_mosaic_v1_mosaic, 50);
 
 /**
  * @generated from message mosaic.v1.HeartbeatAck
@@ -2276,7 +2330,7 @@ export type HeartbeatAck = Message<"mosaic.v1.HeartbeatAck"> & {
  * Use `create(HeartbeatAckSchema)` to create a new message.
  */
 export const HeartbeatAckSchema: GenMessage<HeartbeatAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 50);
+  messageDesc(file_mosaic_v1_mosaic, 51);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -2307,7 +2361,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 51);
+  messageDesc(file_mosaic_v1_mosaic, 52);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -2338,7 +2392,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 52);
+  messageDesc(file_mosaic_v1_mosaic, 53);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -2355,7 +2409,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 53);
+  messageDesc(file_mosaic_v1_mosaic, 54);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -2368,7 +2422,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 54);
+  messageDesc(file_mosaic_v1_mosaic, 55);
 
 /**
  * @generated from service mosaic.v1.Mosaic
