@@ -50,6 +50,8 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
       const message = `has schema version ${version}; this mosaic knows versions up to ${newest}: use the newer mosaic`;
       return [{ check: "schema", severity: "error", path, message, remedy: "" }];
     }
+    // What was in its log only was lost with a power failure: it is empty, as a missing one is.
+    if (version === 0 && db.prepare("SELECT 1 FROM sqlite_master").get() === undefined) return [];
     if (version < newest) {
       const message = `has schema version ${version}; the next start of the daemon upgrades it to ${newest}`;
       return [{ check: "schema", severity: "note", path, message, remedy: "" }];

@@ -101,6 +101,18 @@ Deno.test("refill: telemetry.sqlite deleted: an ended run is read again from its
   });
 });
 
+Deno.test("refill: all that was stored was in the database's log, and that was lost with the power", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 1000));
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("PRAGMA journal_mode = WAL");
+    db.close();
+    assert.deepEqual(kinds(layout), ["telemetry"]);
+    assert.match(repair(layout.stateDir).repaired[0]!.outcome, /1000 steps, 10 episodes, 20 events added/);
+    assert.deepEqual(kinds(layout), []);
+  });
+});
+
 Deno.test("refill: an older copy of the database: the rest follows, with the numbers that it had", () => {
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, 5000));

@@ -6,7 +6,7 @@ import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { BASE_DIRS } from "../../src/base/layout.ts";
-import { readTextIfThere } from "../../src/os/files.ts";
+import { readTextIfThere, removeIfThere } from "../../src/os/files.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
 import { repair } from "../../src/doctor/doctor.ts";
@@ -254,9 +254,14 @@ async function inflict(
     case "damage-page": {
       await daemon.stop();
       damagePage(daemon.layout.telemetryDb, fault.share);
-      const { repaired, remaining } = repair(daemon.stateDir);
-      const left = remaining.filter(({ severity }) => severity === "error");
-      if (left.length > 0) throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
+      repairAll(daemon.stateDir);
+      return await daemon.restart();
+    }
+    case "cut-power": {
+      await daemon.kill9();
+      for (const end of ["-wal", "-shm"]) removeIfThere(`${daemon.layout.telemetryDb}${end}`);
+      repairAll(daemon.stateDir);
+      await pause(fault.downMs);
       return await daemon.restart();
     }
     case "cut-connections":
@@ -265,6 +270,12 @@ async function inflict(
       runs[fault.run]!.cancelled = true;
       await patiently(client, Mosaic.method.cancelRun, { run: runs[fault.run]!.runId });
   }
+}
+
+function repairAll(stateDir: string): void {
+  const { repaired, remaining } = repair(stateDir);
+  const left = remaining.filter(({ severity }) => severity === "error");
+  if (left.length > 0) throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
 }
 
 function damagePage(path: string, share: number): void {

@@ -14,7 +14,9 @@ export type Fault =
   /** The disk of telemetry.sqlite is full for a while. */
   | { type: "fill-disk"; forMs: number }
   /** A page of telemetry.sqlite is overwritten, and `mosaic doctor --repair` run before the daemon starts again. */
-  | { type: "damage-page"; share: number };
+  | { type: "damage-page"; share: number }
+  /** telemetry.sqlite loses every commit that no checkpoint has moved into it; `mosaic doctor --repair` as above. */
+  | { type: "cut-power"; downMs: number };
 
 export interface RunPlan {
   lines: number;
@@ -66,5 +68,9 @@ export function scheduleOf(seed: number): Schedule {
   if (random.chance(0.3)) {
     faults.push({ afterMs: random.int(0, 900), fault: { type: "damage-page", share: random.next() } });
   }
-  return { seed, runs, faults, deleteKilledAfterMs: random.chance(0.5) ? random.int(0, 60) : undefined };
+  const deleteKilledAfterMs = random.chance(0.5) ? random.int(0, 60) : undefined;
+  if (random.chance(0.3)) {
+    faults.push({ afterMs: random.int(0, 900), fault: { type: "cut-power", downMs: random.int(0, 400) } });
+  }
+  return { seed, runs, faults, deleteKilledAfterMs };
 }
