@@ -104,6 +104,7 @@ Deno.test("refill: telemetry.sqlite deleted: an ended run is read again from its
 Deno.test("refill: all that was stored was in the database's log, and that was lost with the power", () => {
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, 1000));
+    Deno.writeTextFileSync(layout.telemetryDb, "", { mode: 0o600 });
     const db = new DatabaseSync(layout.telemetryDb);
     db.exec("PRAGMA journal_mode = WAL");
     db.close();
