@@ -137,7 +137,8 @@ client_flags() { # VERB ARGUMENTS
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   export | backup) all=' read write ' ;;             # --out, the directory of the backup
   permissions) all=' read env ' ;;                   # what it plans depends on both
-  doctor | reindex) grant run /bin/sh ;;             # reads what the runtime itself refuses
+  # Trackers' files that runs wrote, wherever they are; and what the runtime itself refuses to read.
+  doctor | reindex) all=' read ' && grant run /bin/sh ;;
   demo-worker)                                       # a worker: --config, the checkpoint that it goes on from
     all=' read env '
     grant write "${MOSAIC_CHECKPOINT_DIR:-}"

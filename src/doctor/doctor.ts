@@ -73,7 +73,7 @@ export function reindex(stateDir: string, name: string): { runId: string; outcom
         hint: `Give an id: ${found.slice(0, 3).map(({ runId }) => runId).join(", ")}`,
       });
     }
-    return { runId: run.runId, outcome: reindexRun(layout, run) };
+    return { runId: run.runId, outcome: reindexRun(layout, run, runs) };
   });
 }
 

@@ -7,18 +7,24 @@ import { Journal } from "../proxy/journal.ts";
 import { JournalFile } from "../proxy/journal_file.ts";
 import type { ProxyStartFile } from "../proxy/start_file.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { IngestBatch, StepColumns } from "../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch, SourceCursor, WorkerEventRecord } from "../telemetry/batch.ts";
 import { lesserBatches } from "../telemetry/refused.ts";
 import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";
 import type { StoredRun } from "../telemetry/store/completeness.ts";
 import { refusesContent } from "../telemetry/store/failures.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
+import { type Logged, type LogRecord, merge } from "./merge.ts";
+import { leftInFiles, NO_RECORDS, parsed, type ReadBatch, type RunOnDisk } from "./observed_files.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 /** What is compared with the counters: metrics and series are made from these. */
 const KINDS = ["steps", "episodes", "events"] as const;
-const decoder = new TextDecoder();
+/** An event in the place of one that damage took and that is nowhere else. */
+const LOST_KIND = "record_lost";
+/** Episodes and events that are compared in memory. */
+const MAX_MERGED = 2_000_000;
+const MAX_AT_ONCE = 2000;
 
 export interface JournalEnd {
   attempt: number;
@@ -58,36 +64,46 @@ export function unplaced(ends: readonly JournalEnd[], stored: StoredRun | undefi
 }
 
 /**
- * Stores what is missing. Where only the end of the newest logs is, it is stored behind what is there. Otherwise all logs
- * are read anew beside the run's telemetry, which they replace if they have everything that it has: numbers of records
- * stay, times that only the store knew are kept.
+ * Stores what is missing. Where only the ends of logs and files are, they are stored behind what is there. Otherwise all of
+ * them are read anew beside the run's telemetry, which they replace together with what only the store has: numbers of
+ * records stay, and so do times that only the store knew.
  *
  * @param clock set to when an attempt's log was last written: the time of records that name none
  * @throws MosaicError `failed_precondition` when the logs do not have what is missing; then nothing has changed
  */
 export function refill(
   store: TelemetryStore,
-  run: KnownRun,
-  files: RunFiles,
+  known: RunOnDisk,
   stored: StoredRun | undefined,
   clock: { now: number },
 ): string {
+  const { run, files } = known;
   const ends = journalEnds(files, run, stored);
   const newest = Math.max(0, ...ends.filter((one) => one.stored > 0).map(({ attempt }) => attempt));
   const missing = lacking(run, ends);
   const before = countsOf(store, run.runId);
   const isWhole = Object.keys(stored?.missing ?? {}).length === 0 && unplaced(ends, stored).length === 0;
+  let lost = 0;
   if (isWhole && missing.every(({ attempt }) => attempt >= newest)) {
-    for (const { attempt, stored: from } of missing) {
-      for (const batch of batchesOf(run, files, attempt, from, clock)) storeBatch(store, run.runId, attempt, batch);
+    for (const { attempt } of ends) {
+      const from = missing.find((one) => one.attempt === attempt)?.stored;
+      if (from !== undefined) {
+        for (const batch of batchesOf(run, files, attempt, from, clock)) storeBatch(store, run.runId, attempt, batch);
+      }
+      storeFiles(store, run.runId, known, attempt);
     }
   } else {
-    rebuild(store, run, files, ends, clock);
+    lost = rebuild(store, known, ends, clock, missing.length > 0 || unplaced(ends, stored).length > 0);
   }
   const after = countsOf(store, run.runId);
   const added = KINDS.map((kind) => `${after[kind] - before[kind]} ${kind}`).join(", ");
   const filled = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`).join(", ");
-  return `read the run's log: ${added} added${filled === "" ? "" : `; filled in between: ${filled}`}`;
+  return `read the run's log and files: ${added} added${filled === "" ? "" : `; filled in between: ${filled}`}${
+    lost === 0
+      ? ""
+      : `; of these ${lost} events are in no log or file that is there, as what comes by calls (Publish, ` +
+        `MLflow): in the place of each is an event ${LOST_KIND}`
+  }`;
 }
 
 function countsOf(store: TelemetryStore, runId: string): Record<typeof KINDS[number], number> {
@@ -95,34 +111,81 @@ function countsOf(store: TelemetryStore, runId: string): Record<typeof KINDS[num
   return { steps, episodes, events };
 }
 
+/** What of an ended attempt's files is not stored, behind where their cursors stand. */
+function storeFiles(store: TelemetryStore, made: string, known: RunOnDisk, attempt: number): void {
+  for (const batch of leftInFiles(known, attempt, store.sourceCursors(made, attempt))) {
+    storeBatch(store, made, attempt, batch);
+  }
+}
+
+/** @returns how many events are lost */
 function rebuild(
   store: TelemetryStore,
-  run: KnownRun,
-  files: RunFiles,
+  known: RunOnDisk,
   ends: readonly JournalEnd[],
   clock: { now: number },
-): void {
+  mayHaveMore: boolean,
+): number {
+  const { run, files } = known;
   const { runId } = run;
   for (const { attempt, end, stored } of ends) {
     if (end >= stored) continue;
     throw unfilled(runId, `the log of attempt ${attempt} has ${end} of ${stored} bytes that were stored`);
   }
+  const cursors = new Map(
+    ends.map(({ attempt }) => [attempt, store.sourceCursors(runId, attempt).filter(({ serial }) => serial > 0)]),
+  );
+  const { labels, merged } = readAgain(store, known, ends, cursors, clock, mayHaveMore);
   const made = `reindex:${runId}`;
   // What an earlier try has left.
   store.discard(made);
   try {
     const times = new Map<TelemetryKind, string>();
+    const placed = { episodes: merged.episodes.placed, events: merged.events.placed };
+    const next = { episodes: 0, events: 0 };
+    const put = (batch: number) => {
+      for (const kind of ["episodes", "events"] as const) {
+        let group: { attempt: number; label: string; records: LogRecord[] } | undefined;
+        const flush = () => {
+          if (group === undefined) return;
+          const { attempt, label, records } = group;
+          if (kind === "episodes") store.append(made, attempt, [], records as EpisodeRecord[], [], label);
+          else store.append(made, attempt, [], [], records as WorkerEventRecord[], label);
+          group = undefined;
+        };
+        for (let one; (one = placed[kind][next[kind]]) !== undefined; next[kind]++) {
+          if ((one.logged?.batch ?? -1) > batch) break;
+          const { attempt, label } = one.logged === undefined
+            ? { attempt: group?.attempt ?? 1, label: callLabel(files) }
+            : labels[one.logged.stream]!;
+          const of = one.stored ? attemptOf(one.record) : attempt;
+          if (group?.attempt !== of || group.label !== label || group.records.length >= MAX_AT_ONCE) flush();
+          group ??= { attempt: of, label, records: [] };
+          const tsNs = one.record.tsNs || times.get(kind) || `${Math.floor(clock.now)}000000`;
+          times.set(kind, tsNs);
+          group.records.push({ ...one.record, tsNs });
+        }
+        flush();
+      }
+    };
+    let number = 0;
     for (const { attempt } of ends) {
       for (const batch of batchesOf(run, files, attempt, 0, clock)) {
-        const heads = countsOf(store, made);
-        const kept = new Map(
-          KINDS.map((kind) => [kind, survivors(store, runId, kind, heads[kind], sizeOf(batch, kind))]),
-        );
-        for (const kind of KINDS) keepTimes(batch, kind, heads[kind], kept.get(kind)!, times, clock);
-        storeBatch(store, made, attempt, batch);
-        for (const kind of KINDS) requireSame(store, made, kind, heads[kind], kept.get(kind)!, runId);
+        const since = countsOf(store, made).steps;
+        const kept = survivors(store, runId, "steps", since, batch.steps.n);
+        keepTimes(batch, since, kept, times, clock);
+        storeBatch(store, made, attempt, { ...batch, episodes: [], events: [] });
+        requireSame(store, made, since, kept, runId);
+        put(number++);
       }
     }
+    put(Infinity);
+    for (const [attempt, own] of cursors) {
+      for (const { serial, ...source } of own) {
+        storeBatch(store, made, attempt, { ...NO_RECORDS, source, from: 0, to: serial });
+      }
+    }
+    for (const { attempt } of ends) storeFiles(store, made, known, attempt);
     const [had, has] = [countsOf(store, runId), countsOf(store, made)];
     for (const kind of KINDS) {
       if (has[kind] < had[kind]) throw unfilled(runId, `its logs have ${has[kind]} of ${had[kind]} ${kind}`);
@@ -132,21 +195,91 @@ function rebuild(
     store.discard(made);
     throw error;
   }
+  return merged.events.lost.length;
+}
+
+/** The records of all logs and files beside the stored ones, and the attempt and the label of each log and file. */
+function readAgain(
+  store: TelemetryStore,
+  known: RunOnDisk,
+  ends: readonly JournalEnd[],
+  cursors: ReadonlyMap<number, SourceCursor[]>,
+  clock: { now: number },
+  mayHaveMore: boolean,
+) {
+  const { run, files } = known;
+  const labels: { attempt: number; label: string }[] = [];
+  const logged = { episodes: [] as Logged[], events: [] as Logged[] };
+  const note = ({ episodes, events }: ReadBatch, stream: number, batch: number) => {
+    for (const record of episodes) logged.episodes.push({ record, stream, batch });
+    for (const record of events) logged.events.push({ record, stream, batch });
+    if (logged.episodes.length + logged.events.length <= MAX_MERGED) return;
+    throw unfilled(run.runId, `its logs have more than ${MAX_MERGED} episodes and events, too many to be compared`);
+  };
+  let number = 0;
+  for (const { attempt } of ends) {
+    const stream = labels.push({ attempt, label: "" }) - 1;
+    for (const batch of batchesOf(run, files, attempt, 0, clock)) note(batch, stream, number++);
+  }
+  // A file that several attempts wrote to is read once, as far as the last one had.
+  const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
+  for (const [attempt, own] of cursors) for (const cursor of own) last.set(cursor.name, { attempt, cursor });
+  for (const { attempt } of ends) {
+    const own = [...last.values()].filter((one) => one.attempt === attempt).map(({ cursor }) => cursor);
+    if (own.length === 0) continue;
+    const streams = new Map<string, number>();
+    for (const batch of leftInFiles(known, attempt, own, "again")) {
+      const { name, label } = batch.source!;
+      if (!streams.has(name)) streams.set(name, labels.push({ attempt, label }) - 1);
+      note(batch, streams.get(name)!, -1);
+    }
+  }
+  const head = countsOf(store, run.runId);
+  const merged = {
+    episodes: merge(storedRecords(store, run.runId, "episodes", head.episodes), head.episodes, logged.episodes),
+    events: merge(storedRecords(store, run.runId, "events", head.events), head.events, logged.events),
+  };
+  for (const [kind, { lost, further, placed }] of Object.entries(merged)) {
+    if (lost.length > 0 && kind === "episodes") {
+      throw unfilled(run.runId, `${lost.length} of its ${head.episodes} episodes are in no log or file that is there`);
+    }
+    if (further.length > 0 && !mayHaveMore) {
+      throw unfilled(run.runId, `its logs have ${further.length} ${kind} more than are missing, so they are others`);
+    }
+    for (const seq of lost) {
+      const record = { kind: LOST_KIND, dataJson: '{"reason":"it was damaged, and no log or file has it"}', tsNs: "" };
+      placed.push({ seq, stored: false, record, logged: undefined });
+    }
+    placed.sort((a, b) => a.seq - b.seq);
+    // Behind all that has a number: the ends of logs that were not stored yet.
+    for (const one of further) placed.push({ seq: placed.length + 1, stored: false, record: one.record, logged: one });
+  }
+  return { labels, merged };
+}
+
+function storedRecords(
+  store: TelemetryStore,
+  runId: string,
+  kind: "episodes" | "events",
+  head: number,
+): Map<number, LogRecord> {
+  return survivors(store, runId, kind, 0, head) as Map<number, Stored & LogRecord>;
+}
+
+const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
+
+/** Whose series the records have that are in no log: those of MLflow's clients, where there were any. */
+function callLabel(files: RunFiles): string {
+  return readRecord(`${files.control}/mlflow.json`) === undefined ? "" : "mlflow";
 }
 
 function unfilled(runId: string, why: string): MosaicError {
   return new MosaicError("failed_precondition", `the telemetry of run ${runId} cannot be filled from its log: ${why}`, {
-    hint: "What is stored stays as it is. Records that came by calls (Publish) and from other files are in no log.",
+    hint: "What is stored stays as it is.",
   });
 }
 
-/** Read here, so nothing is sealed yet. */
-type ReadBatch = IngestBatch & { steps: StepColumns };
 type Stored = { seq: number; tsNs: string };
-
-function sizeOf(batch: IngestBatch, kind: typeof KINDS[number]): number {
-  return kind === "steps" ? batch.steps.n : batch[kind].length;
-}
 
 /** The records after `since` that are still there, by number. */
 function survivors(
@@ -167,47 +300,40 @@ function survivors(
   return found;
 }
 
-/** A record that names no time has the one that the store gave it; a missing one has that of the record before it. */
+/** A step that names no time has the one that the store gave it; a missing one has that of the step before it. */
 function keepTimes(
-  batch: ReadBatch,
-  kind: typeof KINDS[number],
+  { steps }: ReadBatch,
   since: number,
   kept: Map<number, Stored>,
   times: Map<TelemetryKind, string>,
   clock: { now: number },
 ): void {
-  const count = sizeOf(batch, kind);
-  const own = (i: number) => kind === "steps" ? batch.steps.tsNs?.[i] ?? "" : batch[kind][i]!.tsNs;
-  const set: string[] = [];
-  for (let i = 0; i < count; i++) {
+  if (steps.n === 0) return;
+  steps.tsNs = Array.from({ length: steps.n }, (_, i) => {
     const known = kept.get(since + i + 1)?.tsNs;
-    const time = own(i) || known || times.get(kind) || `${Math.floor(clock.now)}000000`;
-    times.set(kind, time);
-    set.push(time);
-  }
-  if (count === 0) return;
-  if (kind === "steps") batch.steps.tsNs = set;
-  else batch[kind].forEach((record, i) => record.tsNs = set[i]!);
+    const time = steps.tsNs?.[i] || known || times.get("steps") || `${Math.floor(clock.now)}000000`;
+    times.set("steps", time);
+    return time;
+  });
 }
 
-/** What is told of in a refused record's place may differ; so may what names the source, which is a table of its own. */
+/** What names the source may differ: it is a table of its own. */
 const NOT_COMPARED = new Set(["tsNs", "agentId", "workerId", "policyLabel", "backend"]);
 
 function requireSame(
   store: TelemetryStore,
   made: string,
-  kind: typeof KINDS[number],
   since: number,
   kept: Map<number, Stored>,
   runId: string,
 ): void {
   if (kept.size === 0) return;
-  const now = survivors(store, made, kind, since, store.head(made, kind) - since);
+  const now = survivors(store, made, "steps", since, store.head(made, "steps") - since);
   const comparable = (row: Stored | undefined) =>
     JSON.stringify(row, (key, value) => NOT_COMPARED.has(key) ? undefined : value);
   for (const [seq, row] of kept) {
     if (comparable(row) === comparable(now.get(seq))) continue;
-    throw unfilled(runId, `number ${seq} of its ${kind} is another record in its log`);
+    throw unfilled(runId, `number ${seq} of its steps is another record in its log`);
   }
 }
 
@@ -264,8 +390,6 @@ function* batchesOf(
 }
 
 function batchOf({ message }: BuiltBatch): ReadBatch {
-  const parsed = <T>(bytes: Uint8Array | undefined, empty: T): T =>
-    bytes === undefined || bytes.length === 0 ? empty : JSON.parse(decoder.decode(bytes));
   return {
     from: Number(message.fromPosition),
     to: Number(message.toPosition),

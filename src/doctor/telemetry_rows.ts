@@ -5,44 +5,59 @@ import type { Layout } from "../base/layout.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { type StoredRun, storedRuns } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
+import { leftInFiles, type RunOnDisk } from "./observed_files.ts";
 import { journalEnds, lacking, refill, runFiles, unplaced } from "./refill.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Repairable[] {
   const stored = readStored(layout);
   return runs.flatMap((run) => {
-    const message = whatIsMissing(layout, run, stored.get(run.runId));
+    const message = whatIsMissing(onDisk(layout, run, runs), stored.get(run.runId));
     return message === undefined ? [] : [{
       ...{ check: "telemetry" as const, severity: "error" as const, path: layout.telemetryDb, message },
-      remedy: "read the run's log again and store what is missing",
-      repair: () => reindex(layout, run),
+      remedy: "read the run's log and files again and store what is missing",
+      repair: () => reindex(layout, run, runs),
     }];
   });
 }
 
 /** Fills what is missing of one run. The caller holds the daemon's lock. @returns what was done */
-export function reindex(layout: Layout, run: KnownRun): string {
+export function reindex(layout: Layout, run: KnownRun, runs: readonly KnownRun[]): string {
   const stored = readStored(layout).get(run.runId);
-  if (whatIsMissing(layout, run, stored) === undefined) return "nothing is missing";
+  const known = onDisk(layout, run, runs);
+  if (whatIsMissing(known, stored) === undefined) return "nothing is missing";
   const clock = { now: Date.now() };
   const store = TelemetryStore.open(layout.telemetryDb, { now: () => clock.now, checkpoints: { mode: "inline" } });
   try {
-    return refill(store, run, runFiles(layout, run), stored, clock);
+    return refill(store, known, stored, clock);
   } finally {
     store.close();
   }
 }
 
-function whatIsMissing(layout: Layout, run: KnownRun, stored: StoredRun | undefined): string | undefined {
+function onDisk(layout: Layout, run: KnownRun, runs: readonly KnownRun[]): RunOnDisk {
+  const others = runs.filter((other) => other.runId !== run.runId && other.startedAt !== null)
+    .map((other) => ({ run: other, files: runFiles(layout, other) }));
+  return { run, files: runFiles(layout, run), others };
+}
+
+function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string | undefined {
+  const { run, files } = known;
   // A damaged row names neither the place of its files nor its attempts for sure.
   if (run.damaged.length > 0 || run.startedAt === null) return undefined;
   const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
-  const ends = journalEnds(runFiles(layout, run), run, stored);
+  const ends = journalEnds(files, run, stored);
   const lost = unplaced(ends, stored);
   for (const { attempt } of lost) missing.push(`the position up to which the log of attempt ${attempt} is stored`);
   for (const one of lacking(run, ends)) {
     const { attempt, end, stored: from } = one;
     if (!lost.includes(one)) missing.push(`${end - from} of ${end} bytes of the log of attempt ${attempt}`);
+  }
+  for (let attempt = 1; attempt <= run.attempt; attempt++) {
+    const cursors = stored?.cursors.get(attempt) ?? [];
+    // Of a run of which something is stored only its known files are looked at.
+    const left = leftInFiles(known, attempt, cursors, stored === undefined ? "new" : "known").next();
+    if (!left.done) missing.push(`what ${left.value.source!.name} has of attempt ${attempt}`);
   }
   if (missing.length === 0) return undefined;
   return `the telemetry of run ${run.runId} (${run.name}) lacks ${missing.join(", ")}`;

@@ -9,7 +9,7 @@ import { type LineFields, TextLines } from "../telemetry/formats/text_lines.ts";
 import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
 
 /** The kind of the event that carries printed numbers; a worker may print one itself. */
-const METRICS_KIND = "metrics";
+export const METRICS_KIND = "metrics";
 /** The store has series of these names that count steps or episodes. */
 const TAKEN_NAMES = new Set(["reward", "episode_reward", "episode_length"]);
 

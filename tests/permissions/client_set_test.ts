@@ -115,8 +115,8 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     audit: ({ read, write }) => read.includes(STATE) && !write.includes(STATE),
     token: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
     sql: ({ read, write }) => read.includes(STATE) && write.includes(STATE),
-    doctor: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),
-    reindex: ({ read, write, run }) => read.includes(STATE) && write.includes(STATE) && run.includes("/bin/sh"),
+    doctor: ({ read, write, run }) => read === "all" && write.includes(STATE) && run.includes("/bin/sh"),
+    reindex: ({ read, write, run }) => read === "all" && write.includes(STATE) && run.includes("/bin/sh"),
     demo: ({ write, net, run, env }) =>
       write.includes("/tmp") && net === "all" && run.includes("/bin/sh") && env === "all",
     "demo-worker": ({ read, write, env }) =>

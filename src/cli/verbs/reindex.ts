@@ -7,8 +7,8 @@ import type { Context } from "../context.ts";
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Reads the logs of a run again and stores what telemetry.sqlite lacks of them: all of it where the database was " +
-        "deleted, the end where an older copy was put back, single records where damage took them. Records keep their " +
+      "Reads the logs of a run, and the trackers' files that its proxy observed, again and stores what telemetry.sqlite " +
+        "lacks of them: all of it where the database was deleted, the end where an older copy was put back, single records where damage took them. Records keep their " +
         "numbers. No daemon may be running on the state directory.",
     )
     .argument("<run>", "id, unique beginning of an id, or name")
@@ -18,7 +18,7 @@ export function define(command: Command, context: Context): void {
       manual({
         examples: [["mosaic reindex cartpole-1", "fill what is missing of one run; mosaic doctor --repair fills all"]],
         exits: {
-          0: "all that the logs have is stored",
+          0: "all that the logs and files have is stored",
           4: "no such directory or run",
           6: "a daemon runs, or the logs do not have what is missing",
         },

@@ -39,6 +39,8 @@ export class FileSource {
   /** What it was, and where reading stood, the last time: twice the same is nothing more. */
   #last = "";
   #want = 0;
+  /** What lies behind it is not read. */
+  #limit = Infinity;
 
   private constructor(cursor: Omit<SourceCursor, "state">, { reader, ...state }: State) {
     this.name = cursor.name;
@@ -59,6 +61,19 @@ export class FileSource {
     const state = JSON.parse(cursor.state) as State;
     // The attempt before had read to its end.
     return new FileSource(cursor, { ...state, over: state.over && cursor.serial > 0 });
+  }
+
+  /** From its beginning to where the cursor's reading stood, and no further. */
+  static again(cursor: SourceCursor): FileSource {
+    const { path, root, from, reader } = JSON.parse(cursor.state) as State;
+    const source = FileSource.at(path, root, cursor.label, from);
+    source.#limit = openFormat(reader.format, reader).offset;
+    return source;
+  }
+
+  /** Whether what lies there is not what was read, as far as its inode tells. */
+  isOther(info: Deno.FileInfo): boolean {
+    return this.#state.ino !== null && this.#state.ino !== info.ino;
   }
 
   get path(): string {
@@ -89,7 +104,8 @@ export class FileSource {
     if (seen === this.#seen && !end) return undefined;
     using file = openRegularInProxy(this.path, this.#state.root);
     if (file === undefined) return undefined;
-    const { ino, size } = file.statSync();
+    const { ino, size: whole } = file.statSync();
+    const size = Math.min(whole, this.#limit);
     const problems: Problem[] = [];
     const isOther = this.#state.ino !== null && ino !== this.#state.ino;
     if (isOther || size < this.#reader.offset) this.#beginAgain(isOther ? "another file" : "shorter", size, problems);

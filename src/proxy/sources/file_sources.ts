@@ -37,6 +37,9 @@ const QUIET_MS = 3000;
 /** After the worker's end: what cannot be read within this time is left out. */
 const FINAL_MS = 60_000;
 
+/** What a program writes last may be a moment later than the file that tells its end. */
+const LATER_MS = 2000;
+
 const WHY_LEFT_OUT = {
   depth: "too deep",
   directories: "too many directories",
@@ -61,6 +64,8 @@ export interface FileSourcesPlan {
   excluded: readonly string[];
   context: LineContext;
   log: Logger;
+  /** Unix milliseconds: the attempt is long over, so files begun later are not its own, and no process can be asked. */
+  endedAt?: number;
 }
 
 export class FileSources {
@@ -167,6 +172,38 @@ export class FileSources {
     return this.#ownBatch();
   }
 
+  /**
+   * For who reads an attempt's files after its proxy: what there is of each, one after the other, without what is of no file
+   * in particular.
+   * @param which "known": of files with a cursor what is behind it; "new": of others, too; "again": what is before the cursors
+   */
+  *left(
+    cursors: readonly SourceCursor[],
+    shared: boolean,
+    most: number,
+    which: "known" | "new" | "again",
+  ): Generator<SourceBatchInit> {
+    this.restore({ cursors: [...cursors], shared });
+    for (const [name, source] of this.#sources) {
+      const info = statOf(name);
+      // Who has written to it since is not known.
+      const isLater = info !== undefined && changedAt(info) > (this.#plan.endedAt ?? Infinity) + LATER_MS;
+      if (info === undefined || isLater || source.isOther(info)) this.#sources.delete(name);
+    }
+    if (which === "again") {
+      this.#sources = new Map(
+        [...this.#sources.keys()].map((name) => [name, FileSource.again(cursors.find((one) => one.name === name)!)]),
+      );
+    }
+    if (which === "new") {
+      this.#rememberBefore();
+      this.#look(true);
+    }
+    for (const source of this.#sources.values()) {
+      for (let batch; (batch = this.#read(source, most, which !== "again")) !== undefined;) yield batch.message;
+    }
+  }
+
   #read(source: FileSource, most: number, final: boolean): { message: SourceBatchInit; bytes: number } | undefined {
     let bytes = 0;
     const records: Records = { episodes: [], events: [] };
@@ -236,10 +273,11 @@ export class FileSources {
       if (this.#sources.has(file.path)) continue;
       const info = statOf(file.path);
       if (info === undefined || !info.isFile || changedAt(info) < since) continue;
+      if ((info.birthtime?.getTime() ?? 0) > (this.#plan.endedAt ?? Infinity)) continue;
       if (!this.#isOurs(file, info, since)) undecided.push(file);
       else this.#take(file, info, final);
     }
-    if (undecided.length > 0) this.#ask(undecided, final);
+    if (undecided.length > 0 && this.#plan.endedAt === undefined) this.#ask(undecided, final);
     for (const [what, directory] of this.#discovery.leftOut) {
       this.#sayOnce(
         what,

@@ -3,6 +3,7 @@
  * nothing and writes nothing by itself, so that it also works on a copy and beside a daemon.
  */
 import type { DatabaseSync } from "node:sqlite";
+import type { SourceCursor } from "../batch.ts";
 import { LEVEL_SIZES } from "./rollup.ts";
 import { BASE_SERIES } from "./series_rows.ts";
 import { damagedSteps } from "./step_blocks.ts";
@@ -13,6 +14,8 @@ export interface StoredRun {
   attempt: number;
   /** Bytes of each attempt's journal that are stored. */
   positions: Map<number, number>;
+  /** How far each observed file is stored, by attempt. */
+  cursors: Map<number, SourceCursor[]>;
   /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
   missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series", number>>;
 }
@@ -34,10 +37,24 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
   };
   const runs = db.prepare("SELECT run_key, run_id, attempt FROM telemetry_runs WHERE deleting = 0").all();
   for (const { run_key, run_id, attempt } of runs) {
-    byKey.set(Number(run_key), { runId: String(run_id), attempt: Number(attempt), positions: new Map(), missing: {} });
+    byKey.set(Number(run_key), {
+      runId: String(run_id),
+      attempt: Number(attempt),
+      positions: new Map(),
+      cursors: new Map(),
+      missing: {},
+    });
   }
   for (const { run_key, attempt, position } of db.prepare("SELECT * FROM journal_positions").all()) {
     byKey.get(Number(run_key))?.positions.set(Number(attempt), Number(position));
+  }
+  // A database of an earlier version has no such table.
+  const observes = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'source_cursors'").get() !== undefined;
+  const cursors = "SELECT run_key, attempt, source AS name, label, serial, state FROM source_cursors";
+  for (const { run_key, attempt, ...cursor } of observes ? db.prepare(cursors).all() : []) {
+    const run = byKey.get(Number(run_key));
+    const own = run?.cursors.get(Number(attempt)) ?? [];
+    run?.cursors.set(Number(attempt), [...own, cursor as unknown as SourceCursor]);
   }
   const keys = new Map([...byKey].map(([key, { runId }]) => [runId, key]));
   for (const { runId, first, last } of damagedSteps(db)) note(keys.get(runId)!, "steps", last - first + 1);

@@ -1,0 +1,128 @@
+/** Which records of a run's logs and files are missing among the stored ones, and where they belong. Pure. */
+import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
+import { METRICS_KIND } from "../proxy/text_records.ts";
+
+export type LogRecord = EpisodeRecord | WorkerEventRecord;
+
+/** A record that was read again. */
+export interface Logged {
+  record: LogRecord;
+  /** Which log or file it comes from; its records are in the order in which they were written. */
+  stream: number;
+  /** Of the journals: which of their batches it is of. */
+  batch: number;
+}
+
+/** What stands at one number: a stored record (then `logged` says what log has it, if any has), or one that was missing. */
+export interface Placed {
+  seq: number;
+  stored: boolean;
+  record: LogRecord;
+  logged: { stream: number; batch: number } | undefined;
+}
+
+export interface Merged {
+  placed: Placed[];
+  /** Numbers of records that no log has. */
+  lost: number[];
+  /** Records for which no number is left. */
+  further: Logged[];
+}
+
+/**
+ * A proxy may have cut what was written at one step into other records than who reads it now: so points are compared, not
+ * records. What is missing gets the free numbers in the order of its log, and not before what stands before it there.
+ *
+ * @param stored the records that are there, by number, of `head`
+ */
+export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logged: readonly Logged[]): Merged {
+  const waiting = new Map<string, { at: number[]; next: number }>();
+  const left = logged.map(({ record }) => new Set(partsOf(record)));
+  for (const [i, parts] of left.entries()) {
+    for (const part of parts) {
+      const found = waiting.get(part);
+      if (found === undefined) waiting.set(part, { at: [i], next: 0 });
+      else found.at.push(i);
+    }
+  }
+  const placed = new Map<number, Placed>();
+  /** By index in `logged`: the number at which it, or a part of it, stands. */
+  const seqOf = new Map<number, number>();
+  for (const [seq, record] of stored) {
+    let origin: Placed["logged"];
+    for (const part of partsOf(record)) {
+      const found = waiting.get(part);
+      const i = found?.at[found.next];
+      if (i === undefined) continue;
+      found!.next++;
+      left[i]!.delete(part);
+      origin ??= logged[i];
+      seqOf.set(i, seq);
+    }
+    placed.set(seq, { seq, stored: true, record, logged: origin });
+  }
+
+  const after = new Map<number, number>();
+  const missing: (Logged & { after: number })[] = [];
+  for (const [i, one] of logged.entries()) {
+    const seq = seqOf.get(i);
+    if (seq !== undefined) after.set(one.stream, Math.max(after.get(one.stream) ?? 0, seq));
+    if (left[i]!.size === 0) continue;
+    missing.push({ ...one, record: withParts(one.record, left[i]!), after: after.get(one.stream) ?? 0 });
+  }
+  missing.sort((a, b) => a.after - b.after);
+  const free: number[] = [];
+  for (let seq = 1; seq <= head; seq++) if (!stored.has(seq)) free.push(seq);
+  const further: Logged[] = [];
+  let next = 0;
+  const lost: number[] = [];
+  for (const { after, ...one } of missing) {
+    while (next < free.length && free[next]! <= after) lost.push(free[next++]!);
+    const seq = free[next++];
+    if (seq === undefined) further.push(one);
+    else placed.set(seq, { seq, stored: false, record: one.record, logged: one });
+  }
+  lost.push(...free.slice(next));
+  return { placed: [...placed.values()].sort((a, b) => a.seq - b.seq), lost, further };
+}
+
+const isMetrics = (record: LogRecord): record is WorkerEventRecord => "kind" in record && record.kind === METRICS_KIND;
+
+/** What makes a record the same as another: its points, or all that it says but its time and who said it. */
+function partsOf(record: LogRecord): string[] {
+  if (!("kind" in record)) {
+    const { episode, totalReward, steps, terminated, truncated, metadataJson } = record;
+    return [JSON.stringify([episode, String(totalReward), steps, terminated, truncated, metadataJson])];
+  }
+  const fields = isMetrics(record) ? fieldsOf(record) : undefined;
+  if (fields === undefined) return [`${record.kind} ${record.dataJson}`];
+  const { global_step: step, ...points } = fields;
+  const names = Object.keys(points);
+  return names.length === 0
+    ? [`${record.kind} ${record.dataJson}`]
+    : names.map((name) => `${step} ${name} ${JSON.stringify(points[name])}`);
+}
+
+function fieldsOf({ dataJson }: WorkerEventRecord): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(dataJson);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? value as Record<string, unknown>
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The record with those points alone. */
+function withParts(record: LogRecord, parts: ReadonlySet<string>): LogRecord {
+  const fields = isMetrics(record) ? fieldsOf(record) : undefined;
+  if (fields === undefined || parts.size === partsOf(record).length) return record;
+  const { global_step: step, ...points } = fields;
+  const kept = Object.entries(points).filter(([name, value]) => parts.has(`${step} ${name} ${JSON.stringify(value)}`));
+  const dataJson = JSON.stringify({
+    ...(step === undefined ? {} : { global_step: step }),
+    ...Object.fromEntries(kept),
+  });
+  return { ...record as WorkerEventRecord, dataJson };
+}

@@ -1,0 +1,97 @@
+/** What attempts left in files besides their journals, read again as their proxies read it. */
+import { createLogger } from "../base/log.ts";
+import type { RunFiles } from "../base/layout.ts";
+import { readRecord } from "../os/untrusted.ts";
+import { FileSources } from "../proxy/sources/file_sources.ts";
+import type { ProxyStartFile } from "../proxy/start_file.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
+import type { IngestBatch, SourceCursor, StepColumns } from "../telemetry/batch.ts";
+import type { KnownRun } from "./registry_state.ts";
+
+/** A run with its files, among all runs. */
+export interface RunOnDisk {
+  run: KnownRun;
+  files: RunFiles;
+  others: readonly { run: KnownRun; files: RunFiles }[];
+}
+
+/** Read here, so nothing is sealed yet. */
+export type ReadBatch = IngestBatch & { steps: StepColumns };
+
+export const NO_RECORDS = {
+  ...{ steps: { n: 0 }, episodes: [], events: [], otherLines: 0, malformedLines: 0, violations: {} },
+};
+const MAX_BATCH_BYTES = 1 << 20;
+const decoder = new TextDecoder();
+
+/**
+ * @param cursors those of the attempt, and of earlier ones
+ * @param which "new": what is behind the cursors, and files that have none; "known": only the former; "again": what is
+ * before the cursors
+ */
+export function* leftInFiles(
+  known: RunOnDisk,
+  attempt: number,
+  cursors: readonly SourceCursor[],
+  which: "new" | "known" | "again" = "new",
+): Generator<ReadBatch> {
+  const { run, files } = known;
+  const start = JSON.parse(readRecord(files.proxyFile(attempt)) ?? "{}") as Partial<ProxyStartFile>;
+  const isOver = isEnded(run.state) || attempt < run.attempt;
+  // Of the live attempt the proxy goes on by itself.
+  if (!start.observe || (!isOver && which !== "again") || readRecord(files.workerFile(attempt)) === undefined) return;
+  const sources = new FileSources({
+    ...{ files, attempt, observation: start.observe, excluded: start.stateDir ? [start.stateDir] : [] },
+    context: { agentId: run.agentId, workerId: run.workerId },
+    log: createLogger({ sinks: [] }),
+    endedAt: isOver ? endOf(files, attempt) : Date.now(),
+  });
+  const shared = which === "new" && isShared(known, attempt, start.cwd ?? "");
+  for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, shared, MAX_BATCH_BYTES, which)) {
+    const { name = "", label = "", state = "", serial } = cursor!;
+    yield {
+      ...NO_RECORDS,
+      source: { name, label, state },
+      ...{ from: Number(serial) - 1, to: Number(serial) },
+      ...{ episodes: parsed(episodesJson, []), events: parsed(eventsJson, []) },
+    };
+  }
+}
+
+/** When the attempt was over, by the clock of its files. */
+function endOf(files: RunFiles, attempt: number): number {
+  for (const path of [files.exitFile(attempt), files.stdout(attempt)]) {
+    try {
+      return Deno.lstatSync(path).mtime?.getTime() ?? Date.now();
+    } catch {
+      // The next one tells nearly the same.
+    }
+  }
+  return Date.now();
+}
+
+/** Whether another run had the same working directory meanwhile: then a file there may be either's. */
+function isShared({ files, others }: RunOnDisk, attempt: number, cwd: string): boolean {
+  const begin = begunAt(files, attempt);
+  const end = endOf(files, attempt);
+  return others.some(({ run, files: its }) => {
+    for (let other = 1; other <= run.attempt; other++) {
+      if (its.directory === files.directory || begunAt(its, other) > end || endOf(its, other) < begin) continue;
+      const start = JSON.parse(readRecord(its.proxyFile(other)) ?? "{}") as Partial<ProxyStartFile>;
+      if (start.cwd === cwd) return true;
+    }
+    return false;
+  });
+}
+
+function begunAt(files: RunFiles, attempt: number): number {
+  try {
+    return Deno.lstatSync(files.workerFile(attempt)).mtime?.getTime() ?? Infinity;
+  } catch {
+    return Infinity;
+  }
+}
+
+export function parsed<T>(bytes: Uint8Array | undefined, empty: T): T {
+  return bytes === undefined || bytes.length === 0 ? empty : JSON.parse(decoder.decode(bytes));
+}
