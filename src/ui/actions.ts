@@ -1,5 +1,5 @@
 /** Actions on runs from the page; each is one call of the core. */
-import type { Core } from "../dispatch/core/core.ts";
+import type { Core, Edit } from "../dispatch/core/core.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Identity } from "./viewer.ts";
@@ -20,8 +20,28 @@ const ACTIONS: Record<string, (core: Core, runId: string, body: Body) => unknown
   throttle: (core, runId, body) => core.throttle(runId, amount(body, "max_rate_hz")),
   retry: (core, runId) => core.retry(runId),
   reset: (core, runId, body) => core.reset(runId, typeof body.from_checkpoint === "string" ? body.from_checkpoint : ""),
+  edit: (core, runId, body) => core.edit(runId, editOf(body)),
   delete: (core, runId) => core.delete(runId),
 };
+
+/** @throws MosaicError `invalid_argument` for a field that is none, or of another type */
+function editOf(body: Body): Edit {
+  const text = (v: unknown) => typeof v === "string";
+  const texts = (v: unknown) => Array.isArray(v) && v.every(text);
+  const fields: Record<string, (v: unknown) => boolean> = {
+    name: text,
+    notes: text,
+    add_tags: texts,
+    remove_tags: texts,
+  };
+  for (const [field, value] of Object.entries(body)) {
+    if (Object.hasOwn(fields, field) && fields[field]!(value)) continue;
+    const rule = "an edit has name and notes, which are texts, and add_tags and remove_tags, which are lists of texts";
+    throw new MosaicError("invalid_argument", `${field} is ${JSON.stringify(value)?.slice(0, 200)}; ${rule}`);
+  }
+  const { name, notes, add_tags: addTags = [], remove_tags: removeTags = [] } = body as Record<string, never>;
+  return { name, notes, addTags, removeTags };
+}
 
 function amount(body: Body, field: string): number {
   const value = body[field];

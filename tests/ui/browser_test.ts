@@ -281,6 +281,45 @@ inBrowser("charts by keyboard: cursor, zoom, and the table behind; ? tells the k
   await page.locator("table.runs").waitFor();
 });
 
+inBrowser(
+  "name, tags and notes are edited; Markdown is elements, HTML stays text; a view is kept",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("old-name", { tags: ["first"] });
+    await page.goto(`${base}/runs/${runId}?smoothing=0.3`);
+    await page.getByRole("button", { name: "Rename", exact: true }).click();
+    await page.getByRole("textbox", { name: "Name" }).fill("new-name");
+    await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+    await page.getByRole("heading", { name: "new-name" }).waitFor();
+    await page.getByLabel("Add a tag").fill("second");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Remove the tag second" }).waitFor();
+    await page.getByRole("button", { name: "Remove the tag first" }).click();
+    await page.getByRole("button", { name: "Remove the tag first" }).waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Add notes" }).click();
+    await page.getByLabel("Notes (Markdown)").fill(
+      `## Why\n\n- **lower** rate\n- [bad](javascript:alert(1)) [good](https://example.org)\n\n${XSS}`,
+    );
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    const notes = page.locator(".markdown");
+    await notes.getByRole("heading", { name: "Why" }).waitFor();
+    assert.deepEqual(await notes.locator("strong, a").allTextContents(), ["lower", "good"]);
+    assert.equal(await notes.locator("script, img").count(), 0);
+    assert.equal(await page.evaluate(() => "broken" in globalThis), false);
+    const { name, tags, notes: text } = core.registry.require(runId);
+    assert.deepEqual([name, tags, text.startsWith("## Why")], ["new-name", ["second"], true]);
+    await page.getByText("Views", { exact: true }).click();
+    await page.getByRole("button", { name: "Save this view" }).click();
+    await page.getByRole("textbox", { name: "Name" }).fill("my view");
+    await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+    await page.goto(base);
+    await page.getByText("Views", { exact: true }).click();
+    assert.deepEqual(await violations(page), []);
+    await page.getByRole("link", { name: "my view" }).click();
+    await page.getByRole("heading", { name: "new-name" }).waitFor();
+    assert.match(page.url(), /smoothing=0.3/);
+  },
+);
+
 inBrowser("what a later attempt overwrote is faded, and hidden on request", async ({ core, page, base }) => {
   const { runId } = core.addExecuting("rewound");
   for (let i = 0; i < 40; i++) core.addEpisode(runId, 10, undefined, 1_000_000 + i * 1000);
@@ -478,7 +517,7 @@ inBrowser("by keyboard: every control is reached, shows its focus, and works", a
   await page.goto(`${base}/runs/${hostile.runId}`);
   await page.locator("[data-series=episode_reward] canvas").waitFor();
   const visible = await page.evaluate(() => {
-    const wanted = "a[href], button, input, select, [tabindex='0']";
+    const wanted = "a[href], button, input, select, textarea, summary, [tabindex='0']";
     return [...document.querySelectorAll<HTMLElement>(wanted)].filter((e) =>
       e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }) && !(e as HTMLButtonElement).disabled
     ).length;

@@ -57,9 +57,12 @@ function savedStyle(): ChartStyle {
 }
 
 /** Writes values into the address, so that it is a link to what one sees; an empty one is left out. */
-export function toAddress(values: Record<string, string>): void {
+export function toAddress(values: Record<string, string | string[]>): void {
   const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(values)) value === "" ? query.delete(name) : query.set(name, value);
+  for (const [name, value] of Object.entries(values)) {
+    query.delete(name);
+    for (const one of [value].flat()) if (one !== "") query.append(name, one);
+  }
   const search = query.toString().replaceAll("%2C", ",");
   history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
 }
@@ -105,13 +108,28 @@ class ChartReader {
     let chart = this.charts.get(name);
     if (chart === undefined) {
       const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
-      chart = new Chart(TITLES[name] ?? name, unit, () => this.refresh(), () => this.pin(name));
+      chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(), () => this.pin(name));
+      chart.range = this.#zoomOf(name);
+      chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
       chart.pinned(this.pinned.includes(name));
       chart.element.dataset.series = name;
       this.charts.set(name, chart);
       this.#observer.observe(chart.element);
     }
     return chart;
+  }
+
+  /** The address as `zoom=NAME:FIRST-LAST`, once a chart that is zoomed. */
+  #zoomOf(name: string): [number, number] | undefined {
+    const its = new URLSearchParams(location.search).getAll("zoom").find((z) => z.startsWith(`${name}:`));
+    const [first, last] = its?.slice(name.length + 1).split("-").map(Number) ?? [];
+    return Number.isInteger(first) && Number.isInteger(last) ? [first!, last!] : undefined;
+  }
+
+  #zoomed(): void {
+    const zooms = [...this.charts].flatMap(([name, { range }]) => range ? [`${name}:${range.join("-")}`] : []);
+    toAddress({ zoom: zooms });
+    this.refresh();
   }
 
   /** Takes down all charts but these. */

@@ -7,6 +7,7 @@ import { Icon } from "./parts.tsx";
 import { type JSX, render } from "./preact.ts";
 import { Run } from "./run.tsx";
 import { Runs } from "./runs.tsx";
+import { drawSavedViews } from "./saved_views.tsx";
 
 const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/$/, () => <Runs />],
@@ -44,9 +45,10 @@ function go(path: string): void {
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
   const link = (event.target as Element).closest("a");
-  if (!link || link.origin !== location.origin || link.hasAttribute("download") || link.hash) return;
+  if (!link || link.origin !== location.origin || link.hasAttribute("download")) return;
+  if (link.hash && link.pathname + link.search === location.pathname + location.search) return;
   event.preventDefault();
-  go(link.pathname + link.search);
+  go(link.pathname + link.search + link.hash);
 });
 addEventListener("popstate", show);
 addEventListener("mosaic-go", (event) => go((event as CustomEvent<string>).detail));
@@ -93,4 +95,11 @@ function countDown(retryAt: number): void {
 setInterval(() => dispatchEvent(new CustomEvent("mosaic-second", { detail: now() })), 1000);
 
 listenToKeys();
+const views = document.getElementById("views")!;
+drawSavedViews(views);
+// A menu closes when something else is used.
+document.addEventListener("click", (event) => {
+  const menu = views.querySelector("details");
+  if (menu?.open && (!menu.contains(event.target as Node) || (event.target as Element).closest("a"))) menu.open = false;
+});
 show();

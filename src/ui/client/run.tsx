@@ -18,6 +18,7 @@ import { Icon, Island, ScrollTable, Terms, useNow } from "./parts.tsx";
 import { type ComponentChildren, useEffect, useMemo, useRef, useState } from "./preact.ts";
 import { Chip, explanation, isEnded, isStale } from "./states.tsx";
 import { Tabs } from "./tabs.tsx";
+import { Name, Notes, Tags } from "./written.tsx";
 
 const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
   ["Steps", (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "")],
@@ -81,7 +82,7 @@ const DETAILS: [label: string, text: (r: RunPage) => ComponentChildren][] = [
   ["Finished", (r) => moment(r.finished_at)],
   ["Directory", (r) => r.directory],
   ["Config digest", (r) => r.digest],
-  ["Tags", (r) => r.tags.join(", ")],
+  ["Tags", (r) => readOnly && r.tags.length === 0 ? "" : <Tags run={r} />],
   ["Priority", (r) => String(r.priority)],
   ["Worker", (r) => [r.worker_id, r.worker_kind, r.worker_pid && `pid ${r.worker_pid}`].filter(Boolean).join(", ")],
   ["Proxy", (r) => r.proxy_pid ? `pid ${r.proxy_pid}` : ""],
@@ -213,6 +214,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                 <div ref={curves}>
                   <Charts runs={[run]} changes={points.current} />
                 </div>
+                <Notes run={run} />
                 <div class="two">
                   <section>
                     <h2>Lifecycle</h2>
@@ -276,7 +278,7 @@ function Head({ run }: { run: RunPage }) {
     <>
       <header class="run-head">
         <div class="run-title">
-          <h1>{run.name}</h1>
+          <Name run={run} />
           <Chip state={run.state} />
           <span class="why">{explanation(run, at)}</span>
         </div>
