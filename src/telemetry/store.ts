@@ -804,8 +804,8 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /**
-   * Moves rows that wait into blocks, in the background: those of silent runs and of databases older than blocks. May end
-   * at any time; the next one goes on.
+   * Moves rows that wait into blocks, in the background: those of silent runs and of databases older than blocks; and makes
+   * one of small blocks. May end at any time; the next one goes on.
    */
   async sealWaiting(): Promise<void> {
     if (this.#sealing || this.#closed) return;
@@ -835,6 +835,10 @@ export class TelemetryStore implements TelemetryLog {
         sealed += n;
         await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
       }
+      for (let before: number | undefined = Infinity; !this.#closed && before !== undefined;) {
+        before = this.#mergeBlocks(runId, before);
+        await yieldToOthers();
+      }
     } catch (error) {
       // Of a full disk or a damaged page those tell who write or read next; the rows can wait, and other runs need not.
       if (!(error instanceof MosaicError) && machineTrouble(error, this.#path) === undefined) throw error;
@@ -842,12 +846,31 @@ export class TelemetryStore implements TelemetryLog {
     return sealed;
   }
 
+  /** Of the newest small blocks before a seq. @returns the seq before which there may be more */
+  #mergeBlocks(runId: string, before: number): number | undefined {
+    const state = this.#state(runId);
+    const firsts = state === undefined ? [] : this.#blocks.smallOnes(state.runKey, before);
+    if (state === undefined || firsts.length < 2) return undefined;
+    let merged: boolean;
+    try {
+      merged = this.#transaction(() => this.#blocks.merge(state.runKey, firsts));
+    } catch (error) {
+      if (error instanceof MosaicError || machineTrouble(error, this.#path) !== undefined) throw error;
+      // One is damaged: its readers say so, and the others can stay as they are.
+      return undefined;
+    }
+    if (!merged) return undefined;
+    this.#checkpoints.wrote(PAGES_BYTES);
+    return firsts[0];
+  }
+
   #runsThatWait(): string[] {
     const older = this.#sealedOlder ? [] : this.#db.prepare(
       `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND steps > ifnull((SELECT first_seq + n - 1
         FROM step_blocks b WHERE b.run_key = r.run_key ORDER BY first_seq DESC LIMIT 1), 0)`,
     ).all().map((row) => String(row.run_id));
-    const known = [...this.#states].filter(([, { heads, sealed }]) => heads.steps > sealed).map(([runId]) => runId);
+    const known = [...this.#states].filter(([, { heads, sealed, live }]) => live !== undefined || heads.steps > sealed)
+      .map(([runId]) => runId);
     return [...new Set([...older, ...known])];
   }
 

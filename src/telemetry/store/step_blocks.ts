@@ -7,12 +7,27 @@ import type { StoredStep } from "../types.ts";
 import { msOf } from "./points.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { SOURCE_SELECT } from "./run_state.ts";
-import { type Block, type BlockSteps, CELL_COLUMNS, decodeBlock, encodeBlocks, intact } from "./step_block.ts";
+import {
+  type Block,
+  type BlockSteps,
+  CELL_COLUMNS,
+  decodeBlock,
+  encodeBlocks,
+  intact,
+  joinedSteps,
+  MOST_ROWS,
+} from "./step_block.ts";
 import { type CleanSteps, stepAt, stepTextLength } from "./storable_steps.ts";
 
 /** Decoded blocks of all runs: memory of their texts and rows, roughly. */
 const CACHE_BYTES = 16 << 20;
 const ROW_BYTES = 120;
+/** Blocks of fewer steps are merged, so many at a time. */
+const SMALL = 1024;
+const MANY = 8;
+const MOST_MERGED = 64;
+const SMALL_TEXT = 256 << 10;
+const MOST_TEXT_MERGED = 1 << 20;
 const NUMBERS = ["from_ns", "to_ns"];
 const COLUMNS = ["first_seq", "n", "crc", ...NUMBERS, "unit_ns", ...CELL_COLUMNS, "hot", "raw", "body"];
 const SELECT = COLUMNS.map((name) => NUMBERS.includes(name) ? `CAST(${name} AS TEXT)` : name).join(", ");
@@ -42,6 +57,8 @@ export class StepBlocks {
   readonly #after: StatementSync;
   readonly #block: StatementSync;
   readonly #sealed: StatementSync;
+  readonly #newest: StatementSync;
+  readonly #delete: StatementSync;
   readonly #tail: StatementSync;
   readonly #deleteTail: StatementSync;
   readonly #rowPoints: StatementSync;
@@ -61,6 +78,12 @@ export class StepBlocks {
     this.#after = prepareArrays(db, `${key} AND first_seq > ? ORDER BY first_seq LIMIT 1`);
     this.#block = prepareArrays(db, `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq = ?`);
     this.#sealed = prepareArrays(db, `${key} ORDER BY first_seq DESC LIMIT 1`);
+    this.#newest = prepareArrays(
+      db,
+      `SELECT first_seq, n, raw FROM step_blocks WHERE run_key = ? AND first_seq < ? ORDER BY first_seq DESC
+        LIMIT ${MOST_MERGED}`,
+    );
+    this.#delete = db.prepare("DELETE FROM step_blocks WHERE run_key = ? AND first_seq = ?");
     const columns = OPTIONAL_STEP_COLUMNS.map(({ column }) => column).join(", ");
     this.#tail = prepareArrays(
       db,
@@ -89,6 +112,37 @@ export class StepBlocks {
 
   put(runKey: number, block: Block): void {
     this.#insert.run(runKey, ...valuesOf(block));
+  }
+
+  /**
+   * The newest blocks before a seq that are to be one: many small ones, or as many as fit in one. So a step is written anew about three
+   * times at most, however few came at a time.
+   */
+  smallOnes(runKey: number, before: number): number[] {
+    const firsts: number[] = [];
+    let steps = 0;
+    let bytes = 0;
+    for (const [first, n, raw] of allRows(this.#newest, runKey, before) as [number, number, number][]) {
+      if (n >= SMALL || raw > SMALL_TEXT || (firsts.length > 0 && first + n !== firsts[0])) break;
+      steps += n;
+      bytes += raw;
+      if (steps > MOST_ROWS || bytes > MOST_TEXT_MERGED) return firsts;
+      firsts.unshift(first);
+    }
+    return firsts.length >= MANY ? firsts : [];
+  }
+
+  /** Makes one of blocks that follow each other; false where it is too large. @throws Error where one is damaged */
+  merge(runKey: number, firsts: readonly number[]): boolean {
+    const blocks = firsts.map((first) => blockOf(allRows(this.#block, runKey, first)[0]!));
+    const [one, ...others] = encodeBlocks(firsts[0]!, blocks.map(decodeBlock).reduce(joinedSteps));
+    if (one === undefined || others.length > 0) return false;
+    for (const first of firsts) {
+      this.#delete.run(runKey, first);
+      this.#forgetOpen(`${runKey}:${first}`);
+    }
+    this.put(runKey, one);
+    return true;
   }
 
   /** The contiguous rows after `sealed`, at most so many. */
@@ -165,11 +219,12 @@ export class StepBlocks {
 
   /** Forgets a run's open blocks: its key may be another's next. */
   forget(runKey: number): void {
-    for (const [key, { bytes }] of this.#cache) {
-      if (!key.startsWith(`${runKey}:`)) continue;
-      this.#cache.delete(key);
-      this.#bytes -= bytes;
-    }
+    for (const key of this.#cache.keys()) if (key.startsWith(`${runKey}:`)) this.#forgetOpen(key);
+  }
+
+  #forgetOpen(key: string): void {
+    this.#bytes -= this.#cache.get(key)?.bytes ?? 0;
+    this.#cache.delete(key);
   }
 
   #sourceOf(runKey: number, source: number): Source {
