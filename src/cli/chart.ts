@@ -29,7 +29,7 @@ function squeeze(values: readonly number[], width: number): number[] {
 export interface Point {
   x: number;
   y: number;
-  /** Band around the curve, if known. */
+  /** Edges of a band around the curve, drawn as dots. */
   min?: number;
   max?: number;
 }
@@ -58,9 +58,12 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   const scale = options.log ? Math.log10 : (y: number) => y;
   const isUsable = (p: Point) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!options.log || p.y > 0);
   const all = series.flatMap((s) => s.points.filter(isUsable));
+  const inBand = (y: number | undefined): y is number =>
+    y !== undefined && Number.isFinite(y) && (!options.log || y > 0);
+  const edges = all.flatMap(({ min, max }) => [min, max].filter(inBand));
   if (all.length === 0) return `${escapeControl(options.title)}: no points to plot\n`;
   const [xLow, xHigh] = range(all.map((p) => p.x), false);
-  const [low, high] = range(all.map((p) => scale(p.y)), true);
+  const [low, high] = range([...all.map((p) => p.y), ...edges].map(scale), true);
   const rows = Math.max(3, options.height - 3);
   const labels = Array.from({ length: rows }, (_, r) => {
     const value = high - ((high - low) * r) / (rows - 1);
@@ -82,6 +85,7 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
       const at: [number, number] = [px(p.x), py(p.y)];
       grid.line(last ?? at, at, s);
       last = at;
+      for (const edge of [p.min, p.max]) if (inBand(edge)) grid.dot(px(p.x), py(edge), s);
     }
   });
   const lines = [paint(escapeControl(options.title), "bold", options.color)];
@@ -127,6 +131,12 @@ class Canvas {
     this.#owner = new Int8Array(columns * rows).fill(-1);
   }
 
+  dot(x: number, y: number, series: number): void {
+    const cell = (y >> 2) * this.#columns + (x >> 1);
+    this.#cells[cell]! |= DOTS[(x & 1) as 0 | 1][(y & 3) as 0 | 1 | 2 | 3];
+    this.#owner[cell] = series;
+  }
+
   /** Bresenham, in dots. */
   line([x0, y0]: [number, number], [x1, y1]: [number, number], series: number): void {
     const dx = Math.abs(x1 - x0);
@@ -135,9 +145,7 @@ class Canvas {
     const sy = y0 < y1 ? 1 : -1;
     let error = dx + dy;
     for (let x = x0, y = y0;;) {
-      const cell = (y >> 2) * this.#columns + (x >> 1);
-      this.#cells[cell]! |= DOTS[(x & 1) as 0 | 1][(y & 3) as 0 | 1 | 2 | 3];
-      this.#owner[cell] = series;
+      this.dot(x, y, series);
       if (x === x1 && y === y1) return;
       const twice = 2 * error;
       if (twice >= dy) {

@@ -4,7 +4,7 @@ import { isSecretName, withoutSecrets } from "../config/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./message_json.ts";
-import { elapsedMs } from "./runs_table.ts";
+import { elapsedMs, stepsOf } from "./runs_table.ts";
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
@@ -21,6 +21,17 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
     row("steps", (r) => compact(r.telemetry.steps)),
     row("mean rate", (r) => workedMs(r, now) > 0 ? rate(r.telemetry.steps / (workedMs(r, now) / 1000)) : "-"),
     row("mean reward", (r) => r.telemetry.mean_reward_100 === null ? "-" : number(r.telemetry.mean_reward_100)),
+  ];
+}
+
+/** Those of the figures that have a mean over runs. */
+export function groupFigures(now: number): { name: string; of(run: RunDetailJson): number | null }[] {
+  return [
+    { name: "episodes", of: (r) => r.telemetry.episodes },
+    { name: "steps", of: stepsOf },
+    { name: "seconds", of: (r) => workedMs(r, now) / 1000 },
+    { name: "steps/s", of: (r) => workedMs(r, now) > 0 ? r.telemetry.steps / (workedMs(r, now) / 1000) : null },
+    { name: "mean reward", of: (r) => r.telemetry.mean_reward_100 },
   ];
 }
 

@@ -158,6 +158,11 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
   ];
 }
 
+/** Columns whose values the daemon finds. */
+export function queried(names: readonly string[]): string[] {
+  return [...new Set(names.filter((name) => /^(?:param|metric)\./.test(name)))];
+}
+
 /** A parameter or metric whose value came with the run. */
 export function valueColumn(name: string): RunColumn {
   const of = (run: RunJson) => run.values?.[name] ?? null;

@@ -43,11 +43,12 @@ const ASSIGNMENT = /^\+{0,2}([A-Za-z_][\w.:/-]*)=([^]*)$/;
 /**
  * `--lr 3e-4`, `--lr=3e-4`, `lr=3e-4`, flags (`--cuda` is true, `--no-cuda` makes `cuda` false) and several values
  * (`--sizes 64 64` is a list). In names of options "-" is "_", as argparse stores them. Options before the script
- * (`python -u train.py …`) are the interpreter's and left out.
+ * (`python -u train.py …`, `python -c CODE …`) are the interpreter's and left out.
  */
 export function commandParameters(words: readonly string[]): Record<string, ParameterText | ParameterText[]> {
   const found: Record<string, ParameterText | ParameterText[]> = Object.create(null);
-  const module = words.indexOf("-m");
+  // `-m MODULE`, or `-c CODE`: code has blanks, the name of a config file hardly.
+  const module = words.findIndex((word, i) => word === "-m" || word === "-c" && /\s/.test(words[i + 1] ?? ""));
   const script = words.findIndex((word) => SCRIPT.test(word) && !word.startsWith("-"));
   const start = script >= 0 && (module < 0 || script < module) ? script + 1 : module >= 0 ? module + 2 : 0;
   for (let i = start; i < words.length; i++) {

@@ -230,6 +230,37 @@ export const Comparison = z.strictObject({
   config: z.record(text(), z.array(text())),
 });
 
+export const GroupValue = z.strictObject({
+  mean: z.number(),
+  sd: z.number(),
+  min: z.number(),
+  max: z.number(),
+  runs: integer(),
+});
+
+export const RunGroup = z.strictObject({
+  group: text(),
+  runs: z.array(text()),
+  states: z.record(text(), integer()),
+  values: z.record(text(), maybe(z.union([GroupValue, text()]))),
+});
+
+export const GroupPoint = z.strictObject({
+  x: z.number(),
+  mean: z.number(),
+  low: z.number(),
+  high: z.number(),
+  runs: integer(),
+});
+
+export const GroupComparison = z.strictObject({
+  groups: z.array(z.strictObject({ name: text(), runs: z.array(text()) })),
+  figures: z.record(text(), z.array(maybe(GroupValue))),
+  metrics: z.record(text(), z.array(maybe(GroupValue))),
+  parameters: z.record(text(), z.array(text())),
+  curves: z.array(z.strictObject({ name: text(), points: z.array(GroupPoint) })),
+});
+
 export const Import = z.strictObject({
   run_id: text(),
   name: text(),
@@ -477,6 +508,10 @@ export const SHAPES = {
   "Series": Series,
   "Bucket": Bucket,
   "Comparison": Comparison,
+  "RunGroup": RunGroup,
+  "GroupValue": GroupValue,
+  "GroupComparison": GroupComparison,
+  "GroupPoint": GroupPoint,
   "Import": Import,
   "Validation": Validation,
   "Examination": Examination,

@@ -83,6 +83,47 @@ Deno.test("compare: figures, metrics, configs and curves side by side", async ()
   assert.deepEqual(json.config, { run_name: ["a", "b"] });
 });
 
+Deno.test("--group-by: runs that differ in their seed are one row, one column and one curve with its spread", async () => {
+  const listed = [3, 1, 2].map((seed) =>
+    fakeRun({ runId: seed === 1 ? ID_A : seed === 2 ? ID_B : `${ID_B.slice(0, -1)}X`, name: `ppo-seed${seed}` })
+  );
+  const answers: Answers = {
+    ...DAEMON,
+    ListRuns: ({ columns }) => ({
+      runs: [...listed, fakeRun({ runId: `${ID_B.slice(0, -1)}Y`, name: "dqn" })],
+      values: columns.length === 0
+        ? []
+        : [[1], [2], [6], [null]].map((v) => ({ json: v.map((x) => JSON.stringify(x)) })),
+    }),
+    GetRun: ({ run }) => listed.find(({ runId, name }) => runId === run || name === run)!,
+    GetSeries: ({ run }) => ({
+      buckets: [1n, 2n].map((x) => ({ firstX: x, lastX: x, mean: run === ID_A ? 3 : run === ID_B ? 6 : 9, count: 1n })),
+    }),
+  };
+  const rows = JSON.parse(
+    (await run(["list", "--group-by", "name", "-c", "metric.loss,state", "-o", "json"], answers)).out,
+  );
+  assert.deepEqual(rows.map((r: { group: string; runs: string[] }) => [r.group, r.runs.length]), [["dqn", 1], [
+    "ppo",
+    3,
+  ]]);
+  const { sd, ...loss } = rows[1].values["metric.loss"];
+  assert.deepEqual(loss, { mean: 3, min: 1, max: 6, runs: 3 });
+  assert.ok(Math.abs(sd - Math.sqrt(7)) < 1e-12);
+  assert.match(
+    (await run(["list", "--group-by", "name", "-c", "metric.loss"], answers)).out,
+    /^ppo +3 +3 \w+ +3 ± 2\.646$/m,
+  );
+  const points = JSON.parse((await run(["plot", "ppo-seed1", "--group-by", "name", "-o", "json"], answers)).out);
+  assert.deepEqual(points[0], { x: 1, mean: 6, low: 3, high: 9, runs: 3 });
+  const both = await run(["compare", ...listed.map((r) => r.name), "--group-by", "name", "--band", "minmax"], answers);
+  assert.match(both.out, /^runs +3$/m);
+  assert.match(both.out, /^episode_reward, minimum to maximum$/m);
+  const wrong = await run(["list", "--group-by", "parms"], answers);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.err, /--group-by is "parms"\. Did you mean params\?/);
+});
+
 Deno.test("plot: draws a series, or gives its numbers, or says what there is", async () => {
   const drawn = (await run(["plot", "a", "--width", "40", "--height", "8"])).out;
   assert.match(drawn, /^cart-1 {2}episode_reward\n/);

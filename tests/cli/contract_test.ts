@@ -149,6 +149,14 @@ function look(schema: z.ZodType, value: unknown, path: string): void {
     return;
   }
   seen.add(path);
+  if (schema instanceof z.ZodUnion) {
+    for (const option of schema.options as z.ZodType[]) {
+      if (option.safeParse(value).success) look(option, value, isShape(option) ?? path);
+    }
+  }
+  if (schema instanceof z.ZodRecord) {
+    for (const one of Object.values(value)) look(schema.valueType as z.ZodType, one, path);
+  }
   if (!(schema instanceof z.ZodObject)) return;
   for (const [name, field] of Object.entries(schema.shape) as [string, z.ZodType][]) {
     look(field, (value as Record<string, unknown>)[name], `${path}.${name}`);
@@ -230,7 +238,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
         const name = `${command} -o ${format}`;
         if (format === "csv") {
           const [header, ...rows] = csvRows(text);
-          assert.deepEqual(header, columnsOf(what, promised.jsonl[0] ?? promised.json[0]!));
+          assert.deepEqual(header, columnsOf(what, promised.jsonl[0] ?? promised.json[0]!.replace("[]", "")));
           for (const row of rows) assert.equal(row.length, header!.length, text);
         } else if (format === "jsonl") {
           for (const line of text.trimEnd().split("\n")) if (line !== "") checkShape(what, JSON.parse(line), name);
@@ -244,7 +252,11 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
 
   try {
     const shell = (script: string) => ["/bin/sh", "-c", script];
-    const scripted = (script: string) => ({ script: "/bin/sh", arguments: ["-c", script], use_grpc: false });
+    const scripted = (script: string) => ({
+      script: "/bin/sh",
+      arguments: ["-c", script, "sh", "--lr=0.001"],
+      use_grpc: false,
+    });
     const rich = await submit(
       daemon,
       configOf({
@@ -291,6 +303,9 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     Deno.writeTextFileSync(`${directory}/progress.csv`, "step,loss\n1,0.5\n2,nan\n");
     await holds("import", [directory]);
     await holds("compare", [rich, failed, live]);
+    await holds("list --group-by name", []);
+    await holds("compare --group-by name", [rich, failed, live]);
+    await holds("plot --group-by name", [rich]);
     await holds("status", []);
     await holds("du", []);
     await holds("wait", [rich]);

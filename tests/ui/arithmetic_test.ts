@@ -1,6 +1,6 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
-import { groupsOf, spreadOf, together, withoutSeed } from "../../src/ui/client/grouping.ts";
+import { groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
 import { ascending, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
-import { parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
+import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
@@ -13,7 +13,22 @@ import { valueText } from "../parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
 import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
-import { fetchSeries, linesOf, xLabel } from "./plot.ts";
+import { type Band, BANDS } from "../../telemetry/groups.ts";
+import {
+  bandOption,
+  commonText,
+  GROUP_BY_HELP,
+  GROUP_BY_OPTION,
+  groupByOf,
+  groupPoints,
+  groupSeries,
+  type GroupValue,
+  groupValue,
+  inGroups,
+  spreadText,
+  statesText,
+} from "../run_groups.ts";
+import { fetchSeries, linesOf, position, xLabel } from "./plot.ts";
 
 export function define(command: Command, context: Context): void {
   command
@@ -24,6 +39,8 @@ export function define(command: Command, context: Context): void {
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
     .option("-m, --metric <name>", "series to plot (default: the one that shows how training goes)")
     .option("--overwritten", "plot also what later attempts, which went on from a checkpoint, wrote again")
+    .option(GROUP_BY_OPTION, `one column and one curve a group, with its spread: ${GROUP_BY_HELP}`)
+    .addOption(bandOption())
     .option("--no-plot", "do not plot");
   connectionOptions(outputOption(command, ["table", "json"]))
     .addHelpText(
@@ -32,6 +49,7 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic compare cart-lr-3e-3 cart-lr-1e-2", "two runs by their names"],
           ["mosaic compare $(mosaic list -q -t sweep) -m policy_loss", "all runs of a sweep"],
+          ["mosaic compare $(mosaic list -q -t sweep) --group-by params", "seeds as one curve"],
         ],
         exits: { 4: "no such run, or no such series" },
       }),
@@ -41,6 +59,13 @@ export function define(command: Command, context: Context): void {
       const runs: RunDetailJson[] = [];
       for (const run of refs) runs.push(runDetailJson(await link.unary(link.methods.getRun, { run })));
       const metrics = await lastMetrics(link, runs);
+      // Of what the most runs have.
+      const common = metrics.filter(({ last }) => last.every((value) => value !== null));
+      const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
+      if (typeof flags["groupBy"] === "string") {
+        await compareGroups(link, context, flags, { runs, metrics, drawn: name });
+        return;
+      }
       const differences = configDifferences(runs);
       const parameters = parameterDifferences(runs);
       if (flags["output"] === "json") {
@@ -62,20 +87,8 @@ export function define(command: Command, context: Context): void {
         );
         return;
       }
-      const { color, width, height, isTty } = context.terminal;
-      const print = (title: string, rows: ComparisonRow[]) => {
-        if (rows.length === 0) return;
-        context.out.write(`${paint(title, "bold", color)}\n`);
-        context.out.write(table<ComparisonRow>(
-          [
-            { name: " ", shrinkTo: 12, text: (r) => r.name },
-            ...runs.map((run, i) => ({ name: run.name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
-          ],
-          rows,
-          { width: isTty ? width : undefined, color },
-        ));
-        context.out.write("\n");
-      };
+      const { color, width, height } = context.terminal;
+      const print = tables(context, runs.map(({ name }) => name));
       print("Figures", [{ name: "run", values: runs.map((r) => r.run_id) }, ...summaryRows(runs, context.now())]);
       print(
         "Last value of each metric",
@@ -84,9 +97,6 @@ export function define(command: Command, context: Context): void {
       print("Parameters", parameters.map(({ name, values }) => ({ name, values: values.map(valueText) })));
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
-      // Of what the most runs have.
-      const common = metrics.filter(({ last }) => last.every((value) => value !== null));
-      const name = String(flags["metric"] ?? progressSeries(common) ?? progressSeries(metrics) ?? EPISODE_REWARD);
       const series: Series[] = [];
       let label = "";
       for (const run of runs) {
@@ -112,6 +122,87 @@ export function define(command: Command, context: Context): void {
         xLabel: label,
       }));
     });
+}
+
+/** Prints a table with a row a figure and a column a run or group; none without rows. */
+function tables({ out, terminal }: Context, names: readonly string[]): (title: string, rows: ComparisonRow[]) => void {
+  const { color, width, isTty } = terminal;
+  return (title, rows) => {
+    if (rows.length === 0) return;
+    out.write(`${paint(title, "bold", color)}\n`);
+    out.write(table<ComparisonRow>(
+      [
+        { name: " ", shrinkTo: 12, text: (r) => r.name },
+        ...names.map((name, i) => ({ name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
+      ],
+      rows,
+      { width: isTty ? width : undefined, color },
+    ));
+    out.write("\n");
+  };
+}
+
+/** `--group-by`: a column a group, each figure as mean and standard deviation of the group's runs. */
+async function compareGroups(
+  link: Link,
+  context: Context,
+  flags: Record<string, unknown>,
+  { runs, metrics, drawn }: {
+    runs: readonly RunDetailJson[];
+    metrics: readonly { name: string; last: (number | null)[] }[];
+    drawn: string;
+  },
+): Promise<void> {
+  const groups = inGroups(runs, (run) => run, groupByOf(String(flags["groupBy"])));
+  const spread = (of: (run: RunDetailJson) => number | null) =>
+    groups.map(({ members }) => groupValue(members.map(of)));
+  const last = metrics.map(({ name, last }) => ({ name, values: spread((run) => last[runs.indexOf(run)]!) }));
+  const figures = groupFigures(context.now()).map(({ name, of }) => ({ name, values: spread(of) }));
+  const parameters = parameterDifferences(runs).map(({ name, values }) => ({
+    name,
+    values: groups.map(({ members }) => commonText(members.map((run) => valueText(values[runs.indexOf(run)])))),
+  }));
+  const { color, width, height } = context.terminal;
+  const curves = await Promise.all(groups.map(async ({ name, members }) => {
+    const having = members.filter((run) => metrics.find((m) => m.name === drawn)?.last[runs.indexOf(run)] !== null);
+    const buckets = await Promise.all(
+      having.map(({ run_id }) => fetchSeries(link, run_id, drawn, { buckets: width * 2, overwritten: false })),
+    );
+    return { name, buckets, points: groupPoints(buckets, position, flags["band"] as Band) };
+  }));
+  if (flags["output"] === "json") {
+    const byName = <T>(rows: readonly { name: string; values: T }[]) =>
+      Object.fromEntries(rows.map(({ name, values }) => [name, values]));
+    const json = {
+      groups: groups.map(({ name, members }) => ({ name, runs: members.map((r) => r.run_id) })),
+      figures: byName(figures),
+      metrics: byName(last),
+      parameters: byName(parameters),
+      curves: curves.map(({ name, points }) => ({ name, points })),
+    };
+    context.out.write(`${JSON.stringify(json, null, 2)}\n`);
+    return;
+  }
+  const print = tables(context, groups.map(({ name }) => name));
+  const texts = ({ name, values }: { name: string; values: (GroupValue | null)[] }) => ({
+    name,
+    values: values.map((value, i) => spreadText(value, groups[i]!.members.length)),
+  });
+  print("Figures, mean ± standard deviation", [
+    { name: "runs", values: groups.map(({ members }) => String(members.length)) },
+    { name: "states", values: groups.map(({ members }) => statesText(members.map((r) => r.state))) },
+    ...figures.map(texts),
+  ]);
+  print("Last value of each metric", last.map(texts));
+  print("Parameters", parameters);
+  if (flags["plot"] === false) return;
+  context.out.write(plot(curves.map(({ name, points }) => groupSeries(name, points)), {
+    width: Math.min(width, 160),
+    height: Math.max(10, Math.floor(height / 2)),
+    color,
+    title: `${drawn}, ${BANDS[flags["band"] as Band]}`,
+    xLabel: xLabel(drawn, curves.flatMap(({ buckets }) => buckets.flat())),
+  }));
 }
 
 /** Each metric's last value in each run; null where a run has none. */

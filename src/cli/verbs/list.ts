@@ -16,12 +16,14 @@ import {
 } from "../flags.ts";
 import { shortIds } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
-import { type RunJson, runJson } from "../message_json.ts";
+import { fetchRuns } from "../fetch_runs.ts";
+import type { RunJson } from "../message_json.ts";
 import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
 import {
   chooseColumns,
   DEFAULT_COLUMNS,
+  queried,
   type RunColumn,
   runColumns,
   sortRuns,
@@ -29,10 +31,10 @@ import {
   WIDE_COLUMNS,
 } from "../runs_table.ts";
 import { RUN_COLUMNS } from "../../registry/query/columns.ts";
+import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupByOf } from "../run_groups.ts";
+import { renderGroups } from "../group_table.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";
-
-const PAGE = 1000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -48,6 +50,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       "-c, --columns <names>",
       "columns to print (comma-separated); also param.NAME, metric.NAME, metric.NAME:max",
     )
+    .option(GROUP_BY_OPTION, `one row a group, with mean ± standard deviation: ${GROUP_BY_HELP}`)
     .option("-q, --quiet", "print run ids only")
     .option("-w, --watch [seconds]", "refresh every n seconds (default: 2)", wholeNumber(1));
   connectionOptions(outputOption(command, FORMATS))
@@ -64,6 +67,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           ["mosaic list -s failed --since 1d -c run,name,reason", "failures of the last day, with reasons"],
           ["mosaic list -o json | jq -r '.[] | select(.exit_code == 3) | .run_id'", "ids for a script"],
           ["mosaic list -c name,param.lr,metric.loss:min --where 'lr<1e-3'", "a search"],
+          ["mosaic list --group-by name -c steps,metric.loss", "seeds as one row"],
           ["mosaic list --watch", "a live table; mosaic top has a full-screen one"],
         ],
         exits: { 130: "--watch was interrupted by Ctrl-C" },
@@ -73,13 +77,13 @@ export function define(command: Command, context: Context, result: { code: numbe
       const watch = flags["watch"];
       using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
       if (watch === undefined) {
-        context.out.write(render(await fetchRuns(link, context, flags), flags, context));
+        context.out.write(await listed(link, context, flags));
         return;
       }
       const seconds = watch === true ? 2 : Number(watch);
       result.code = await interruptible(context, "", async (signal) => {
         while (!signal.aborted) {
-          const text = render(await fetchRuns(link, context, flags, signal), flags, context);
+          const text = await listed(link, context, flags, signal);
           // On a terminal, redraw from the upper left corner; elsewhere append.
           if (context.terminal.isTty) context.out.move("screen");
           context.out.write(text);
@@ -90,49 +94,36 @@ export function define(command: Command, context: Context, result: { code: numbe
     });
 }
 
-/** Fetches pages until --limit is reached. */
-async function fetchRuns(
+/** The runs, and what is printed of them. */
+async function listed(
   link: Link,
   context: Context,
   flags: Record<string, unknown>,
   signal?: AbortSignal,
-): Promise<RunJson[]> {
-  const limit = Number(flags["limit"] ?? Infinity);
-  const submittedSince = await sinceOf(flags, context.now());
-  const runs: RunJson[] = [];
-  const columns = queried(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []);
-  const sort = sortByDaemon(flags["sort"]);
-  for (let pageToken = ""; runs.length < limit;) {
-    const page = await link.unary(link.methods.listRuns, {
-      states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
-      nameContains: String(flags["name"] ?? ""),
-      tags: (flags["tag"] as string[] | undefined) ?? [],
-      limit: Math.min(PAGE, limit - runs.length),
-      pageToken,
-      where: String(flags["where"] ?? ""),
-      sort,
-      columns,
-      ...(submittedSince === undefined ? {} : { submittedSince }),
-    }, signal);
-    for (const [i, run] of page.runs.entries()) {
-      const values = (page.values[i]?.json ?? []).map((json, c) => [columns[c]!, JSON.parse(json)]);
-      runs.push({ ...runJson(run), ...(columns.length === 0 ? {} : { values: Object.fromEntries(values) }) });
-    }
-    pageToken = page.nextPageToken;
-    if (pageToken === "") break;
-  }
-  return runs;
+): Promise<string> {
+  const by = typeof flags["groupBy"] === "string" ? groupByOf(flags["groupBy"]) : undefined;
+  const needed = by === undefined ? undefined : columnFor(by);
+  const runs = await fetchRuns(link, {
+    states: typeof flags["state"] === "string" ? parseStates(flags["state"]) : [],
+    nameContains: String(flags["name"] ?? ""),
+    tags: (flags["tag"] as string[] | undefined) ?? [],
+    submittedSince: await sinceOf(flags, context.now()),
+    where: String(flags["where"] ?? ""),
+    sort: sortByDaemon(flags["sort"]),
+    columns: queried([
+      ...(typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : []),
+      ...(needed === undefined ? [] : [needed]),
+      ...(by !== undefined && typeof flags["sort"] === "string" ? [flags["sort"].replace(/^-/, "")] : []),
+    ]),
+    limit: Number(flags["limit"] ?? Infinity),
+  }, signal);
+  return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
 }
 
 async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {
   if (flags["since"] === undefined) return undefined;
   const { timestampFromMs } = await import("@bufbuild/protobuf/wkt");
   return timestampFromMs(momentValue(String(flags["since"]), now));
-}
-
-/** Columns whose values the daemon finds. */
-function queried(names: readonly string[]): string[] {
-  return [...new Set(names.filter((name) => /^(?:param|metric)\./.test(name)))];
 }
 
 /** What the daemon sorts by; "" for columns that only this program knows, such as elapsed. */

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { MosaicError } from "../../base/errors.ts";
-import type { SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
+import type { Run, SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot, type Series } from "../chart.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -16,6 +16,19 @@ import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../../registry/contract.ts";
 import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
+import { type Band, BANDS } from "../../telemetry/groups.ts";
+import { fetchRuns } from "../fetch_runs.ts";
+import {
+  bandOption,
+  columnFor,
+  GROUP_BY_HELP,
+  GROUP_BY_OPTION,
+  groupable,
+  groupByOf,
+  groupPoints,
+  groupSeries,
+  inGroups,
+} from "../run_groups.ts";
 import { csv } from "../table.ts";
 import { escapeControl } from "../text.ts";
 
@@ -41,6 +54,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--from <x>", "first step or episode", wholeNumber())
     .option("--to <x>", "last step or episode", wholeNumber())
     .option("--overwritten", "also what later attempts, which went on from a checkpoint, wrote again")
+    .option(GROUP_BY_OPTION, `the group that the run belongs to, as one curve: ${GROUP_BY_HELP}`)
+    .addOption(bandOption())
     .option("-w, --watch", "refresh every two seconds until the run has ended");
   connectionOptions(outputOption(command, ["table", "json", "csv"]))
     .addHelpText(
@@ -49,6 +64,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         examples: [
           ["mosaic plot @last", "how training goes"],
           ["mosaic plot @last policy_loss --log --watch", "a metric, live"],
+          ["mosaic plot @last --group-by name --band ci95", "all its seeds as one curve"],
           ["mosaic plot @last -o csv", "the plotted values"],
         ],
         exits: { 4: "no such run, or no such series" },
@@ -64,13 +80,16 @@ export function define(command: Command, context: Context, result: { code: numbe
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
           name ??= await chosenSeries(link, context, run.runId, signal);
           const drawn = name ?? EPISODE_REWARD;
-          const buckets = await fetchSeries(link, run.runId, drawn, {
-            buckets: width * 2,
-            from: Number(flags["from"] ?? 0),
-            to: Number(flags["to"] ?? 0),
-            overwritten: flags["overwritten"] === true,
-          });
-          const text = render(buckets, flags, context, { width, name: drawn, title: `${run.name}  ${drawn}` });
+          const read = (id: string) =>
+            fetchSeries(link, id, drawn, {
+              buckets: width * 2,
+              from: Number(flags["from"] ?? 0),
+              to: Number(flags["to"] ?? 0),
+              overwritten: flags["overwritten"] === true && flags["groupBy"] === undefined,
+            });
+          const text = flags["groupBy"] === undefined
+            ? render(await read(run.runId), flags, context, { width, name: drawn, title: `${run.name}  ${drawn}` })
+            : await renderGroup(link, context, flags, { run, width, name: drawn, read });
           if (watch && context.terminal.isTty) context.out.move("screen");
           context.out.write(text);
           if (!watch || hasEnded(run, 0)) return EXIT.ok;
@@ -125,6 +144,54 @@ function render(
     color: terminal.color,
     title: `${title}${nonFiniteText(buckets)}`,
     xLabel: time ? "seconds" : xLabel(name, buckets),
+    log: flags["log"] === true,
+  });
+}
+
+/** The runs of the run's group that have the series, as one curve. */
+async function renderGroup(
+  link: Link,
+  { terminal }: Context,
+  flags: Record<string, unknown>,
+  { run, width, name, read }: {
+    run: Pick<Run, "runId">;
+    width: number;
+    name: string;
+    read(runId: string): Promise<SeriesBucket[]>;
+  },
+): Promise<string> {
+  const by = groupByOf(String(flags["groupBy"]));
+  const column = columnFor(by);
+  const all = await fetchRuns(link, { columns: column === undefined ? [] : [column] });
+  const group = inGroups(all, (one) => groupable(one, by), by)
+    .find(({ members }) => members.some(({ run_id }) => run_id === run.runId));
+  if (group === undefined) throw new MosaicError("not_found", `run ${run.runId} is no longer there`);
+  const curves: SeriesBucket[][] = [];
+  for (const { run_id } of group.members) {
+    try {
+      const buckets = await read(run_id);
+      if (buckets.length > 0) curves.push(buckets);
+    } catch (error) {
+      // Another run of the group may lack the series, or may have been deleted meanwhile.
+      if (run_id === run.runId || !(error instanceof MosaicError) || error.code !== "not_found") throw error;
+    }
+  }
+  const band = flags["band"] as Band;
+  const time = flags["time"] === true;
+  const x = (b: SeriesBucket, curve: readonly SeriesBucket[]) => time ? (b.atMs - curve[0]!.atMs) / 1000 : position(b);
+  const points = groupPoints(curves, x, band);
+  const format = flags["output"] as Format;
+  if (format === "json") return `${JSON.stringify(points, null, 2)}\n`;
+  if (format === "csv") {
+    const fields = ["x", "mean", "low", "high", "runs"] as const;
+    return csv(fields, points.map((point) => fields.map((f) => point[f])));
+  }
+  return plot([groupSeries(group.name, points)], {
+    width,
+    height: Number(flags["height"] ?? Math.max(10, Math.floor((terminal.height * 2) / 3))),
+    color: terminal.color,
+    title: `${group.name}  ${name}  ${curves.length} of ${group.members.length} runs, ${BANDS[band]}`,
+    xLabel: time ? "seconds" : xLabel(name, curves.flat()),
     log: flags["log"] === true,
   });
 }

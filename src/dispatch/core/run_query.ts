@@ -1,12 +1,12 @@
 /** Lists of runs filtered and sorted by parameters and metrics: over all runs that match, whatever the page. */
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
-import { type QueryColumn, queryColumn } from "../../registry/query/columns.ts";
+import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/columns.ts";
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { RunFilter, RunOutline } from "../../registry/types.ts";
 import type { TelemetryReader } from "../../telemetry/types.ts";
-import { parametersNamed } from "./run_parameters.ts";
+import { parametersNamed, parametersOfRun } from "./run_parameters.ts";
 
 export interface RunQuery {
   /** "" for all. */
@@ -87,6 +87,9 @@ export async function queryRuns(readers: Readers, filter: RunFilter, query: RunQ
 }
 
 function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
+  if (column.type === "param" && column.name === ALL_PARAMETERS) {
+    return ({ runId }) => parametersOfRun({ runs, records }, runId).map(({ name, value }) => [name, value]);
+  }
   if (column.type === "param") {
     const values = parametersNamed({ runs, records }, column.name);
     return ({ runId }) => values.get(runId);

@@ -9,6 +9,9 @@ export const RUN_COLUMNS = [
 export const AGGREGATES = ["last", "min", "max", "mean", "points", "min_step", "max_step"] as const;
 export type Aggregate = typeof AGGREGATES[number];
 
+/** `param.*`: all parameters of a run, as pairs of name and value. */
+export const ALL_PARAMETERS = "*";
+
 export type QueryColumn =
   | { type: "run"; name: string }
   | { type: "param"; name: string }

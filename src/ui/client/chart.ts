@@ -4,7 +4,7 @@ import type { SeriesColumns } from "../page_json.ts";
 import { notice } from "./dialog.tsx";
 import { h, iconButton, saveFile, setText } from "./dom.ts";
 import { clock, duration, figure, plural, whole } from "./format.ts";
-import { type Band, together } from "./grouping.ts";
+import { type Band, together } from "../../telemetry/groups.ts";
 import {
   ascending,
   type Column,

@@ -1,8 +1,9 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
 import { answer, param, runApi, seriesOf } from "./api.ts";
 import { Chart, type ChartStyle, type DataSet, type XMode } from "./chart.ts";
-import { figure, natural, plural } from "./format.ts";
-import { type Band, BANDS } from "./grouping.ts";
+import { natural } from "../../base/natural_order.ts";
+import { figure, plural } from "./format.ts";
+import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { Island, Terms, useRedraw } from "./parts.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 

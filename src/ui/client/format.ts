@@ -84,7 +84,3 @@ export function elapsed(run: { started_at: number | null; finished_at: number | 
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
-
-/** `loss/2` before `loss/10`. */
-const collator = new Intl.Collator("en", { numeric: true });
-export const natural = (a: string, b: string): number => collator.compare(a, b);

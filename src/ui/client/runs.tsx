@@ -4,7 +4,7 @@ import { ManyActions } from "./actions.tsx";
 import { columnNames, heardTime, listRuns, live, now, readColumns, readOnly, runsByIds } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { figure, plural, whole } from "./format.ts";
-import { groupsOf } from "./grouping.ts";
+import { groupsOf } from "../../telemetry/groups.ts";
 import { HostStrip } from "./host_strip.tsx";
 import { isTyping } from "./keys.tsx";
 import { Island, useRedraw } from "./parts.tsx";

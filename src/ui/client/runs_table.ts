@@ -5,7 +5,7 @@
 import type { RunLine } from "../page_json.ts";
 import { fill, go, h, setText } from "./dom.ts";
 import { age, bytes, duration, elapsed, plural, rate, score, whole } from "./format.ts";
-import { spreadOf } from "./grouping.ts";
+import { spreadOf } from "../../telemetry/groups.ts";
 import { explanation, isEnded, isStale } from "./states.tsx";
 
 /** Runs as one row, over those of its runs when it is open. */

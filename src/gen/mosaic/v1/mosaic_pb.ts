@@ -647,7 +647,7 @@ export type ListRequest = Message<"mosaic.v1.ListRequest"> & {
   sort: string;
 
   /**
-   * Columns whose values are wanted with each run; as in sort.
+   * Columns whose values are wanted with each run; as in sort. "param.*": all parameters, as a list of [name, value].
    *
    * @generated from field: repeated string columns = 9;
    */

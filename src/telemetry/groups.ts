@@ -1,6 +1,5 @@
 /** Runs as groups, and several curves as one with its spread. Pure. */
-import { natural } from "./format.ts";
-import type { Column } from "./smoothing.ts";
+import { natural } from "../base/natural_order.ts";
 
 /** "" is none; "name": the name without its seed; "parameters": all but the seed; "tags"; else a parameter's name after "parameter:". */
 export type GroupBy = string;
@@ -93,6 +92,9 @@ function bootstrapped(values: readonly number[]): Spread {
     high: means[Math.ceil(RESAMPLES * 0.975) - 1]!,
   };
 }
+
+/** y values, null where there is none. */
+type Column = (number | null)[];
 
 export interface Curve {
   x: readonly number[];

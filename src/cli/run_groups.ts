@@ -1,0 +1,168 @@
+/** `--group-by`: runs that differ in their seed alone, or share a parameter or tags, as one row and one curve. */
+import { Option } from "commander";
+import { MosaicError } from "../base/errors.ts";
+import { natural } from "../base/natural_order.ts";
+import { didYouMean } from "../base/nearest.ts";
+import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { type Band, BANDS, type Groupable, type GroupBy, groupsOf, spreadOf, together } from "../telemetry/groups.ts";
+import type { Series } from "./chart.ts";
+import { oneOf } from "./command.ts";
+import { number } from "./format.ts";
+import type { RunJson } from "./message_json.ts";
+import type { Column } from "./table.ts";
+import type { RunColumn } from "./runs_table.ts";
+
+export const GROUP_BY_OPTION = "--group-by <what>";
+export const GROUP_BY_HELP = "name (without its seed), params (all but the seed), tags, or param.NAME";
+
+/** What `--group-by` asks for. @throws {MosaicError} `invalid_argument` */
+export function groupByOf(text: string): GroupBy {
+  if (text === "name" || text === "tags") return text;
+  if (text === "params") return "parameters";
+  if (/^param\../.test(text)) return `parameter:${text.slice("param.".length)}`;
+  const known = ["name", "params", "tags", "param.NAME"];
+  throw new MosaicError("invalid_argument", `--group-by is "${text}".${didYouMean(text, known)}`, {
+    hint: `It is one of ${known.join(", ")}.`,
+  });
+}
+
+/** The column that the daemon has to send so that runs can be grouped; undefined when a run's own fields are enough. */
+export function columnFor(by: GroupBy): string | undefined {
+  if (by === "parameters") return "param.*";
+  return by.startsWith("parameter:") ? `param.${by.slice("parameter:".length)}` : undefined;
+}
+
+/** A listed run with the parameters that came as `columnFor(by)`. */
+export function groupable(run: RunJson, by: GroupBy): Groupable {
+  const column = columnFor(by);
+  const value = column === undefined ? undefined : run.values?.[column];
+  const pairs = column === "param.*"
+    ? (value ?? []) as [string, unknown][]
+    : value === undefined || value === null
+    ? []
+    : [[column!.slice("param.".length), value] as const];
+  return { name: run.name, tags: run.tags, parameters: pairs.map(([name, value]) => ({ name, value })) };
+}
+
+export interface Group<Member> {
+  name: string;
+  members: Member[];
+}
+
+/** Groups by name, members in the order they came. */
+export function inGroups<Member>(
+  members: readonly Member[],
+  of: (member: Member) => Groupable,
+  by: GroupBy,
+): Group<Member>[] {
+  const names = groupsOf(members.map(of), by);
+  const groups = Map.groupBy(members.keys(), (i) => names[i]!);
+  return [...groups].map(([name, places]) => ({ name, members: places.map((i) => members[i]!) }))
+    .sort((a, b) => natural(a.name, b.name));
+}
+
+/** Of the values of a group's members; null where none has one. */
+export interface GroupValue {
+  mean: number;
+  /** Of the sample; 0 for a single value. */
+  sd: number;
+  min: number;
+  max: number;
+  /** Members that have a value. */
+  runs: number;
+}
+
+export function groupValue(values: readonly (number | null | undefined)[]): GroupValue | null {
+  const known = values.filter((v) => typeof v === "number" && Number.isFinite(v)) as number[];
+  if (known.length === 0) return null;
+  const { middle, high } = spreadOf(known, "sd");
+  return {
+    mean: middle,
+    sd: known.length === 1 ? 0 : high - middle,
+    min: Math.min(...known),
+    max: Math.max(...known),
+    runs: known.length,
+  };
+}
+
+/** `195.3 ± 4.2`; with the number of runs that have a value, where it is not that of the group. */
+export function spreadText(value: GroupValue | null, members: number): string {
+  if (value === null) return "";
+  const { mean, sd, runs } = value;
+  return `${number(mean)}${runs > 1 ? ` ± ${number(sd)}` : ""}${runs < members ? ` (${runs} of ${members})` : ""}`;
+}
+
+/** `3 TERMINATED, 1 FAULTED` */
+export function statesText(states: readonly string[]): string {
+  return [...Map.groupBy(states, (s) => s)].map(([state, of]) => `${of.length} ${state}`).join(", ");
+}
+
+/** The text that all have, or how many there are. */
+export function commonText(texts: readonly string[]): string {
+  const different = new Set(texts);
+  return different.size === 1 ? [...different][0]! : `${different.size} different`;
+}
+
+/** One column of runs as a column of groups: mean and standard deviation of numbers; other values where all are equal. */
+export function groupColumn(column: RunColumn): Column<Group<RunJson>> & {
+  value(group: Group<RunJson>): GroupValue | string | null;
+} {
+  const value = ({ members }: Group<RunJson>) => {
+    const values = members.map((run) => column.value(run));
+    if (values.some((v) => typeof v === "number")) return groupValue(values as (number | null)[]);
+    return commonText(members.map((run) => column.text(run)));
+  };
+  return {
+    name: column.name,
+    ...(column.heading === undefined ? {} : { heading: column.heading }),
+    ...(column.align === undefined ? {} : { align: column.align }),
+    shrinkTo: 8,
+    value,
+    text: (group) => {
+      const found = value(group);
+      return typeof found === "string" ? found : spreadText(found, group.members.length);
+    },
+  };
+}
+
+export interface GroupPoint {
+  x: number;
+  mean: number;
+  low: number;
+  high: number;
+  /** Runs that have a value there. */
+  runs: number;
+}
+
+export function bandOption(): Option {
+  const means = Object.entries(BANDS).map(([name, meaning]) => `${name}: ${meaning}`).join("; ");
+  return oneOf(
+    new Option("--band <spread>", `with --group-by, what is drawn around the mean (${means})`),
+    Object.keys(BANDS),
+  )
+    .default("sd");
+}
+
+/** The curves of a group's runs as one. @param x of a bucket */
+export function groupPoints(
+  curves: readonly (readonly SeriesBucket[])[],
+  x: (bucket: SeriesBucket, curve: readonly SeriesBucket[]) => number,
+  band: Band,
+): GroupPoint[] {
+  const found = together(
+    curves.map((curve) => ({
+      x: curve.map((b) => x(b, curve)),
+      y: curve.map(({ mean }) => Number.isFinite(mean) ? mean : null),
+    })),
+    band,
+  );
+  return found.x.flatMap((at, i) =>
+    found.middle[i] === null
+      ? []
+      : [{ x: at, mean: found.middle[i]!, low: found.low[i]!, high: found.high[i]!, runs: found.count[i]! }]
+  );
+}
+
+export function groupSeries(name: string, points: readonly GroupPoint[]): Series {
+  return { name, points: points.map(({ x, mean, low, high }) => ({ x, y: mean, min: low, max: high })) };
+}
