@@ -1,6 +1,6 @@
 /** Which films, pictures, sounds, texts and histograms a run has, by tag and in order. Pure. */
 import type { RunPage, Told } from "../page_json.ts";
-import { natural } from "./format.ts";
+import { natural } from "../../base/natural_order.ts";
 
 export type Artifact = RunPage["artifacts"][number];
 export type MediumKind = "video" | "image" | "audio" | "text" | "histogram";
