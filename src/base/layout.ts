@@ -90,6 +90,10 @@ export class Layout {
   get pythonHelper(): string {
     return `${this.trainer}/python-helper`;
   }
+  /** What `mosaic import` has unpacked for the daemon. */
+  get imports(): string {
+    return `${this.trainer}/imports`;
+  }
   get logs(): string {
     return `${this.stateDir}/logs`;
   }

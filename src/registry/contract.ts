@@ -264,7 +264,7 @@ export const GroupComparison = z.strictObject({
 export const Import = z.strictObject({
   run_id: text(),
   name: text(),
-  status: z.enum(["submitted", "already imported", "found"]),
+  status: z.enum(["submitted", "imported", "already imported", "found"]),
   directory: text(),
   files: integer(),
   series: integer(),

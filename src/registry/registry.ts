@@ -12,6 +12,7 @@ import type { RunReader } from "./reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
+import { copyRun } from "./moved_run.ts";
 import { conditionsOf, eventConditions, NEWEST_FIRST, OLDEST_FIRST, placeOf, tokenAfter, where } from "./listing.ts";
 import { resolveRunId } from "./find_run.ts";
 import {
@@ -127,6 +128,16 @@ export class Registry implements RunReader {
       const { kind, data } = queuedEvent(row, position);
       this.#addEvent(row, kind, data, now);
       return row;
+    });
+  }
+
+  /** Takes in an ended run of another registry of the same schema. @throws `already_exists` */
+  adopt(from: DatabaseSync, runId: string): void {
+    this.#write(() => {
+      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `there is a run ${runId} already`);
+      copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
+      this.#transitionHead = this.#lastSeq("transitions");
+      this.#eventHead = this.#lastSeq("events");
     });
   }
 

@@ -101,6 +101,9 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
     async resetRun(request) {
       return runMessage(detail(await core.reset(resolve(request.run).runId, request.fromCheckpoint)));
     },
+    async importRun({ directory }) {
+      return runMessage(detail(await core.importRun(directory)));
+    },
     async deleteRun(request) {
       const { freedBytes } = await core.delete(resolve(request.run).runId);
       return { freedBytes: BigInt(freedBytes) };

@@ -26,6 +26,7 @@ import {
   storableTime,
 } from "./store/storable_steps.ts";
 import { BulkInsert } from "./store/bulk_insert.ts";
+import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
 import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
@@ -579,6 +580,49 @@ export class TelemetryStore implements TelemetryLog {
     this.#deletions.resume();
   }
 
+  /** Until all is there, the rows are those of a run that is being deleted: what is cut short goes at the next start. */
+  async adopt(from: DatabaseSync, runId: string): Promise<void> {
+    if (this.#state(runId) !== undefined) {
+      throw new MosaicError("already_exists", `run ${runId} has telemetry already`);
+    }
+    const itsKey = keyOf(from, runId);
+    if (itsKey === undefined) return;
+    let runKey = 0;
+    this.#transaction(() => {
+      const insert = this.#db.prepare("INSERT INTO telemetry_runs (run_id, deleting) VALUES (?, 1)");
+      runKey = Number(insert.run(`adopted:${crypto.randomUUID()}`).lastInsertRowid);
+    });
+    try {
+      for (const { rows, insert } of rowsOfRun(from, itsKey)) {
+        const all = rows()[Symbol.iterator]();
+        for (let last = false; !last;) {
+          let bytes = 0;
+          this.#transaction(() => {
+            const statement = this.#db.prepare(insert);
+            while (bytes < ADOPTED_BYTES) {
+              const { value, done } = all.next();
+              if (done) return void (last = true);
+              statement.run(runKey, ...value);
+              bytes += 100 + value.reduce((sum: number, cell) => sum + lengthOf(cell), 0);
+            }
+          });
+          this.#checkpoints.wrote(bytes + PAGES_BYTES);
+          await this.#checkpoints.caughtUp();
+          await yieldToOthers();
+        }
+      }
+      const { columns, rows } = countersOf(from, runId);
+      const [counters] = [...rows()];
+      this.#transaction(() =>
+        this.#db.prepare(`UPDATE telemetry_runs SET ${columns.map((column) => `${column} = ?`).join(", ")}
+          WHERE run_key = ?`).run(...counters!, runKey)
+      );
+    } catch (error) {
+      this.#deletions.resume();
+      throw error;
+    }
+  }
+
   /** As `delete` does, without waiting for the rows to go. */
   discard(runId: string): void {
     this.#transaction(() => this.#giveUp(runId));
@@ -1092,6 +1136,13 @@ function requireWhole(attempt: number, { from, to, steps, episodes, events }: In
   if (to === from && (steps.n > 0 || episodes.length > 0 || events.length > 0)) {
     throw new MosaicError("invalid_argument", `a batch with records says from = to = ${to}: they have no position`);
   }
+}
+
+/** What one transaction takes of a run that is adopted. */
+const ADOPTED_BYTES = 2 << 20;
+
+function lengthOf(cell: unknown): number {
+  return typeof cell === "string" || cell instanceof Uint8Array ? cell.length : 8;
 }
 
 /** About what a metric takes in memory: its name, its summary, where it ends. */

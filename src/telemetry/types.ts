@@ -1,4 +1,5 @@
 /** The telemetry log as its readers and writers see it. Implemented by src/telemetry/store.ts. */
+import type { DatabaseSync } from "node:sqlite";
 import type {
   EpisodeRecord,
   StepRecord,
@@ -153,6 +154,10 @@ export interface TelemetryLog extends TelemetryReader {
     events?: WorkerEventRecord[],
     label?: string,
   ): void;
+  /** Takes in the telemetry of a run that has none here, from a database of the same schema. @throws `already_exists` */
+  adopt(from: DatabaseSync, runId: string): Promise<void>;
+  /** As `delete` does, without waiting for the rows to go. */
+  discard(runId: string): void;
   /**
    * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
    * Gives the bytes that the run took in the database, to within what others wrote meanwhile.

@@ -276,6 +276,8 @@ async function everyVerb(): Promise<void> {
       .map((words): [string[]] => [words]),
     ...["jsonl", "csv", "parquet", "tensorboard"]
       .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
+    [["export", "one", "--format", "mosaic", "--out", `${place}/one.mosaic`]],
+    [["import", `${place}/one.mosaic`]],
     [["completions", "bash"]],
     [["completions", "runs"]],
     [["permissions", "daemon"]],

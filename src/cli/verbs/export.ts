@@ -5,7 +5,7 @@ import { manual, oneOf } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
-import { count } from "../format.ts";
+import { bytes as sizeText, count } from "../format.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
@@ -13,9 +13,10 @@ import { didYouMean } from "../../base/nearest.ts";
 import { fileOutput, type Output } from "../output.ts";
 import { csvCells, fieldNames, type Kind, parseLines, type TelemetryRecord } from "../records.ts";
 import { csv, csvLine } from "../table.ts";
+import { escapeControl } from "../text.ts";
 import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
-const FORMATS = ["jsonl", "csv", "parquet", "tensorboard"] as const;
+const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "mosaic"] as const;
 type ExportFormat = typeof FORMATS[number];
 const PATIENCE_MS = 120_000;
 
@@ -29,7 +30,8 @@ export function define(command: Command, context: Context, result: { code: numbe
     .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
     .option("--no-overwritten", "leave out what later attempts, which went on from a checkpoint, wrote again")
-    .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv");
+    .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv")
+    .option("--no-artifacts", "with --format mosaic: leave out checkpoints, videos and other recorded files");
   connectionOptions(command)
     .addHelpText(
       "after",
@@ -37,11 +39,14 @@ export function define(command: Command, context: Context, result: { code: numbe
         details:
           "tensorboard writes one event file: episode/reward and episode/length by episode number, and every metric " +
           "by its own step. parquet columns are typed; fields that the worker sent as JSON (action, observation, …) are " +
-          "JSON columns.",
+          "JSON columns. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
+          "another host: config with its secrets, lifecycle, records, logs, artifacts. It is read from the state " +
+          "directory, so the daemon has to run on this host.",
         examples: [
           ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
           ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "print the episodes as a table"],
           ["mosaic export @last --format tensorboard --out tb/last", "for tensorboard --logdir tb"],
+          ["mosaic export @last --format mosaic --out 7.mosaic", "for mosaic import on another host"],
         ],
         exits: { 130: "interrupted; the files contain what was received until then" },
       }),
@@ -53,6 +58,14 @@ export function define(command: Command, context: Context, result: { code: numbe
         using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const whole = flags["overwritten"] !== false || run.attempt < 2;
+        if (format === "mosaic") {
+          const { writeRunFile } = await import("../../archive/run_file.ts");
+          const { stateDir } = await link.unary(link.methods.getHost, {}, signal);
+          const file = String(flags["out"] ?? `${run.runId}.mosaic`);
+          const { files, bytes } = writeRunFile(stateDir, run.runId, file, flags["artifacts"] !== false);
+          context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
+          return EXIT.ok;
+        }
         const batches = (kind: Kind) => {
           const all = batchesOf(link, run.runId, kind, signal);
           return whole ? all : keptOf(all, kind, (name) => overwrittenOf(link, run.runId, name, signal));
@@ -94,6 +107,9 @@ export function define(command: Command, context: Context, result: { code: numbe
 function kindsOf(given: unknown, format: ExportFormat): Kind[] {
   const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : TELEMETRY_KINDS;
   if (typeof given !== "string") return [...possible];
+  if (format === "mosaic") {
+    throw new MosaicError("invalid_argument", "--kind is not for --format mosaic, which writes all of a run");
+  }
   return commaSeparated(given).map((word) => {
     const kind = possible.find((k) => k === word);
     if (kind !== undefined) return kind;

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { Layout } from "../../base/layout.ts";
 import { sleep } from "../../base/sleep.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -16,6 +17,8 @@ import { escapeControl } from "../text.ts";
 type ImportJson = z.infer<typeof Import>;
 
 const DEPTH = 8;
+/** The daemon copies all records of the run. */
+const IMPORT_MS = 3_600_000;
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
@@ -24,6 +27,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         "progress files, Lightning's metrics.csv, RLlib's and Tune's result.json, W&B's offline logs. Each directory that " +
         "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters. A file that is " +
         "named itself may also be another table, or what a program printed (.log, .out, .txt).\n\n" +
+        "A file of mosaic export --format mosaic becomes the same run as on its host: id, states, records, logs.\n\n" +
         "The daemon starts a worker that reads the files, so it has to run on this host. What was imported already, known " +
         "by its content, is not imported again.",
     )
@@ -45,12 +49,25 @@ export function define(command: Command, context: Context, result: { code: numbe
         exits: {
           0: "submitted, or imported already",
           1: "some could not be read or submitted; the others are imported",
-          2: "wrong arguments, or a file of no known format",
+          2: "wrong arguments, a file of no known format, or a damaged one of mosaic",
           4: "there is no such path, or nothing of a tracker in it",
         },
       }),
     )
     .action(async (paths: string[], flags: Record<string, unknown>) => {
+      const { isRunFile } = await import("../../archive/run_file.ts");
+      const files = paths.filter(isRunFile);
+      if (files.length > 0) {
+        if (files.length < paths.length || flags["name"] !== undefined || flags["tag"] !== undefined) {
+          throw new MosaicError("invalid_argument", `${files[0]} is a run of mosaic: it keeps its name and tags`, {
+            hint: "Import such files on their own, without --name and --tag; mosaic rename and tag change them later.",
+          });
+        }
+        using link = flags["dryRun"] === true ? undefined : await Link.open(context, connectionFlags(flags));
+        const done: ImportJson[] = [];
+        for (const file of files) done.push(await importRunFile(link, file));
+        return print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
+      }
       const found = await find(context, paths, Number(flags["depth"] ?? DEPTH));
       if (found.skipped) result.code = 1;
       const name = flags["name"] as string | undefined;
@@ -99,6 +116,32 @@ export function define(command: Command, context: Context, result: { code: numbe
       }
       print(context, done, flags["quiet"] === true ? "quiet" : flags["output"] as Format);
     });
+}
+
+/** A run that mosaic has exported becomes the same run here. @param link none: it is only read and checked */
+async function importRunFile(link: Link | undefined, path: string): Promise<ImportJson> {
+  const { RunFile } = await import("../../archive/run_file.ts");
+  using file = new RunFile(path);
+  const { runId, files } = file;
+  const known = link === undefined ? undefined : await existing(link, runId);
+  if (link !== undefined && known === undefined) {
+    const { stateDir } = await link.unary(link.methods.getHost, {});
+    const directory = `${runId}-${crypto.randomUUID()}`;
+    file.unpack(`${new Layout(stateDir).imports}/${directory}`);
+    await link.unary(link.methods.importRun, { directory }, undefined, IMPORT_MS);
+  }
+  const [run, series] = link === undefined ? [] : await Promise.all([
+    link.unary(link.methods.getRun, { run: runId }),
+    link.unary(link.methods.listSeries, { run: runId }),
+  ]);
+  return {
+    run_id: runId,
+    name: run?.name ?? "",
+    status: link === undefined ? "found" : known?.status ?? "imported",
+    ...{ directory: path, files, series: series?.series.length ?? 0, points: Number(run?.telemetry?.metrics ?? 0) },
+    ...{ episodes: Number(run?.telemetry?.episodes ?? 0), texts: 0, parameters: run?.parameters.length ?? 0 },
+    left_out: [],
+  };
 }
 
 async function find(context: Context, paths: readonly string[], depth: number) {

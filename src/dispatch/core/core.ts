@@ -200,6 +200,11 @@ export interface Core {
   retry(runId: string): RunRow;
   /** Stops the run if it lives and starts it again, from a checkpoint or the seed. */
   reset(runId: string, fromCheckpoint: string): Promise<RunRow>;
+  /**
+   * Takes in a run of another host, which lies unpacked in a directory below `trainer/imports`.
+   * @throws `already_exists`, `invalid_argument`
+   */
+  importRun(name: string): Promise<RunRow>;
   /** Removes an ended run: rows, telemetry, files. @throws `failed_precondition` when it lives. */
   /** `freedBytes`: what its files and its telemetry took. */
   delete(runId: string): Promise<{ freedBytes: number }>;

@@ -41,6 +41,7 @@ import type {
   RunDetail,
   RunQueryPage,
 } from "./core.ts";
+import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
 import { Submissions } from "./submissions.ts";
@@ -108,6 +109,7 @@ export class Engine implements Core {
   readonly #artifacts: Artifacts;
   readonly #boot: Boot;
   readonly #cleanup: Cleanup;
+  readonly #imports: ImportOptions;
   readonly #control: Control;
   readonly #submissions: Submissions;
   readonly #views: Views;
@@ -195,6 +197,7 @@ export class Engine implements Core {
       dispatcher: this.#dispatcher,
       placer: this.#placer,
     };
+    this.#imports = { registry, telemetry, log, layout };
     this.#cleanup = new Cleanup({
       ...parts,
       artifacts: this.#artifacts,
@@ -339,6 +342,9 @@ export class Engine implements Core {
 
   // ------------------------------------------------------------------------------------------------------ deleting
 
+  async importRun(name: string): Promise<RunRow> {
+    return await importRun(this.#imports, name);
+  }
   delete(runId: string): Promise<{ freedBytes: number }> {
     return this.#cleanup.delete(runId);
   }

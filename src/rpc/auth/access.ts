@@ -73,6 +73,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.retryRun, OPERATE],
   [mosaic.resetRun, OPERATE],
   [mosaic.deleteRun, ADMIN],
+  [mosaic.importRun, ADMIN],
   [mosaic.validateConfig, READ],
   [mosaic.streamTelemetry, READ],
   [mosaic.streamEvents, READ],

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi+QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBIeCgVyYW5rcxgnIAMoCzIPLm1vc2FpYy52MS5SYW5rEg0KBW5vdGVzGDIgASgJQgwKCl9leGl0X2NvZGUiPQoJUGFyYW1ldGVyEgwKBG5hbWUYASABKAkSEgoKdmFsdWVfanNvbhgCIAEoCRIOCgZzb3VyY2UYAyABKAkiTQoEUmFuaxIMCgRyYW5rGAEgASgNEgwKBG5vZGUYAiABKAkSEQoEY29kZRgDIAEoBUgAiAEBEg0KBWZpcnN0GAQgASgIQgcKBV9jb2RlIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkicgoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgSDAoEcmFuaxgGIAEoDSJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQibgoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNEhMKC292ZXJ3cml0dGVuGAYgASgIItYBCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBEhQKB2F0dGVtcHQYCiABKA1IAYgBARITCgtvdmVyd3JpdHRlbhgLIAEoCEIHCgVfc3RlcEIKCghfYXR0ZW1wdCKqAQoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEEjQKC292ZXJ3cml0dGVuGAMgAygLMh8ubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlLlJhbmdlGigKBVJhbmdlEg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEIrcCChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGuwBCgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBARIQCgNtaW4YBCABKAFIAYgBARIQCgNtYXgYBSABKAFIAogBARIRCgRtZWFuGAYgASgBSAOIAQESFQoIbWluX3N0ZXAYByABKARIBIgBARIVCghtYXhfc3RlcBgIIAEoBEgFiAEBEhIKCm5vbl9maW5pdGUYCSABKARCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiEAoOQ29sdW1uc1JlcXVlc3QiNgoPQ29sdW1uc1Jlc3BvbnNlEhIKCnBhcmFtZXRlcnMYASADKAkSDwoHbWV0cmljcxgCIAMoCSKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHkijAIKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIuCgxzb3VyY2VfYmF0Y2gYBiABKAsyFi5tb3NhaWMudjEuU291cmNlQmF0Y2hIAEIJCgdtZXNzYWdlIvEBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkSDAoEaG9zdBgLIAEoCRILCgNqb2IYDCABKAkSDAoEZ3B1cxgNIAMoCSKxAQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZRIlCghvYnNlcnZlZBgFIAEoCzITLm1vc2FpYy52MS5PYnNlcnZlZBITCgtzZWFsZWRfZm9ybRgGIAEoCSJECghPYnNlcnZlZBIoCgdjdXJzb3JzGAEgAygLMhcubW9zYWljLnYxLlNvdXJjZUN1cnNvchIOCgZzaGFyZWQYAiABKAgiSgoMU291cmNlQ3Vyc29yEgwKBG5hbWUYASABKAkSDQoFbGFiZWwYAiABKAkSDgoGc2VyaWFsGAMgASgEEg0KBXN0YXRlGAQgASgJInQKC1NvdXJjZUJhdGNoEicKBmN1cnNvchgBIAEoCzIXLm1vc2FpYy52MS5Tb3VyY2VDdXJzb3ISFQoNZXBpc29kZXNfanNvbhgCIAEoDBITCgtldmVudHNfanNvbhgDIAEoDBIQCghwb3NpdGlvbhgEIAEoBCIdCglTb3VyY2VBY2sSEAoIcG9zaXRpb24YASABKAQihAMKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkSLAoMc2VhbGVkX3N0ZXBzGAwgASgLMhYubW9zYWljLnYxLlNlYWxlZFN0ZXBzGjEKD1Zpb2xhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIsYBCgtTZWFsZWRTdGVwcxIJCgFuGAEgASgNEgsKA2NyYxgCIAEoBxIMCgRoZWFkGAMgASgJEgsKA2hvdBgEIAEoCRILCgNyYXcYBSABKA0SDAoEYm9keRgGIAEoDBIQCghhZ2VudF9pZBgHIAEoCRIRCgl3b3JrZXJfaWQYCCABKAkSFAoMcG9saWN5X2xhYmVsGAkgASgJEg8KB2JhY2tlbmQYCiABKAkSDAoEaW5mbxgLIAEoCBIPCgdjbGFtcGVkGAwgASgNIiYKDlByb3h5SGVhcnRiZWF0EhQKDGpvdXJuYWxfc2l6ZRgBIAEoBCKCAQoERXhpdBIRCgRjb2RlGAEgASgFSACIAQESDgoGc2lnbmFsGAIgASgJEgwKBGxvc3QYAyABKAgSFgoOZmluYWxfcG9zaXRpb24YBCABKAQSEwoLc3RkZXJyX3RhaWwYBSADKAkSEwoLc3Bhd25fZXJyb3IYBiABKAlCBwoFX2NvZGUi3AIKDURhZW1vbk1lc3NhZ2USJQoHd2VsY29tZRgBIAEoCzISLm1vc2FpYy52MS5XZWxjb21lSAASHQoDYWNrGAIgASgLMg4ubW9zYWljLnYxLkFja0gAEioKB2NvbnRyb2wYAyABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSAASHwoEc3RvcBgEIAEoCzIPLm1vc2FpYy52MS5TdG9wSAASJgoIZXhpdF9hY2sYBSABKAsyEi5tb3NhaWMudjEuRXhpdEFja0gAEioKCnNvdXJjZV9hY2sYBiABKAsyFC5tb3NhaWMudjEuU291cmNlQWNrSAASJwoIb2JzZXJ2ZWQYByABKAsyEy5tb3NhaWMudjEuT2JzZXJ2ZWRIABIwCg1oZWFydGJlYXRfYWNrGAggASgLMhcubW9zYWljLnYxLkhlYXJ0YmVhdEFja0gAQgkKB21lc3NhZ2UiDgoMSGVhcnRiZWF0QWNrIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJICgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJIh0KBFN0b3ASFQoNZ3JhY2Vfc2Vjb25kcxgBIAEoASIJCgdFeGl0QWNrMukJCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USSQoOVmFsaWRhdGVDb25maWcSGi5tb3NhaWMudjEuVmFsaWRhdGVSZXF1ZXN0GhsubW9zYWljLnYxLlZhbGlkYXRlUmVzcG9uc2USSwoPU3RyZWFtVGVsZW1ldHJ5EhsubW9zYWljLnYxLlRlbGVtZXRyeVJlcXVlc3QaGS5tb3NhaWMudjEuVGVsZW1ldHJ5QmF0Y2gwARI8CgxTdHJlYW1FdmVudHMSGC5tb3NhaWMudjEuRXZlbnRzUmVxdWVzdBoQLm1vc2FpYy52MS5FdmVudDABEjsKClN0cmVhbUxvZ3MSFi5tb3NhaWMudjEuTG9nc1JlcXVlc3QaEy5tb3NhaWMudjEuTG9nQ2h1bmswARI+CgpMaXN0U2VyaWVzEhEubW9zYWljLnYxLlJ1blJlZhodLm1vc2FpYy52MS5TZXJpZXNMaXN0UmVzcG9uc2USRAoLTGlzdENvbHVtbnMSGS5tb3NhaWMudjEuQ29sdW1uc1JlcXVlc3QaGi5tb3NhaWMudjEuQ29sdW1uc1Jlc3BvbnNlEkAKCUdldFNlcmllcxIYLm1vc2FpYy52MS5TZXJpZXNSZXF1ZXN0GhkubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlEkAKDUxpc3RBcnRpZmFjdHMSES5tb3NhaWMudjEuUnVuUmVmGhwubW9zYWljLnYxLkFydGlmYWN0c1Jlc3BvbnNlEjoKB0dldEhvc3QSFi5tb3NhaWMudjEuSG9zdFJlcXVlc3QaFy5tb3NhaWMudjEuSG9zdFJlc3BvbnNlEkkKDEdldERpc2tVc2FnZRIbLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXF1ZXN0GhwubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlEi4KCFNodXRkb3duEhAubW9zYWljLnYxLkVtcHR5GhAubW9zYWljLnYxLkVtcHR5MkoKBkluZ2VzdBJACgdEZWxpdmVyEhcubW9zYWljLnYxLlByb3h5TWVzc2FnZRoYLm1vc2FpYy52MS5EYWVtb25NZXNzYWdlKAEwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi+QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBIeCgVyYW5rcxgnIAMoCzIPLm1vc2FpYy52MS5SYW5rEg0KBW5vdGVzGDIgASgJQgwKCl9leGl0X2NvZGUiPQoJUGFyYW1ldGVyEgwKBG5hbWUYASABKAkSEgoKdmFsdWVfanNvbhgCIAEoCRIOCgZzb3VyY2UYAyABKAkiTQoEUmFuaxIMCgRyYW5rGAEgASgNEgwKBG5vZGUYAiABKAkSEQoEY29kZRgDIAEoBUgAiAEBEg0KBWZpcnN0GAQgASgIQgcKBV9jb2RlIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiIgoNSW1wb3J0UmVxdWVzdBIRCglkaXJlY3RvcnkYASABKAkiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkicgoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgSDAoEcmFuaxgGIAEoDSJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQibgoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNEhMKC292ZXJ3cml0dGVuGAYgASgIItYBCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBEhQKB2F0dGVtcHQYCiABKA1IAYgBARITCgtvdmVyd3JpdHRlbhgLIAEoCEIHCgVfc3RlcEIKCghfYXR0ZW1wdCKqAQoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEEjQKC292ZXJ3cml0dGVuGAMgAygLMh8ubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlLlJhbmdlGigKBVJhbmdlEg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEIrcCChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGuwBCgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBARIQCgNtaW4YBCABKAFIAYgBARIQCgNtYXgYBSABKAFIAogBARIRCgRtZWFuGAYgASgBSAOIAQESFQoIbWluX3N0ZXAYByABKARIBIgBARIVCghtYXhfc3RlcBgIIAEoBEgFiAEBEhIKCm5vbl9maW5pdGUYCSABKARCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiEAoOQ29sdW1uc1JlcXVlc3QiNgoPQ29sdW1uc1Jlc3BvbnNlEhIKCnBhcmFtZXRlcnMYASADKAkSDwoHbWV0cmljcxgCIAMoCSKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHkijAIKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIuCgxzb3VyY2VfYmF0Y2gYBiABKAsyFi5tb3NhaWMudjEuU291cmNlQmF0Y2hIAEIJCgdtZXNzYWdlIvEBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkSDAoEaG9zdBgLIAEoCRILCgNqb2IYDCABKAkSDAoEZ3B1cxgNIAMoCSKxAQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZRIlCghvYnNlcnZlZBgFIAEoCzITLm1vc2FpYy52MS5PYnNlcnZlZBITCgtzZWFsZWRfZm9ybRgGIAEoCSJECghPYnNlcnZlZBIoCgdjdXJzb3JzGAEgAygLMhcubW9zYWljLnYxLlNvdXJjZUN1cnNvchIOCgZzaGFyZWQYAiABKAgiSgoMU291cmNlQ3Vyc29yEgwKBG5hbWUYASABKAkSDQoFbGFiZWwYAiABKAkSDgoGc2VyaWFsGAMgASgEEg0KBXN0YXRlGAQgASgJInQKC1NvdXJjZUJhdGNoEicKBmN1cnNvchgBIAEoCzIXLm1vc2FpYy52MS5Tb3VyY2VDdXJzb3ISFQoNZXBpc29kZXNfanNvbhgCIAEoDBITCgtldmVudHNfanNvbhgDIAEoDBIQCghwb3NpdGlvbhgEIAEoBCIdCglTb3VyY2VBY2sSEAoIcG9zaXRpb24YASABKAQihAMKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkSLAoMc2VhbGVkX3N0ZXBzGAwgASgLMhYubW9zYWljLnYxLlNlYWxlZFN0ZXBzGjEKD1Zpb2xhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIsYBCgtTZWFsZWRTdGVwcxIJCgFuGAEgASgNEgsKA2NyYxgCIAEoBxIMCgRoZWFkGAMgASgJEgsKA2hvdBgEIAEoCRILCgNyYXcYBSABKA0SDAoEYm9keRgGIAEoDBIQCghhZ2VudF9pZBgHIAEoCRIRCgl3b3JrZXJfaWQYCCABKAkSFAoMcG9saWN5X2xhYmVsGAkgASgJEg8KB2JhY2tlbmQYCiABKAkSDAoEaW5mbxgLIAEoCBIPCgdjbGFtcGVkGAwgASgNIiYKDlByb3h5SGVhcnRiZWF0EhQKDGpvdXJuYWxfc2l6ZRgBIAEoBCKCAQoERXhpdBIRCgRjb2RlGAEgASgFSACIAQESDgoGc2lnbmFsGAIgASgJEgwKBGxvc3QYAyABKAgSFgoOZmluYWxfcG9zaXRpb24YBCABKAQSEwoLc3RkZXJyX3RhaWwYBSADKAkSEwoLc3Bhd25fZXJyb3IYBiABKAlCBwoFX2NvZGUi3AIKDURhZW1vbk1lc3NhZ2USJQoHd2VsY29tZRgBIAEoCzISLm1vc2FpYy52MS5XZWxjb21lSAASHQoDYWNrGAIgASgLMg4ubW9zYWljLnYxLkFja0gAEioKB2NvbnRyb2wYAyABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSAASHwoEc3RvcBgEIAEoCzIPLm1vc2FpYy52MS5TdG9wSAASJgoIZXhpdF9hY2sYBSABKAsyEi5tb3NhaWMudjEuRXhpdEFja0gAEioKCnNvdXJjZV9hY2sYBiABKAsyFC5tb3NhaWMudjEuU291cmNlQWNrSAASJwoIb2JzZXJ2ZWQYByABKAsyEy5tb3NhaWMudjEuT2JzZXJ2ZWRIABIwCg1oZWFydGJlYXRfYWNrGAggASgLMhcubW9zYWljLnYxLkhlYXJ0YmVhdEFja0gAQgkKB21lc3NhZ2UiDgoMSGVhcnRiZWF0QWNrIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJICgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJIh0KBFN0b3ASFQoNZ3JhY2Vfc2Vjb25kcxgBIAEoASIJCgdFeGl0QWNrMqAKCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USNQoJSW1wb3J0UnVuEhgubW9zYWljLnYxLkltcG9ydFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkQKC0xpc3RDb2x1bW5zEhkubW9zYWljLnYxLkNvbHVtbnNSZXF1ZXN0GhoubW9zYWljLnYxLkNvbHVtbnNSZXNwb25zZRJACglHZXRTZXJpZXMSGC5tb3NhaWMudjEuU2VyaWVzUmVxdWVzdBoZLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZRJACg1MaXN0QXJ0aWZhY3RzEhEubW9zYWljLnYxLlJ1blJlZhocLm1vc2FpYy52MS5BcnRpZmFjdHNSZXNwb25zZRI6CgdHZXRIb3N0EhYubW9zYWljLnYxLkhvc3RSZXF1ZXN0GhcubW9zYWljLnYxLkhvc3RSZXNwb25zZRJJCgxHZXREaXNrVXNhZ2USGy5tb3NhaWMudjEuRGlza1VzYWdlUmVxdWVzdBocLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZRIuCghTaHV0ZG93bhIQLm1vc2FpYy52MS5FbXB0eRoQLm1vc2FpYy52MS5FbXB0eTJKCgZJbmdlc3QSQAoHRGVsaXZlchIXLm1vc2FpYy52MS5Qcm94eU1lc3NhZ2UaGC5tb3NhaWMudjEuRGFlbW9uTWVzc2FnZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -827,6 +827,25 @@ export const EditRequestSchema: GenMessage<EditRequest> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 14);
 
 /**
+ * @generated from message mosaic.v1.ImportRequest
+ */
+export type ImportRequest = Message<"mosaic.v1.ImportRequest"> & {
+  /**
+   * Name of a directory below trainer/imports.
+   *
+   * @generated from field: string directory = 1;
+   */
+  directory: string;
+};
+
+/**
+ * Describes the message mosaic.v1.ImportRequest.
+ * Use `create(ImportRequestSchema)` to create a new message.
+ */
+export const ImportRequestSchema: GenMessage<ImportRequest> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 15);
+
+/**
  * @generated from message mosaic.v1.DeleteResponse
  */
 export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
@@ -841,7 +860,7 @@ export type DeleteResponse = Message<"mosaic.v1.DeleteResponse"> & {
  * Use `create(DeleteResponseSchema)` to create a new message.
  */
 export const DeleteResponseSchema: GenMessage<DeleteResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 15);
+  messageDesc(file_mosaic_v1_mosaic, 16);
 
 /**
  * @generated from message mosaic.v1.ValidateRequest
@@ -858,7 +877,7 @@ export type ValidateRequest = Message<"mosaic.v1.ValidateRequest"> & {
  * Use `create(ValidateRequestSchema)` to create a new message.
  */
 export const ValidateRequestSchema: GenMessage<ValidateRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 16);
+  messageDesc(file_mosaic_v1_mosaic, 17);
 
 /**
  * @generated from message mosaic.v1.Violation
@@ -880,7 +899,7 @@ export type Violation = Message<"mosaic.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 17);
+  messageDesc(file_mosaic_v1_mosaic, 18);
 
 /**
  * @generated from message mosaic.v1.ValidateResponse
@@ -907,7 +926,7 @@ export type ValidateResponse = Message<"mosaic.v1.ValidateResponse"> & {
  * Use `create(ValidateResponseSchema)` to create a new message.
  */
 export const ValidateResponseSchema: GenMessage<ValidateResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 18);
+  messageDesc(file_mosaic_v1_mosaic, 19);
 
 /**
  * @generated from message mosaic.v1.TelemetryRequest
@@ -950,7 +969,7 @@ export type TelemetryRequest = Message<"mosaic.v1.TelemetryRequest"> & {
  * Use `create(TelemetryRequestSchema)` to create a new message.
  */
 export const TelemetryRequestSchema: GenMessage<TelemetryRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 19);
+  messageDesc(file_mosaic_v1_mosaic, 20);
 
 /**
  * @generated from message mosaic.v1.TelemetryBatch
@@ -979,7 +998,7 @@ export type TelemetryBatch = Message<"mosaic.v1.TelemetryBatch"> & {
  * Use `create(TelemetryBatchSchema)` to create a new message.
  */
 export const TelemetryBatchSchema: GenMessage<TelemetryBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 20);
+  messageDesc(file_mosaic_v1_mosaic, 21);
 
 /**
  * @generated from message mosaic.v1.EventsRequest
@@ -1022,7 +1041,7 @@ export type EventsRequest = Message<"mosaic.v1.EventsRequest"> & {
  * Use `create(EventsRequestSchema)` to create a new message.
  */
 export const EventsRequestSchema: GenMessage<EventsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 21);
+  messageDesc(file_mosaic_v1_mosaic, 22);
 
 /**
  * @generated from message mosaic.v1.Event
@@ -1069,7 +1088,7 @@ export type Event = Message<"mosaic.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 22);
+  messageDesc(file_mosaic_v1_mosaic, 23);
 
 /**
  * @generated from message mosaic.v1.LogsRequest
@@ -1117,7 +1136,7 @@ export type LogsRequest = Message<"mosaic.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 23);
+  messageDesc(file_mosaic_v1_mosaic, 24);
 
 /**
  * @generated from message mosaic.v1.LogChunk
@@ -1148,7 +1167,7 @@ export type LogChunk = Message<"mosaic.v1.LogChunk"> & {
  * Use `create(LogChunkSchema)` to create a new message.
  */
 export const LogChunkSchema: GenMessage<LogChunk> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 24);
+  messageDesc(file_mosaic_v1_mosaic, 25);
 
 /**
  * @generated from message mosaic.v1.SeriesRequest
@@ -1198,7 +1217,7 @@ export type SeriesRequest = Message<"mosaic.v1.SeriesRequest"> & {
  * Use `create(SeriesRequestSchema)` to create a new message.
  */
 export const SeriesRequestSchema: GenMessage<SeriesRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 25);
+  messageDesc(file_mosaic_v1_mosaic, 26);
 
 /**
  * @generated from message mosaic.v1.SeriesBucket
@@ -1274,7 +1293,7 @@ export type SeriesBucket = Message<"mosaic.v1.SeriesBucket"> & {
  * Use `create(SeriesBucketSchema)` to create a new message.
  */
 export const SeriesBucketSchema: GenMessage<SeriesBucket> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 26);
+  messageDesc(file_mosaic_v1_mosaic, 27);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse
@@ -1303,7 +1322,7 @@ export type SeriesResponse = Message<"mosaic.v1.SeriesResponse"> & {
  * Use `create(SeriesResponseSchema)` to create a new message.
  */
 export const SeriesResponseSchema: GenMessage<SeriesResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27);
+  messageDesc(file_mosaic_v1_mosaic, 28);
 
 /**
  * @generated from message mosaic.v1.SeriesResponse.Range
@@ -1325,7 +1344,7 @@ export type SeriesResponse_Range = Message<"mosaic.v1.SeriesResponse.Range"> & {
  * Use `create(SeriesResponse_RangeSchema)` to create a new message.
  */
 export const SeriesResponse_RangeSchema: GenMessage<SeriesResponse_Range> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 27, 0);
+  messageDesc(file_mosaic_v1_mosaic, 28, 0);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse
@@ -1342,7 +1361,7 @@ export type SeriesListResponse = Message<"mosaic.v1.SeriesListResponse"> & {
  * Use `create(SeriesListResponseSchema)` to create a new message.
  */
 export const SeriesListResponseSchema: GenMessage<SeriesListResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28);
+  messageDesc(file_mosaic_v1_mosaic, 29);
 
 /**
  * @generated from message mosaic.v1.SeriesListResponse.Item
@@ -1405,7 +1424,7 @@ export type SeriesListResponse_Item = Message<"mosaic.v1.SeriesListResponse.Item
  * Use `create(SeriesListResponse_ItemSchema)` to create a new message.
  */
 export const SeriesListResponse_ItemSchema: GenMessage<SeriesListResponse_Item> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 28, 0);
+  messageDesc(file_mosaic_v1_mosaic, 29, 0);
 
 /**
  * @generated from message mosaic.v1.ColumnsRequest
@@ -1418,7 +1437,7 @@ export type ColumnsRequest = Message<"mosaic.v1.ColumnsRequest"> & {
  * Use `create(ColumnsRequestSchema)` to create a new message.
  */
 export const ColumnsRequestSchema: GenMessage<ColumnsRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 29);
+  messageDesc(file_mosaic_v1_mosaic, 30);
 
 /**
  * Names of all runs, for columns param.NAME and metric.NAME; sorted, some thousands at most.
@@ -1442,7 +1461,7 @@ export type ColumnsResponse = Message<"mosaic.v1.ColumnsResponse"> & {
  * Use `create(ColumnsResponseSchema)` to create a new message.
  */
 export const ColumnsResponseSchema: GenMessage<ColumnsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 30);
+  messageDesc(file_mosaic_v1_mosaic, 31);
 
 /**
  * @generated from message mosaic.v1.Artifact
@@ -1486,7 +1505,7 @@ export type Artifact = Message<"mosaic.v1.Artifact"> & {
  * Use `create(ArtifactSchema)` to create a new message.
  */
 export const ArtifactSchema: GenMessage<Artifact> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 31);
+  messageDesc(file_mosaic_v1_mosaic, 32);
 
 /**
  * @generated from message mosaic.v1.ArtifactsResponse
@@ -1503,7 +1522,7 @@ export type ArtifactsResponse = Message<"mosaic.v1.ArtifactsResponse"> & {
  * Use `create(ArtifactsResponseSchema)` to create a new message.
  */
 export const ArtifactsResponseSchema: GenMessage<ArtifactsResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 32);
+  messageDesc(file_mosaic_v1_mosaic, 33);
 
 /**
  * @generated from message mosaic.v1.HostRequest
@@ -1516,7 +1535,7 @@ export type HostRequest = Message<"mosaic.v1.HostRequest"> & {
  * Use `create(HostRequestSchema)` to create a new message.
  */
 export const HostRequestSchema: GenMessage<HostRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 33);
+  messageDesc(file_mosaic_v1_mosaic, 34);
 
 /**
  * @generated from message mosaic.v1.GpuSlot
@@ -1545,7 +1564,7 @@ export type GpuSlot = Message<"mosaic.v1.GpuSlot"> & {
  * Use `create(GpuSlotSchema)` to create a new message.
  */
 export const GpuSlotSchema: GenMessage<GpuSlot> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 34);
+  messageDesc(file_mosaic_v1_mosaic, 35);
 
 /**
  * @generated from message mosaic.v1.HostResponse
@@ -1637,7 +1656,7 @@ export type HostResponse = Message<"mosaic.v1.HostResponse"> & {
  * Use `create(HostResponseSchema)` to create a new message.
  */
 export const HostResponseSchema: GenMessage<HostResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 35);
+  messageDesc(file_mosaic_v1_mosaic, 36);
 
 /**
  * @generated from message mosaic.v1.DiskUsageRequest
@@ -1650,7 +1669,7 @@ export type DiskUsageRequest = Message<"mosaic.v1.DiskUsageRequest"> & {
  * Use `create(DiskUsageRequestSchema)` to create a new message.
  */
 export const DiskUsageRequestSchema: GenMessage<DiskUsageRequest> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 36);
+  messageDesc(file_mosaic_v1_mosaic, 37);
 
 /**
  * @generated from message mosaic.v1.DiskUsageResponse
@@ -1695,7 +1714,7 @@ export type DiskUsageResponse = Message<"mosaic.v1.DiskUsageResponse"> & {
  * Use `create(DiskUsageResponseSchema)` to create a new message.
  */
 export const DiskUsageResponseSchema: GenMessage<DiskUsageResponse> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 37);
+  messageDesc(file_mosaic_v1_mosaic, 38);
 
 /**
  * @generated from message mosaic.v1.Empty
@@ -1708,7 +1727,7 @@ export type Empty = Message<"mosaic.v1.Empty"> & {
  * Use `create(EmptySchema)` to create a new message.
  */
 export const EmptySchema: GenMessage<Empty> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 38);
+  messageDesc(file_mosaic_v1_mosaic, 39);
 
 /**
  * One stream per proxy. The proxy says Hello, the daemon Welcome; then batches go one way and acknowledgements and
@@ -1764,7 +1783,7 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
  * Use `create(ProxyMessageSchema)` to create a new message.
  */
 export const ProxyMessageSchema: GenMessage<ProxyMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 39);
+  messageDesc(file_mosaic_v1_mosaic, 40);
 
 /**
  * @generated from message mosaic.v1.Hello
@@ -1847,7 +1866,7 @@ export type Hello = Message<"mosaic.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export const HelloSchema: GenMessage<Hello> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 40);
+  messageDesc(file_mosaic_v1_mosaic, 41);
 
 /**
  * @generated from message mosaic.v1.Welcome
@@ -1898,7 +1917,7 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  * Use `create(WelcomeSchema)` to create a new message.
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 41);
+  messageDesc(file_mosaic_v1_mosaic, 42);
 
 /**
  * How far the files that the attempt's proxy observes are stored.
@@ -1924,7 +1943,7 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
  * Use `create(ObservedSchema)` to create a new message.
  */
 export const ObservedSchema: GenMessage<Observed> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 42);
+  messageDesc(file_mosaic_v1_mosaic, 43);
 
 /**
  * @generated from message mosaic.v1.SourceCursor
@@ -1960,7 +1979,7 @@ export type SourceCursor = Message<"mosaic.v1.SourceCursor"> & {
  * Use `create(SourceCursorSchema)` to create a new message.
  */
 export const SourceCursorSchema: GenMessage<SourceCursor> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 44);
 
 /**
  * What was read from one observed file, and its cursor behind that. It is stored if exactly the batches before it are.
@@ -1998,7 +2017,7 @@ export type SourceBatch = Message<"mosaic.v1.SourceBatch"> & {
  * Use `create(SourceBatchSchema)` to create a new message.
  */
 export const SourceBatchSchema: GenMessage<SourceBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * @generated from message mosaic.v1.SourceAck
@@ -2015,7 +2034,7 @@ export type SourceAck = Message<"mosaic.v1.SourceAck"> & {
  * Use `create(SourceAckSchema)` to create a new message.
  */
 export const SourceAckSchema: GenMessage<SourceAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -2097,7 +2116,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 46);
+  messageDesc(file_mosaic_v1_mosaic, 47);
 
 /**
  * Steps as the block that is stored, all of one source. The daemon gives it its place.
@@ -2183,7 +2202,7 @@ export type SealedSteps = Message<"mosaic.v1.SealedSteps"> & {
  * Use `create(SealedStepsSchema)` to create a new message.
  */
 export const SealedStepsSchema: GenMessage<SealedSteps> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 47);
+  messageDesc(file_mosaic_v1_mosaic, 48);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -2200,7 +2219,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 48);
+  messageDesc(file_mosaic_v1_mosaic, 49);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -2248,7 +2267,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 49);
+  messageDesc(file_mosaic_v1_mosaic, 50);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -2317,7 +2336,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 50);
+  messageDesc(file_mosaic_v1_mosaic, 51);
 
 /**
  * @generated from message mosaic.v1.HeartbeatAck
@@ -2330,7 +2349,7 @@ export type HeartbeatAck = Message<"mosaic.v1.HeartbeatAck"> & {
  * Use `create(HeartbeatAckSchema)` to create a new message.
  */
 export const HeartbeatAckSchema: GenMessage<HeartbeatAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 51);
+  messageDesc(file_mosaic_v1_mosaic, 52);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -2361,7 +2380,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 52);
+  messageDesc(file_mosaic_v1_mosaic, 53);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -2392,7 +2411,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 53);
+  messageDesc(file_mosaic_v1_mosaic, 54);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -2409,7 +2428,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 54);
+  messageDesc(file_mosaic_v1_mosaic, 55);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -2422,7 +2441,7 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 55);
+  messageDesc(file_mosaic_v1_mosaic, 56);
 
 /**
  * @generated from service mosaic.v1.Mosaic
@@ -2507,6 +2526,16 @@ export const Mosaic: GenService<{
     methodKind: "unary";
     input: typeof RunRefSchema;
     output: typeof DeleteResponseSchema;
+  },
+  /**
+   * Takes in a run of another host, which the client has unpacked below the state directory (`mosaic import FILE`).
+   *
+   * @generated from rpc mosaic.v1.Mosaic.ImportRun
+   */
+  importRun: {
+    methodKind: "unary";
+    input: typeof ImportRequestSchema;
+    output: typeof RunSchema;
   },
   /**
    * @generated from rpc mosaic.v1.Mosaic.ValidateConfig

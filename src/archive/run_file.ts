@@ -1,0 +1,279 @@
+/**
+ * A run as one file (`mosaic export --format mosaic`, docs/cli.md "A run on another host"): an SQLite database with the
+ * run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
+ * same bytes.
+ */
+import { createHash } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { Layout } from "../base/layout.ts";
+import { removeIfThere } from "../os/files.ts";
+import { openRegular } from "../os/untrusted.ts";
+import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
+import { extractRun } from "../registry/moved_run.ts";
+import { pathsOfRun } from "../registry/retention/removal.ts";
+import { explainSqlite } from "../registry/sqlite.ts";
+import { extractTelemetry } from "../telemetry/store/moved_run.ts";
+import { writing } from "./copied_files.ts";
+
+const FORMAT = 1;
+/** "mosa", where SQLite keeps whose file it is. */
+const APPLICATION_ID = 0x6d6f7361;
+const CHUNK_BYTES = 1 << 20;
+/** Of `.mosaic`, what tells of the journal and of how the worker ended. */
+const CONTROL = /^(exit|journal)-\d+\.json$/;
+
+interface Entry {
+  path: string;
+  kind: "file" | "directory" | "link";
+  mode: number;
+  mtime: number;
+  /** Of a file: its bytes, and their SHA-256. Of a link: none, and where it points. */
+  bytes: number;
+  content: string;
+}
+
+export interface RunFileOutcome {
+  files: number;
+  bytes: number;
+}
+
+/**
+ * @param withArtifacts also the run's checkpoints, videos and other recorded files
+ * @throws MosaicError `not_found` (no such run), `failed_precondition` (it lives), `unavailable`
+ */
+export function writeRunFile(stateDir: string, runId: string, file: string, withArtifacts: boolean): RunFileOutcome {
+  const layout = new Layout(stateDir);
+  const [unfinished, rows] = [`${file}.tmp`, `${file}.rows.tmp`];
+  const cleanUp = () => [unfinished, rows, `${rows}-journal`, `${unfinished}-journal`].forEach(removeIfThere);
+  cleanUp();
+  try {
+    using registry = reading(layout.registryDb);
+    const run = registry.prepare("SELECT state, base_dir FROM runs WHERE run_id = ?").get(runId);
+    if (run === undefined) throw new MosaicError("not_found", `no run ${runId} in ${layout.registryDb}`);
+    if (!isEnded(run["state"] as RunState)) {
+      throw new MosaicError("failed_precondition", `run ${runId} is ${run["state"]}: only an ended run can be moved`, {
+        hint: `Wait until it has ended (mosaic wait ${runId}), or cancel it.`,
+      });
+    }
+    return writing(file, () => {
+      Deno.openSync(unfinished, { write: true, createNew: true, mode: 0o600 }).close();
+      using db = new DatabaseSync(unfinished);
+      const writer = new Writer(db);
+      const inRows = (name: string, extract: (to: DatabaseSync) => boolean) => {
+        Deno.openSync(rows, { write: true, createNew: true, mode: 0o600 }).close();
+        using to = new DatabaseSync(rows);
+        to.exec("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF");
+        const any = extract(to);
+        to.close();
+        if (any) writer.file(rows, name, { mode: 0o600, mtime: 0 });
+        Deno.removeSync(rows);
+      };
+      const left = new Set<string>();
+      inRows("registry.db", (to) => {
+        extractRun(registry, runId, to, rows);
+        if (!withArtifacts) {
+          for (const { path } of to.prepare("SELECT path FROM artifacts").all()) left.add(String(path));
+          to.exec("DELETE FROM artifacts");
+        }
+        return true;
+      });
+      using telemetry = reading(layout.telemetryDb);
+      inRows("telemetry.sqlite", (to) => extractTelemetry(telemetry, runId, to, rows));
+      const directory = `${layout.trainer}/${run["base_dir"]}/${runId}`;
+      for (const path of pathsOfRun(layout, runId).sort()) {
+        if (path === directory) writer.tree(path, "directory", left);
+        else if (path.startsWith(`${layout.configs}/`)) {
+          writer.tree(path, `configs/${path.slice(layout.configs.length + 1)}`, left);
+        }
+      }
+      const done = writer.finish(runId);
+      db.close();
+      Deno.renameSync(unfinished, file);
+      return { files: done, bytes: Deno.statSync(file).size };
+    });
+  } finally {
+    cleanUp();
+  }
+}
+
+function reading(path: string): DatabaseSync & Disposable {
+  try {
+    return Object.assign(new DatabaseSync(path, { readOnly: true, timeout: 5000 }));
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+}
+
+class Writer {
+  readonly #db: DatabaseSync;
+  readonly #entries: Entry[] = [];
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+    db.exec(`PRAGMA journal_mode = MEMORY; PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT};
+      CREATE TABLE head (format INTEGER, run_id TEXT, entries TEXT, sha256 TEXT);
+      CREATE TABLE chunks (entry INTEGER, n INTEGER, data BLOB, PRIMARY KEY (entry, n)); BEGIN`);
+  }
+
+  /** A file, or a directory with all below it; links as links, anything else not. */
+  tree(source: string, path: string, left: ReadonlySet<string>): void {
+    let info: Deno.FileInfo;
+    try {
+      info = Deno.lstatSync(source);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      throw error;
+    }
+    const of = { mode: (info.mode ?? 0o600) & 0o777, mtime: info.mtime?.getTime() ?? 0 };
+    if (info.isFile) this.file(source, path, of);
+    else if (info.isSymlink) {
+      this.#entries.push({ path, kind: "link", mode: 0, mtime: 0, bytes: 0, content: Deno.readLinkSync(source) });
+    } else if (info.isDirectory) {
+      // When a directory was changed says nothing: reading it in elsewhere changes it.
+      this.#entries.push({ path, kind: "directory", ...of, mtime: 0, bytes: 0, content: "" });
+      for (const name of [...Deno.readDirSync(source)].map((entry) => entry.name).sort()) {
+        const below = `${path}/${name}`;
+        if (path === "directory/.mosaic" && !CONTROL.test(name)) continue;
+        if (!left.has(below.slice("directory/".length))) this.tree(`${source}/${name}`, below, left);
+      }
+    }
+  }
+
+  file(source: string, path: string, of: { mode: number; mtime: number }): void {
+    using file = openRegular(source);
+    if (file === undefined) return;
+    const hash = createHash("sha256");
+    const { size } = file.stat();
+    const insert = this.#db.prepare("INSERT INTO chunks VALUES (?, ?, ?)");
+    const entry = this.#entries.length;
+    for (let at = 0, n = 0; at < size; n++) {
+      const bytes = new Uint8Array(Math.min(CHUNK_BYTES, size - at));
+      if (file.readSync(at, bytes) < bytes.length) {
+        throw new MosaicError("unavailable", `${source} was shortened while it was read`, { hint: "Try again." });
+      }
+      hash.update(bytes);
+      insert.run(entry, n, zstdCompressSync(bytes) as Uint8Array);
+      at += bytes.length;
+    }
+    this.#entries.push({ path, kind: "file", ...of, bytes: size, content: hash.digest("hex") });
+  }
+
+  /** @returns the number of files */
+  finish(runId: string): number {
+    const entries = JSON.stringify(this.#entries);
+    this.#db.prepare("INSERT INTO head VALUES (?, ?, ?, ?)").run(FORMAT, runId, entries, sha256(runId + entries));
+    this.#db.exec("COMMIT");
+    return this.#entries.filter(({ kind }) => kind === "file").length;
+  }
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** Whether a path is a file of this kind, by its first bytes. */
+export function isRunFile(path: string): boolean {
+  try {
+    using file = Deno.openSync(path);
+    const head = new Uint8Array(72);
+    return (file.readSync(head) ?? 0) === head.length &&
+      new TextDecoder().decode(head.subarray(0, 15)) === "SQLite format 3" &&
+      new DataView(head.buffer).getUint32(68) === APPLICATION_ID;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || /Is a directory/.test(messageOf(error))) return false;
+    throw error;
+  }
+}
+
+export class RunFile implements Disposable {
+  readonly runId: string;
+  readonly files: number;
+  readonly #path: string;
+  readonly #db: DatabaseSync;
+  readonly #entries: Entry[];
+
+  /** @throws MosaicError `invalid_argument` for a damaged file, `failed_precondition` for one of a later version */
+  constructor(path: string) {
+    this.#path = path;
+    try {
+      this.#db = new DatabaseSync(path, { readOnly: true });
+      const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };
+      if (user_version > FORMAT) {
+        throw new MosaicError(
+          "failed_precondition",
+          `${path} has format ${user_version}, this mosaic reads ${FORMAT}`,
+          {
+            hint: "Use the mosaic that wrote it, or a newer one.",
+          },
+        );
+      }
+      const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head").get() as Record<string, string>;
+      if (sha256(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
+      this.runId = head["run_id"]!;
+      this.#entries = JSON.parse(head["entries"]!) as Entry[];
+      this.files = this.#entries.filter(({ kind }) => kind === "file").length;
+    } catch (error) {
+      throw error instanceof MosaicError ? error : this.#damaged("the file", error);
+    }
+  }
+
+  #damaged(what: string, cause?: unknown): MosaicError {
+    const why = cause === undefined ? "does not match its checksum" : messageOf(cause);
+    return new MosaicError("invalid_argument", `${this.#path} is damaged: ${what} (${why})`, {
+      hint: "Copy it again, or export the run again.",
+      cause,
+    });
+  }
+
+  /** Writes everything below a new directory. @throws as the constructor does; nothing is left then */
+  unpack(into: string): void {
+    try {
+      writing(into, () => Deno.mkdirSync(into, { recursive: true, mode: 0o700 }));
+      // Links last, so that nothing is written through one.
+      const order = { directory: 0, file: 1, link: 2 };
+      const entries = [...this.#entries.entries()].sort(([, a], [, b]) => order[a.kind] - order[b.kind]);
+      for (const [n, entry] of entries) this.#entry(n, entry, into);
+      for (const { kind, path, mode } of this.#entries) {
+        if (kind === "directory") Deno.chmodSync(`${into}/${path}`, mode);
+      }
+    } catch (error) {
+      Deno.removeSync(into, { recursive: true });
+      throw error;
+    }
+  }
+
+  #entry(n: number, { path, kind, mode, mtime, bytes, content }: Entry, into: string): void {
+    const to = `${into}/${path}`;
+    if (path.startsWith("/") || path.split("/").some((part) => part === "" || part === "." || part === "..")) {
+      throw this.#damaged(`${JSON.stringify(path)} is no path below the run`);
+    }
+    if (kind === "directory") return writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
+    writing(to, () => Deno.mkdirSync(to.slice(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 }));
+    if (kind === "link") return writing(to, () => Deno.symlinkSync(content, to));
+    const hash = createHash("sha256");
+    let written = 0;
+    writing(to, () => Deno.openSync(to, { write: true, createNew: true, mode: 0o600 }).close());
+    using file = Deno.openSync(to, { write: true });
+    try {
+      for (const { data } of this.#db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").iterate(n)) {
+        const chunk = zstdDecompressSync(data as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
+        hash.update(chunk);
+        written += chunk.length;
+        writing(to, () => {
+          for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
+        });
+      }
+    } catch (error) {
+      throw error instanceof MosaicError ? error : this.#damaged(path, error);
+    }
+    if (written !== bytes || hash.digest("hex") !== content) throw this.#damaged(path);
+    Deno.chmodSync(to, mode);
+    Deno.utimeSync(to, new Date(mtime), new Date(mtime));
+  }
+
+  [Symbol.dispose](): void {
+    this.#db.close();
+  }
+}

@@ -1,0 +1,102 @@
+/** Runs of another host, which a client has unpacked below `trainer/imports`, become runs of this one. */
+import { DatabaseSync } from "node:sqlite";
+import { messageOf, MosaicError } from "../../base/errors.ts";
+import { BASE_DIRS, type Layout } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
+import { migrate as migrateRegistry } from "../../registry/migrations.ts";
+import type { Registry } from "../../registry/registry.ts";
+import { removeRunFiles } from "../../registry/retention/removal.ts";
+import type { RunRow } from "../../registry/types.ts";
+import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+
+export interface ImportOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  layout: Layout;
+}
+
+/** Runs that are being taken in. */
+const underWay = new Set<string>();
+
+/**
+ * Rows of the telemetry first, then files, and the registry's rows last: whatever is cut short before them leaves no run,
+ * and the next import of it begins anew.
+ *
+ * @param name of a directory below `trainer/imports`; it is gone afterwards
+ * @throws MosaicError `invalid_argument` (no such directory, or nothing of a run in it), `already_exists`, `unavailable`
+ */
+export async function importRun({ registry, telemetry, log, layout }: ImportOptions, name: string): Promise<RunRow> {
+  const spool = `${layout.imports}/${name}`;
+  if (!/^[0-9A-Za-z-]{1,80}$/.test(name)) {
+    throw new MosaicError("invalid_argument", `${JSON.stringify(name)} is no directory of ${layout.imports}`);
+  }
+  let runId: string | undefined;
+  try {
+    using rows = opened(`${spool}/registry.db`, migrateRegistry);
+    const run = rows?.prepare("SELECT run_id, state, base_dir FROM runs").get();
+    const baseDir = BASE_DIRS.find((base) => base === run?.["base_dir"]);
+    const id = String(run?.["run_id"]);
+    if (rows === undefined || baseDir === undefined || !/^[0-9A-Z]{26}$/.test(id)) {
+      throw new MosaicError("invalid_argument", `${spool} has no run: mosaic import makes such directories`);
+    }
+    if (!isEnded(run!["state"] as RunState)) {
+      throw new MosaicError("invalid_argument", `run ${id} of ${spool} is ${run!["state"]}, and has not ended`);
+    }
+    if (registry.get(id) !== undefined || underWay.has(id)) {
+      throw new MosaicError("already_exists", `there is a run ${id} already`);
+    }
+    underWay.add(runId = id);
+    // Of an import that was cut short.
+    telemetry.discard(id);
+    await removeRunFiles(layout, id);
+    using records = opened(`${spool}/telemetry.sqlite`, migrateTelemetry);
+    if (records !== undefined) await telemetry.adopt(records, id);
+    for (const { name } of entriesOf(`${spool}/configs`)) {
+      Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
+    }
+    if (entriesOf(spool).some(({ name }) => name === "directory")) {
+      Deno.renameSync(`${spool}/directory`, layout.runDir(baseDir, id));
+    }
+    registry.adopt(rows, id);
+    log.info({ run_id: id }, "run imported");
+    return registry.require(id);
+  } finally {
+    if (runId !== undefined) underWay.delete(runId);
+    try {
+      Deno.removeSync(spool, { recursive: true });
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) {
+        log.warn({ path: spool, error: messageOf(error) }, "what was unpacked for an import stays");
+      }
+    }
+  }
+}
+
+function opened(path: string, migrate: (db: DatabaseSync, path: string) => void): DatabaseSync | undefined {
+  try {
+    if (!Deno.lstatSync(path).isFile) return undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+  const db = new DatabaseSync(path);
+  try {
+    migrate(db, path);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function entriesOf(path: string): Deno.DirEntry[] {
+  try {
+    return [...Deno.readDirSync(path)];
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,47 @@
+/** Rows of one SQLite database as they are in another with the same tables, in the order of their keys. */
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+
+export interface CopiedTable {
+  table: string;
+  /** Those that are copied. */
+  columns: string[];
+  /** Rows in an order that depends on nothing but them; integers are bigints, so that each is exact. */
+  rows(): Iterable<SQLInputValue[]>;
+  /** SQL with an anonymous parameter for each column. */
+  insert: string;
+}
+
+/** Tables that have the column, by name. */
+export function tablesWith(db: DatabaseSync, column: string): string[] {
+  return db.prepare(
+    `SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+      WHERE m.type = 'table' AND c.name = ? ORDER BY m.name`,
+  ).all(column).map(({ name }) => String(name));
+}
+
+/** @param key the rows are those whose `key` is `value` @param left columns that are not copied @param also a further condition */
+export function copied(
+  db: DatabaseSync,
+  table: string,
+  key: string,
+  value: SQLInputValue,
+  left: readonly string[] = [],
+  also = "true",
+): CopiedTable {
+  const info = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table) as { name: string; pk: number }[];
+  const columns = info.map(({ name }) => name).filter((name) => !left.includes(name));
+  const order = info.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk).map(({ name }) => name);
+  const by = order.length === 0 ? columns : order;
+  return {
+    table,
+    columns,
+    *rows() {
+      const statement = db.prepare(
+        `SELECT ${columns.join(", ")} FROM ${table} WHERE ${key} = ? AND ${also} ORDER BY ${by.join(", ")}`,
+      );
+      statement.setReadBigInts(true);
+      for (const row of statement.iterate(value)) yield Object.values(row) as SQLInputValue[];
+    },
+    insert: `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
+  };
+}

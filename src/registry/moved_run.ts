@@ -1,0 +1,34 @@
+/** A run's rows of registry.db in a database of their own: how a run gets to another host. */
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import { copied } from "../os/copied_rows.ts";
+import { migrate } from "./migrations.ts";
+
+const TABLES = ["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"];
+/** Numbers that each registry gives itself. */
+const OWN_NUMBERS = ["seq"];
+/** Of the host that the run was on: processes, and what its proxies show. */
+const OF_HOST = ["proxy", "worker", "session_token"];
+
+/** Writes the run's rows by `insert`, as they are but for what holds on its host only. */
+export function copyRun(
+  from: DatabaseSync,
+  runId: string,
+  insert: (sql: string, ...values: SQLInputValue[]) => void,
+): void {
+  for (const table of TABLES) {
+    const numbered = table === "transitions" || table === "events";
+    const left = [...(numbered ? OWN_NUMBERS : []), ...(table === "runs" ? OF_HOST : [])];
+    // An earlier run of this id that was deleted is the host's memory.
+    const also = table === "events" ? "kind <> 'deleted'" : "true";
+    const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);
+    for (const row of rows()) insert(sql, ...row);
+  }
+}
+
+/** @param to an empty database @param path of it, for messages */
+export function extractRun(from: DatabaseSync, runId: string, to: DatabaseSync, path: string): void {
+  migrate(to, path);
+  to.exec("BEGIN");
+  copyRun(from, runId, (sql, ...values) => void to.prepare(sql).run(...values));
+  to.exec("COMMIT");
+}

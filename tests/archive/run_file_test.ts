@@ -1,0 +1,138 @@
+/** A run goes to another host in one file, and is the same there. */
+import { strict as assert } from "node:assert";
+import { DatabaseSync } from "node:sqlite";
+import { createHash } from "node:crypto";
+import { runCli } from "../../src/cli/cli.ts";
+import { connect } from "../../src/client/client.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
+import { fakeWorld } from "../cli/fakes.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { until } from "../harness/wait.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
+
+const WORKER = `i=0; while [ $i -lt 3000 ]; do
+  echo '{"type":"step","episode":'$((i / 100))',"step_index":'$i',"reward":0.'$i',"observation":['$i',0.5],"loss":1.'$i'}'
+  i=$((i + 1)); done
+echo '{"type":"episode","episode":0,"total_reward":3.5,"steps":100}'
+echo '{"event":"checkpoint_saved","payload":{"step":3000}}'
+echo words
+echo trouble >&2
+echo weights >"$MOSAIC_RUN_DIR/checkpoints/step_3000.pt"
+[ "$MOSAIC_ATTEMPT" = 2 ]`;
+
+async function mosaic(daemon: TestDaemon, ...args: string[]) {
+  const world = fakeWorld({}, {
+    connect: () => Promise.resolve(connect({ target: daemon.target })),
+    now: () => Date.now(),
+    env: (name) => name === "MOSAIC_STATE_DIR" ? daemon.stateDir : Deno.env.get(name),
+  });
+  const code = await runCli(args, world);
+  return { code, out: world.stdout(), err: world.stderr() };
+}
+
+async function printed(daemon: TestDaemon, ...args: string[]): Promise<string> {
+  const { code, out, err } = await mosaic(daemon, ...args);
+  assert.equal(code, 0, `${args.join(" ")}: ${err}`);
+  return out;
+}
+
+/** All of the bytes by their hash, and the list of parts, which says what differs. */
+function contentOf(file: string): [string, string] {
+  using db = new DatabaseSync(file, { readOnly: true });
+  return [
+    String(db.prepare("SELECT entries FROM head").get()!["entries"]),
+    createHash("sha256").update(Deno.readFileSync(file)).digest("hex"),
+  ];
+}
+
+Deno.test("a run as a file: the same run on another host, twice is once, and damage is named", async () => {
+  await using here = await TestDaemon.start();
+  await using there = await TestDaemon.start();
+  const place = Deno.makeTempDirSync({ prefix: "mosaic-run-file-" });
+  try {
+    const command = ["/bin/sh", "-c", WORKER];
+    const metadata = { tags: ["moved"], parameters: { lr: 0.5 }, restart: { max_attempts: 2, backoff_s: 0.1 } };
+    const run = await submit(here, configOf({ name: "traveller", command, metadata }));
+    await untilState(here, run, "TERMINATED");
+    await printed(here, "note", run, "seen here");
+    await until(
+      async () =>
+        (await here.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.every(({ sha256 }) => sha256 !== ""),
+      { what: "checksums of the artifacts" },
+    );
+    const file = `${place}/run.mosaic`;
+    const live = await submit(here, configOf({ command: ["/bin/sleep", "600"] }));
+    assert.match((await mosaic(here, "export", live, "--format", "mosaic", "--out", file)).err, /only an ended run/);
+    await printed(here, "export", run, "--format", "mosaic", "--out", file);
+    const bytes = Deno.readFileSync(file);
+    assert.equal(Deno.statSync(file).mode! & 0o777, 0o600);
+
+    // Wherever a bit flips, it is noticed or without meaning: nothing false is ever imported.
+    let noticed = 0;
+    for (let i = 0; i < 12; i++) {
+      const damaged = bytes.slice();
+      damaged[Math.floor((i + 0.5) / 12 * bytes.length)]! ^= 4;
+      Deno.writeFileSync(`${place}/damaged.mosaic`, damaged);
+      const { code, err } = await mosaic(there, "import", `${place}/damaged.mosaic`);
+      if (code === 0) {
+        await printed(there, "export", run, "--format", "mosaic", "--out", `${place}/again`);
+        assert.deepEqual(contentOf(`${place}/again`), contentOf(file));
+        await printed(there, "delete", run);
+        continue;
+      }
+      noticed++;
+      assert.equal(code, 2, err);
+      assert.match(
+        err,
+        /damaged\.mosaic is damaged: (the file|its list of files|registry\.db|telemetry\.sqlite|directory\/\S+|configs\/\S+) /,
+      );
+      assert.equal((await mosaic(there, "show", run)).code, 4);
+    }
+    assert.ok(noticed > 0);
+    Deno.writeFileSync(`${place}/short.mosaic`, bytes.subarray(0, bytes.length / 2));
+    assert.equal((await mosaic(there, "import", `${place}/short.mosaic`)).code, 2);
+
+    for (const status of ["imported", "already imported"]) {
+      const [imported] = JSON.parse(await printed(there, "import", file, "-o", "json"));
+      assert.deepEqual([imported.run_id, imported.status, imported.left_out], [run, status, []]);
+    }
+    assert.deepEqual([...Deno.readDirSync(there.layout.imports)], []);
+    for (
+      const kind of ["steps", "episodes", "metrics --points", "events --worker", "events", "logs", "logs --stderr"]
+    ) {
+      const [verb, ...more] = kind.split(" ");
+      const form = verb === "logs" ? [] : ["-o", "jsonl"];
+      const [was, is] = await Promise.all([here, there].map((daemon) => printed(daemon, verb!, run, ...more, ...form)));
+      const unnumbered = (text: string) =>
+        kind === "events" ? text.replace(/.*"kind":"deleted".*\n/, "").replace(/"seq":\d+,/g, "") : text;
+      assert.equal(unnumbered(is!), unnumbered(was!), kind);
+    }
+    const [was, is] = await Promise.all([here, there].map(async (daemon) => {
+      const { worker_pid: _, proxy_pid: __, directory: ___, ...rest } = JSON.parse(
+        (await printed(daemon, "show", run, "-o", "json")).replaceAll(daemon.stateDir, "STATE").replace(
+          /"seq": \d+/g,
+          '"seq": 0',
+        ),
+      );
+      return rest;
+    }));
+    assert.deepEqual(is, was);
+    assert.equal(
+      Deno.readTextFileSync(`${(await getRun(there, run)).directory}/checkpoints/step_3000.pt`),
+      "weights\n",
+    );
+    await printed(there, "export", run, "--format", "mosaic", "--out", `${place}/again`);
+    assert.deepEqual(contentOf(`${place}/again`), contentOf(file));
+
+    await printed(there, "export", run, "--format", "mosaic", "--no-artifacts", "--out", `${place}/light`);
+    await printed(there, "delete", run);
+    await printed(there, "import", `${place}/light`);
+    await there.restart();
+    assert.deepEqual(JSON.parse(await printed(there, "show", run, "-o", "json")).artifacts, []);
+    assert.throws(() => Deno.statSync(`${there.layout.runDir("custom_scripts", run)}/checkpoints/step_3000.pt`));
+    assert.equal(await printed(there, "steps", run, "-o", "jsonl"), await printed(here, "steps", run, "-o", "jsonl"));
+  } finally {
+    Deno.removeSync(place, { recursive: true });
+  }
+});
