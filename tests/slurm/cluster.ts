@@ -28,12 +28,27 @@ export interface Job {
 
 const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/")) || "/";
 
+/** 400 ports that no other test's cluster has: whoever listens on the last of them has them all. */
+function freePorts(): { port: number; held: Deno.Listener } {
+  for (let port = 20_000; port < 28_000; port += 400) {
+    try {
+      return { port, held: Deno.listen({ hostname: "127.0.0.1", port: port + 399 }) };
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
+  throw new Error("twenty clusters run already");
+}
+
 export class Cluster implements AsyncDisposable {
   readonly directory: string;
   readonly conf: string;
 
-  private constructor(directory: string, conf: string) {
+  readonly #held: Deno.Listener;
+
+  private constructor(directory: string, held: Deno.Listener, conf: string) {
     this.directory = directory;
+    this.#held = held;
     this.conf = conf;
   }
 
@@ -42,12 +57,12 @@ export class Cluster implements AsyncDisposable {
     // munge wants to be reached by everybody: through the test's own temporary directory, too.
     Deno.chmodSync(directory, 0o755);
     for (let at = parentOf(directory); at !== "/tmp" && at !== "/"; at = parentOf(at)) Deno.chmodSync(at, 0o711);
-    const port = 20_000 + Math.floor(Math.random() * 20) * 400;
+    const { port, held } = freePorts();
     const out = await output([new URL("slurm-up.sh", import.meta.url).pathname, directory], {
       BASE_PORT: String(port),
       KILLWAIT: "5",
     });
-    return new Cluster(directory, /SLURM_CONF=(.+)/.exec(out)![1]!);
+    return new Cluster(directory, held, /SLURM_CONF=(.+)/.exec(out)![1]!);
   }
 
   /** A daemon that places runs here. */
@@ -98,6 +113,7 @@ export class Cluster implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await output([new URL("slurm-down.sh", import.meta.url).pathname, "--purge", this.directory], {});
+    this.#held.close();
   }
 }
 
