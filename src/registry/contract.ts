@@ -457,6 +457,29 @@ export const PageFrame = z.strictObject({
 /** A text or a histogram among a run's events. */
 export const PageTold = z.strictObject({ seq: integer(), kind: text(), tag: text(), step: maybe(integer()) });
 
+/** What comes with a frame of a running environment. */
+export const PageLiveFrame = z.strictObject({
+  /** Which environment: the run's id, and `part`. */
+  of: text(),
+  run_id: text(),
+  part: text(),
+  source: z.enum(["ring", "steps"]),
+  n: integer(),
+  /** Unix milliseconds: when it was read, or its step was recorded. */
+  at: integer(),
+  width: integer(),
+  height: integer(),
+  channels: integer(),
+  episode: maybe(integer()),
+  step: maybe(integer()),
+  agent: maybe(text()),
+  action: z.unknown(),
+  reward: maybe(real),
+  rolling_return: maybe(real),
+  steps_per_second: maybe(real),
+  payload: z.unknown(),
+});
+
 // ---- of a state directory
 
 export const Backup = z.strictObject({

@@ -20,6 +20,7 @@ import type { EventStreams } from "./event_stream.ts";
 import { type PageEnv, requestedBy } from "./guard.ts";
 import { allRunsLive, counted, eventsLive, recordsLive, runLive, Ticker } from "./live.ts";
 import { eventLine, heads, hostLine, runLine, runPage, seriesLine } from "./page_json.ts";
+import { framesLive, MAX_WATCHED } from "./live_frames.ts";
 import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
@@ -92,6 +93,14 @@ function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
       return streams.respond((signal) =>
         counted(core, { stream: "event_log", since, head }, allRunsLive(core, ticker, since, tickMs, signal))
       );
+    })
+    .get("/frames/live", (c) => {
+      const of = c.req.queries("of") ?? [];
+      if (of.length === 0 || of.length > MAX_WATCHED) {
+        throw new MosaicError("invalid_argument", `of names ${of.length} runs; must be 1 to ${MAX_WATCHED}`);
+      }
+      const ids = of.map((id) => core.runs.resolve(id).runId);
+      return streams.respondBytes((signal) => counted(core, { stream: "frames" }, framesLive(core, ids, signal)));
     })
     .get("/events", takes<{ query: { since?: string; limit?: string; run?: string } }>(), (c) => {
       const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {

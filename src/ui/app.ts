@@ -98,7 +98,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   );
 
   app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.raw.headers));
-  for (const path of ["/", "/runs/:id", "/compare"]) {
+  for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
     app.get(path, (c) => c.html(shell(token, c.get("identity"), core.version), 200, { "cache-control": "no-store" }));
   }
 

@@ -40,6 +40,19 @@ export class EventStreams {
 
   /** @throws `resource_exhausted` when as many streams are open as there may be. */
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
+    return this.#respond(produce, (event) => encoder.encode(encodeEvent(event)), "text/event-stream");
+  }
+
+  /** The same of bytes. */
+  respondBytes(produce: (signal: AbortSignal) => AsyncGenerator<Uint8Array>): Response {
+    return this.#respond(produce, (bytes) => bytes, "application/octet-stream");
+  }
+
+  #respond<T>(
+    produce: (signal: AbortSignal) => AsyncGenerator<T>,
+    encode: (one: T) => Uint8Array,
+    type: string,
+  ): Response {
     if (this.#stopped) throw new MosaicError("unavailable", "the daemon is stopping");
     if (this.#open.size >= this.#max) {
       const what = `${this.#open.size} live connections of the page are open`;
@@ -59,7 +72,7 @@ export class EventStreams {
           if (next.done) {
             end();
             stream.close();
-          } else stream.enqueue(encoder.encode(encodeEvent(next.value)));
+          } else stream.enqueue(encode(next.value));
         } catch (error) {
           end();
           stream.error(error);
@@ -70,7 +83,7 @@ export class EventStreams {
         await events.return(undefined);
       },
     }, { highWaterMark: 1 });
-    return new Response(body, { headers: { "content-type": "text/event-stream", "cache-control": "no-store" } });
+    return new Response(body, { headers: { "content-type": type, "cache-control": "no-store" } });
   }
 
   /** Ends every stream; later ones are refused. */

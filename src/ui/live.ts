@@ -167,18 +167,18 @@ export async function* eventsLive(core: Core, since: number, signal: AbortSignal
 }
 
 /** Counts a stream among the subscribers. Its cursor is the id of the last event that the connection has taken. */
-export async function* counted(
+export async function* counted<T extends Partial<ServerEvent> | Uint8Array>(
   core: Core,
   what: { stream: string; since?: number; head?: () => number },
-  events: AsyncGenerator<ServerEvent>,
-): AsyncGenerator<ServerEvent> {
+  events: AsyncGenerator<T>,
+): AsyncGenerator<T> {
   const { stream, since = 0, head } = what;
   let cursor = since;
   const closed = core.activity.subscribers.opened("page", stream, head && (() => head() - cursor));
   try {
     for await (const event of events) {
       yield event;
-      if (typeof event.id === "number") cursor = event.id;
+      if ("id" in event && typeof event.id === "number") cursor = event.id;
     }
   } finally {
     closed();

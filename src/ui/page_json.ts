@@ -14,6 +14,7 @@ export type SeriesColumns = z.infer<typeof contract.PageSeries>;
 export type ColumnNames = z.infer<typeof contract.PageColumnNames>;
 export type RunColumn = z.infer<typeof contract.PageColumn>;
 export type Frame = z.infer<typeof contract.PageFrame>;
+export type LiveFrame = z.infer<typeof contract.PageLiveFrame>;
 export type Told = z.infer<typeof contract.PageTold>;
 
 export function runLine(detail: RunDetail): RunLine {

@@ -27,7 +27,7 @@ type Picture = { type: "rgb"; rows: Pixel[][] } | { type: "grid"; rows: unknown[
 
 /** What to draw of a payload: pixels (rows of columns of 1, 3 or 4 numbers), cells of a grid, or text. */
 // deno-lint-ignore no-explicit-any
-function pictureOf(payload: any): Picture | undefined {
+export function pictureOf(payload: any): Picture | undefined {
   if (typeof payload === "string") return { type: "text", text: payload };
   if (payload === null || typeof payload !== "object") return undefined;
   const rgb = payload.rgb ?? payload.RGB ?? payload.frame;
@@ -59,7 +59,7 @@ function drawPixels(canvas: HTMLCanvasElement, rows: Pixel[][]): void {
   ctx.putImageData(image, 0, 0);
 }
 
-function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
+export function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
   const cell = Math.max(6, Math.floor(480 / Math.max(rows.length, rows[0]?.length ?? 1)));
   canvas.width = cell * (rows[0]?.length ?? 0);
   canvas.height = cell * rows.length;

@@ -3,6 +3,7 @@ import { now, onConnection } from "./api.ts";
 import { Compare } from "./compare.tsx";
 import { fill, h } from "./dom.ts";
 import { listenToKeys } from "./keys.tsx";
+import { Wall } from "./live.tsx";
 import { Icon } from "./parts.tsx";
 import { type JSX, render } from "./preact.ts";
 import { Run } from "./run.tsx";
@@ -13,6 +14,7 @@ const ROUTES: [pattern: RegExp, view: (parameter: string) => JSX.Element][] = [
   [/^\/$/, () => <Runs />],
   [/^\/runs\/([^/]+)$/, (id) => <Run id={id} />],
   [/^\/compare$/, () => <Compare />],
+  [/^\/wall$/, () => <Wall />],
 ];
 const NOTHING = (
   <p class="empty">

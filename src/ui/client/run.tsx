@@ -11,6 +11,7 @@ import { Explorer } from "./explorer.tsx";
 import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.ts";
 import { Frames } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
+import { LiveTiles } from "./live.tsx";
 import { Logs } from "./logs.ts";
 import { artifactPath, Media, pick } from "./media.tsx";
 import type { Moment } from "./media_entries.ts";
@@ -211,7 +212,8 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             content: () => (
               <div>
                 {run.is_eval && <Evaluation runId={runId} state={run.state} />}
-                <div ref={curves}>
+                <div ref={curves} class="curves">
+                  {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
                   <Charts runs={[run]} changes={points.current} />
                 </div>
                 <Notes run={run} />

@@ -1,0 +1,232 @@
+/** One environment as it runs: its newest frame on a canvas, what is known of it, and the last seconds to step back through. */
+import type { LiveFrame } from "../page_json.ts";
+import { now } from "./api.ts";
+import { h, iconButton } from "./dom.ts";
+import { figure, whole } from "./format.ts";
+import { drawGrid, pictureOf } from "./frames.tsx";
+
+export interface Frame {
+  head: LiveFrame;
+  pixels: Uint8Array;
+  /** Milliseconds from its origin to this page. */
+  latency: number;
+}
+
+/** So much of the past can be stepped back through. */
+const PAST_MS = 10_000;
+/** Of all environments of the page together. */
+const PAST_BYTES = 192 << 20;
+
+export class LiveView {
+  readonly element: HTMLElement;
+  readonly canvas = h("canvas", { class: "frame", role: "img" });
+  paused = false;
+  #past: (Frame & { heard: number })[] = [];
+  #bytes = 0;
+  /** How far back from the newest. */
+  #back = 0;
+  #told = h("p", { class: "sub" });
+  #text = h("pre", { class: "frame-text", hidden: true });
+  #pause: HTMLButtonElement;
+  #slider = h("input", {
+    type: "range",
+    min: "0",
+    max: "0",
+    value: "0",
+    oninput: () => this.#goTo(Number(this.#slider.value)),
+  });
+  #wanted = 0;
+
+  /** @param views how many the page has @param onpause whether frames are wanted has changed */
+  constructor(readonly of: string, title: Node | string, readonly views: () => number, readonly onpause: () => void) {
+    this.#pause = iconButton("pause", "Pause", () => this.pause(!this.paused));
+    this.#slider.setAttribute("aria-label", "Which of the last frames");
+    this.element = h(
+      "figure",
+      { class: "medium live", "data-of": of },
+      h("figcaption", {}, title),
+      this.canvas,
+      this.#text,
+      this.#told,
+      h("div", { class: "live-tools" }, this.#pause, this.#slider),
+    );
+  }
+
+  pause(on: boolean): void {
+    if (this.paused === on) return;
+    this.paused = on;
+    const button = iconButton(on ? "play" : "pause", on ? "Go on" : "Pause", () => this.pause(!this.paused));
+    const hadFocus = document.activeElement === this.#pause;
+    this.#pause.replaceWith(button);
+    this.#pause = button;
+    if (hadFocus) button.focus();
+    this.#back = 0;
+    this.#slider.max = String(Math.max(0, this.#past.length - 1));
+    this.#slider.value = this.#slider.max;
+    this.onpause();
+  }
+
+  #goTo(at: number): void {
+    this.pause(true);
+    this.#back = this.#past.length - 1 - at;
+    this.#slider.value = String(at);
+    this.#draw();
+  }
+
+  show(head: LiveFrame, pixels: Uint8Array): void {
+    if (this.paused) return;
+    const heard = performance.now();
+    this.#past.push({ head, pixels, heard, latency: Math.max(0, now() - head.at) });
+    this.#bytes += pixels.length;
+    const most = PAST_BYTES / Math.max(1, this.views());
+    while (this.#past.length > 1 && (heard - this.#past[0]!.heard > PAST_MS || this.#bytes > most)) {
+      this.#bytes -= this.#past.shift()!.pixels.length;
+    }
+    this.#slider.max = String(this.#past.length - 1);
+    this.#slider.value = this.#slider.max;
+    // What comes faster than the screen is drawn once.
+    this.#wanted ||= requestAnimationFrame(() => {
+      this.#wanted = 0;
+      this.#draw();
+    });
+  }
+
+  #draw(): void {
+    const frame = this.#past[this.#past.length - 1 - this.#back];
+    if (frame === undefined) return;
+    const { head, pixels, latency } = frame;
+    const picture = head.payload === null ? undefined : pictureOf(head.payload);
+    const text = picture?.type === "text" ? picture.text : undefined;
+    this.#text.hidden = text === undefined;
+    this.canvas.hidden = text !== undefined;
+    if (text !== undefined) this.#text.textContent = text;
+    else if (picture?.type === "grid") drawGrid(this.canvas, picture.rows);
+    else if (head.width > 0) drawPicture(this.canvas, head, pixels);
+    const brief = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 24);
+    const told = [
+      head.episode !== null && `episode ${whole(head.episode)}, step ${whole(head.step)}`,
+      head.agent,
+      head.action !== null && `action ${brief(head.action)}`,
+      head.reward !== null && `reward ${figure(head.reward)}`,
+      head.rolling_return !== null && `return ${figure(head.rolling_return)}`,
+      typeof head.steps_per_second === "number" && head.steps_per_second > 0 &&
+      `${figure(head.steps_per_second)} steps/s`,
+      this.paused
+        ? `${
+          ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) / 1000).toFixed(1)
+        } s back`
+        : `${Math.round(latency)} ms ago`,
+    ].filter(Boolean).join(" · ");
+    this.#told.textContent = told;
+    this.canvas.setAttribute("aria-label", told);
+    this.element.dataset.frame = String(head.n);
+  }
+}
+
+function drawPicture(canvas: HTMLCanvasElement, { width, height, channels }: LiveFrame, pixels: Uint8Array): void {
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const ctx = canvas.getContext("2d")!;
+  const image = ctx.createImageData(width, height);
+  const out = image.data;
+  if (channels === 4) out.set(pixels.subarray(0, out.length));
+  else {
+    for (let from = 0, to = 0; to < out.length; from += 3, to += 4) {
+      out[to] = pixels[from]!;
+      out[to + 1] = pixels[from + 1]!;
+      out[to + 2] = pixels[from + 2]!;
+      out[to + 3] = 255;
+    }
+  }
+  ctx.putImageData(image, 0, 0);
+}
+
+/** How long after the connection was lost it is opened again. */
+const AGAIN_MS = 1500;
+
+/**
+ * The frames of runs while the page is seen: nothing is asked for while it is hidden, or while no run is wanted.
+ *
+ * @returns sets which runs are wanted
+ */
+export function watchFrames(
+  onframe: (head: LiveFrame, pixels: Uint8Array) => void,
+): { want: (runIds: string[]) => void; close: () => void } {
+  let wanted: string[] = [];
+  let open = new AbortController();
+  let asked = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const update = () => {
+    const ids = document.hidden ? [] : wanted;
+    if (ids.join() === asked) return;
+    asked = ids.join();
+    clearTimeout(timer);
+    open.abort();
+    open = new AbortController();
+    if (ids.length > 0) read(ids, open.signal);
+  };
+  const read = async (ids: string[], signal: AbortSignal) => {
+    try {
+      const query = ids.map((id) => `of=${encodeURIComponent(id)}`).join("&");
+      const { ok, body } = await fetch(`/api/frames/live?${query}`, { signal });
+      if (ok) await readMessages(body!, onframe);
+    } catch {
+      // The connection's state is shown already.
+    }
+    if (signal.aborted) return;
+    timer = setTimeout(() => {
+      asked = "";
+      update();
+    }, AGAIN_MS);
+  };
+  document.addEventListener("visibilitychange", update);
+  return {
+    want: (runIds) => {
+      wanted = runIds;
+      update();
+    },
+    close() {
+      wanted = [];
+      update();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", update);
+    },
+  };
+}
+
+async function readMessages(
+  body: ReadableStream<Uint8Array>,
+  onframe: (head: LiveFrame, pixels: Uint8Array) => void,
+): Promise<void> {
+  const decoder = new TextDecoder();
+  let parts: Uint8Array[] = [];
+  let have = 0;
+  let need = 4;
+  for await (const part of body as unknown as AsyncIterable<Uint8Array>) {
+    parts.push(part);
+    have += part.length;
+    while (have >= need) {
+      const all = parts.length === 1 ? parts[0]! : joined(parts, have);
+      const view = new DataView(all.buffer, all.byteOffset, all.length);
+      need = 4 + view.getUint32(0, true);
+      parts = [all];
+      if (have < need) break;
+      if (need > 4) {
+        const end = 8 + view.getUint32(4, true);
+        onframe(JSON.parse(decoder.decode(all.subarray(8, end))), all.slice(end, need));
+      }
+      parts = have > need ? [all.subarray(need)] : [];
+      have -= need;
+      need = 4;
+    }
+  }
+}
+
+function joined(parts: Uint8Array[], length: number): Uint8Array {
+  const all = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

@@ -1,0 +1,194 @@
+/**
+ * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout and a reader; and pictures from
+ * the `rgb` numbers of a render payload. A worker writes the ring, so every number in it is checked before it is used.
+ *
+ * Little endian, no padding. Header of 80 bytes: magic, version, flags, capacity, slot size, payload size, width, height,
+ * channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling return, steps a second (f64 at 56).
+ * A slot: seq (u64), lengths of frame and metadata (u32 each), frame, metadata. The n-th frame (from 1) is in slot
+ * (n - 1) mod capacity; its seq is odd while it is written, and head becomes n when it is complete.
+ */
+
+export const RING_DIRECTORY = "/dev/shm";
+const PREFIX = "mosaic.fastlane.";
+const HEADER_BYTES = 80;
+const SLOT_HEADER_BYTES = 16;
+const MAGIC = 0x4e414c46;
+const INVALIDATED = 1;
+const MAX_FRAME_BYTES = 16 << 20;
+const MAX_METADATA_BYTES = 64 << 10;
+const MAX_CAPACITY = 4096;
+/** Slots tried, from the newest back, before a ring that is written faster than it is read is left for this time. */
+const MAX_TRIES = 4;
+
+/** Name of the file of a run's ring; `/` cannot be in it. */
+export function ringName(id: string): string {
+  return PREFIX + id.replaceAll("/", "_");
+}
+
+/** What follows a run's id in the names of its rings ("" or such as "-w1"), among the names of a directory. */
+export function ringsOf(runId: string, names: Iterable<string>): string[] {
+  const begin = ringName(runId);
+  return [...names].filter((name) => name.startsWith(begin)).map((name) => name.slice(begin.length))
+    .filter((rest) => /^(-[\w.-]{1,40})?$/.test(rest)).sort();
+}
+
+export interface Picture {
+  width: number;
+  height: number;
+  /** 3: RGB; 4: RGBA. */
+  channels: number;
+  /** Rows of columns of channels. */
+  pixels: Uint8Array<ArrayBuffer>;
+}
+
+export interface RingFrame extends Picture {
+  /** Which one since the ring began, from 1. */
+  n: number;
+  reward: number;
+  rollingReturn: number;
+  stepsPerSecond: number;
+  metadata: string;
+}
+
+interface RingHeader {
+  capacity: number;
+  slotSize: number;
+  width: number;
+  height: number;
+  channels: number;
+  head: number;
+  values: DataView;
+}
+
+/** @throws RangeError for a header that cannot be a ring's; undefined: it is not ready, or is no longer used */
+function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined {
+  const values = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const [magic, version, flags, capacity, slotSize, , width, height, channels] = Array.from(
+    { length: 9 },
+    (_, i) => values.getUint32(i * 4, true),
+  ) as [number, number, number, number, number, number, number, number, number];
+  if (capacity === 0 || slotSize === 0 || (flags & INVALIDATED) !== 0) return undefined;
+  const frameBytes = width * height * channels;
+  const fits = magic === MAGIC && version === 1 && capacity <= MAX_CAPACITY && [1, 3, 4].includes(channels) &&
+    width > 0 && height > 0 && frameBytes <= MAX_FRAME_BYTES && slotSize >= SLOT_HEADER_BYTES + frameBytes &&
+    HEADER_BYTES + capacity * slotSize <= fileBytes;
+  if (!fits) throw new RangeError("the ring's header does not fit its file");
+  return { capacity, slotSize, width, height, channels, head: Number(values.getBigUint64(40, true)), values };
+}
+
+/** Where the ring is read. */
+export interface RingFile {
+  stat(): { size: number };
+  /** @returns bytes read */
+  readSync(position: number, into: Uint8Array): number;
+}
+
+export class RingReader {
+  readonly #file: RingFile;
+  readonly #header = new Uint8Array(HEADER_BYTES);
+  #shown = 0;
+
+  constructor(file: RingFile) {
+    this.#file = file;
+  }
+
+  /** The newest complete frame that was not read before. @throws RangeError when the file is no ring */
+  next(): RingFrame | undefined {
+    if (this.#file.readSync(0, this.#header) < HEADER_BYTES) return undefined;
+    const header = headerOf(this.#header, this.#file.stat().size);
+    if (header === undefined || header.head === this.#shown) return undefined;
+    // A ring that was made anew counts from 1 again.
+    if (header.head < this.#shown) this.#shown = 0;
+    const oldest = Math.max(this.#shown, header.head - Math.min(header.capacity, MAX_TRIES));
+    for (let n = header.head; n > oldest; n--) {
+      const frame = this.#slot(header, n);
+      if (frame === undefined) continue;
+      this.#shown = header.head;
+      return frame;
+    }
+    return undefined;
+  }
+
+  /** Undefined: it is being written. */
+  #slot({ capacity, slotSize, width, height, channels, values }: RingHeader, n: number): RingFrame | undefined {
+    const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
+    const frameBytes = width * height * channels;
+    const slot = new Uint8Array(Math.min(slotSize, SLOT_HEADER_BYTES + frameBytes + MAX_METADATA_BYTES));
+    if (this.#file.readSync(position, slot) < slot.length) return undefined;
+    const view = new DataView(slot.buffer);
+    const seq = view.getBigUint64(0, true);
+    const after = new Uint8Array(8);
+    this.#file.readSync(position, after);
+    if (seq % 2n !== 0n || new DataView(after.buffer).getBigUint64(0, true) !== seq) return undefined;
+    if (view.getUint32(8, true) !== frameBytes) return undefined;
+    const end = SLOT_HEADER_BYTES + frameBytes;
+    const metadata = slot.subarray(end, Math.min(slot.length, end + view.getUint32(12, true)));
+    return {
+      n,
+      width,
+      height,
+      ...colored(slot.subarray(SLOT_HEADER_BYTES, end), channels),
+      reward: values.getFloat64(56, true),
+      rollingReturn: values.getFloat64(64, true),
+      stepsPerSecond: values.getFloat64(72, true),
+      metadata: new TextDecoder().decode(metadata),
+    };
+  }
+}
+
+/** Grey becomes RGB. */
+function colored(pixels: Uint8Array<ArrayBuffer>, channels: number): Pick<Picture, "channels" | "pixels"> {
+  if (channels !== 1) return { channels, pixels };
+  const rgb = new Uint8Array(pixels.length * 3);
+  pixels.forEach((value, i) => rgb.fill(value, i * 3, i * 3 + 3));
+  return { channels: 3, pixels: rgb };
+}
+
+/**
+ * The picture under `rgb` or `RGB` of a render payload: rows of columns of 1, 3 or 4 numbers. Undefined when there is none, or
+ * rows differ. Numbers are cut to whole ones from 0 to 255. (`JSON.parse` would make an array of each pixel.)
+ */
+export function pictureOfPayload(json: string): Picture | undefined {
+  const found = /"(?:rgb|RGB)"\s*:\s*(?=\[)/.exec(json);
+  if (found === null) return undefined;
+  let at = found.index + found[0].length;
+  const numbers = new Uint8Array(Math.min(MAX_FRAME_BYTES, json.length - at));
+  let count = 0;
+  let depth = 0;
+  let deepest = 0;
+  let rows = 0;
+  let columns = 0;
+  for (; at < json.length; at++) {
+    const char = json.charCodeAt(at);
+    if (char === 0x5b) {
+      depth++;
+      deepest = Math.max(deepest, depth);
+      if (depth === 2) rows++;
+      else if (depth === 3) columns++;
+      else if (depth > 3) return undefined;
+    } else if (char === 0x5d) {
+      if (--depth === 0) break;
+    } else if (char >= 0x30 && char <= 0x39) {
+      const isNegative = json.charCodeAt(at - 1) === 0x2d;
+      let value = 0;
+      let next = char;
+      do {
+        value = Math.min(255, value * 10 + next - 0x30);
+        next = json.charCodeAt(++at);
+      } while (next >= 0x30 && next <= 0x39);
+      // The rest of a fraction.
+      while ((next >= 0x30 && next <= 0x39) || next === 0x2e || next === 0x65 || next === 0x2b || next === 0x2d) {
+        next = json.charCodeAt(++at);
+      }
+      at--;
+      if (count === numbers.length) return undefined;
+      numbers[count++] = isNegative ? 0 : value;
+    } else if (char !== 0x2c && char !== 0x20 && char !== 0x2d && char !== 0x0a && char !== 0x0d && char !== 0x09) {
+      return undefined;
+    }
+  }
+  const width = deepest === 2 ? count / rows : columns / rows;
+  const channels = deepest === 2 ? 1 : count / columns;
+  const isWhole = depth === 0 && rows > 0 && Number.isInteger(width) && width > 0 && [1, 3, 4].includes(channels);
+  return isWhole ? { width, height: rows, ...colored(numbers.slice(0, count), channels) } : undefined;
+}

@@ -1,0 +1,139 @@
+/** Frames of running environments: a ring that a process writes, payloads of steps, and the wall in a real browser. */
+import assert from "node:assert/strict";
+import { createApp } from "../../src/ui/app.ts";
+import { listenHttp } from "../../src/wire/http_listener.ts";
+import { ringName } from "../../src/wire/fastlane.ts";
+import { PlayedEngine } from "../harness/played_engine.ts";
+import { until } from "../harness/wait.ts";
+import { chromiumPath, launch, openPage } from "./chromium.ts";
+
+const [WIDTH, HEIGHT, CAPACITY] = [16, 8, 4];
+const FRAME = WIDTH * HEIGHT * 3;
+const SLOT = 16 + FRAME;
+
+/** A ring of frames of one colour. */
+class RingOf implements Disposable {
+  readonly path: string;
+  readonly #file: Deno.FsFile;
+  #n = 0;
+
+  constructor(id: string) {
+    this.path = `/dev/shm/${ringName(id)}`;
+    this.#file = Deno.openSync(this.path, { createNew: true, read: true, write: true, mode: 0o600 });
+    const bytes = new Uint8Array(80 + CAPACITY * SLOT);
+    bytes.set(new TextEncoder().encode("FLAN"));
+    const view = new DataView(bytes.buffer);
+    [1, 0, CAPACITY, SLOT, FRAME, WIDTH, HEIGHT, 3].forEach((value, i) => view.setUint32(4 + i * 4, value, true));
+    this.#write(0, bytes);
+  }
+
+  paint(color: number): void {
+    const n = ++this.#n;
+    const slot = new Uint8Array(SLOT).fill(color);
+    const view = new DataView(slot.buffer);
+    view.setBigUint64(0, BigInt(2 * n + 2), true);
+    view.setUint32(8, FRAME, true);
+    view.setUint32(12, 0, true);
+    this.#write(80 + ((n - 1) % CAPACITY) * SLOT, slot);
+    this.#write(40, new Uint8Array(new BigUint64Array([BigInt(n)]).buffer));
+  }
+
+  #write(position: number, bytes: Uint8Array): void {
+    this.#file.seekSync(position, Deno.SeekMode.Start);
+    this.#file.writeSync(bytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.#file.close();
+    Deno.removeSync(this.path);
+  }
+}
+
+/** A run id that no other test has: rings of all tests are in one directory. */
+const own = () => `01HZZZ${crypto.randomUUID().replaceAll("-", "").slice(0, 20).toUpperCase()}`.replace(/[ILOU]/g, "0");
+
+Deno.test({
+  name: "wall: rings and payloads of what runs are drawn; while nobody looks, nothing is read",
+  ignore: chromiumPath() === undefined,
+  sanitizeOps: false,
+  sanitizeResources: false,
+}, async () => {
+  await using core = new PlayedEngine();
+  const app = createApp(core, { log: core.log, bound: "127.0.0.1", tickMs: 100 });
+  const address = { hostname: "127.0.0.1", port: 0 };
+  const server = listenHttp({ address, log: core.log, handler: (request) => app.fetch(request) });
+  const browser = await launch(chromiumPath()!);
+  const watchers = () => core.activity.subscribers.following().find((c) => c.stream === "frames")?.subscribers ?? 0;
+  try {
+    const { page, errors } = await openPage(browser);
+    const films = core.begun(core.add("films", { runId: own() }).runId);
+    const prints = core.addExecuting("prints");
+    const hostile = core.begun(core.add("hostile", { runId: own() }).runId);
+    using ring = new RingOf(films.runId);
+    using part = new RingOf(`${films.runId}-w1`);
+    using bad = new RingOf(hostile.runId);
+    Deno.writeTextFileSync(bad.path, "x".repeat(200));
+    Deno.symlinkSync("/etc/passwd", `/dev/shm/${ringName(`${hostile.runId}-w1`)}`);
+    try {
+      await page.goto(`http://${server.address}/wall`);
+      await until(() => watchers() === 1, { what: "the wall to watch" });
+      let color = 0;
+      const pixel = (of: string) =>
+        page.locator(`[data-of="${of}"] canvas`).evaluate((e) =>
+          [...(e as HTMLCanvasElement).getContext("2d")!.getImageData(0, 0, 1, 1).data].join()
+        );
+      const paint = () => {
+        color = color % 200 + 1;
+        ring.paint(color);
+        part.paint(color);
+        core.addEpisode(prints.runId, 1, () => '{"rgb":[[[9,8,7],[1,2,3]]]}');
+      };
+      await until(async () => {
+        paint();
+        return await page.locator(".wall .live").count() === 3;
+      }, { what: "three environments", state: () => page.locator(".wall").innerHTML() });
+      await until(async () => await pixel(prints.runId) === "9,8,7,255", { what: "a payload to be drawn" });
+      for (const  of of[films.runId, `${films.runId}-w1`]) {
+        await until(async () => await pixel(of) === `${color},${color},${color},255`, { what: `${of} to be drawn` });
+      }
+      const told = page.locator(`[data-of="${prints.runId}"] .sub`);
+      assert.match(await told.textContent() ?? "", /episode \d+, step 0 · agent_1 · action 0 · reward 1 · \d+ ms ago/);
+
+      // Steps back through what came, while nothing more comes.
+      const tile = page.locator(`[data-of="${films.runId}"]`);
+      await until(async () => {
+        paint();
+        return Number(await tile.locator("input").getAttribute("max")) > 1;
+      }, { what: "some frames to step through" });
+      await tile.getByRole("button", { name: "Pause" }).click();
+      const newest = await tile.getAttribute("data-frame");
+      paint();
+      await tile.locator("input").fill("0");
+      await until(async () => await tile.getAttribute("data-frame") !== newest, { what: "an earlier frame" });
+      assert.match(await tile.locator(".sub").textContent() ?? "", /s back$/);
+      await page.locator("nav a", { hasText: "Runs" }).click();
+      await until(() => watchers() === 0, { what: "nobody to watch" });
+      assert.deepEqual(errors, []);
+    } finally {
+      Deno.removeSync(`/dev/shm/${ringName(`${hostile.runId}-w1`)}`);
+    }
+  } finally {
+    await browser.close();
+    app.stop();
+    await server.stop();
+  }
+});
+
+Deno.test("frames: how many runs one connection may name; unknown ones are refused", async () => {
+  await using core = new PlayedEngine();
+  const app = createApp(core, { log: core.log, bound: "127.0.0.1" });
+  const status = async (query: string) => {
+    const answer = await app.fetch(new Request(`http://127.0.0.1:8055/api/frames/live${query}`));
+    await answer.body?.cancel();
+    return answer.status;
+  };
+  assert.equal(await status(""), 400);
+  assert.equal(await status(`?${"of=x&".repeat(65)}`), 400);
+  assert.equal(await status("?of=nobody"), 404);
+  app.stop();
+});
