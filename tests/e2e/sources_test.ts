@@ -1,4 +1,10 @@
 import assert from "node:assert/strict";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
+import { frame } from "../../src/telemetry/formats/tfrecord.ts";
+import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
@@ -120,5 +126,80 @@ withDirectory(
     assert.equal(telemetry?.metrics, 1n);
     const { series } = await daemon.client.unary(Mosaic.method.listSeries, { run: none });
     assert.deepEqual(series.map(({ name }) => name), ["loss"]);
+  },
+);
+
+/** A part of the file is written, and a process killed, again and again: what the whole file holds is stored once. */
+async function inPieces(daemon: TestDaemon, run: string, path: string, file: Uint8Array): Promise<void> {
+  const pieces = 5;
+  for (let i = 0; i < pieces; i++) {
+    const [from, to] = [i, i + 1].map((n) => Math.floor((file.length * n) / pieces));
+    Deno.writeFileSync(path, file.subarray(from, to), { append: true, mode: 0o600 });
+    if (i % 2 === 0) {
+      const proxy = await until(async () => processRef(Number((await getRun(daemon, run)).proxyPid)), {
+        what: "a proxy",
+      });
+      signalProcess(proxy!, "SIGKILL");
+    } else await daemon.restart();
+  }
+}
+
+withDirectory(
+  "a .wandb log and an event file with pictures, as they grow, with proxy and daemon killed: each record once",
+  async (daemon, cwd) => {
+    const run = await shell(daemon, cwd, "while [ ! -e end ]; do sleep 0.05; done");
+    await untilState(daemon, run, "READY", "EXECUTING");
+    const offline = `${cwd}/wandb/offline-run-1/run-1.wandb`;
+    Deno.mkdirSync(`${cwd}/wandb/offline-run-1/files`, { recursive: true });
+    const gz = Deno.readFileSync(`${FIXTURES}offline.wandb.gz`);
+    const log = new Uint8Array(
+      await new Response(new Blob([gz]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer(),
+    );
+    await inPieces(daemon, run, offline, log);
+    const bytes = Uint8Array.from({ length: 3000 }, (_, i) => i % 251);
+    const picture = (step: number) => {
+      const event = new BinaryWriter();
+      event.tag(1, WireType.Bit64).double(1.7e9 + step).tag(2, WireType.Varint).int64(step);
+      event.tag(5, WireType.LengthDelimited).fork().tag(1, WireType.LengthDelimited).fork();
+      event.tag(1, WireType.LengthDelimited).string("eval/frame").tag(4, WireType.LengthDelimited).fork();
+      event.tag(1, WireType.Varint).int32(6).tag(2, WireType.Varint).int32(4);
+      event.tag(4, WireType.LengthDelimited).bytes(new Uint8Array([0x89, 0x50, 0x4e, 0x47, ...bytes]));
+      return frame(event.join().join().join().finish());
+    };
+    const steps = [...Array(40).keys()];
+    const events = [
+      versionFrame(1.7e9),
+      ...steps.flatMap((step) => [
+        scalarFrame({ tag: "own/loss", value: step / 3, step, wallTime: 1.7e9 + step }),
+        ...(step % 10 === 0 ? [picture(step)] : []),
+      ]),
+    ];
+    await inPieces(
+      daemon,
+      run,
+      `${cwd}/events.out.tfevents.1700000000.host.1.0`,
+      new Uint8Array(await new Blob(events as BlobPart[]).arrayBuffer()),
+    );
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    await untilState(daemon, run, "TERMINATED");
+
+    const expected: Record<string, unknown[]> = { "own/loss": steps.map((step) => Math.fround(step / 3)) };
+    for (const record of readAll("wandb", log).records) {
+      if (record.kind !== "scalar") continue;
+      (expected[record.tag] ??= []).push(Number.isFinite(record.value) ? record.value : String(record.value));
+    }
+    const values: Record<string, unknown[]> = {};
+    for (const { name, value, value_text } of await records(daemon, run, "metrics")) {
+      (values[(name as string).replace(/^tracked\//, "")] ??= []).push(value ?? value_text);
+    }
+    assert.deepEqual(values, expected);
+    const pictures = (await payloads(daemon, run, "artifact")).filter(({ tag }) => tag === "eval/frame");
+    assert.deepEqual(
+      pictures.map(({ global_step, kind }) => [global_step, kind]),
+      [0, 10, 20, 30].map((s) => [s, "image"]),
+    );
+    const { artifacts } = await daemon.client.unary(Mosaic.method.listArtifacts, { run });
+    assert.equal(artifacts.filter(({ path }) => path.startsWith("media/eval_frame-")).length, 4);
+    assert.ok((await payloads(daemon, run, "parameters")).some(({ source }) => source === "wandb"));
   },
 );

@@ -53,6 +53,33 @@ def of_event_file(path):
     return {"kind": "event file", "steps": True, "series": named(series)}
 
 
+def of_wandb(path):
+    """W&B's log by its own messages: LevelDB's blocks of 32 KiB, each record a wandb_internal.Record."""
+    from wandb.proto import wandb_internal_pb2
+
+    with open(path, "rb") as file:
+        data = file.read()
+    series, at, whole = {}, 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        length, kind = int.from_bytes(data[at + 4:at + 6], "little"), data[at + 6]
+        if kind == 0:
+            break
+        whole += data[at + 7:at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            record, whole = wandb_internal_pb2.Record.FromString(whole), b""
+            if record.WhichOneof("record_type") == "history":
+                row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+                media = tuple(tag[: -len("_type")] for tag in row if tag.endswith("/_type"))
+                for tag, value in row.items():
+                    if not tag.startswith(("_",) + media) and to_number(value) is not None:
+                        series.setdefault(tag, []).append([row["_step"], to_number(value)])
+    return {"kind": "W&B log", "steps": True, "series": named(series)}
+
+
 def of_table(path):
     with open(path, newline="") as file:
         return of_rows(csv.DictReader(file), "CSV")
@@ -152,6 +179,7 @@ def named(series):
 
 READERS = (
     (r"\.tfevents\.", of_event_file),
+    (r"\.wandb$", of_wandb),
     (r"monitor\.csv$", of_monitor),
     (r"^(progress|metrics|training).*\.csv$", of_table),
     (r"^(progress.*\.json|result\.json)$", of_json_rows),

@@ -33,7 +33,7 @@ BIG = (
     + ["big/sb3.py PPO CartPole-v1 600 csv json stdout", "big/sb3.py A2C CartPole-v1 600 csv tensorboard"]
     + ["big/lightning_module.py csv", "big/lightning_module.py tensorboard", "big/torch_summary_writer.py"]
     + ["big/hf_trainer.py", "big/accelerate_tracker.py", "big/optuna_study.py", "big/flax_loop.py", "big/ray_tune.py"]
-    + ["big/keras_csv.py"]
+    + ["big/keras_csv.py", "big/wandb_offline.py"]
 )
 # Those of its files that run with the newest Gymnasium.
 CLEANRL = [
