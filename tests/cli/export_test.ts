@@ -1,5 +1,5 @@
 import { strict as assert } from "node:assert";
-import { parquetReadObjects } from "npm:hyparquet@1.31.5";
+import { parquetMetadataAsync, parquetReadObjects } from "npm:hyparquet@1.31.5";
 import { runCli } from "../../src/cli/cli.ts";
 import { crc32c, maskedCrc32c } from "../../src/telemetry/formats/crc32c.ts";
 import { scalarFrame, scalarsOf, versionFrame } from "../../src/cli/export/event_file.ts";
@@ -121,6 +121,44 @@ Deno.test("export: parquet has typed columns and every row", async () => {
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test("export: parquet has lists of numbers as such, and other shapes as JSON", async () => {
+  const step = (observation: unknown, action: unknown): Record<string, unknown> => ({
+    ...{ seq: 1, observation, action, timestamp: TIME, ts_ns: "1763820000250000001", reward: null, reward_text: "NaN" },
+    ...{ terminated: true, agent_id: "a", info: { loss: 0.5 } },
+  });
+  async function* rows(last: unknown) {
+    for (let i = 0; i < 1200; i++) yield step([i, 0.5], i);
+    yield step(undefined, 7);
+    yield step(last, 7);
+  }
+  const path = await Deno.makeTempFile();
+  const { writeParquet } = await import("../../src/cli/export/parquet_file.ts");
+  for (const last of [[1], { pixels: [1] }]) {
+    assert.equal(await writeParquet(path, "steps", () => rows(last) as never), 1202);
+    const file = Deno.readFileSync(path).buffer as ArrayBuffer;
+    const read = await parquetReadObjects({ file });
+    assert.deepEqual([read[3]!["observation"], read[3]!["action"]], [[3, 0.5], 3]);
+    const { seq, timestamp, ts_ns, reward, terminated, agent_id, info, truncated } = read[1201]!;
+    assert.deepEqual([seq, timestamp, ts_ns, reward, terminated, agent_id, info, truncated ?? null], [
+      ...[1n, new Date(TIME), 1763820000250000001n, NaN, true, "a", { loss: 0.5 }, null],
+    ]);
+    assert.deepEqual([read[1200]!["observation"] ?? null, read[1201]!["observation"]], [null, last]);
+    const names = (await parquetMetadataAsync({
+      byteLength: file.byteLength,
+      slice: (a, b) => file.slice(a, b),
+    })).schema;
+    assert.equal(names.some(({ name }) => name === "element"), Array.isArray(last));
+    if (pythonHas("pyarrow")) {
+      const type = await python(
+        `import sys, pyarrow.parquet as pq; print(pq.read_table(sys.argv[1]).schema.field("observation").type)`,
+        path,
+      );
+      assert.equal(/^list<.*double>/.test(type.trim()), Array.isArray(last), type);
+    }
+  }
+  await Deno.remove(path);
 });
 
 Deno.test("export: what cannot be is refused before anything is written", async () => {

@@ -1,5 +1,5 @@
 /** Records as a Parquet file: typed columns, Snappy, one row group in memory at a time. */
-import { fileWriter, parquetWriteRows } from "hyparquet-writer";
+import { fileWriter, parquetWriteRows, schemaFromColumnData } from "hyparquet-writer";
 import { publicFields, type PublicType } from "../../telemetry/record_fields.ts";
 import type { Kind, TelemetryRecord } from "../records.ts";
 
@@ -17,27 +17,99 @@ const TYPES: Record<PublicType, ColumnType> = {
 
 const ROWS_IN_MEMORY = 50_000;
 
-/** Writes the records to `path`, over what is there. Gives their number. */
+/** Fields of JSON that are lists of numbers where the first value that is there is one. */
+const LISTS = ["action", "observation"];
+
+/** A value is no list of numbers, and an earlier one of its column was. */
+class OtherShape extends Error {
+  constructor(readonly column: string) {
+    super(`${column} is not always a list of numbers`);
+  }
+}
+
+/**
+ * Writes the records to `path`, over what is there. Actions and observations are lists of doubles if all are flat lists
+ * of numbers, and JSON otherwise: where that shows late, the file is begun anew.
+ * @param records of the same run at each call @returns their number
+ */
 export async function writeParquet(
   path: string,
   kind: Kind,
+  records: () => AsyncIterable<TelemetryRecord>,
+): Promise<number> {
+  for (const json = new Set<string>();;) {
+    try {
+      return await write(path, kind, records(), json);
+    } catch (error) {
+      if (!(error instanceof OtherShape)) throw error;
+      json.add(error.column);
+    }
+  }
+}
+
+async function write(
+  path: string,
+  kind: Kind,
   records: AsyncIterable<TelemetryRecord>,
+  json: ReadonlySet<string>,
 ): Promise<number> {
   let rows = 0;
-  const columns = publicFields(kind).map(({ name, type }) => ({ name, type: TYPES[type] }));
+  const first = await begun(records);
+  const lists = LISTS.filter((name) => !json.has(name) && first.early.some((record) => isList(record[name])));
+  const columns = publicFields(kind).map(({ name, type }) => ({ name, type: TYPES[type], nullable: true }));
   await parquetWriteRows({
     writer: fileWriter(path),
     rows: (async function* () {
-      for await (const record of records) {
+      for await (const record of first.all()) {
         rows++;
-        yield Object.fromEntries(columns.map(({ name, type }) => [name, cell(record, name, type)]));
+        yield Object.fromEntries(columns.map(({ name, type }) => {
+          const value = cell(record, name, type);
+          if (!lists.includes(name)) return [name, value];
+          if (value !== null && !isList(value)) throw new OtherShape(name);
+          return [name, value];
+        }));
       }
     })(),
-    columns: columns.map((column) => ({ ...column, nullable: true })),
+    columns: columns.map(({ name, type }) => ({ name, nullable: true, ...(lists.length > 0 ? {} : { type }) })),
+    ...(lists.length > 0 ? { schema: schemaOf(columns, lists) } : {}),
     rowGroupSize: ROWS_IN_MEMORY,
     createdBy: "mosaic",
   });
   return rows;
+}
+
+/** The records, of which the first thousand are known beforehand. */
+async function begun(records: AsyncIterable<TelemetryRecord>) {
+  const rest = records[Symbol.asyncIterator]();
+  const early: TelemetryRecord[] = [];
+  while (early.length < 1000) {
+    const { value, done } = await rest.next();
+    if (done) break;
+    early.push(value);
+  }
+  const all = async function* () {
+    yield* early;
+    yield* { [Symbol.asyncIterator]: () => rest };
+  };
+  return { early, all };
+}
+
+function isList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === "number");
+}
+
+function schemaOf(columns: { name: string; type: ColumnType; nullable: boolean }[], lists: readonly string[]) {
+  const [root, ...fields] = schemaFromColumnData({ columnData: columns.map((column) => ({ ...column, data: [] })) });
+  return [
+    root!,
+    ...fields.flatMap((field) =>
+      !lists.includes(field.name) ? [field] : [
+        { name: field.name, repetition_type: "OPTIONAL" as const, num_children: 1, converted_type: "LIST" as const },
+        { name: "list", repetition_type: "REPEATED" as const, num_children: 1 },
+        { name: "element", repetition_type: "OPTIONAL" as const, type: "DOUBLE" as const },
+      ]
+    ),
+  ];
 }
 
 function cell(record: TelemetryRecord, field: string, type: ColumnType): unknown {

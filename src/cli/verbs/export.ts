@@ -39,7 +39,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         details:
           "tensorboard writes one event file: episode/reward and episode/length by episode number, and every metric " +
           "by its own step. parquet columns are typed; fields that the worker sent as JSON (action, observation, …) are " +
-          "JSON columns. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
+          "JSON columns, but actions and observations that are lists of numbers: they are lists of doubles. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
           "another host: config with its secrets, lifecycle, records, logs, artifacts. It is read from the state " +
           "directory, so the daemon has to run on this host.",
         examples: [
@@ -95,7 +95,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           told(
             path,
             format === "parquet"
-              ? await (await import("../export/parquet_file.ts")).writeParquet(path, kind, records(kind))
+              ? await (await import("../export/parquet_file.ts")).writeParquet(path, kind, () => records(kind))
               : await toFile(path, (out) => writeText(out, format, kind, batches(kind))),
           );
         }
