@@ -11,8 +11,8 @@ export function ownEnvironment(): Readonly<Record<string, string>> {
   return taken ??= Object.freeze(Deno.env.toObject());
 }
 
-/** Value that the portable executable's stub gives to a variable that was not set. */
-const STUBS_OWN = "mosaic";
+/** Values that the portable executable's stub gives to variables that were not set. */
+const STUBS_OWN = { DENO_NO_UPDATE_CHECK: "mosaic", MALLOC_ARENA_MAX: "02" };
 
 /** The environment without the variables that the portable executable's stub and Deno have added. */
 export function hostEnvironment(own: Readonly<Record<string, string>> = ownEnvironment()): Record<string, string> {
@@ -22,7 +22,7 @@ export function hostEnvironment(own: Readonly<Record<string, string>> = ownEnvir
   if (!MOSAIC_EXECUTABLE) return env;
   if (MOSAIC_OUTER_DENO_DIR) env.DENO_DIR = MOSAIC_OUTER_DENO_DIR;
   else delete env.DENO_DIR;
-  if (env.DENO_NO_UPDATE_CHECK === STUBS_OWN) delete env.DENO_NO_UPDATE_CHECK;
+  for (const [name, value] of Object.entries(STUBS_OWN)) if (env[name] === value) delete env[name];
   return env;
 }
 

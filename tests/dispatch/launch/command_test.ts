@@ -145,13 +145,26 @@ Deno.test("environment: the directory that the runtime puts into PATH is taken o
 
 Deno.test("environment: what the portable executable sets for its runtime is taken out, what was there before put back", () => {
   const stub = { MOSAIC_EXECUTABLE: "/m", DENO_DIR: "/cache/of/mosaic", MOSAIC_PLANNED: "-A" };
-  assert.deepEqual(hostEnvironment({ A: "1", ...stub, MOSAIC_OUTER_DENO_DIR: "", DENO_NO_UPDATE_CHECK: "mosaic" }), {
-    A: "1",
-  });
-  assert.deepEqual(hostEnvironment({ ...stub, MOSAIC_OUTER_DENO_DIR: "/mine", DENO_NO_UPDATE_CHECK: "1" }), {
-    DENO_DIR: "/mine",
-    DENO_NO_UPDATE_CHECK: "1",
-  });
+  assert.deepEqual(
+    hostEnvironment({
+      A: "1",
+      ...stub,
+      MOSAIC_OUTER_DENO_DIR: "",
+      DENO_NO_UPDATE_CHECK: "mosaic",
+      MALLOC_ARENA_MAX: "02",
+    }),
+    {
+      A: "1",
+    },
+  );
+  assert.deepEqual(
+    hostEnvironment({ ...stub, MOSAIC_OUTER_DENO_DIR: "/mine", DENO_NO_UPDATE_CHECK: "1", MALLOC_ARENA_MAX: "2" }),
+    {
+      DENO_DIR: "/mine",
+      DENO_NO_UPDATE_CHECK: "1",
+      MALLOC_ARENA_MAX: "2",
+    },
+  );
   const source = { DENO_DIR: "/mine", MOSAIC_STATE_DIR: "/s" };
   assert.deepEqual(hostEnvironment(source), source);
 });
