@@ -190,7 +190,8 @@ class Backup {
     let entries: Deno.DirEntry[];
     try {
       if (Deno.lstatSync(source!).isDirectory !== true) return;
-      entries = [...Deno.readDirSync(source!)];
+      // A log before what is packed of it: what becomes a hole meanwhile is in the later copy.
+      entries = [...Deno.readDirSync(source!)].sort((a, b) => a.name < b.name ? -1 : 1);
     } catch (error) {
       if (error instanceof Deno.errors.NotFound) return;
       return void this.#done.left_out.push(`${source}: ${messageOf(error)}`);

@@ -33,6 +33,9 @@ interface Index {
   pieces: Piece[];
 }
 
+/** Of two logs' beginnings. */
+const COMPARED_BYTES = 256;
+
 export function packedPath(log: string): string {
   return `${log}.zst`;
 }
@@ -219,7 +222,7 @@ export class LogFile implements Disposable {
   }
 
   get size(): number {
-    return this.#file?.stat().size ?? this.#packed.end();
+    return Math.max(this.#file?.stat().size ?? 0, this.#packedEnd);
   }
 
   /** Offset of the first byte, behind the journal's header if there is one. */
@@ -259,10 +262,21 @@ export class LogFile implements Disposable {
     return filled;
   }
 
-  /** A log that is shorter than what was packed of it is another one: somebody has emptied it. */
+  /**
+   * A log that is shorter than what was packed of it was emptied by somebody, unless it begins alike: a copy that was made
+   * while more was packed.
+   */
   #lookAtPacked(): void {
     const end = this.#packed.end();
-    this.#packedEnd = end > this.size ? 0 : end;
+    const size = this.#file?.stat().size ?? end;
+    this.#packedEnd = end > size && !this.#beginsAlike(size) ? 0 : end;
+  }
+
+  #beginsAlike(size: number): boolean {
+    const [own, packed] = [new Uint8Array(Math.min(size, COMPARED_BYTES)), new Uint8Array(COMPARED_BYTES)];
+    if (size === 0 || this.#file?.readSync(0, own) !== own.length) return false;
+    const read = this.#packed.read(0, packed);
+    return read >= own.length && own.every((byte, i) => byte === packed[i]);
   }
 
   close(): void {

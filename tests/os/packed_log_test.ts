@@ -65,6 +65,17 @@ Deno.test("packed log: a log that somebody has emptied is what it is now", async
   });
 });
 
+Deno.test("packed log: a copy that was made while more was packed reads up to what is packed", async () => {
+  await packedLog(async (path) => {
+    const bytes = TEXT.slice(0, 60_000).map((byte, i) => i < 4096 ? byte : 0);
+    Deno.writeFileSync(path, bytes);
+    Deno.writeFileSync(packedPath(path), await packPiece(0, TEXT.subarray(0, 40_000)));
+    Deno.writeFileSync(packedPath(path), await packPiece(40_000, TEXT.subarray(40_000, 70_000)), { append: true });
+    using file = openLog(path)!;
+    await assertReads(file, TEXT.subarray(0, 70_000));
+  });
+});
+
 Deno.test("packed log: any flipped bit costs the piece that it is in, and is told of", async () => {
   await packedLog((path) => {
     const whole = Deno.readFileSync(packedPath(path));
