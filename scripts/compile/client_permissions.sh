@@ -100,7 +100,7 @@ state_directory() { # DIRECTORY
   grant read "$1/trainer/daemon.json"
   grant read "$1/trainer/tokens.json"
   announced "$1/trainer/daemon.json"
-  case $verb in token | doctor | reindex | sql | demo | import) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
+  case $verb in token | doctor | reindex | sql | demo) grant read "$1" && grant write "$1" ;; audit) grant read "$1" ;; esac
 }
 
 # Prints the flags, one a line.
@@ -133,7 +133,7 @@ client_flags() { # VERB ARGUMENTS
   case $verb in
   submit | validate) all=' read ' ;;                 # a config, wherever it is
   run) all=' read env ' ;;                           # finds the program, and passes variables on by name
-  import) all=' read ' ;;                            # the files of past runs, wherever they are
+  import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt
   export | backup) all=' read write ' ;;             # --out, the directory of the backup
   permissions) all=' read env ' ;;                   # what it plans depends on both
