@@ -114,6 +114,7 @@ export class RecordedSession implements ProxySession {
   readonly hello: ProxyHello;
   readonly link: ProxyLink;
   /** Those that were stored. */
+  readonly sources: IngestBatch[] = [];
   readonly batches: { batch: IngestBatch; journalSize: number; malformed: string[] }[] = [];
   heartbeats = 0;
   applied: unknown;
@@ -137,6 +138,7 @@ export class RecordedSession implements ProxySession {
     return this.#session.observed;
   }
   source(batch: IngestBatch): Promise<void> {
+    this.sources.push(batch);
     return this.#session.source(batch);
   }
 

@@ -122,6 +122,29 @@ testEachWay(
   },
 );
 
+testEachWay(
+  "Deliver: a batch of an observed file is stored, then acknowledged; one without a cursor is refused",
+  async ({ client, core }) => {
+    const runId = executing(core);
+    const proxy = proxyOf(client, runId);
+    assert.equal((await proxy.next())?.case, "welcome");
+    const cursor = { name: "/w/metrics.csv", label: "metrics.csv", serial: 1n, state: "{}" };
+    const events = [{ kind: "metrics", dataJson: '{"global_step":7,"loss":"NaN"}', tsNs: "1" }];
+    proxy.send({ case: "sourceBatch", value: { cursor, eventsJson: json(events), position: 30n } });
+    const answer = await proxy.next();
+    assert.deepEqual([answer?.case, (answer?.value as { position: bigint }).position], ["sourceAck", 30n]);
+    const [stored] = core.sessions[0]!.sources;
+    assert.deepEqual([stored!.source, stored!.from, stored!.to], [
+      { name: cursor.name, label: cursor.label, state: "{}" },
+      0,
+      1,
+    ]);
+    assert.deepEqual(stored!.events, events);
+    proxy.send({ case: "sourceBatch", value: { eventsJson: json(events), position: 60n } });
+    await assert.rejects(proxy.next(), hasCode("invalid_argument", /no cursor, or one without a name or a serial/));
+  },
+);
+
 testEachWay("Deliver: a proxy killed by a signal has no code", async ({ client, core }) => {
   const proxy = proxyOf(client, executing(core));
   await proxy.next();
