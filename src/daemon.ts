@@ -8,6 +8,7 @@ import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention_sweeps.ts";
 import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
+import { startUsageSamples } from "./daemon/usage_samples.ts";
 import { socketPath } from "./daemon/socket_path.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
@@ -107,6 +108,7 @@ async function serve(
     if (options.tls !== undefined) stop.hangUp(() => renewCertificates(servers, log));
     const side = await startSideServices({ core: engine, log, layout, ...options });
     engine.begin({ listen: dialable(local), http, socket }, options.tls === undefined ? dialable(http) : "");
+    const samples = startUsageSamples({ live: () => registry.live(), telemetry, log });
     const sweeps = options.retention === undefined ? undefined : startRetention({
       registry,
       log,
@@ -147,6 +149,7 @@ async function serve(
     endMemory();
     await manager.stopping();
     await sweeps?.close();
+    await samples.close();
     await engine.close();
     await servers.stop();
     await side.close();

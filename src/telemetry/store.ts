@@ -410,6 +410,21 @@ export class TelemetryStore implements TelemetryLog {
     this.#transaction(() => this.#write({ runId, attempt, steps: columnsOf(steps), episodes, ...none }));
   }
 
+  sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void {
+    const state = this.#state(runId);
+    if (state === undefined || state.attempt !== attempt) return;
+    this.#transaction(() => {
+      const { heads: { steps, events } } = state;
+      this.#live(state).touchedAt = this.#now();
+      this.#written.push({
+        ...{ runId, attempt, state, firstStep: steps + 1, steps: { n: 0, bytes: 0, columns: undefined } },
+        ...{ episodes: [], events: [], lastEvent: events },
+      });
+      this.#seriesWriter.from(attempt, "mosaic");
+      this.#seriesWriter.points(state, points, `${Math.floor(this.#now())}000000`);
+    });
+  }
+
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][] {
     const state = this.#state(runId);
     if (state === undefined || since >= state.heads[kind] || limit < 1) return [];

@@ -143,6 +143,8 @@ export interface TelemetryLog extends TelemetryReader {
    * @param resumedAt Unix milliseconds: what was recorded later, the attempt overwrites; null: it overwrites everything
    */
   beginAttempt(runId: string, attempt: number, resumedAt: number | null): void;
+  /** Stores points that the daemon itself measured; not for a run of which nothing is stored yet. */
+  sample(runId: string, attempt: number, points: readonly (readonly [name: string, value: number])[]): void;
   /** Commits at once what `deliver` has gathered. */
   commitWaiting(): void;
   /** Stores records that came without a journal (the original's Publish RPCs, MLflow's clients). */

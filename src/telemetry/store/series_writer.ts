@@ -92,6 +92,12 @@ export class SeriesWriter {
     for (const [name, value] of points) this.#point(state, name, value, position, msOf(tsNs));
   }
 
+  /** Points of no record, at the run's newest step. */
+  points(state: RunState, points: readonly (readonly [name: string, value: number])[], tsNs: string): void {
+    const step = Math.max(state.toldStep, state.heads.steps - state.live!.stepShift);
+    for (const [name, value] of points) this.#point(state, name, value, step, msOf(tsNs));
+  }
+
   /** Writes what was collected; before the commit. */
   finish(state: RunState): void {
     this.#points.flush();

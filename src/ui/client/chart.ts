@@ -174,6 +174,9 @@ export class Chart {
   #resize: ResizeObserver;
   readonly element: HTMLElement;
 
+  /** Over time even where others are over the steps: what the daemon measured has none of its own. */
+  ownAxis = false;
+
   /** What a person zoomed to; undefined is all. */
   range: Range | undefined;
   /** The same as positions, where the answer may have points of other attempts beside them. */
@@ -250,7 +253,8 @@ export class Chart {
     this.show(this.#sets, this.#style);
   }
 
-  show(all: DataSet[], style: ChartStyle): void {
+  show(all: DataSet[], chosen: ChartStyle): void {
+    const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const sets = within === undefined ? all : all.map((set) => {
       const xs = piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));

@@ -112,6 +112,7 @@ class ChartReader {
       chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(), () => this.pin(name));
       chart.range = this.#zoomOf(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
+      chart.ownAxis = name.startsWith("system/");
       chart.pinned(this.pinned.includes(name));
       chart.element.dataset.series = name;
       this.charts.set(name, chart);

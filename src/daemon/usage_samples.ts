@@ -1,0 +1,91 @@
+/** Samples what each live run's processes and GPUs use, as metrics `system/…` of the run. */
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/usage.ts";
+import type { RunRow } from "../registry/types.ts";
+import type { TelemetryLog } from "../telemetry/types.ts";
+
+const INTERVAL_MS = 15_000;
+/** A run's samples come less often as it gets older: about so many in its first hours, and few more in weeks. */
+const SAMPLES = 1000;
+
+interface Before {
+  attempt: number;
+  at: number;
+  /** By pid: of processes that are both in this sample and in the last. */
+  ticks: Map<number, number>;
+}
+
+export interface UsageSamplesOptions {
+  live: () => RunRow[];
+  telemetry: Pick<TelemetryLog, "sample">;
+  log: Logger;
+}
+
+/** Whether the run's next sample is due. @param age of the attempt, milliseconds @param since the last sample */
+export function isDue(age: number, since: number): boolean {
+  return since >= Math.max(INTERVAL_MS, age / SAMPLES) * 0.9;
+}
+
+/** A sample's points. The share of processors is that since the last sample: 100 is one processor. */
+export function pointsOf(
+  processes: readonly ProcessUsage[],
+  before: Before | undefined,
+  at: number,
+  gpus: readonly GpuUsage[],
+): [name: string, value: number][] {
+  const points: [string, number][] = [];
+  const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
+  if (before !== undefined && at > before.at) {
+    // Of a process that began meanwhile, all of its time; of one that ended, none is known.
+    const ticks = sum(processes.map((p) => Math.max(0, p.ticks - (before.ticks.get(p.pid) ?? 0))));
+    points.push(["system/cpu_percent", ticks * 1000 / (at - before.at)]);
+  }
+  points.push(["system/memory_mb", sum(processes.map((p) => p.residentBytes)) / (1 << 20)]);
+  points.push(["system/processes", processes.length]);
+  if (gpus.length > 0) {
+    points.push(["system/gpu_percent", sum(gpus.map((g) => g.percent)) / gpus.length]);
+    points.push(["system/gpu_memory_mb", sum(gpus.map((g) => g.memoryMb))]);
+  }
+  return points;
+}
+
+/** @returns ends it, after the sample under way */
+export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions): { close(): Promise<void> } {
+  const before = new Map<string, Before>();
+  const sample = async () => {
+    const now = Date.now();
+    const runs = live().filter(({ runId, attempt, worker, placement, startedAt }) => {
+      const last = before.get(runId);
+      const since = last?.attempt === attempt ? now - last.at : Infinity;
+      return worker !== null && placement === null && isDue(now - (startedAt ?? now), since);
+    });
+    const ids = new Set(live().map(({ runId }) => runId));
+    for (const id of before.keys()) if (!ids.has(id)) before.delete(id);
+    if (runs.length === 0) return;
+    const all = await readProcesses();
+    const gpus = runs.some((run) => run.gpuSlots.length > 0) ? await readGpus() : new Map<number, GpuUsage>();
+    const at = Date.now();
+    for (const { runId, attempt, worker, gpuSlots } of runs) {
+      const processes = processesOf(worker!.pid, all);
+      if (processes.length === 0) continue;
+      const last = before.get(runId);
+      const its = gpuSlots.flatMap((slot) => gpus.get(slot) ?? []);
+      const points = pointsOf(processes, last?.attempt === attempt ? last : undefined, at, its);
+      before.set(runId, { attempt, at, ticks: new Map(processes.map((p) => [p.pid, p.ticks])) });
+      telemetry.sample(runId, attempt, points);
+    }
+  };
+  let running: Promise<void> = Promise.resolve();
+  const timer = setInterval(() => {
+    running = running.then(sample).catch((error) => {
+      log.debug({ error: messageOf(error) }, "no sample of what runs use; the next one is tried");
+    });
+  }, INTERVAL_MS);
+  return {
+    async close() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

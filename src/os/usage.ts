@@ -1,0 +1,77 @@
+/** What processes and GPUs use now. One shell reads /proc, because Deno refuses most of it under a permission set. */
+import { hostEnvironment } from "./environment.ts";
+import { askShellLater, underShell } from "./shell.ts";
+
+export interface ProcessUsage {
+  pid: number;
+  parent: number;
+  group: number;
+  /** Processor time so far, in hundredths of a second (USER_HZ, the same on all of Linux). */
+  ticks: number;
+  residentBytes: number;
+}
+
+const STATS =
+  'getconf PAGESIZE; for f in /proc/[0-9]*/stat; do { read -r l <"$f" && printf "%s\\n" "$l"; } 2>/dev/null; done; :';
+const GPU_TIMEOUT_MS = 5000;
+
+/** All processes of the host; none where they cannot be read. */
+export async function readProcesses(): Promise<ProcessUsage[]> {
+  return parseStats(await askShellLater(STATS) ?? "");
+}
+
+/** @param text the page size, then lines of /proc/PID/stat */
+export function parseStats(text: string): ProcessUsage[] {
+  const [page, ...lines] = text.split("\n");
+  return lines.filter((line) => line !== "").map((line) => {
+    // The command's name is in parentheses and may itself contain parentheses.
+    const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
+    return {
+      pid: Number.parseInt(line),
+      parent: Number(fields[1]),
+      group: Number(fields[2]),
+      ticks: Number(fields[11]) + Number(fields[12]),
+      residentBytes: Number(fields[21]) * Number(page),
+    };
+  });
+}
+
+/** The members of the worker's process group and of the groups of its members' children, all their descendants included. */
+export function processesOf(worker: number, all: readonly ProcessUsage[]): ProcessUsage[] {
+  const group = all.find(({ pid }) => pid === worker)?.group;
+  if (group === undefined) return [];
+  const children = Map.groupBy(all, ({ parent }) => parent);
+  const found = new Set(all.filter((p) => p.group === group));
+  for (const process of found) for (const child of children.get(process.pid) ?? []) found.add(child);
+  return [...found];
+}
+
+export interface GpuUsage {
+  percent: number;
+  memoryMb: number;
+}
+
+/** By device number; empty where nvidia-smi does not answer in 5 s. */
+export async function readGpus(): Promise<Map<number, GpuUsage>> {
+  const query = ["nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits"];
+  try {
+    const { stdout } = await new Deno.Command("/bin/sh", {
+      ...underShell(query, hostEnvironment()),
+      stdin: "null",
+      stderr: "null",
+      signal: AbortSignal.timeout(GPU_TIMEOUT_MS),
+    }).output();
+    return parseGpus(new TextDecoder().decode(stdout));
+  } catch {
+    // It could not be started; the run goes on, and the series has a gap.
+    return new Map();
+  }
+}
+
+export function parseGpus(text: string): Map<number, GpuUsage> {
+  const rows = text.split("\n").map((line) => line.split(",").map((field) => Number(field.trim() || NaN)));
+  return new Map(
+    rows.filter((row) => row.length === 3 && row.every(Number.isFinite))
+      .map(([slot, percent, memoryMb]) => [slot!, { percent: percent!, memoryMb: memoryMb! }]),
+  );
+}
