@@ -77,6 +77,8 @@ class ChartReader {
   /** What was said once is a value, not a line: of each run. */
   single: [name: string, values: (number | null | undefined)[]][] = [];
   names: string[] = [];
+  /** What there is has been read once. */
+  known = false;
   style = savedStyle();
   pinned = stored<string[]>("mosaic-pinned", []);
   folded = stored<string[]>("mosaic-folded", []);
@@ -207,7 +209,8 @@ class ChartReader {
     for (const name of names) single.delete(name);
     const found = [...names].sort(byImportance);
     const values = [...single].sort(([a], [b]) => natural(a, b));
-    if (JSON.stringify([found, values]) !== JSON.stringify([this.names, this.single])) {
+    if (!this.known || JSON.stringify([found, values]) !== JSON.stringify([this.names, this.single])) {
+      this.known = true;
       this.names = found;
       this.single = values;
       this.redraw();
@@ -367,7 +370,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
           </details>
         );
       })}
-      {names.length === 0 && <p class="empty">No episodes and no metrics yet.</p>}
+      {names.length === 0 && <p class="empty">{reader.known ? "No episodes and no metrics yet." : "Loading …"}</p>}
       <div class="said-once">
         {values.length > 0 && terms(values)}
         {settings.length > 0 && (

@@ -15,7 +15,7 @@ interface ScatterRun {
   parameters: readonly { name: string; value: unknown }[];
 }
 
-const SIZE = { width: 720, height: 380, left: 64, right: 20, top: 16, bottom: 44 };
+const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44 };
 /** Axes of the parallel coordinates beside the result. */
 const MOST_AXES = 10;
 const COLORS = 8;
@@ -131,7 +131,8 @@ export function Scatter({ runs, groups }: { runs: ScatterRun[]; groups: string[]
         </label>
         <span class="hint">
           {[
-            missing > 0 && `${plural(missing, "run")} without a value not shown`,
+            missing > 0 && ids.split("\n").every((id) => id === "" || id in read) &&
+            `${plural(missing, "run")} without a value not shown`,
             kind === "lines" && differing.length > MOST_AXES &&
             `the first ${MOST_AXES} of ${differing.length} parameters`,
           ].filter(Boolean).join(", ")}
