@@ -436,7 +436,9 @@ inBrowser("what a worker says stays text, in every view", async ({ core, page, b
   await page.getByRole("tab", { name: "Config" }).click();
   await page.locator("#panel-config pre").filter({ hasText: "globalThis.broken" }).waitFor();
   await page.getByRole("tab", { name: "Frames" }).click();
-  await until(async () => await page.locator("#panel-frames .frame-text").textContent() === XSS, { what: "the frame's text" });
+  await until(async () => await page.locator("#panel-frames .frame-text").textContent() === XSS, {
+    what: "the frame's text",
+  });
   await page.getByRole("tab", { name: "Steps" }).click();
   await page.locator("#panel-steps tbody tr").nth(4).waitFor();
   await page.goto(`${base}/runs/${failed.runId}`);
