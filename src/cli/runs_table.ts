@@ -62,6 +62,7 @@ export function note(run: RunJson, now: number): string {
   }
   if (run.outcome !== null) return run.outcome === "succeeded" ? "" : run.reason ?? run.outcome;
   if (run.cancel_requested) return "being cancelled";
+  if (run.waiting_for !== null) return `waits for ${run.waiting_for}`;
   // It runs and prints, and nothing of that is telemetry.
   if (run.state === "READY" && run.telemetry.last_output_at !== null) {
     return `no telemetry; last output ${ago(ms(run.telemetry.last_output_at), now)}`;

@@ -15,7 +15,7 @@ import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../rpc/mlflow/api.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
-import { listenHttp } from "../wire/http_listener.ts";
+import { listenHttp, WAITING } from "../wire/http_listener.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front } from "./front.ts";
 import { LogFile } from "./log_file.ts";
@@ -119,10 +119,11 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     tokens: tokens !== undefined,
     userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
   });
-  const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors });
+  const waiting = { ...WAITING, most: connectionsWithin(WAITING.most, descriptorLimit()) };
+  const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors, waiting });
   stops.push(() => socket.stop());
   const http = bound &&
-    listenHttp({ address: bound, handler, log, descriptors, tls: tls && { cert: tls.cert, key: tls.key } });
+    listenHttp({ address: bound, handler, log, descriptors, waiting, tls: tls && { cert: tls.cert, key: tls.key } });
   for (const listener of [grpc, socket, http]) if (listener !== undefined) listeners.push(listener);
   const httpPort = http === undefined ? 0 : parseAddress(http.address).port;
   return {

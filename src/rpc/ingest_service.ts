@@ -301,6 +301,7 @@ class Delivery {
       );
     }
     this.#acknowledged(position, (performance.now() - arrived) / 1000, batch);
+    this.#session.heldByStore(false);
     await this.#out.send({
       message: {
         case: "ack",
@@ -383,6 +384,7 @@ class Delivery {
     } catch {
       // Gone.
     }
+    this.#session.heldByStore(storeFull);
   }
 }
 

@@ -1,14 +1,15 @@
-/** A listener of the runtime's own HTTP server, which begins again by itself when it was lost for want of descriptors. */
+/** A listener whose connections the runtime's own HTTP server serves, each with a bound on how long it may wait. */
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { sleep } from "../base/sleep.ts";
 import { pause } from "./waiting.ts";
 import { type FileDescriptors, NEVER_SHORT } from "../os/descriptors.ts";
+import { lacksDescriptors } from "../os/shortage.ts";
 import { missingNet } from "../permissions/missing.ts";
 
 /** HOST and PORT (0 picks a free one), or the path of a Unix socket, which is made anew. */
 export type HttpAddress = { hostname: string; port: number } | { path: string };
-export type HttpHandler = (request: Request, info: Deno.ServeHandlerInfo) => Response | Promise<Response>;
+export type HttpHandler = (request: Request, info: { remoteAddr: Deno.Addr }) => Response | Promise<Response>;
 
 export interface HttpListenerOptions {
   address: HttpAddress;
@@ -16,8 +17,16 @@ export interface HttpListenerOptions {
   log: Logger;
   /** Certificate and key in PEM: it then speaks HTTPS. */
   tls?: { cert: string; key: string };
-  /** In a shortage a TCP listener gives up its connections, and listens again afterwards. */
+  /** In a shortage a TCP listener ends its connections, and accepts others afterwards. */
   descriptors?: FileDescriptors;
+  /** `WAITING`, where it is not given. */
+  waiting?: Waiting;
+}
+
+export interface Waiting {
+  headMs: number;
+  idleMs: number;
+  most: number;
 }
 
 export interface HttpListener {
@@ -33,97 +42,203 @@ export interface HttpListener {
 
 const STOP_GRACE_MS = 2000;
 const AGAIN_MS = 1000;
+const ERROR_PAUSE_MS = 20;
+
+/**
+ * Connections on which no request is being answered. The runtime's server keeps one with half a request's head for ever, so
+ * each connection is accepted and ended here.
+ */
+export const WAITING = {
+  /** For the first request's whole head. */
+  headMs: 15_000,
+  /** For the next one's. */
+  idleMs: 120_000,
+  /** Of each of the two kinds; further ones take the place of the oldest. */
+  most: 512,
+} as const;
 
 /** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
-  const { log, descriptors = NEVER_SHORT } = options;
+  const { log, descriptors = NEVER_SHORT, waiting = WAITING } = options;
   let { tls } = options;
   const underWay = new UnderWay();
-  const handler: HttpHandler = (request, info) => {
-    underWay.add(info.completed);
-    return options.handler(request, info);
+  const connections = new Connections(options.handler, underWay, log, waiting);
+  const listen = (address: HttpAddress): Deno.Listener => {
+    if ("path" in address) return listenSocket(address.path);
+    if (tls === undefined) return Deno.listen(address);
+    // It may be followed by another while it still has the port.
+    return Deno.listenTls({ ...address, ...tls, alpnProtocols: ["h2", "http/1.1"], reusePort: true });
   };
-  let abort = new AbortController();
-  const listen = (address: HttpAddress): Deno.HttpServer => {
-    const common = {
-      signal: abort.signal,
-      onListen: () => {},
-      onError: (error: unknown) => {
-        log.error({ err: messageOf(error) }, "an answer broke off");
-        return new Response(null, { status: 500 });
-      },
-    };
-    if ("path" in address) return serveSocket(address.path, common, handler);
-    // One with TLS may be followed by another while it still has the port.
-    return Deno.serve({ ...address, ...common, ...(tls === undefined ? {} : { ...tls, reusePort: true }) }, handler);
-  };
-  let server: Deno.HttpServer;
+  let listener: Deno.Listener;
   try {
     if (tls !== undefined) refuseTaken(options.address);
-    server = listen(options.address);
+    listener = listen(options.address);
   } catch (error) {
     throw cannotListen(options.address, error);
   }
-  const bound = boundAddress(options.address, server);
+  const bound = boundAddress(options.address, listener);
+  const address = textOf(bound);
   let stopping = false;
   let listening = true;
   // The socket brings this daemon's own proxies and verbs, which are few and must get through.
-  if ("port" in bound) descriptors.onShortage(() => abort.abort());
-  /** Serving ends by itself, too, when no file descriptor is left for a connection; what it held then is not let go. */
-  const serveOn = async () => {
-    while (!stopping) {
-      const current = server;
-      const why = await current.finished.then(() => "no file descriptor is left", messageOf);
-      if (stopping || server !== current) return;
-      log.error(
-        { address: textOf(bound), error: why },
-        "this address is served no longer; it is again as soon as it can be",
-      );
-      listening = false;
-      abort.abort();
-      for (let back = false; !back && !stopping;) {
-        await sleep(AGAIN_MS);
-        if (stopping || descriptors.check()) continue;
-        try {
-          abort = new AbortController();
-          server = listen(bound);
-          back = listening = true;
-        } catch {
-          // The port is taken meanwhile.
+  if ("port" in bound) descriptors.onShortage(() => connections.endAll());
+  const acceptFrom = async (current: Deno.Listener) => {
+    while (!stopping && listener === current) {
+      try {
+        connections.add(await current.accept());
+        if (listening) continue;
+        listening = true;
+        log.warn({ address }, "this address is served again");
+      } catch (error) {
+        if (stopping || listener !== current) return;
+        // A handshake that failed, or a peer that left, ends nothing else.
+        if (!lacksDescriptors(error)) {
+          await sleep(ERROR_PAUSE_MS);
+          continue;
         }
+        if (listening) log.error({ address }, "connections wait: there is no descriptor for one");
+        listening = false;
+        await sleep(AGAIN_MS);
       }
-      if (!stopping) log.warn({ address: textOf(bound) }, "this address is served again");
     }
   };
-  serveOn();
+  acceptFrom(listener);
   return {
-    address: textOf(bound),
+    address,
     listening: () => listening,
     renew(pair) {
-      const before = { tls, abort, server };
+      const before = { tls, listener };
       tls = pair;
-      abort = new AbortController();
       try {
-        server = listen(bound);
+        listener = listen(bound);
       } catch (error) {
-        ({ tls, abort } = before);
+        ({ tls, listener } = before);
         throw cannotListen(bound, error);
       }
-      serveOn();
-      // It takes no more connections; those that it has live on.
-      before.server.shutdown().catch(() => {});
+      acceptFrom(listener);
+      // It takes no more connections; those that it brought live on.
+      before.listener.close();
     },
     async stop() {
       stopping = true;
-      // The runtime's own orderly shutdown waits for clients that keep a connection, and cannot be cut short any more.
+      listener.close();
       const done = new AbortController();
       await Promise.race([underWay.none(), pause(STOP_GRACE_MS, done.signal)]);
       done.abort();
-      abort.abort();
-      await server.finished.catch(() => {});
+      await connections.close();
       if ("path" in bound) removeSocket(bound.path);
     },
   };
+}
+
+/** How the runtime serves one accepted connection; its own HTTP servers are made of it. */
+interface Runtime {
+  serveHttpOnConnection(
+    connection: Deno.Conn,
+    signal: AbortSignal,
+    handler: (request: Request, info: { completed: Promise<void> }) => Response | Promise<Response>,
+    onError: (error: unknown) => Response,
+    onListen: () => void,
+  ): { finished: Promise<void> };
+}
+const { serveHttpOnConnection } = (Deno as unknown as Record<symbol, Runtime>)[
+  (Deno as unknown as { internal: symbol }).internal
+]!;
+
+interface Connection {
+  readonly end: AbortController;
+  readonly ended: Promise<void>;
+  /** Requests that are being answered. */
+  requests: number;
+  /** When it began to wait. */
+  since: number;
+}
+
+class Connections {
+  readonly #handler: HttpHandler;
+  readonly #underWay: UnderWay;
+  readonly #log: Logger;
+  readonly #bounds: Waiting;
+  readonly #all = new Set<Connection>();
+  /** Those that wait, the longest first: for their first request, and for another. */
+  readonly #fresh = new Set<Connection>();
+  readonly #idle = new Set<Connection>();
+  readonly #timer: ReturnType<typeof setInterval>;
+
+  constructor(handler: HttpHandler, underWay: UnderWay, log: Logger, bounds: Waiting) {
+    this.#handler = handler;
+    this.#underWay = underWay;
+    this.#log = log;
+    this.#bounds = bounds;
+    this.#timer = setInterval(() => this.#endLate(), Math.min(1000, bounds.headMs));
+    Deno.unrefTimer(this.#timer);
+  }
+
+  add(socket: Deno.Conn): void {
+    const end = new AbortController();
+    const onError = (error: unknown) => {
+      this.#log.error({ err: messageOf(error) }, "an answer broke off");
+      return new Response(null, { status: 500 });
+    };
+    const { remoteAddr } = socket;
+    const handler = (request: Request, { completed }: { completed: Promise<void> }) => {
+      this.#began(connection);
+      this.#underWay.add(completed);
+      const over = () => this.#answered(connection);
+      completed.then(over, over);
+      return this.#handler(request, { remoteAddr });
+    };
+    const { finished } = serveHttpOnConnection(socket, end.signal, handler, onError, () => {});
+    const connection: Connection = { end, ended: finished.catch(() => {}), requests: 0, since: performance.now() };
+    this.#all.add(connection);
+    this.#wait(this.#fresh, connection);
+    connection.ended.then(() => {
+      for (const set of [this.#all, this.#fresh, this.#idle]) set.delete(connection);
+    });
+  }
+
+  endAll(): void {
+    for (const { end } of this.#all) end.abort();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    const ends = [...this.#all].map(({ ended }) => ended);
+    this.endAll();
+    await Promise.all(ends);
+  }
+
+  #began(connection: Connection): void {
+    connection.requests++;
+    this.#fresh.delete(connection);
+    this.#idle.delete(connection);
+  }
+
+  #answered(connection: Connection): void {
+    if (--connection.requests > 0 || !this.#all.has(connection)) return;
+    connection.since = performance.now();
+    this.#wait(this.#idle, connection);
+  }
+
+  #wait(set: Set<Connection>, connection: Connection): void {
+    set.add(connection);
+    if (set.size > this.#bounds.most) this.#end(set, set.values().next().value!);
+  }
+
+  #endLate(): void {
+    const now = performance.now();
+    for (const [set, ms] of [[this.#fresh, this.#bounds.headMs], [this.#idle, this.#bounds.idleMs]] as const) {
+      for (const connection of set) {
+        if (now - connection.since < ms) break;
+        this.#end(set, connection);
+      }
+    }
+  }
+
+  #end(set: Set<Connection>, connection: Connection): void {
+    set.delete(connection);
+    connection.end.abort();
+  }
 }
 
 /** Listeners that share a port would not notice another daemon's. @throws where the address is taken */
@@ -149,24 +264,21 @@ class UnderWay {
   }
 }
 
-type Common = { signal: AbortSignal; onListen: () => void; onError: (error: unknown) => Response };
-
 /**
  * Whoever listens here has the right to the path (the state directory's lock), so that what is there was left behind. It is
  * never used again: children of a daemon that was killed may still hold the listener that it belonged to.
  */
-function serveSocket(path: string, common: Common, handler: HttpHandler): Deno.HttpServer {
+function listenSocket(path: string): Deno.Listener {
   removeSocket(path);
   // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
   const before = Deno.umask(0o077);
-  let server: Deno.HttpServer;
   try {
-    server = Deno.serve({ path, ...common }, handler as (request: Request) => Response | Promise<Response>);
+    const listener = Deno.listen({ transport: "unix", path });
+    Deno.chmodSync(path, 0o600);
+    return listener as Deno.Listener;
   } finally {
     Deno.umask(before);
   }
-  Deno.chmodSync(path, 0o600);
-  return server;
 }
 
 /** @throws MosaicError `unavailable` for a file that is no socket: it is somebody's */
@@ -181,8 +293,8 @@ function removeSocket(path: string): void {
   }
 }
 
-function boundAddress(asked: HttpAddress, server: Deno.HttpServer): HttpAddress {
-  return "path" in asked ? asked : { hostname: asked.hostname, port: (server.addr as Deno.NetAddr).port };
+function boundAddress(asked: HttpAddress, listener: Deno.Listener): HttpAddress {
+  return "path" in asked ? asked : { hostname: asked.hostname, port: (listener.addr as Deno.NetAddr).port };
 }
 
 function textOf(address: HttpAddress): string {

@@ -111,7 +111,7 @@ Deno.test("daemon under a flood of connections: the page gives way, runs go on, 
   const connections: Deno.Conn[] = [];
   try {
     connections.push(...await flood(daemon.http, 200), ...await flood(daemon.address, 200));
-    await until(() => said(daemon, /this address is served no longer/), { what: "the daemon to run short" });
+    await until(() => said(daemon, /no file descriptor is left/), { what: "the daemon to run short" });
     worker.open();
     // What floods goes with the listener that gave way, so that there are descriptors again.
     await untilBothPortsAnswer(daemon);

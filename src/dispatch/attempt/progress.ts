@@ -6,6 +6,8 @@ import { type LimitReason, RunClock, type RunLimits } from "./limits.ts";
 export class Progress {
   readonly clock: RunClock;
   readonly rate = new RateMeter();
+  /** Its worker is held because the disk of the telemetry store is full. */
+  heldByStore = false;
   readonly #limits: RunLimits;
   #state: RunState;
   /** Steps of this attempt. */

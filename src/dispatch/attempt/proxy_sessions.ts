@@ -1,6 +1,7 @@
 /** What connected proxies say: hello, batches, heartbeats, applied control, the exit. */
 import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
+import { isShortage } from "../../os/shortage.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
@@ -183,6 +184,19 @@ export class ProxySessions implements SessionOwner {
     }
   }
 
+  heldByStore(session: Session, held: boolean): void {
+    const { attempt } = this.#current(session);
+    const before = attempt.progress.heldByStore;
+    attempt.progress.heldByStore = held;
+    if (!held || before) return;
+    try {
+      this.controlApplied(session, { paused: false, maxRateHz: 0, selfPaused: "store" });
+    } catch (error) {
+      // The registry's disk may be the same.
+      if (!isShortage(error)) throw error;
+    }
+  }
+
   exitReported(session: Session, report: ExitReport): void {
     const { log, performer, clock } = this.#options;
     const supervised = this.#current(session);
@@ -198,6 +212,7 @@ export class ProxySessions implements SessionOwner {
   sessionClosed(session: Session): void {
     const supervised = this.#options.runs.get(session.runId);
     if (supervised === undefined || supervised.attempt.session !== session) return;
+    supervised.attempt.progress.heldByStore = false;
     supervised.attempt.host.proxyAbsent(this.#options.clock());
     this.#options.performer.perform(supervised, supervised.attempt.disconnected());
   }

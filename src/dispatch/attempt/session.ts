@@ -23,6 +23,7 @@ export interface SessionOwner {
   commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
+  heldByStore(session: Session, held: boolean): void;
   exitReported(session: Session, report: ExitReport): void;
   sessionClosed(session: Session): void;
 }
@@ -72,6 +73,10 @@ export class Session implements ProxySession {
 
   controlApplied(state: AppliedControl): void {
     this.#owner.controlApplied(this, state);
+  }
+
+  heldByStore(held: boolean): void {
+    this.#owner.heldByStore(this, held);
   }
 
   exit(report: ExitReport): void {

@@ -143,6 +143,8 @@ export interface ProxySession {
   heartbeat(journalSize: number): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
+  /** Whether its proxy was told that the store's disk is full: it holds its worker then, and what it says of that waits behind the batch. */
+  heldByStore(held: boolean): void;
   /** Takes the exit; the transition is committed when this returns. */
   exit(report: ExitReport): void;
   closed(): void;

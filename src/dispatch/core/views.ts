@@ -27,6 +27,8 @@ export interface ViewsOptions {
   daemon: () => { version: string; startedAt: number; listen: string; http: string };
 }
 
+const STORE_FULL = "free space on the disk of telemetry.sqlite: the worker is held, and continues by itself";
+
 export class Views {
   readonly #options: ViewsOptions;
 
@@ -42,7 +44,8 @@ export class Views {
     return {
       row,
       queuePosition: place?.position ?? 0,
-      waitingFor: place?.waitingFor ?? (row.state === "INIT" ? placer.waitingFor(row) : ""),
+      waitingFor: place?.waitingFor ??
+        (row.state === "INIT" ? placer.waitingFor(row) : progress?.heldByStore === true ? STORE_FULL : ""),
       directory: this.#directory(row),
       maxSteps: expectedStepsOf(row.configJson),
       hostGpus: this.#options.gpus.length,

@@ -30,6 +30,7 @@ export function explanation(run: RunLine, at: number): string {
     const place = run.queue_position > 0 ? `#${run.queue_position} in the queue` : "queued";
     return run.waiting_for ? `${place}, waits for ${run.waiting_for}` : place;
   }
+  if (run.waiting_for && !isEnded(run)) return `waits for ${run.waiting_for}`;
   if (run.pause_requested && run.state !== "PAUSED" && !isEnded(run)) return "being paused";
   if (run.state === "READY" && run.last_output_at !== null) {
     return `no telemetry, output ${age(run.last_output_at, at)}`;
