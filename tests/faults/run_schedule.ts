@@ -251,9 +251,18 @@ async function inflict(
       await pause(fault.forMs);
       disk?.free();
       return;
+    case "squat": {
+      await daemon.kill9();
+      const told = await squat([daemon.address, daemon.http], fault.forMs);
+      await daemon.restart();
+      if (/authorization|bearer/i.test(told)) throw new Error(`a squatter was told a token: ${told.slice(0, 500)}`);
+      return;
+    }
+    case "flip-bit":
     case "damage-page": {
       await daemon.stop();
-      damagePage(daemon.layout.telemetryDb, fault.share);
+      if (fault.type === "flip-bit") flipBit(daemon.layout.telemetryDb, fault.share, fault.bit);
+      else damagePage(daemon.layout.telemetryDb, fault.share);
       repairAll(daemon.stateDir);
       return await daemon.restart();
     }
@@ -276,6 +285,38 @@ function repairAll(stateDir: string): void {
   const { repaired, remaining } = repair(stateDir);
   const left = remaining.filter(({ severity }) => severity === "error");
   if (left.length > 0) throw new Error(`doctor --repair left: ${JSON.stringify({ repaired, left })}`);
+}
+
+/** Listens where the daemon did. @returns all that was sent there */
+async function squat(addresses: string[], forMs: number): Promise<string> {
+  let told = "";
+  const listeners = addresses.map((address) => {
+    const [hostname, port] = address.split(":");
+    return Deno.listen({ hostname, port: Number(port) });
+  });
+  const ends = listeners.map(async (listener) => {
+    for await (const connection of listener) {
+      const read = async () => {
+        for await (const bytes of connection.readable) told += new TextDecoder("latin1").decode(bytes);
+      };
+      read().catch(() => {});
+    }
+  });
+  await pause(forMs);
+  for (const listener of listeners) listener.close();
+  await Promise.all(ends);
+  return told;
+}
+
+function flipBit(path: string, share: number, bit: number): void {
+  using file = Deno.openSync(path, { read: true, write: true });
+  const at = Math.floor(share * file.statSync().size);
+  const byte = new Uint8Array(1);
+  file.seekSync(at, Deno.SeekMode.Start);
+  if (file.readSync(byte) !== 1) return;
+  byte[0]! ^= 1 << bit;
+  file.seekSync(at, Deno.SeekMode.Start);
+  file.writeSync(byte);
 }
 
 function damagePage(path: string, share: number): void {
