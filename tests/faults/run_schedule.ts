@@ -258,11 +258,9 @@ async function inflict(
       if (/authorization|bearer/i.test(told)) throw new Error(`a squatter was told a token: ${told.slice(0, 500)}`);
       return;
     }
-    case "flip-bit":
     case "damage-page": {
       await daemon.stop();
-      if (fault.type === "flip-bit") flipBit(daemon.layout.telemetryDb, fault.share, fault.bit);
-      else damagePage(daemon.layout.telemetryDb, fault.share);
+      damagePage(daemon.layout.telemetryDb, fault.share);
       repairAll(daemon.stateDir);
       return await daemon.restart();
     }
@@ -306,17 +304,6 @@ async function squat(addresses: string[], forMs: number): Promise<string> {
   for (const listener of listeners) listener.close();
   await Promise.all(ends);
   return told;
-}
-
-function flipBit(path: string, share: number, bit: number): void {
-  using file = Deno.openSync(path, { read: true, write: true });
-  const at = Math.floor(share * file.statSync().size);
-  const byte = new Uint8Array(1);
-  file.seekSync(at, Deno.SeekMode.Start);
-  if (file.readSync(byte) !== 1) return;
-  byte[0]! ^= 1 << bit;
-  file.seekSync(at, Deno.SeekMode.Start);
-  file.writeSync(byte);
 }
 
 function damagePage(path: string, share: number): void {

@@ -17,8 +17,6 @@ export type Fault =
   | { type: "damage-page"; share: number }
   /** telemetry.sqlite loses every commit that no checkpoint has moved into it; `mosaic doctor --repair` as above. */
   | { type: "cut-power"; downMs: number }
-  /** One bit of telemetry.sqlite is another, and `mosaic doctor --repair` run before the daemon starts again. */
-  | { type: "flip-bit"; share: number; bit: number }
   /** The daemon is killed, and somebody else listens on its ports for a while: nobody tells him a token. */
   | { type: "squat"; forMs: number };
 
@@ -75,10 +73,6 @@ export function scheduleOf(seed: number): Schedule {
   const deleteKilledAfterMs = random.chance(0.5) ? random.int(0, 60) : undefined;
   if (random.chance(0.3)) {
     faults.push({ afterMs: random.int(0, 900), fault: { type: "cut-power", downMs: random.int(0, 400) } });
-  }
-  if (random.chance(0.3)) {
-    const fault = { type: "flip-bit" as const, share: random.next(), bit: random.int(0, 7) };
-    faults.push({ afterMs: random.int(0, 900), fault });
   }
   if (random.chance(0.2)) {
     faults.push({ afterMs: random.int(0, 900), fault: { type: "squat", forMs: random.int(50, 900) } });
