@@ -154,6 +154,9 @@ export class RecordedSession implements ProxySession {
     this.#session.heartbeat(journalSize);
     this.heartbeats++;
   }
+  heldByStore(held: boolean): void {
+    this.#session.heldByStore(held);
+  }
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void {
     this.#session.controlApplied(state);
     this.applied = { paused: state.paused, maxRateHz: state.maxRateHz, selfPaused: state.selfPaused };
