@@ -30,7 +30,7 @@ function refused(
 }
 
 function batch(to: number, more: Partial<Extract<Event, { tag: "batch_sent" }>> = {}): Event {
-  return { tag: "batch_sent", source: "stdout", to, lines: 2048, bytes: 100_000, steps: 5, eventKinds: [], ...more };
+  return { tag: "batch_sent", source: "stdout", to, lines: 4096, bytes: 100_000, steps: 5, eventKinds: [], ...more };
 }
 
 function acknowledged(position: number, windowBytes = 0): Event {
