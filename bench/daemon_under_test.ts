@@ -126,7 +126,7 @@ export class DaemonUnderTest implements AsyncDisposable {
       for (const run of ours) {
         const pid = Number(run.proxyPid);
         const found = pid > 0 ? processFigures(pid) : undefined;
-        // A process that is ending has no memory any more.
+        // A process that is ending has no memory figures.
         if (found !== undefined && found.rssBytes > 0) proxies.set(pid, found);
       }
       const failed = ours.find((run) => run.state === "FAULTED" || run.state === "CANCELLED");

@@ -1,7 +1,7 @@
 /**
  * `deno task bench [--quick] [part…]`: measures mosaic on this machine, prints a table and writes bench/results/*.json.
- * Rates are printed with what the machine itself does with the same records in the same minute: a ratio can be compared
- * between machines and days, a time cannot.
+ * Each rate is printed beside a yardstick: the rate of the machine itself with the same records in the same minute. Ratios
+ * can be compared between machines and days, times cannot.
  */
 import { timed } from "./measure.ts";
 import { type Figure, table, writeResults } from "./report.ts";

@@ -86,7 +86,7 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
   };
 
   const submit = async (round: number) => {
-    // A machine that cannot keep up is not given more and more.
+    // Submit nothing while the machine cannot keep up.
     if (live.size > 20) return;
     const cancelled = round % 10 === 9;
     const runId = await bench.submitCommand(cancelled ? awk("n=100000", "pace=1") : awk("n=200"));
@@ -140,7 +140,7 @@ async function soak(minutes: number, everySeconds: number): Promise<number> {
     try {
       await stream.text();
     } catch {
-      // It was left, as a person closes a tab.
+      // Aborted above, as when a person closes a tab.
     }
   };
 

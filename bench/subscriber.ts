@@ -1,7 +1,7 @@
 /**
  * Subscribers of one run's steps, in a process of their own: `subscriber.ts TARGET RUN READING STALLED`. Prints one line
- * of JSON when all that read have seen the end: steps seen by each, contiguous or not at all. The stalled ones take one
- * message and then nothing.
+ * of JSON when all reading subscribers have seen the end: the number of steps that each received in order. A stalled
+ * subscriber takes one message and then nothing.
  */
 import { connect } from "../src/client/client.ts";
 import { Mosaic } from "../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -23,7 +23,7 @@ async function read(): Promise<number> {
         }
         return Number(last);
       } catch (error) {
-        // The daemon ends a stream that made no progress; the cursor goes on where it stood.
+        // The daemon ended the stream because it made no progress. Continue from the cursor.
         if ((error as { code?: string }).code === undefined) throw error;
       }
     }

@@ -2,7 +2,8 @@
  * `deno task faults [--runs N] [--seed S] [--jobs J]`: seeded schedules of faults against real processes, and an
  * independent check of what was stored. Prints the seeds that failed with what was found, and exits 1 when there are any.
  *
- * A process carries out 40 schedules and hands over to the next: a little of every gRPC connection stays in the runtime.
+ * Each process runs 40 schedules and then starts the next process, because the runtime keeps some memory of every gRPC
+ * connection.
  */
 import { parseArgs } from "node:util";
 import { runSchedule } from "../tests/faults/run_schedule.ts";

@@ -1,15 +1,15 @@
 /**
  * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, then every test file, each in a
- * process of its own (so that one that hangs or aborts the runtime costs itself only), two at a time, the longest first.
+ * process of its own (a file that hangs or aborts the runtime affects no other), two at a time, the longest first.
  *
- * A file that fails is run once more, alone, when all others are done: what then passes is reported as FLAKY, with the
- * output of its failure, and does not fail the whole, because the machines that run this are shared and busy. It is
- * still a defect to look into.
+ * A file that fails is run again, alone, after all others. If it then passes, it is reported as FLAKY with the output of
+ * its failure and does not fail the suite, because the machines that run this are shared and busy. It is still a defect
+ * to look into.
  *
- * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by it, killed
- * and named.
+ * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by this directory,
+ * killed and reported.
  *
- * A test that needs what only the host can grant (mounting, tracing) says "NOT ALLOWED HERE: …" where it does not.
+ * A test that needs a right of the host (mounting, tracing) prints "NOT ALLOWED HERE: …" where the right is missing.
  *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
  * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, too, and all fault schedules.
@@ -55,7 +55,7 @@ function reap(directory: string): string[] {
       Deno.kill(pid, "SIGKILL");
       left.push(`${pid} ${command.slice(0, 160)}`);
     } catch {
-      // It ended by itself, or belongs to somebody else.
+      // It has ended, or belongs to another user.
     }
   }
   return left;

@@ -13,7 +13,7 @@ export async function connections(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start(["--listen", "none"]);
   const { daemon } = bench;
   for (const [way, target] of [["Unix socket", `unix:${daemon.layout.trainer}/daemon.sock`], ["TCP", daemon.http]]) {
-    // What is made once, by the first of them.
+    // The first connections load code that stays in memory.
     await callsOf(target!, 2000);
     const before = processFigures(daemon.pid)!.rssBytes;
     const ms = await timed(() => callsOf(target!, count));

@@ -8,7 +8,7 @@ import { yardsticks } from "../yardsticks.ts";
 async function deliver(part: string, name: string, runs: number, load: Load): Promise<Figure> {
   const machine = await yardsticks(load);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(Math.max(runs, 8))]);
-  // Starting many runs takes the machine longer than what they have to say: that is a figure of its own.
+  // Starting many runs takes longer than delivering their records, so the start is measured separately.
   const gate = runs > 1 ? { file: `${bench.daemon.stateDir}/go` } : undefined;
   const ids: string[] = [];
   for (let i = 0; i < runs; i++) ids.push(await bench.submit(load, gate));
@@ -64,9 +64,9 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
 }
 
 /**
- * Readers beside one fast worker. What a stalled one costs the others is a ratio of the same daemon's runs with and
- * without it, in turn: the machine changes more from minute to minute than a stalled reader may. So the runs are short
- * and many.
+ * Readers beside one fast worker. The cost of a stalled reader is a ratio: the same daemon's runs with and
+ * without it, alternating. The machine varies more from minute to minute than a stalled reader may cost, so the runs are
+ * short and many.
  */
 export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: scaled(options, 300_000), observationBytes: 0 };
@@ -80,13 +80,13 @@ export async function subscribers(options: BenchOptions): Promise<Figure[]> {
       ...{ part: "subscribers", name, value: median(runs.map((run) => run.stepsPerSecond)), unit: "steps/s" },
       ...{ yardsticks: machine, detail: deliveryDetail(runs.at(-1)!) },
     });
-  // The first run of a daemon is slower than the others, whoever reads.
+  // The first run of a daemon is slower than the others, with and without readers.
   await read(bench, load, 1, 0);
   add("no reader", [await read(bench, load, 0, 0)]);
   const without: Delivery[] = [];
   const withStalled: Delivery[] = [];
   for (let pair = 0; pair < pairs; pair++) {
-    // Now the one first, now the other.
+    // Alternate which one goes first.
     const order = pair % 2 === 0 ? [without, withStalled] : [withStalled, without];
     for (const runs of order) runs.push(await read(bench, short, 1, runs === withStalled ? 1 : 0));
   }
@@ -103,7 +103,7 @@ export async function subscribers(options: BenchOptions): Promise<Figure[]> {
 
 /** One run that is read; every reader that reads sees every step. */
 async function read(bench: DaemonUnderTest, load: Load, reading: number, stalled: number): Promise<Delivery> {
-  // The readers are there before the first step.
+  // Wait until all readers are connected.
   const gate = { file: `${bench.daemon.stateDir}/go-${crypto.randomUUID()}` };
   const id = await bench.submit(load, gate);
   const readers = new Deno.Command(Deno.execPath(), {

@@ -55,7 +55,7 @@ export async function formats(options: BenchOptions): Promise<Figure[]> {
   const rounds = options.quick ? 1 : 5;
   const figures: Figure[] = [];
   const measure = async (name: string, bytes: number, work: () => number) => {
-    // Once at first, as a program that has just started.
+    // The first round includes compiling the code, as in a program that has just started.
     const cold = processorSeconds(() => complete(name, work()));
     const value = await medianOf(rounds, () => processorSeconds(() => complete(name, work())) * 1000);
     const detail = { "bytes a scalar": bytes / SCALARS, "first ms": cold * 1000 };

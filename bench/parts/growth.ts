@@ -56,7 +56,7 @@ export async function long(options: BenchOptions): Promise<Figure[]> {
       detail: { "CPU s per 100 k steps": cpu, "resident MiB": rss / MIB, "largest log MiB": wal / MIB },
     });
     const [first, last] = [tenths[0]!, tenths.at(-1)!];
-    // Opened anew, nothing is in memory.
+    // Reopened, so that the caches are empty.
     store.close();
     store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
     const bytes = store.fileBytes() / done;
@@ -152,7 +152,7 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
       figure("WatchRuns, first record", watches.map(({ ms }) => ms)),
       figure("WatchRuns, all runs as they are", watches.map(({ all }) => all)),
     ];
-    // The first occupies the one place, so that the others are taken and wait: starting them is not what is measured.
+    // The first run holds the only slot, so the others stay in the queue: their start is not measured.
     await bench.submitCommand(["/bin/sleep", "600"]);
     const submits = await times(rounds, () =>
       client.unary(TrainerService.method.submitRun, {

@@ -25,7 +25,7 @@ async function withLongRun<T>(
       store.ingest("run", 1, stepBatch(done * 200, (done + BATCH) * 200, asReceived(template)));
       if (done % (BATCH * 8) === 0) await pause(0);
     }
-    // Opened anew, nothing is in memory.
+    // Reopened, so that the caches are empty.
     store.close();
     store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
     return await work(store);
@@ -86,7 +86,7 @@ async function ranges(store: TelemetryStore, series: string, what: string, betwe
   for (let i = 0; i < 300; i++) {
     const kind = (["whole", "random", "near"] as const)[i % 3]!;
     const buckets = [200, 500, 1000, 2000][i % 4]!;
-    // Of any length, each order of magnitude as likely; near: a screen or some.
+    // Lengths are distributed evenly over the orders of magnitude; "near" is one to a few screens.
     const length = kind === "whole"
       ? points
       : Math.floor(kind === "random" ? points ** random() : buckets * (1 + 30 * random()));

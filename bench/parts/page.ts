@@ -1,7 +1,7 @@
 /**
  * The page of a real daemon in a real browser: what it loads, a table of 10 000 runs, zooms into a chart of five million
- * steps, and what it costs to look at 20 runs that stream. Times in a browser wander with the machine; processor time
- * does so less.
+ * steps, and what it costs to look at 20 runs that stream. Times in a browser vary with the machine; processor time
+ * varies less.
  */
 import type { Browser } from "npm:playwright-core@1.65.1";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
@@ -163,7 +163,7 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
     const [zoomIn, all] = chart.querySelectorAll<HTMLButtonElement>(".chart-buttons button");
     const result: { redraw: number; request: number }[] = [];
     for (let i = 0; i < count; i++) {
-      // Ever deeper, then out again.
+      // Zooms in step by step, then out.
       const button = i % 6 === 5 ? all! : zoomIn!;
       performance.clearResourceTimings();
       const before = plot.dataset.points;

@@ -22,7 +22,7 @@ export async function backlog(options: BenchOptions): Promise<Figure[]> {
   await bench.daemon.kill9();
   Deno.writeTextFileSync(gate.file, "");
   await ended(Number(run.workerPid));
-  // Garbage of the start is gone by then, or never.
+  // By now the garbage of the start has been collected.
   await pause(2000);
   const away = metricsOf(Number(run.proxyPid));
   const journal = Deno.statSync(new RunFiles(run.directory, run.workerId).stdout(1)).size;
@@ -52,7 +52,7 @@ export async function reattach(options: BenchOptions): Promise<Figure[]> {
   let cpuSeconds = 0;
   for (let round = 0; round < (options.quick ? 2 : 5); round++) {
     await bench.daemon.kill9();
-    // Long enough for the proxies' patience to have grown.
+    // Long enough for the proxies' back-off to have grown.
     await pause(5000);
     const start = performance.now();
     await bench.daemon.restart();

@@ -59,7 +59,7 @@ async function fill(steps: number, batchRows: number, runs: number) {
     let stored = 0;
     for (let run = 0; run < runs; run++) stored += store.head(`run-${run}`, "steps");
     if (stored !== done) throw new Error(`${stored} of ${done} steps are stored`);
-    // Closing moves the write-ahead log into the file.
+    // Closing moves the write-ahead log into the database file.
     store.close();
     return { rates, bytes: store.fileBytes(), worstMs };
   } finally {

@@ -28,9 +28,9 @@ export function commit(): string {
 const EAGER_REQUIRE = /import\{createRequire as (\w+)\} ?from "node:module";var (\w+)=\1\(import\.meta\.url\);/;
 
 /**
- * The bundler gives its common part a `require` for packages that are CommonJS. Making that loads Node's module layer, a
- * third of the whole start, for commands too that use no such package; all that is left to require are built-in modules.
- * A package that asks for `createRequire` by itself keeps it: it is in a part of its own.
+ * The bundler adds a `require` for CommonJS packages to the common part. Creating it loads Node's module layer, which takes
+ * a third of the whole start, also for commands that use no such package. Only built-in modules are still required, so
+ * a lazy function replaces it. A package that calls `createRequire` itself keeps it, in a part of its own.
  */
 function withLazyRequire(text: string): string {
   const lazy = text.replace(EAGER_REQUIRE, "var $2=name=>process.getBuiltinModule(name);");
@@ -44,8 +44,8 @@ const COMMANDER = "commander.invalidArgument";
 const COMMANDERS_MODULES = /import (\w+) ?from ?"(node:(?:child_process|fs|path|process))";/g;
 
 /**
- * The argument parser imports modules for what mosaic has it never do: start programs as subcommands, exit by itself.
- * Loading them takes half of a command's start; here they are loaded where they are used after all.
+ * The argument parser imports modules for features that mosaic does not use: starting programs as subcommands, exiting.
+ * Loading them takes half of a command's start, so they are loaded at first use.
  */
 function withLazyModules(text: string): string {
   if (!text.includes(COMMANDER)) return text;

@@ -35,7 +35,7 @@ export function packagesOf({ modules, npmPackages }: Graph): Package[] {
   const found = new Map<string, Package>();
   for (const id of wanted) {
     const one = npmPackages[id];
-    // Of optional ones that are for other platforms there is nothing here.
+    // Optional packages for other platforms are not installed.
     if (found.has(id) || one === undefined) continue;
     found.set(id, one);
     wanted.push(...one.dependencies);

@@ -17,7 +17,7 @@ export interface PortableOptions {
 export function portable({ output, profile, compression }: PortableOptions): void {
   const encoder = new TextEncoder();
   const at = commit();
-  // A part that both have has one name, made from what is in it.
+  // Parts that both programs share have the same name, which is derived from their content.
   const texts = new Map([...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]);
   const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
@@ -44,7 +44,7 @@ export function portable({ output, profile, compression }: PortableOptions): voi
     );
   };
   const head = encoder.encode(fill(encoder.encode(fill(0)).length));
-  // A copy that runs is not written over: it keeps its bytes, and this one gets the name.
+  // Do not overwrite an executable that is running: write a new file and rename it.
   const temporary = `${output}.new`;
   const file = Deno.openSync(temporary, { write: true, create: true, truncate: true, mode: 0o755 });
   for (const bytes of [head, ...packed.map(({ gz }) => gz)]) {

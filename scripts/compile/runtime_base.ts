@@ -1,6 +1,6 @@
 /**
- * Deno's runtime base `denort`, which `deno compile` puts in front of the program. It takes any file for one, and the
- * executable then fails where it is started; so what is given is looked at first.
+ * Deno's runtime base `denort`, which `deno compile` puts in front of the program. Deno accepts any file as the
+ * base, and the executable then fails when it is started, so the file is checked first.
  */
 import { Buffer } from "node:buffer";
 
