@@ -57,7 +57,7 @@ function parseBody(text: string): Body {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Body;
   } catch {
-    // Said below, with the same words.
+    // The same error is reported below.
   }
   throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
 }

@@ -142,7 +142,7 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
   return new Hono<PageEnv>()
     .get("/", takes<{ query: ListQuery & { ids?: string } }>(), async (c) => {
       if (c.req.query("ids") === undefined) {
-        // The head is read first: a change during the listing is then sent again rather than missed.
+        // Read the newest event number first: a change during the listing is then sent twice instead of being missed.
         const head = core.runs.eventHead();
         return c.json({ ...await listRuns(core, c.req.query()), head });
       }

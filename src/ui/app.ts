@@ -67,7 +67,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   });
   app.onError((error, c) => {
     const { status, body } = errorBody(error);
-    // The rest of a body that is not read must not hold the connection.
+    // Cancel an unread body, so that it does not hold the connection.
     if (error instanceof RequestRefused) c.header("connection", "close");
     if (error instanceof MosaicError && error.retryAfterMs !== undefined) {
       c.header("retry-after", String(Math.ceil(error.retryAfterMs / 1000)));

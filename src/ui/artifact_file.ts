@@ -1,7 +1,7 @@
 /**
  * Files of a run for the page: only plain ones, only inside the run's directory or, by reference, its working directory,
- * whatever links a worker puts there. Films, sounds and pictures are shown where a browser asks for them, by their first
- * bytes alone; everything else is only downloaded. Whatever it is, as a document of its own it may run and load nothing.
+ * regardless of links that a worker creates. The first bytes decide the type: videos, audio and images are shown in place,
+ * everything else is a download. The response's policy forbids a file that is opened as a document to run or load anything.
  */
 import type { Core, RunDetail } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
@@ -34,8 +34,8 @@ export function openWithin(directory: string, path: string): RegularFile | undef
 }
 
 /**
- * An artifact by reference lies outside of the run's directory, and a worker chose its path. So it is opened only where the
- * run was told to work, and sent only if it is a film, a sound or a picture.
+ * An artifact by reference lies outside of the run's directory, and a worker chose its path. So it is opened only below the
+ * run's working directory, and sent only if it is a video, audio or an image.
  */
 function openReferred(detail: RunDetail, path: string): RegularFile | undefined {
   const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();

@@ -8,8 +8,8 @@ export interface ByteRange {
 }
 
 /**
- * The part that `header` (`Range`) asks for of `size` bytes; "unsatisfiable" where the file has none of them. Undefined: the
- * whole file is to be sent, as for several ranges at once, other units and what is no range.
+ * The part that `header` (`Range`) asks for of `size` bytes; "unsatisfiable" if none of them exist. Undefined: send the
+ * whole file, also for several ranges, other units and malformed headers.
  */
 export function byteRange(header: string | null, size: number): ByteRange | "unsatisfiable" | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header ?? "");

@@ -1,6 +1,6 @@
 /**
- * Server-sent events from an async generator. The generator is asked for its next event only when the connection has
- * taken the last ones, so a slow reader costs one event of memory; it ends when the reader leaves or the page stops.
+ * Server-sent events from an async generator. The next event is requested only when the connection has accepted
+ * the previous ones, so a slow reader costs the memory of one event. It ends when the reader leaves or the page stops.
  */
 import { boundReached } from "../base/load_limits.ts";
 import { MosaicError } from "../base/errors.ts";

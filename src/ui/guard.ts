@@ -1,7 +1,6 @@
 /**
- * What every request must pass before it reaches a route, in this order: a Host that is ours (DNS rebinding), a body that
- * is not too long, who it is, and whether it may: for changes an Origin that is ours and the page's token (CSRF), and a
- * role. Every answer gets the security headers.
+ * Checks of every request before it reaches a route, in this order: Host (DNS rebinding), body size, authentication,
+ * authorisation. Requests that change something also need our Origin, the page's CSRF token and a role. Every answer gets the security headers.
  */
 import type { MiddlewareHandler } from "hono";
 import { hostname as machineName } from "node:os";
@@ -55,7 +54,7 @@ function isAddress(hostname: string): boolean {
 /**
  * Whether a request may name `hostname` as its host when the page listens on `bound`.
  *
- * Rebinding needs a name that somebody else controls, so any literal address is as good as our own when we listen on all.
+ * DNS rebinding needs a name that an attacker controls, so any literal address is accepted when the page listens on all.
  */
 export function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
   const name = bare(hostname);
@@ -133,7 +132,7 @@ const SAFE_HEADERS = {
 export const safeHeaders: MiddlewareHandler<PageEnv> = async (c, next) => {
   await next();
   for (const [name, value] of Object.entries(SAFE_HEADERS)) {
-    // The form of logging in has a policy of its own, as strict, with which it can be sent.
+    // The login form has its own policy, which is as strict and allows the form to be sent.
     if (!c.res.headers.has(name)) c.res.headers.set(name, value);
   }
 };

@@ -87,7 +87,7 @@ export async function* runLive(
   const createdAt = core.runs.get(runId)?.createdAt;
   while (!signal.aborted) {
     const row = core.runs.get(runId);
-    // A deleted run's id may be used again.
+    // The id of a deleted run may be used again.
     if (row === undefined || row.createdAt !== createdAt) {
       yield { event: "gone", data: { run_id: runId } };
       return;
@@ -144,7 +144,7 @@ export async function* recordsLive(
       yield { event: kind, id: cursor, json };
       continue;
     }
-    // All up to there is damaged.
+    // The records up to there are damaged: skip them.
     cursor = Math.max(cursor, head);
     yield { event: "idle", data: { at: Date.now() } };
     await waitFor(15_000, signal, (s) => core.records.waitBeyond(runId, kind, cursor, s));

@@ -1,6 +1,6 @@
 /**
- * Frames of running environments, as long as somebody looks: of each run its newest frame, from its shared-memory rings, or
- * where it has none from the payloads of its stored steps. What comes faster than it is shown is left out.
+ * Frames of running environments, while a client reads them: the newest frame of each run, from its shared-memory rings or,
+ * if it has none, from the payloads of its stored steps. Frames that arrive faster than the client reads are skipped.
  *
  * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels.
  */
@@ -177,7 +177,7 @@ function openRing(id: string): RegularFile | undefined {
   try {
     return openRegular(`${RING_DIRECTORY}/${ringName(id)}`);
   } catch {
-    // What is no plain file, or of another user, is no ring.
+    // Ignore anything that is not a plain file of this user.
     return undefined;
   }
 }
@@ -208,7 +208,7 @@ export async function* framesLive(
   const watched = [...new Set(runIds)].map((runId) => new Watched(core, runId));
   let quietSince = performance.now();
   try {
-    // So that the page knows that it is connected.
+    // An empty message tells the page that it is connected.
     yield new Uint8Array([0, 0, 0, 0]);
     for (let at = performance.now(); !signal.aborted;) {
       let names: string[] | undefined;
@@ -222,7 +222,7 @@ export async function* framesLive(
       const everyMs = 1000 / Math.min(FRAMES_PER_SECOND, FRAMES_IN_ALL / environments);
       const now = performance.now();
       const wait = now - quietSince > LOOK_MS ? IDLE_MS : everyMs;
-      // A late timer is made up for by one frame at most.
+      // After a late timer, send at most one frame more.
       at = Math.max(at + wait, now - everyMs);
       await pause(Math.max(1, at - now), signal);
     }

@@ -1,6 +1,6 @@
 /**
- * The status page behind a token: a form takes it once, a cookie stands for it from then on. The cookie is a random name
- * of a session in the daemon's memory, never the token; scripts of the page cannot read it, other sites cannot send it.
+ * Login to the status page: a form takes the token once and sets a cookie. The cookie is the random id of a session in the
+ * daemon's memory, never the token; it is HttpOnly (scripts cannot read it) and SameSite (other sites cannot send it).
  */
 import { randomBytes } from "node:crypto";
 import { MosaicError } from "../base/errors.ts";
@@ -87,7 +87,7 @@ export function pageLogin(
     } catch (error) {
       if (!(error instanceof RequestRefused)) throw error;
       const answer = form(error.status, `The form was not read: ${error.message}.`);
-      // The rest of it must not hold the connection.
+      // Cancel the rest, so that it does not hold the connection.
       answer.headers.set("connection", "close");
       return answer;
     }

@@ -6,8 +6,8 @@ import { finiteOrText, type Frame, parsed } from "./page_json.ts";
 const SCAN_STEPS = 2000;
 
 /**
- * At most `limit` frames after seq `since`. `next` is the seq to go on after: it moves on even when no step of the
- * range carries a picture.
+ * At most `limit` frames after seq `since`. `next` is the seq after which to continue: it advances even when no step of the
+ * range has a picture.
  */
 export function framesOf(core: Core, runId: string, since: number, limit: number) {
   const frames: Frame[] = [];

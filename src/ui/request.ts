@@ -1,6 +1,6 @@
 /**
- * What a request must be before anybody is known: it names a host and an origin that can be read, and its body is short
- * and arrives in time. One reader of bodies serves every route.
+ * Checks of a request before authentication: Host and Origin are well formed, and the body is within its size and time
+ * limits. All routes read bodies through this file.
  */
 import { RequestRefused } from "./answers.ts";
 
@@ -22,7 +22,7 @@ export interface RequestHost {
 }
 
 function hostIn(text: string): RequestHost | undefined {
-  // A URL takes more than a host: a user, a path.
+  // The URL parser also accepts a user and a path here; reject them.
   if (/[\s/?#@\\]/.test(text) || !URL.canParse(`http://${text}`)) return undefined;
   const { hostname, host } = new URL(`http://${text}`);
   return { name: hostname, host };
@@ -31,7 +31,7 @@ function hostIn(text: string): RequestHost | undefined {
 /** The hosts that a request names: its header's, and its URL's. @throws RequestRefused 400 for what is none. */
 export function hostsOf(request: Request): RequestHost[] {
   const header = request.headers.get("host");
-  // The runtime makes the URL from the header, unless a client sends a whole one.
+  // The runtime builds the URL from the Host header, unless the client sends an absolute URL.
   const [, inUrl = ""] = /^[a-z]+:\/\/([^/?#]*)/i.exec(request.url) ?? [];
   return [...(header === null ? [] : [header]), inUrl].map((text) => {
     const host = hostIn(text);
@@ -54,7 +54,7 @@ export function checkLength(request: Request, { maxBytes }: Pick<BodyLimits, "ma
 }
 
 /**
- * The whole body as text. No more than the limit is ever in memory, however it is sent.
+ * The whole body as text. At most the limit is held in memory, also for chunked bodies.
  *
  * @throws RequestRefused 413 for one that is longer, 408 for one that takes longer, 400 for one that breaks off
  */
@@ -64,7 +64,7 @@ export async function textOf(request: Request, limits: BodyLimits): Promise<stri
   if (request.body === null) return "";
   const reader = request.body.getReader();
   let late: RequestRefused | undefined;
-  // Ends the present read. A race of each read with one promise would keep every piece until the last has come.
+  // Cancel the current read. Racing each read with one long-lived promise would retain every chunk until the end.
   const timer = setTimeout(() => {
     late = new RequestRefused(408, `the body of the request took longer than ${withinMs / 1000} s to arrive`);
     reader.cancel().catch(() => {});
@@ -81,7 +81,7 @@ export async function textOf(request: Request, limits: BodyLimits): Promise<stri
       text += decoder.decode(value, { stream: true });
     }
   } catch (error) {
-    // What is still to come is taken by nobody.
+    // Discard the rest.
     reader.cancel().catch(() => {});
     throw error;
   } finally {

@@ -55,7 +55,7 @@ async function readBytes(file: LogFile | undefined, from: number, length: number
 
 /**
  * The lines from byte `from` on; a negative `from` means the last that many bytes (beginning at a line).
- * A last line without its end is left for the next time, unless the run has ended or the line fills the answer.
+ * A last line without a line end is left for the next call, unless the run has ended or the line fills the answer.
  */
 export async function readLog(core: Core, row: RunRow, stream: LogStream, from: number): Promise<LogChunk> {
   const { bytes, ...where } = await readLines(core, row, stream, from);
@@ -143,8 +143,8 @@ export async function searchLog(
 }
 
 /**
- * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. What is there
- * already comes whole; of what is appended, the lines beyond so many a second are left out and counted.
+ * Follows a log file; ids are "attempt:offset". A new attempt has a file of its own, told by `attempt`. Existing
+ * text is sent whole; of text that is appended later, lines beyond a rate limit are left out and counted.
  */
 export async function* logLive(
   core: Core,
@@ -161,12 +161,12 @@ export async function* logLive(
   const createdAt = core.runs.get(runId)?.createdAt;
   while (!signal.aborted) {
     const row = core.runs.get(runId);
-    // A deleted run's id may be used again.
+    // The id of a deleted run may be used again.
     if (row === undefined || row.createdAt !== createdAt) return;
     if (row.attempt !== attempt) {
       attempt = row.attempt;
       offset = 0;
-      // What was written while nobody looked is no less there already than in the attempt that was followed.
+      // A new attempt has begun: send what it has written so far as existing text, without the rate limit.
       if (history !== undefined) history = 0;
       yield { event: "attempt", data: { attempt } };
     }
@@ -178,7 +178,7 @@ export async function* logLive(
     const { bytes, rest: _, ...where } = await readLines(core, row, stream, offset);
     history ??= where.size;
     if (where.size < offset) {
-      // Emptied by somebody: what is there now is new.
+      // The file was truncated: its present text is new.
       offset = history = 0;
       continue;
     }

@@ -65,7 +65,7 @@ export async function listRuns(core: Core, query: Record<string, string | undefi
   const sign = direction === "asc" ? 1 : -1;
   const keyed = await keyedRuns(core, filter, SORT_KEYS[sort]!);
   keyed.sort((a, b) => a.key < b.key ? -sign : a.key > b.key ? sign : a.runId < b.runId ? -sign : sign);
-  // One that was deleted since is left out.
+  // Leave out runs that were deleted in the meantime.
   const rows = keyed.slice(offset, offset + limit).map(({ runId }) => core.runs.get(runId));
   return {
     runs: rows.filter((row) => row !== undefined).map((row) => runLine(core.detail(row))),

@@ -186,7 +186,7 @@ class ChartReader {
         await this.#read();
       }
     } catch {
-      // The connection's state is shown already; the next tick reads again.
+      // The page already shows the state of the connection; the next tick tries again.
     } finally {
       this.#busy = false;
     }

@@ -61,7 +61,7 @@ export function Compare() {
       close = live("/api/live", head, {
         tick: (data) => {
           heardTime(data.at);
-          // The connection's state is shown already.
+          // The page already shows the state of the connection.
           if (++ticks % TICKS === 0) readAgain().catch(() => {});
         },
       });

@@ -84,7 +84,7 @@ export class LiveView {
     }
     this.#slider.max = String(this.#past.length - 1);
     this.#slider.value = this.#slider.max;
-    // What comes faster than the screen is drawn once.
+    // Draw at most one frame per screen refresh.
     this.#wanted ||= requestAnimationFrame(() => {
       this.#wanted = 0;
       this.#draw();
@@ -144,7 +144,7 @@ function drawPicture(canvas: HTMLCanvasElement, { width, height, channels }: Liv
 const AGAIN_MS = 1500;
 
 /**
- * The frames of runs while the page is seen: nothing is asked for while it is hidden, or while no run is wanted.
+ * The frames of runs while the page is seen: nothing is requested while it is hidden or no run is wanted.
  *
  * @returns sets which runs are wanted
  */
@@ -170,7 +170,7 @@ export function watchFrames(
       const { ok, body } = await fetch(`/api/frames/live?${query}`, { signal });
       if (ok) await readMessages(body!, onframe);
     } catch {
-      // The connection's state is shown already.
+      // The page already shows the state of the connection.
     }
     if (signal.aborted) return;
     timer = setTimeout(() => {

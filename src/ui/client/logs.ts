@@ -156,7 +156,7 @@ export class Logs {
       const chunk = await this.#get({ from: from === this.#to ? from : -TAIL_BYTES });
       if (mine === this.#generation) this.#take(chunk);
     } catch {
-      // The connection's state is shown already; the next tick asks again.
+      // The page already shows the state of the connection; the next tick tries again.
     } finally {
       if (mine === this.#generation) this.#busy = false;
     }

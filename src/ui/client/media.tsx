@@ -159,7 +159,7 @@ function Card({ runId, tag, media, goal }: CardProps) {
 const keyOf = (source: Medium["source"]) => typeof source === "object" ? source.path : source;
 
 function File({ runId, medium: { kind, tag }, file }: { runId: string; medium: Medium; file: Artifact }) {
-  // A file that was written anew is another one.
+  // A file that was rewritten counts as another file.
   const url = `${artifactPath(runId, file.path)}?at=${file.at}`;
   const [failed, setFailed] = useState<string>();
   if (failed === url) {
@@ -209,7 +209,7 @@ function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: 
   const to = right.at(-1) ?? 0;
   if (!(to > from)) return <p class="empty">{`${whole(count[0] ?? 0)} values of ${figure(from)}`}</p>;
   const width = (to - from) / BARS;
-  // Buckets differ in width: their values are spread over bars of one width.
+  // Buckets differ in width: distribute their counts over bars of equal width.
   const bars = new Array<number>(BARS).fill(0);
   count.forEach((n, i) => {
     const [low, high] = [left[i]!, right[i]!];

@@ -27,7 +27,7 @@ function ofArtifact(source: Artifact): Medium | undefined {
   const kind = KIND_OF_EXTENSION[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""];
   if (kind === undefined) return undefined;
   const stem = name.slice(0, name.lastIndexOf("."));
-  // What mosaic itself took out of an event file, then W&B's names, then everybody's.
+  // Names of media that mosaic extracted from event files, then W&B's names, then any other.
   const [, tag, step] =
     (source.path.startsWith("media/") ? /^(.*)-(\d+)-\d+$/ : /^(.*)_(\d+)_[0-9a-f]{16,}$/).exec(stem) ??
       [];

@@ -180,7 +180,7 @@ export function Runs() {
         model.put(await runsByIds(waiting));
         draw();
       } catch {
-        // The connection's state is shown already.
+        // The page already shows the state of the connection.
       }
     }, 3000);
     const onKey = (event: KeyboardEvent) => {
@@ -237,7 +237,7 @@ export function Runs() {
       });
     attempt(read);
     const timer = setInterval(() => {
-      // The connection's state is shown already.
+      // The page already shows the state of the connection.
       if (columns.length > 0 && !document.hidden && model.countByState().has("EXECUTING")) read().catch(() => {});
     }, 5000);
     return () => clearInterval(timer);

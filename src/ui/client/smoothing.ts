@@ -50,7 +50,7 @@ export function spread(steps: readonly number[]): number[] {
 
 /**
  * uPlot wants x ascending and each x once; two clocks may disagree, and points of one millisecond have the same time.
- * Moved by the least that counts: times of day are large, and a part of them that looks small is minutes.
+ * Values are moved by the smallest difference that a double can represent at that size.
  */
 export function ascending(xs: readonly number[]): number[] {
   let last = -Infinity;
