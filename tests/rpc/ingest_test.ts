@@ -112,6 +112,7 @@ testEachWay(
     proxy.send({ case: "heartbeat", value: { journalSize: 100n } });
     proxy.send({ case: "control", value: { paused: true, maxRateHz: 3, selfPaused: "backlog" } });
     proxy.send({ case: "exit", value: { code: 3, finalPosition: 100n, stderrTail: ["boom"] } });
+    assert.equal((await proxy.next())?.case, "heartbeatAck");
     assert.equal((await proxy.next())?.case, "exitAck");
     assert.equal(session.heartbeats, 1);
     assert.deepEqual(session.applied, { paused: true, maxRateHz: 3, selfPaused: "backlog" });
