@@ -93,7 +93,9 @@ export function refill(
       storeFiles(store, run.runId, known, attempt);
     }
   } else {
-    lost = rebuild(store, known, ends, clock, missing.length > 0 || unplaced(ends, stored).length > 0);
+    // The log of a live attempt, too, may be longer than what is stored: its proxy then delivers from the new position.
+    const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0;
+    lost = rebuild(store, known, ends, clock, mayHaveMore);
   }
   const after = countsOf(store, run.runId);
   const added = KINDS.map((kind) => `${after[kind] - before[kind]} ${kind}`).join(", ");
