@@ -158,6 +158,23 @@ Deno.test("refill: two bad pages take only their own rows, doctor says which, an
   });
 });
 
+Deno.test("refill: what a live run lacks in between is filled, though its log is longer than what is stored", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, STEPS));
+    repair(layout.stateDir);
+    const registry = new DatabaseSync(layout.registryDb);
+    registry.exec("UPDATE runs SET state = 'EXECUTING', outcome = NULL, finished_at = NULL");
+    registry.close();
+    Deno.writeTextFileSync(journal, lines(STEPS + 1, STEPS + 1000), { append: true });
+    damagePages(layout.telemetryDb);
+    const [salvaged, refilled, ...more] = repair(layout.stateDir).repaired;
+    assert.match(salvaged!.outcome, /\bstep_blocks \d+ \(not all\)/);
+    assert.deepEqual([refilled!.done, more], [true, []], refilled!.outcome);
+    assert.deepEqual(kinds(layout), []);
+    assert.equal(rows(layout)["episodes"]!.length, (STEPS + 1000) / 100);
+  });
+});
+
 Deno.test("refill: a position that damage took is known again, and no record is stored twice", () => {
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, 3000));
