@@ -1,6 +1,6 @@
 /** Differences between runs: totals and configs. */
 import type { ComparisonRow } from "../config/differences.ts";
-import { isSecretName, withoutSecrets } from "../config/secrets.ts";
+import { isSecretName, withoutSecrets } from "../base/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./message_json.ts";

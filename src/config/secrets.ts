@@ -1,71 +1,7 @@
 /** Presents a config to people: numbers as written, secrets hidden. The stored config does not change. */
-import { isPlainObject, parseKeepingNumbers } from "../base/exact_numbers.ts";
+import { parseKeepingNumbers } from "../base/exact_numbers.ts";
 import { isJson } from "../base/json_text.ts";
-
-/** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */
-const SECRET_NAME = new RegExp(
-  [
-    "token(?!i[sz]|s)|secret|passw|passphrase|credential|authorization|bearer|cookie",
-    "(?:api|access|private)[_-]?key|(?:^|[_-])key(?:$|[_-])",
-    "(?:^|[_-])(?:pass|pat)$|[_-]pwd$|[_-]webhook(?:[_-]?url)?$",
-  ].join("|"),
-  "i",
-);
-
-/**
- * Secrets that are known by how they look, wherever they stand. The first group, if there is one, stays. A config is
- * somebody else's text and may be long: none of these looks at any part of it more than some hundred times.
- */
-const SECRET_TEXTS: readonly RegExp[] = [
-  // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may have an "@" in it.
-  /(\w:\/\/[^\s:@/]*:)[^\s/]+(?=@)/g,
-  /(\w:\/\/)[^\s:@/]{20,}(?=@)/g,
-  // user:password@tcp(host) of Go's MySQL driver.
-  /((?<![\w.-])[\w.-]{1,64}:)[^\s@/]{1,128}(?=@(?:tcp|unix)\()/g,
-  // password=… and token=… of connection strings and queries.
-  /((?:^|[?&;\s])(?:[\w-]*(?:token|secret|passwd|password|pwd|api[_-]?key|access[_-]?key))=)[^\s&;'"]+/gi,
-  // Personal access tokens: GitHub, GitLab, Hugging Face, OpenAI and who copied its form, Slack, npm, PyPI; signed JSON.
-  /(?<!\w)(?:gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hf_\w{16,}|npm_\w{30,}|pypi-[\w-]{30,})/g,
-  /(?<!\w)sk-(?=[\w-]{0,64}\d)[\w-]{16,}/g,
-  /(?<!\w)xox[a-z]-[\w-]{10,}/g,
-  /(?<!\w)eyJ[\w-]{10,400}\.[\w-]{10,}\.[\w-]*/g,
-  // Whoever knows the URL of such a webhook may post to it.
-  /(https?:\/\/hooks\.slack(?:-gov)?\.com\/)[^\s'"]+/gi,
-  /(https?:\/\/(?:\w+\.)?discord(?:app)?\.com\/api\/(?:v\d+\/)?webhooks\/)[^\s'"]+/gi,
-  /(https?:\/\/[\w.-]+\.webhook\.office\.com\/)[^\s'"]+/gi,
-  // Headers of requests.
-  /(\b(?:authorization|proxy-authorization)\s*:\s*(?:(?:bearer|basic|token|digest)\s+)?)[^\s'"]+/gi,
-  /((?<![\w-])[\w-]*(?:api-?key|token|secret):\s+)[^\s'"]+/gi,
-  /(\bbearer\s+)[\w.~+/=-]{8,}/gi,
-];
-export const HIDDEN = "••••••••";
-
-export function isSecretName(name: string): boolean {
-  return SECRET_NAME.test(name);
-}
-
-/** A text with its secrets hidden. */
-export function hideSecret(name: string, text: string): string {
-  if (text !== "" && isSecretName(name)) return HIDDEN;
-  return SECRET_TEXTS.reduce(
-    (shown, pattern) =>
-      shown.replace(pattern, (_, stays: unknown) => `${typeof stays === "string" ? stays : ""}${HIDDEN}`),
-    text,
-  );
-}
-
-/** Words of a command line: `--api-key=VALUE`, `--api-key VALUE` and `API_KEY=VALUE` lose their values. */
-export function hideSecretArguments(words: readonly unknown[]): unknown[] {
-  return words.map((word, i) => {
-    if (typeof word !== "string") return word;
-    const [, name, value] = /^(-{0,2}[A-Za-z][\w-]*)=([^]+)$/.exec(word) ?? [];
-    if (name !== undefined) return `${name}=${hideSecret(name, value!)}`;
-    const before = words[i - 1];
-    if (typeof before === "string" && /^(?:bearer|basic)$/i.test(before)) return HIDDEN;
-    const isValue = typeof before === "string" && /^-{1,2}[A-Za-z][\w-]*$/.test(before) && !word.startsWith("-");
-    return hideSecret(isValue ? before : "", word);
-  });
-}
+import { HIDDEN, withoutSecrets } from "../base/secrets.ts";
 
 /**
  * `configJson` indented, its numbers digit by digit as they were (1.0 stays 1.0, large integers keep their value).
@@ -78,22 +14,6 @@ export function presentConfig(configJson: string, reveal: boolean): { text: stri
   const stored = parseKeepingNumbers(configJson);
   const shown = reveal ? stored : withoutSecrets("", stored);
   return { text: JSON.stringify(shown, null, 2), hidden: countChanges(stored, shown) };
-}
-
-/** A config value with its secrets hidden. All values below a secret name are secret. */
-export function withoutSecrets(name: string, value: unknown): unknown {
-  if (typeof value === "string") return hideSecret(name, value);
-  const isSecret = isSecretName(name);
-  if (Array.isArray(value)) {
-    const words = isSecret ? value : hideSecretArguments(value);
-    return words.map((word) =>
-      typeof word === "string" && !isSecret ? word : withoutSecrets(isSecret ? name : "", word)
-    );
-  }
-  if (!isPlainObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, withoutSecrets(isSecret ? name : key, inner)]),
-  );
 }
 
 /** Texts that differ between two values of the same structure. */

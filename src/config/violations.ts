@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { didYouMean } from "../base/nearest.ts";
 import { shown } from "./field_kinds.ts";
 import { FlatConfig, SCHEMA_MAJOR } from "./schema.ts";
-import { HIDDEN } from "./secrets.ts";
+import { HIDDEN } from "../base/secrets.ts";
 
 export interface Violation {
   /** Where, in the sender's own shape: `resources.gpus.requested`, `arguments[2]`; `$` is the whole document. */

@@ -6,7 +6,7 @@ import { EXIT } from "../../src/cli/exit.ts";
 import { overview } from "../../src/cli/overview.ts";
 import { ReaderGone } from "../../src/cli/output.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { HIDDEN } from "../../src/config/secrets.ts";
+import { HIDDEN } from "../../src/base/secrets.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Answers, fakeRun, fakeWorld, ID_A, ID_B, NOW } from "./fakes.ts";
 

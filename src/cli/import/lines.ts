@@ -4,7 +4,7 @@
  * Scalars that were written at one step within one millisecond become one record: the store keeps no more of a point's
  * time than that.
  */
-import { hideSecret } from "../../config/secrets.ts";
+import { hideSecret } from "../../base/secrets.ts";
 import type { EpisodeRecord, Problem, ScalarRecord, SourceRecord } from "../../telemetry/formats/types.ts";
 import { MAX_POINTS_PER_RECORD, pointsOf } from "../../telemetry/store/points.ts";
 

@@ -1,5 +1,5 @@
 /** The parameters of a run that its tracker wrote, as they stand in the config of the run that it is imported as. */
-import { HIDDEN, withoutSecrets } from "../../config/secrets.ts";
+import { HIDDEN, withoutSecrets } from "../../base/secrets.ts";
 import type { ParamsRecord, ParamValue } from "../../telemetry/formats/types.ts";
 
 /** A config has 1 MiB at most, and is read by people. */

@@ -1,6 +1,7 @@
 /** `mosaic show` */
 import type { Command } from "commander";
-import { HIDDEN, presentConfig } from "../../config/secrets.ts";
+import { HIDDEN } from "../../base/secrets.ts";
+import { presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";

@@ -1,5 +1,5 @@
 /** The parameters of runs, from the registry (config, command line) and from telemetry (what programs said). */
-import { hideSecret, isSecretName, withoutSecrets } from "../../config/secrets.ts";
+import { hideSecret, isSecretName, withoutSecrets } from "../../base/secrets.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import { effective, type ParameterValue } from "../../telemetry/parameters.ts";
 import type { TelemetryReader } from "../../telemetry/types.ts";

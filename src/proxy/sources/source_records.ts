@@ -17,6 +17,7 @@ import type {
   ScalarRecord,
   SourceRecord,
 } from "../../telemetry/formats/types.ts";
+import { withoutSecrets } from "../../base/secrets.ts";
 import { jsonText } from "../text_records.ts";
 import { isMetricName, MAX_NAME_LENGTH, MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
 
@@ -73,7 +74,8 @@ export function recordsOf(
       case "params":
         if (Object.keys(record.values).length > 0) {
           const tracker = record.origin === "config" ? (source.endsWith(".wandb") ? "wandb" : "config") : "hparams";
-          events.push(eventOf("parameters", { source: tracker, values: record.values }, record.wallTime));
+          const values = withoutSecrets("", record.values);
+          events.push(eventOf("parameters", { source: tracker, values }, record.wallTime));
         }
         break;
       case "text": {

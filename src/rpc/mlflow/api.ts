@@ -4,6 +4,7 @@
  * series of that run; experiments, tags and parameters are kept in a file of its directory.
  */
 import { numberOnWire } from "../../gen/records/step_columns.ts";
+import { withoutSecrets } from "../../base/secrets.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";
 import type { Core } from "../../dispatch/core/core.ts";
@@ -355,7 +356,7 @@ function setParameters(
     if (before === undefined) values[of.prefix + key] = typedParameter(value);
   }
   const isNew = Object.keys(values).length > 0;
-  const data = JSON.stringify({ source: "mlflow", values });
+  const data = JSON.stringify({ source: "mlflow", values: withoutSecrets("", values) });
   api.record(run, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
   if (!isNew) return;
   Object.assign(of.params, byKey(params));

@@ -1,4 +1,7 @@
 /** A lifecycle line (`run_started`, `heartbeat`, `checkpoint_saved`, `artifact`, …) as a WorkerEventRecord. */
+import { parseKeepingNumbers } from "../../base/exact_numbers.ts";
+import { isJson } from "../../base/json_text.ts";
+import { withoutSecrets } from "../../base/secrets.ts";
 import { workerEventOfLine } from "../../gen/records/line_fields.ts";
 import type { WorkerEventRecord } from "../batch.ts";
 import type { Fields } from "./fields.ts";
@@ -19,5 +22,14 @@ export function readEvent(fields: Fields, name: string): WorkerEventRecord {
   } else {
     record.dataJson = `{${fields.leftovers()}}`;
   }
+  if (name === "parameters") record.dataJson = hidden(record.dataJson);
   return record;
+}
+
+/** Parameters are stored without their secrets. What has none stays as it was written. */
+function hidden(dataJson: string): string {
+  if (!isJson(dataJson)) return dataJson;
+  const said = parseKeepingNumbers(dataJson);
+  const shown = JSON.stringify(withoutSecrets("", said));
+  return shown === JSON.stringify(said) ? dataJson : shown;
 }
