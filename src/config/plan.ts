@@ -140,6 +140,15 @@ export function planOf(configJson: string): RunPlan {
   return plan;
 }
 
+/** The plan, or undefined of a stored config that is damaged: what only shows a run must not fail for it. */
+export function planIfReadable(configJson: string): RunPlan | undefined {
+  try {
+    return planOf(configJson);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * Steps that a run is known to have, read without checking the rest: a list of runs asks for thousands, and one config
  * that the registry got from elsewhere must not hide all other runs. 0 when nobody says.

@@ -1,6 +1,6 @@
 /** What people ask of a run: cancel, pause, resume, throttle, retry, reset. */
 import { MosaicError } from "../../base/errors.ts";
-import { planOf } from "../../config/plan.ts";
+import { planIfReadable } from "../../config/plan.ts";
 import type { Layout } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
@@ -72,7 +72,7 @@ export class Control {
 
   pause(runId: string): RunRow {
     const row = this.requireRunning(runId, "paused");
-    if (!planOf(row.configJson).worker.supportsPause) requireOneGroup(row, "paused");
+    if (!planIfReadable(row.configJson)?.worker.supportsPause) requireOneGroup(row, "paused");
     return this.#desirePause(row, true);
   }
 
@@ -199,8 +199,8 @@ export function requireWhole({ runId, damaged }: RunRow): void {
 
 /** The ranks of a run on several nodes are no processes of its proxy's. @throws MosaicError `failed_precondition` */
 function requireOneGroup({ runId, configJson }: RunRow, done: string): void {
-  const { launcher, slurm: { nodes, tasksPerNode } } = planOf(configJson);
-  if (launcher === "local" || nodes * tasksPerNode === 1) return;
+  const plan = planIfReadable(configJson);
+  if (plan === undefined || plan.launcher === "local" || plan.slurm.nodes * plan.slurm.tasksPerNode === 1) return;
   throw new MosaicError("failed_precondition", `run ${runId} has several ranks and cannot be ${done} by signals`, {
     hint: "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0.",
   });

@@ -8,7 +8,7 @@ import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
-import { planOf } from "../../config/plan.ts";
+import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -143,7 +143,7 @@ export class Engine implements Core {
     this.#artifacts = new Artifacts({
       ...options,
       directoryOf: (row) => layout.runDir(row.baseDir, row.runId),
-      keepVideosOf: (row) => planOf(row.configJson).artifacts.keepVideos,
+      keepVideosOf: (row) => planIfReadable(row.configJson)?.artifacts.keepVideos ?? null,
     });
     this.#supervisor = new Supervisor({
       ...options,

@@ -1,5 +1,5 @@
 /** What is shown of runs and of the host, computed when it is asked for. */
-import { expectedStepsOf, planOf } from "../../config/plan.ts";
+import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { heldTo } from "../../os/cgroups.ts";
 import type { Gpu } from "../../os/gpus.ts";
@@ -96,9 +96,9 @@ export class Views {
 
   /** Empty for a run with one. */
   ranks(row: RunRow): Rank[] {
-    const { launcher, slurm } = planOf(row.configJson);
-    const count = slurm.nodes * slurm.tasksPerNode;
-    return launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
+    const plan = planIfReadable(row.configJson);
+    const count = plan === undefined ? 1 : plan.slurm.nodes * plan.slurm.tasksPerNode;
+    return plan?.launcher === "local" || count === 1 ? [] : readRanks(this.#files(row), row.attempt, count);
   }
 
   host(): HostInfo {
