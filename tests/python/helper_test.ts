@@ -63,7 +63,7 @@ pythonTest(
 
       const points = await records(client, runId, "metrics");
       const of = (name: string) => points.filter((p) => p.name === name).map((p) => [p.step, p.value]);
-      assert.deepEqual(of("loss"), [[10, 0.10000000149011612], [12, 0.25]]);
+      assert.deepEqual(of("loss"), [[10, 0.10000000149011612], [11, null], [12, 0.25]]);
       assert.deepEqual([of("eval.score"), of("log/reward"), of("ok")], [[[10, 2.5]], [[10, 3]], [[10, 1]]]);
       assert.deepEqual(of("many/129"), [[13, 129]]);
       assert.deepEqual(of("values.lr"), [], "parameters are no curve");
