@@ -34,12 +34,20 @@ async function many(count: number, one: () => Promise<unknown>): Promise<void> {
   }));
 }
 
-/** What the daemon keeps of connections that have gone, bytes each: of the second half, when all has been used once. */
+/** Bytes of each connection; the runtime's node:http2 server keeps 22 KiB. */
+const LEAST_LEAK = 4096;
+
+/** What the daemon keeps of connections that have gone, bytes each: of a later part, when all has been used once. */
 async function keptOf(daemon: TestDaemon, one: () => Promise<unknown>): Promise<number> {
   await many(CONNECTIONS / 2, one);
-  const half = rssOf(daemon.pid);
-  await many(CONNECTIONS / 2, one);
-  return (rssOf(daemon.pid) - half) / (CONNECTIONS / 2);
+  let kept = Infinity;
+  // On a busy machine memory is collected late. What is kept for ever is kept in each round.
+  for (let round = 0; round < 3 && kept >= LEAST_LEAK; round++) {
+    const before = rssOf(daemon.pid);
+    await many(CONNECTIONS / 2, one);
+    kept = (rssOf(daemon.pid) - before) / (CONNECTIONS / 2);
+  }
+  return kept;
 }
 
 Deno.test("leak: the daemon keeps nothing of API connections that have gone, by any way to it", async (t) => {
@@ -66,7 +74,7 @@ Deno.test("leak: the daemon keeps nothing of API connections that have gone, by 
     for (const [name, of, one] of ways) {
       await t.step(name, async () => {
         const kept = await keptOf(of, one);
-        assert.ok(kept < 4096, `${Math.round(kept)} bytes of each`);
+        assert.ok(kept < LEAST_LEAK, `${Math.round(kept)} bytes of each`);
       });
     }
   } finally {
@@ -160,6 +168,8 @@ Deno.test("slow readers: answers that nobody takes count against a bound, and ar
     core.registry.update(executing(core), { configJson: JSON.stringify({ x: "x".repeat(7 << 20) }) });
     const { host, port } = new URL(url);
     const connection = connectHttp2(`http://${host}`, { settings: { initialWindowSize: 0 } });
+    // The daemon ends a connection whose answers nobody takes.
+    connection.on("error", () => {});
     const codes = Array.from({ length: 6 }, () =>
       new Promise<number>((resolve, reject) => {
         const call = connection.request({
