@@ -1,7 +1,7 @@
 /**
  * What seldom happens to runs that a real Slurm places, and takes minutes to happen: not part of CI.
  *
- *     MOSAIC_TEST_SLURM=rare deno task test --no-checks tests/slurm/rare_rows_test.ts
+ *     deno test -A --lock=dev.lock tests/slurm/rare_rows.ts
  */
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -10,8 +10,6 @@ import type { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { Cluster, missing, nothingLeft } from "./cluster.ts";
-
-const wanted = Deno.env.get("MOSAIC_TEST_SLURM") === "rare";
 
 /** An sbatch that misbehaves as a file beside it says: slow before or after, or with a script whose program is not there. */
 const SBATCH = `#!/bin/sh
@@ -54,7 +52,7 @@ async function endedWell(daemon: TestDaemon, runId: string): Promise<void> {
 
 Deno.test({
   name: "Slurm: rare rows",
-  ignore: !wanted || missing() !== undefined,
+  ignore: missing() !== undefined,
   async fn(t) {
     await using cluster = await Cluster.start();
     const bin = `${cluster.directory}/bin`;
