@@ -109,3 +109,22 @@ Deno.test("audit log: refusals beyond a rate are counted, what was done never is
   assert.equal(lines.filter(({ outcome }) => outcome === "ok").length, 200);
   assert.equal(parseAuditLine('{"at":"2026-'), undefined);
 });
+
+Deno.test("a named token: made before the daemon's first start, it is good from the start", async () => {
+  const parent = Deno.makeTempDirSync({ prefix: "mosaic-tokens-" });
+  const stateDir = `${parent}/state`;
+  try {
+    const create = ["token", "create", "--name", "ci", "--role", "read", "--state-dir", stateDir];
+    const { code, out, err } = await mosaic(create);
+    assert.equal(code, 0, err);
+    await using daemon = await TestDaemon.start({ args: ["--auth", "token"], stateDir });
+    const client = new MosaicClient(daemon.http, { token: out.trim() });
+    try {
+      assert.deepEqual((await client.unary(Mosaic.method.listRuns, {})).runs, []);
+    } finally {
+      client.close();
+    }
+  } finally {
+    Deno.removeSync(parent, { recursive: true });
+  }
+});

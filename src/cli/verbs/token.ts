@@ -81,13 +81,18 @@ export function define(command: Command, context: Context): void {
           (flags.role === undefined
             ? undefined
             : command.error(`"token ${what}" is for the tokens admin and read; named ones are shown once, by create`));
+      // The daemon may not have been started yet; it accepts only directories that others cannot write to.
+      const made = (): string => {
+        Deno.mkdirSync(layout.trainer, { recursive: true, mode: 0o700 });
+        return path;
+      };
       switch (what) {
         case "show":
-          context.out.write(`${ensureTokens(path)[standard() ?? "admin"]}\n`);
+          context.out.write(`${ensureTokens(made())[standard() ?? "admin"]}\n`);
           return;
         case "rotate": {
           const which = standard();
-          const tokens = rotateTokens(path, which === undefined ? STANDARD_TOKENS : [which]);
+          const tokens = rotateTokens(made(), which === undefined ? STANDARD_TOKENS : [which]);
           entered(layout, `token rotate${which === undefined ? "" : ` ${which}`}`);
           context.out.write(`${tokens[which ?? "admin"]}\n`);
           return;
@@ -95,7 +100,7 @@ export function define(command: Command, context: Context): void {
         case "create": {
           const role = flags.role ?? command.error('"token create" needs --role');
           const name = named();
-          const secret = createToken(path, { name, role, ttlMs: flags.ttl });
+          const secret = createToken(made(), { name, role, ttlMs: flags.ttl });
           entered(layout, `token create ${name} (${role})`);
           context.out.write(`${secret}\n`);
           context.err.write("mosaic: the secret is not kept and cannot be shown again\n");
