@@ -135,7 +135,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
 interface Runtime {
   serveHttpOnConnection(
     connection: Deno.Conn,
-    signal: AbortSignal,
+    signal: Ending,
     handler: (request: Request, info: { completed: Promise<void> }) => Response | Promise<Response>,
     onError: (error: unknown) => Response,
     onListen: () => void,
@@ -145,8 +145,29 @@ const { serveHttpOnConnection } = (Deno as unknown as Record<symbol, Runtime>)[
   (Deno as unknown as { internal: symbol }).internal
 ]!;
 
+/**
+ * Ends a connection: what the runtime uses of an AbortSignal. A real one reports what its listener throws as uncaught, and
+ * this listener throws where the connection has just ended by itself.
+ */
+class Ending {
+  #listener: (() => void) | undefined;
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    this.#listener = listener;
+  }
+
+  abort(): void {
+    try {
+      this.#listener?.();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BadResource)) throw error;
+    }
+    this.#listener = undefined;
+  }
+}
+
 interface Connection {
-  readonly end: AbortController;
+  readonly end: Ending;
   readonly ended: Promise<void>;
   /** Requests that are being answered. */
   requests: number;
@@ -175,7 +196,7 @@ class Connections {
   }
 
   add(socket: Deno.Conn): void {
-    const end = new AbortController();
+    const end = new Ending();
     const onError = (error: unknown) => {
       this.#log.error({ err: messageOf(error) }, "an answer broke off");
       return new Response(null, { status: 500 });
@@ -188,7 +209,7 @@ class Connections {
       completed.then(over, over);
       return this.#handler(request, { remoteAddr });
     };
-    const { finished } = serveHttpOnConnection(socket, end.signal, handler, onError, () => {});
+    const { finished } = serveHttpOnConnection(socket, end, handler, onError, () => {});
     const connection: Connection = { end, ended: finished.catch(() => {}), requests: 0, since: performance.now() };
     this.#all.add(connection);
     this.#wait(this.#fresh, connection);
