@@ -6,7 +6,7 @@
  * it all. What is torn or damaged costs its piece only.
  */
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
-import { openRegular, type RegularFile } from "./untrusted.ts";
+import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
 
 export const PIECE_BYTES = 1 << 20;
 /** A larger piece is not mosaic's. */
@@ -14,9 +14,13 @@ const MAX_PIECE_BYTES = 16 << 20;
 /** Of one log (128 GiB of it; what follows is not packed), and of all logs whose pieces are remembered. */
 const MAX_PIECES = 1 << 17;
 
-/** Magic number of a skippable frame and its length; the tag; from (64 bits), length, packed length (32 bits each). */
+/** Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length (32 bits each). */
 const HEADER_BYTES = 32;
-const MARK = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18, HEADER_BYTES - 8, 0, 0, 0, ...new TextEncoder().encode("mosaiclg"));
+const MARK = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18, HEADER_BYTES - 8, 0, 0, 0, ...new TextEncoder().encode("mlog"));
+const CRC_AT = MARK.length;
+const FIELDS_AT = CRC_AT + 4;
+/** Behind a damaged header the next piece is looked for in so many bytes. */
+const SEARCHED_BYTES = 2 * MAX_PIECE_BYTES;
 
 interface Piece {
   /** Bytes of the log. */
@@ -28,8 +32,10 @@ interface Piece {
 
 interface Index {
   identity: string;
-  /** Up to here the file was looked at. */
+  /** Up to here it has whole pieces. */
   scanned: number;
+  /** Size and time of the file that was looked at. */
+  seen: string;
   pieces: Piece[];
 }
 
@@ -50,32 +56,76 @@ function zlib(): typeof import("node:zlib") {
 
 /** The piece as it is appended to the file. @param from the log's offset of its first byte */
 export async function packPiece(from: number, bytes: Uint8Array): Promise<Uint8Array> {
-  const { zstdCompress, constants } = zlib();
-  const params = { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 };
   const packed = await new Promise<Uint8Array>((resolve, reject) => {
-    zstdCompress(bytes, { params }, (error, result) => error ? reject(error) : resolve(result as Uint8Array));
+    zlib().zstdCompress(
+      bytes,
+      { params: parameters() },
+      (error, result) => error ? reject(error) : resolve(result as Uint8Array),
+    );
   });
+  return framed(from, bytes.length, packed);
+}
+
+function packPieceNow(from: number, bytes: Uint8Array): Uint8Array {
+  return framed(from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
+}
+
+function parameters(): Record<number, number> {
+  const { ZSTD_c_compressionLevel, ZSTD_c_checksumFlag } = zlib().constants;
+  return { [ZSTD_c_compressionLevel]: 1, [ZSTD_c_checksumFlag]: 1 };
+}
+
+function framed(from: number, length: number, packed: Uint8Array): Uint8Array {
   const all = new Uint8Array(HEADER_BYTES + packed.length);
   all.set(MARK);
   const view = new DataView(all.buffer);
-  view.setBigUint64(16, BigInt(from), true);
-  view.setUint32(24, bytes.length, true);
-  view.setUint32(28, packed.length, true);
+  view.setBigUint64(FIELDS_AT, BigInt(from), true);
+  view.setUint32(FIELDS_AT + 8, length, true);
+  view.setUint32(FIELDS_AT + 12, packed.length, true);
+  view.setUint32(CRC_AT, zlib().crc32(all.subarray(FIELDS_AT, HEADER_BYTES)), true);
   all.set(packed, HEADER_BYTES);
   return all;
 }
 
+/** What a header says; undefined where it is damaged, or not mosaic's. */
+function fieldsOf(header: Uint8Array): { from: number; length: number; packed: number } | undefined {
+  const view = new DataView(header.buffer, header.byteOffset);
+  const from = Number(view.getBigUint64(FIELDS_AT, true));
+  const length = view.getUint32(FIELDS_AT + 8, true);
+  const packed = view.getUint32(FIELDS_AT + 12, true);
+  const isWhole = MARK.every((byte, i) => byte === header[i]) &&
+    view.getUint32(CRC_AT, true) === zlib().crc32(header.subarray(FIELDS_AT, HEADER_BYTES));
+  // What cannot be compressed grows by less than a part in 128.
+  const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_PIECE_BYTES &&
+    packed <= length + (length >> 7) + 1024;
+  return isWhole && isPossible ? { from, length, packed } : undefined;
+}
+
+/** The packed part of a log, open for writing. @throws where a worker has put something else in its place */
+export function openPacked(log: string): Deno.FsFile {
+  const path = packedPath(log);
+  quarantineFile(path);
+  const file = Deno.openSync(path, { write: true, create: true, mode: 0o600 });
+  const [opened, there] = [file.statSync(), Deno.lstatSync(path)];
+  if (there.isFile && there.ino === opened.ino && there.dev === opened.dev) return file;
+  file.close();
+  throw new Error(`${path} is another file`);
+}
+
 /** The packed part of one log. */
 export class PackedLog implements Disposable {
+  readonly #log: string;
   readonly #path: string;
   #file: RegularFile | undefined;
-  #index: Index = { identity: "", scanned: 0, pieces: [] };
-  #opened: { piece: Piece; bytes: Uint8Array } | undefined;
+  #index: Index = { identity: "", scanned: 0, seen: "", pieces: [] };
+  /** Without bytes: it is damaged. */
+  #opened: { piece: Piece; bytes: Uint8Array | undefined } | undefined;
 
   /** Of logs whose pieces were looked for lately. */
   static readonly #known = new Map<string, Index>();
 
   constructor(log: string) {
+    this.#log = log;
     this.#path = packedPath(log);
   }
 
@@ -95,9 +145,40 @@ export class PackedLog implements Disposable {
   read(position: number, into: Uint8Array): number {
     const piece = this.#pieceAt(position);
     if (this.#opened?.piece !== piece) this.#opened = { piece, bytes: this.#bytesOf(piece) };
-    const part = this.#opened.bytes.subarray(position - piece.from, position - piece.from + into.length);
-    into.set(part);
+    const { bytes } = this.#opened;
+    const offset = position - piece.from;
+    const part = into.subarray(0, Math.min(into.length, piece.to - position));
+    if (bytes !== undefined) part.set(bytes.subarray(offset, offset + part.length));
+    else {
+      // Its length is kept, so that offsets are what they were; NUL shows as nothing.
+      const text = `\n[mosaic: ${piece.to - piece.from} bytes of the log are damaged: ${this.#path}]\n`;
+      part.fill(0).set(new TextEncoder().encode(text).subarray(offset, offset + part.length));
+    }
     return part.length;
+  }
+
+  /** More than this is not packed of one log. */
+  isFull(): boolean {
+    return this.#index.pieces.length >= MAX_PIECES;
+  }
+
+  /** The log was shortened to `to` bytes: what is packed behind them is removed. */
+  cut(to: number): void {
+    if (this.end() <= to) return;
+    const kept = this.#index.pieces.filter((piece) => piece.to <= to);
+    const last = kept.findLast(({ packed }) => packed !== undefined);
+    const from = last?.to ?? 0;
+    const rest = new Uint8Array(to - from <= MAX_PIECE_BYTES ? to - from : 0);
+    for (let done = 0; done < rest.length;) done += this.read(from + done, rest.subarray(done));
+    using file = openPacked(this.#log);
+    const at = last === undefined ? 0 : last.packed!.at + last.packed!.length;
+    file.truncateSync(at);
+    file.seekSync(at, Deno.SeekMode.Start);
+    const piece = rest.length > 0 ? packPieceNow(from, rest) : rest;
+    for (let done = 0; done < piece.length;) done += file.writeSync(piece.subarray(done));
+    PackedLog.#known.delete(this.#path);
+    this.close();
+    this.#index = { identity: "", scanned: 0, seen: "", pieces: [] };
   }
 
   #pieceAt(position: number): Piece {
@@ -111,20 +192,16 @@ export class PackedLog implements Disposable {
     return pieces[low]!;
   }
 
-  #bytesOf({ from, to, packed }: Piece): Uint8Array {
-    const length = to - from;
+  #bytesOf({ from, to, packed }: Piece): Uint8Array | undefined {
+    if (packed === undefined) return undefined;
     try {
-      if (packed === undefined) throw new Error("its header is damaged");
       const bytes = new Uint8Array(packed.length);
       this.#file!.readSync(packed.at, bytes);
-      const found = zlib().zstdDecompressSync(bytes, { maxOutputLength: length }) as Uint8Array;
-      if (found.length !== length) throw new Error(`it has ${found.length} of ${length} bytes`);
-      return found;
+      const found = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
+      return found.length === to - from ? found : undefined;
     } catch {
-      // Its length is kept, so that offsets are what they were; NUL shows as nothing.
-      const bytes = new Uint8Array(length);
-      new TextEncoder().encodeInto(`\n[mosaic: ${length} bytes of the log are damaged: ${this.#path}]\n`, bytes);
-      return bytes;
+      // Damaged: who reads it is told.
+      return undefined;
     }
   }
 
@@ -132,14 +209,16 @@ export class PackedLog implements Disposable {
   #look(): void {
     this.#file ??= openRegular(this.#path, parentOf(parentOf(this.#path)));
     if (this.#file === undefined) return;
-    const { dev, ino, size, birthtimeMs } = this.#file.stat();
+    const { dev, ino, size, mtimeMs, birthtimeMs } = this.#file.stat();
     // A removed file's number may be another file's.
     const identity = `${dev}:${ino}:${birthtimeMs}`;
     if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
     if (this.#index.identity !== identity || size < this.#index.scanned) {
-      this.#index = { identity, scanned: 0, pieces: [] };
+      this.#index = { identity, scanned: 0, seen: "", pieces: [] };
     }
-    if (size === this.#index.scanned) return;
+    const seen = `${size}:${mtimeMs}`;
+    if (this.#index.seen === seen) return;
+    this.#index.seen = seen;
     scan(this.#file, size, this.#index);
     this.#remember();
   }
@@ -169,40 +248,36 @@ export class PackedLog implements Disposable {
 
 function scan(file: RegularFile, size: number, index: Index): void {
   const header = new Uint8Array(HEADER_BYTES);
-  const view = new DataView(header.buffer);
   for (let at = index.scanned; at + HEADER_BYTES <= size && index.pieces.length < MAX_PIECES;) {
     file.readSync(at, header);
-    const from = Number(view.getBigUint64(16, true));
-    const length = view.getUint32(24, true);
-    const packed = view.getUint32(28, true);
-    const end = at + HEADER_BYTES + packed;
+    const fields = fieldsOf(header);
     const before = index.pieces.at(-1)?.to ?? 0;
-    const isOne = MARK.every((byte, i) => byte === header[i]) && from >= before &&
-      Number.isSafeInteger(from + length) &&
-      length > 0 && length <= MAX_PIECE_BYTES;
-    if (isOne && end > size) return;
-    if (isOne) {
+    // Pieces follow each other; only what is damaged leaves a gap.
+    if (fields !== undefined && (at === index.scanned ? fields.from === before : fields.from >= before)) {
+      const { from, length, packed } = fields;
+      const end = at + HEADER_BYTES + packed;
+      if (end > size) return;
       if (from > before) index.pieces.push({ from: before, to: from, packed: undefined });
       index.pieces.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed } });
       index.scanned = at = end;
       continue;
     }
-    const next = findMark(file, at + 1, size);
+    const next = findMark(file, at + 1, Math.min(size, index.scanned + SEARCHED_BYTES));
     if (next === undefined) return;
     at = next;
   }
 }
 
-/** Where the next piece begins behind a damaged header. */
-function findMark(file: RegularFile, from: number, size: number): number | undefined {
+/** Where the next piece may begin behind a damaged header. */
+function findMark(file: RegularFile, from: number, to: number): number | undefined {
   const buffer = new Uint8Array(64 << 10);
-  for (let at = from; at < size;) {
+  for (let at = from; at < to;) {
     const read = file.readSync(at, buffer);
     const bytes = buffer.subarray(0, read);
     for (let i = bytes.indexOf(MARK[0]!); i >= 0; i = bytes.indexOf(MARK[0]!, i + 1)) {
       if (i + MARK.length <= read && MARK.every((byte, k) => byte === bytes[i + k])) return at + i;
     }
-    if (at + read >= size || read <= MARK.length) return undefined;
+    if (read <= MARK.length) return undefined;
     at += read - MARK.length;
   }
   return undefined;

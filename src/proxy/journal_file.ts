@@ -211,10 +211,13 @@ export class JournalFile {
   /** The file is not what it was. @returns the position of its end */
   #notice(file: Deno.FsFile): number {
     const { size } = file.statSync();
-    // It has what was in the file before.
-    if (!this.#readOnly) removeIfThere(packedPath(this.#path));
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
+    // What is packed was in the file before; of what is left of that, the file itself may have only a hole.
+    if (!this.#readOnly) {
+      if (emptied || size === 0) removeIfThere(packedPath(this.#path));
+      else this.#packed.cut(size);
+    }
     const skip = emptied ? 0 : size;
     this.#head = emptied ? NOTHING : left;
     this.#mark = { offset: 0, bytes: NOTHING };
@@ -239,6 +242,8 @@ export class JournalFile {
       return 0;
     }
     if (read === 0) return 0;
+    // Its proxy has packed it meanwhile (this process is not its proxy), and it may be a hole.
+    if (offset < this.#packedEnd()) return this.read(position, into);
     this.#known = this.#seen = Math.max(this.#known, position + read);
     this.#remember(offset, into.subarray(0, read));
     return read;

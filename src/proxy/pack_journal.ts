@@ -8,9 +8,9 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { removeIfThere, syncDirectory } from "../os/files.ts";
-import { PackedLog, packedPath, packPiece, PIECE_BYTES } from "../os/packed_log.ts";
+import { openPacked, PackedLog, packedPath, packPiece, PIECE_BYTES } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
-import { openRegular, quarantineFile, type RegularFile } from "../os/untrusted.ts";
+import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import type { JournalFile } from "./journal_file.ts";
 
 /** Holes begin and end at multiples of it. */
@@ -19,6 +19,8 @@ const HEAD_BYTES = BLOCK_BYTES;
 const TAIL_BYTES = 64 << 10;
 /** Each round syncs the disk and starts a shell. */
 const ROUND_BYTES = 8 << 20;
+/** Where no hole could be made, the next is tried after so many rounds' bytes. */
+const RARELY = 8;
 /** A smaller journal stays as it is. */
 const LEAST_BYTES = 256 << 10;
 
@@ -47,7 +49,7 @@ export class JournalPacker {
   #running: Promise<void> | undefined;
   /** The file's offset from which a round is worth its cost. */
   #next: number;
-  /** False where the file system or the host cannot make holes: then the journal is given back at its end. */
+  /** False where no hole could be made last: then the journal is given back at its end. */
   #makesHoles = true;
 
   readonly #makeHole: typeof makeHole;
@@ -63,7 +65,7 @@ export class JournalPacker {
 
   /** The journal is stored up to a position: packs in the background when there is enough. */
   stored(position: number): void {
-    if (this.#running !== undefined || !this.#makesHoles || position < this.#next) return;
+    if (this.#running !== undefined || position < this.#next) return;
     this.#running = this.#round(position, this.#roundBytes).finally(() => this.#running = undefined);
   }
 
@@ -88,14 +90,22 @@ export class JournalPacker {
       using opened = this.#open(position);
       if (opened === undefined) return;
       using packed = new PackedLog(this.#path);
-      if (opened.to - packed.end() >= least) await this.#pack(opened.file, packed, opened.to);
+      const isWorthIt = opened.to - packed.end() >= least && !packed.isFull();
+      const packTo = isWorthIt ? opened.to : packed.end();
+      if (packTo === 0) return;
+      await this.#pack(opened.file, packed, packTo);
       // What was packed of a file that is another one by now is not what the journal was.
       this.#journal.size();
       if (this.#journal.packable(position)?.inode !== opened.inode) return removeIfThere(packedPath(this.#path));
-      const end = blocks(packed.end() - TAIL_BYTES);
+      // Never what is not stored yet, whatever a worker has written there.
+      const end = blocks(Math.min(packed.end(), opened.to) - TAIL_BYTES);
       if (end <= HEAD_BYTES) return;
+      const madeHoles = this.#makesHoles;
       this.#makesHoles = await this.#makeHole(opened.file, HEAD_BYTES, end);
-      if (!this.#makesHoles) this.#log.info({ path: this.#path }, "no parts of the journal can be given back here");
+      if (this.#makesHoles) return;
+      // For good (a file system without holes), or for now (a full disk).
+      this.#next = position + RARELY * this.#roundBytes;
+      if (madeHoles) this.#log.info({ path: this.#path }, "no parts of the journal can be given back here now");
     });
   }
 
@@ -126,18 +136,13 @@ export class JournalPacker {
     return undefined;
   }
 
-  /** Appends what is missing, and syncs it. */
+  /** Appends what is missing, and syncs all: also what an earlier process has left unsynced. */
   async #pack(journal: RegularFile, packed: PackedLog, to: number): Promise<void> {
-    const path = packedPath(this.#path);
     let from = packed.end();
     // What an earlier process has begun and not ended is written again.
-    let at = packed.wholeBytes();
-    quarantineFile(path);
-    using file = await Deno.open(path, { write: true, create: true, mode: 0o600 });
-    const [opened, there] = [await file.stat(), await Deno.lstat(path)];
-    if (!there.isFile || there.ino !== opened.ino || there.dev !== opened.dev) {
-      throw new Error(`${path} is another file`);
-    }
+    const begin = packed.wholeBytes();
+    let at = begin;
+    using file = openPacked(this.#path);
     await file.truncate(at);
     const buffer = new Uint8Array(PIECE_BYTES);
     while (from < to) {
@@ -149,9 +154,15 @@ export class JournalPacker {
       at += piece.length;
       from += read;
     }
-    await file.syncData();
-    if (packed.wholeBytes() < at) throw new Error(`${path} was changed by somebody else`);
-    syncDirectory(parentOf(path));
+    try {
+      await file.syncData();
+    } catch (error) {
+      // What a disk has refused once is not told again: nobody may take it for packed.
+      await file.truncate(begin);
+      throw error;
+    }
+    if (packed.wholeBytes() < at) throw new Error(`${packedPath(this.#path)} was changed by somebody else`);
+    syncDirectory(parentOf(this.#path));
   }
 
   /** A file of the same length that has only the first and the last bytes takes the journal's place. */

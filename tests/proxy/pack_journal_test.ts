@@ -1,7 +1,7 @@
 /** What is stored of a journal is given back while its worker appends, and is still all there for whoever reads. */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { openLog, packedPath } from "../../src/os/packed_log.ts";
+import { openLog, PackedLog, packedPath, packPiece } from "../../src/os/packed_log.ts";
 import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
 import { JournalPacker } from "../../src/proxy/pack_journal.ts";
 import { until } from "../harness/wait.ts";
@@ -172,5 +172,50 @@ Deno.test("journal: where a file that is emptied takes its place, what was packe
     await packer.finish();
     assert.throws(() => Deno.statSync(packedPath(path)), Deno.errors.NotFound);
     assert.equal(textFrom(file, file.readableFrom).length, logText(path).length);
+  });
+});
+
+Deno.test("journal: one that a power failure has left shorter than what is stored keeps what was packed of it", async () => {
+  await withWriter(async ({ path, journal, writeTo }) => {
+    await writeTo(4 * MIB);
+    const file = journal();
+    const text = textFrom(file, 0);
+    const packer = new JournalPacker(path, file, log, { roundBytes: MIB });
+    packer.stored(3 * MIB);
+    await packer.settled();
+    using packed = new PackedLog(path);
+    // On the disk is what the hole's blocks were synced with, and the daemon has stored more.
+    const left = packed.end() - 30_000;
+    Deno.chmodSync(path, 0o600);
+    Deno.truncateSync(path, left);
+    const next = journal();
+    next.size();
+    next.reached(text.length);
+    next.size();
+    assert.ok(next.readableFrom > text.length, "the loss is noticed");
+    const begin = Deno.readFileSync(path).indexOf(10) + 1;
+    assert.ok(logText(path) === text.slice(0, left - begin), "what is left");
+    // A reader that comes later sees what follows it.
+    Deno.writeTextFileSync(path, text.slice(0, 80_000), { append: true });
+    assert.ok(logText(path) === text.slice(0, left - begin) + text.slice(0, 80_000));
+  });
+});
+
+Deno.test("journal: no hole is made in what is not stored yet, whatever the packed file says", async () => {
+  await withWriter(async ({ path, journal, writeTo }) => {
+    await writeTo(4 * MIB);
+    const file = journal();
+    file.size();
+    const bytes = Deno.readFileSync(path);
+    for (let from = 0; from < 3 * MIB; from += MIB) {
+      const piece = await packPiece(from, bytes.subarray(from, from + MIB));
+      Deno.writeFileSync(packedPath(path), piece, { append: true });
+    }
+    const holes: number[] = [];
+    const makeHole = (_: unknown, from: number, to: number) => Promise.resolve(holes.push(from, to) > 0);
+    const packer = new JournalPacker(path, file, log, { roundBytes: MIB, makeHole });
+    packer.stored(MIB);
+    await packer.settled();
+    assert.ok(Math.max(...holes) <= MIB, `holes at ${holes}`);
   });
 });
