@@ -5,7 +5,7 @@ import { MosaicError } from "../../src/base/errors.ts";
 import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { STANDARD_BOUNDS } from "../../src/base/load_limits.ts";
 import { sealedMessage } from "../../src/proxy/batches.ts";
-import { type Block, crcOf } from "../../src/telemetry/store/step_block.ts";
+import { type Block, CELL_COLUMNS, crcOf } from "../../src/telemetry/store/step_block.ts";
 import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { windowOf } from "../../src/rpc/ingest_service.ts";
 import { checkIngestProtocol, INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
@@ -234,7 +234,18 @@ testEachWay(
       ["a row too few", resealed({ hot: sealed().hot.replace(/,\[[^\]]*\]\]$/, "]") }), /rows/],
       ["no JSON for SQL", resealed({ hot: sealed().hot.replace("[[", "[[+") }), /rows/],
       ["no head", { ...sealed(), head: "[" }, /no JSON/],
+      ["half an episode", resealed({ cells: cellsWith("episode", 0.5) }), /rows/],
+      ["a column where another is", resealed({ cells: cellsWith("step", "$[0]") }), /rows/],
+      ["a column that no row has", resealed({ cells: cellsWith("step", "$[1]") }), /rows/],
+      ["five flags", resealed({ cells: cellsWith("flags", 5) }), /rows/],
+      ["a number of a million digits", resealed({ hot: sealed().hot.replace("[0]", `[${"1".repeat(1e6)}]`) }), /rows/],
+      ["a time of no step", resealed({ cells: cellsWith("ts", 7) }), /rows|times/],
+      ["times that run backwards", resealed({ fromNs: "9", toNs: "5" }), /times/],
+      ["texts that are longer packed than open", resealed({ body: new Uint8Array(1e6) }), /texts/],
     ];
+    function cellsWith(name: string, cell: number | string) {
+      return seal(columns)!.block.cells.map((now, i) => CELL_COLUMNS[i] === name ? cell : now);
+    }
     function resealed(part: Partial<Block>) {
       const one = seal(columns)!;
       const block = { ...one.block, ...part };

@@ -3,6 +3,7 @@
  * arrives, places it (run, seq, attempt, source) and stores it without opening its texts. Pure.
  */
 import { messageOf, MosaicError } from "../../base/errors.ts";
+import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import type { Source } from "../../gen/records/record_types.ts";
 import type { StepColumns } from "../batch.ts";
 import {
@@ -48,11 +49,14 @@ const LONG_TEXT = 512 << 10;
 const MOST_RAW = 8 << 20;
 const NO_TIME = "";
 
-const NUMBER = String.raw`(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|null)`;
-const ROW = String.raw`\[(?:${NUMBER}(?:,${NUMBER})*)?\]`;
-/** Whoever asks SQL for any run reads it as JSON. */
-const HOT = new RegExp(`^\\[${ROW}(?:,${ROW})*\\]$`);
-const PATH = /^\$\[\d{1,2}\]$/;
+/** What a row has of a column, by what the column holds: whoever asks SQL for any run reads it as JSON. */
+const REAL = String.raw`(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|null)`;
+const INDEX = String.raw`(?:0|[1-9]\d{0,15})`;
+const OFFSET = String.raw`(?:0|[1-9]\d{0,18})`;
+const REALS = new Set<string>(OPTIONAL_STEP_COLUMNS.filter(({ real }) => real).map(({ column }) => column));
+const [TS, FLAGS] = ["ts", "flags"].map((name) => CELL_COLUMNS.indexOf(name)) as [number, number];
+/** Of a number's text, with what parts it from the next. */
+const MOST_DIGITS = 26;
 const UNITS = [1, 1e3, 1e6, 1e9];
 
 /** @returns undefined for steps that the daemon makes blocks of: few, of several sources, or only some with a time */
@@ -91,30 +95,57 @@ export function checked(sealed: Sealed): SealedSteps {
 }
 
 function whatIsWrong({ n, block, labels }: Sealed): string | undefined {
-  const { cells, fromNs, toNs, unitNs, raw, hot, crc } = block;
+  const { cells, unitNs, raw, hot, body, crc } = block;
   const place: unknown[] = [block.first, cells[0], cells[1]];
   const texts = Object.values(labels).every((label) => storableText(label) === label);
   return !texts
     ? "a label"
     : !(Number.isSafeInteger(n) && n > 0 && n <= MOST_ROWS && block.n === n)
     ? "its number of steps"
-    : !Number.isSafeInteger(raw) || raw < 0 || raw > MOST_RAW
+    : !Number.isSafeInteger(raw) || raw < 0 || raw > MOST_RAW || body.length > raw + (raw >> 7) + 1024
     ? "the length of its texts"
-    : cells.length !== CELL_COLUMNS.length || !cells.every(isCell) || place.some((value) => value !== 0)
+    : cells.length !== CELL_COLUMNS.length || place.some((value) => value !== 0)
     ? "its columns"
-    : (fromNs !== NO_TIME || toNs !== NO_TIME) && ![fromNs, toNs].every((time) => storableTime(time, "-") === time)
+    : !areTimes(block)
     ? "its times"
     : !UNITS.includes(unitNs)
     ? "its unit of time"
     : crcOf(block) !== crc
     ? "its checksum"
-    : !HOT.test(hot) || rowsOf(hot) !== n
+    : hot.length > 2 + n * (2 + cells.length * MOST_DIGITS) || rowsOf(hot) !== n || !rowsAs(cells)?.test(hot)
     ? "its rows"
     : undefined;
 }
 
-function isCell(cell: Cell): boolean {
-  return cell === null || typeof cell === "number" || (typeof cell === "string" && PATH.test(cell));
+function areTimes({ fromNs, toNs, cells }: Block): boolean {
+  if (fromNs === NO_TIME && toNs === NO_TIME) return cells[TS] === 0;
+  return [fromNs, toNs].every((time) => storableTime(time, "-") === time) && BigInt(fromNs) <= BigInt(toNs);
+}
+
+const known = new Map<string, RegExp>();
+
+/** All rows of a block with these cells, as `encodeBlocks` writes them; undefined for cells that it does not write. */
+function rowsAs(cells: readonly Cell[]): RegExp | undefined {
+  const columns: string[] = [];
+  for (const [c, cell] of cells.entries()) {
+    if (c === FLAGS) continue;
+    const isReal = REALS.has(CELL_COLUMNS[c]!);
+    if (cell === `$[${columns.length}]`) columns.push(isReal ? REAL : c === TS ? OFFSET : INDEX);
+    else if (isReal ? typeof cell !== "number" && cell !== null : c === TS ? cell !== 0 : !isIndex(cell)) {
+      return undefined;
+    }
+  }
+  const flags = cells[FLAGS]!;
+  const own = flags === `$[${columns.length}]`;
+  if (!own && !(isIndex(flags) && flags < 4)) return undefined;
+  const row = columns.join(",") + (own ? columns.length > 0 ? "(?:,[1-3])?" : "[1-3]?" : "");
+  let rows = known.get(row);
+  if (rows === undefined) known.set(row, rows = new RegExp(String.raw`^\[\[${row}\](?:,\[${row}\])*\]$`));
+  return rows;
+}
+
+function isIndex(cell: Cell): cell is number {
+  return Number.isSafeInteger(cell) && cell as number >= 0;
 }
 
 function rowsOf(hot: string): number {

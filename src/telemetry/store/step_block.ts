@@ -96,6 +96,9 @@ export function decodeBlock(block: Block): BlockSteps {
     for (const [name, length] of head) {
       const known = TEXT_COLUMNS.find(({ column }) => column === name);
       if (known === undefined) throw new Error(`it has a column ${name}, which this mosaic does not know`);
+      if (!(length > 0 && length <= body.length - at) || steps[known.key] !== undefined) {
+        throw new Error(`it has ${length} bytes of column ${name}`);
+      }
       steps[known.key] = decodeTexts(body.subarray(at, at + length), n);
       at += length;
     }
@@ -136,10 +139,14 @@ export function curveOf(block: Block): Curve {
   if (typeof ts !== "string" && typeof reward !== "string") return { n, reward: reward ?? NaN, tsNs: () => fromNs };
   const { column, numbers } = hotColumns(block, isFar(block));
   const offsets = column(ts, 0);
-  if (
-    Array.isArray(offsets) && !offsets.every((offset) => typeof offset === "string" || Number.isSafeInteger(offset))
-  ) {
-    throw new Error("it has a time that is not whole");
+  if (Array.isArray(offsets)) {
+    const range = (BigInt(block.toNs) - BigInt(fromNs)) / BigInt(unitNs);
+    const most = Number(range);
+    const within = (offset: number | string | null) =>
+      typeof offset === "string"
+        ? BigInt(offset) <= range
+        : Number.isSafeInteger(offset) && offset! >= 0 && offset! <= most;
+    if (!offsets.every(within)) throw new Error("it has a time that is not between its first and its last");
   }
   return {
     n,

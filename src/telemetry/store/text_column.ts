@@ -17,6 +17,7 @@ const SAMPLE = 16;
 const LEAST_DIGITS = 12;
 /** Longer lists are images and the like. */
 const MOST_NUMBERS = 256;
+const SEPARATORS = [", ", ","];
 /** Of all rows, those that are not as JSON.stringify writes them. */
 const MOST_UNLIKE = 1 / 8;
 
@@ -36,6 +37,10 @@ export function decodeTexts(bytes: Uint8Array, n: number): string[] {
   const values = decoder.decode(bytes.subarray(1)).split("\0");
   if (values.length !== n) throw new Error(`a column has ${values.length} of ${n} texts`);
   return values;
+}
+
+function isStorable(text: unknown): boolean {
+  return typeof text === "string" && text.isWellFormed() && !text.includes("\0");
 }
 
 // ---- lists of numbers
@@ -63,7 +68,12 @@ function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
   }
   const none = new Array<number>(width).fill(0);
   const numbers = rows.map((row) => row ?? none);
-  const lists: Lists = { width, separator: values[0]!.includes(", ") ? ", " : ",", python: [], others: [] };
+  const lists: Lists = {
+    width,
+    separator: SEPARATORS.find((separator) => values[0]!.includes(separator)) ?? ",",
+    python: [],
+    others: [],
+  };
   const { python, others } = lists;
   const texts = listTexts(numbers, lists);
   const floats = new Float32Array(n * width);
@@ -87,6 +97,11 @@ function decodeNumbers(bytes: Uint8Array, n: number): string[] {
   const end = bytes.indexOf(10) + 1;
   const lists = JSON.parse(decoder.decode(bytes.subarray(1, end))) as Lists;
   const { width, python, others } = lists;
+  const isRow = (row: unknown) => Number.isInteger(row) && (row as number) >= 0 && (row as number) < n;
+  const isRight = Number.isInteger(width) && width > 0 && width <= MOST_NUMBERS &&
+    SEPARATORS.includes(lists.separator) &&
+    python.every(isRow) && others.every(([row, text]) => isRow(row) && isStorable(text));
+  if (!isRight) throw new Error("a column of lists of numbers has a head that is not right");
   const length = bytes.length - end;
   if (length !== n * width * 4) throw new Error(`a column has ${length} bytes of ${n} lists of ${width} numbers`);
   const floats = new Float32Array(n * width);

@@ -42,3 +42,26 @@ Deno.test("text column: bytes that are no column say so", () => {
   assert.throws(() => decodeTexts(bytes, values.length - 1), /bytes of 399 lists of 2 numbers/);
   assert.throws(() => decodeTexts(Uint8Array.of(7), 1), /form 7/);
 });
+
+Deno.test("text column: a head that no encoder writes is refused before it costs anything", () => {
+  const lists = (change: object) => {
+    const head = new TextEncoder().encode(
+      `\0${JSON.stringify({ width: 1, separator: ",", python: [], others: [], ...change })}\n`,
+    );
+    head[0] = 1;
+    return Uint8Array.of(...head, ...new Uint8Array(4 * 100));
+  };
+  assert.equal(decodeTexts(lists({}), 100).length, 100);
+  for (
+    const change of [
+      { separator: ",".repeat(1000) },
+      { others: [[1e9, "far"]] },
+      { others: [["length", "5"]] },
+      { others: [[1, "\0"]] },
+      { python: [-1] },
+      { width: 0.5 },
+    ]
+  ) {
+    assert.throws(() => decodeTexts(lists(change), 100), /head that is not right/, JSON.stringify(change).slice(0, 50));
+  }
+});
