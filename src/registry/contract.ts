@@ -444,7 +444,7 @@ export const PageColumnNames = z.strictObject({ parameters: z.array(text()), met
 /** A column of the table of runs, by run id; runs without a value are left out. */
 export const PageColumn = z.strictObject({ id: text(), values: z.record(text(), z.unknown()) });
 
-/** A step with a picture. */
+/** A step, or an episode, with a picture. Of an episode, `step` is its length and `reward` its total. */
 export const PageFrame = z.strictObject({
   seq: integer(),
   episode: integer(),
@@ -463,7 +463,7 @@ export const PageLiveFrame = z.strictObject({
   of: text(),
   run_id: text(),
   part: text(),
-  source: z.enum(["ring", "steps"]),
+  source: z.enum(["ring", "steps", "episodes"]),
   n: integer(),
   /** Unix milliseconds: when it was read, or its step was recorded. */
   at: integer(),

@@ -10,6 +10,7 @@ import { presentConfig } from "../config/secrets.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
+import type { FrameKind } from "../telemetry/render_payload.ts";
 import { type Actor, applyToMany, applyToRun } from "./actions.ts";
 import { listOf, wholeNumber } from "./answers.ts";
 import { artifactResponse } from "./artifact_file.ts";
@@ -129,6 +130,11 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
     if (!TELEMETRY_KINDS.includes(kind)) throw new MosaicError("not_found", `there are no records called "${kind}"`);
     return kind;
   };
+  const frameKindOf = (c: Ctx): FrameKind => {
+    const kind = c.req.query("kind") ?? "steps";
+    if (kind === "steps" || kind === "episodes") return kind;
+    throw new MosaicError("invalid_argument", `kind: "${kind}" have no frames, only steps and episodes`);
+  };
   const streamOf = (c: Ctx): LogStream => {
     const stream = c.req.param("stream") as LogStream;
     if (!LOG_STREAMS.includes(stream)) throw new MosaicError("not_found", `no log "${stream}"`);
@@ -181,11 +187,12 @@ function runsApi(core: Core, { log, audit, body, streams, tickMs, logLines }: Ap
       });
     })
     .get("/:id/eval", async (c) => c.json({ summary: await evalSummary(core.detail(runOf(c))) }))
-    .get("/:id/frames", takes<{ query: { since?: string; limit?: string } }>(), (c) => {
+    .get("/:id/frames", takes<{ query: { kind?: FrameKind; since?: string; limit?: string } }>(), (c) => {
       const { runId } = runOf(c);
       return c.json(framesOf(
         core,
         runId,
+        frameKindOf(c),
         wholeNumber("since", c.req.query("since"), 0),
         wholeNumber("limit", c.req.query("limit"), 32, 1, 256),
       ));

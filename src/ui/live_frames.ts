@@ -1,6 +1,6 @@
 /**
  * Frames of running environments, while a client reads them: the newest frame of each run, from its shared-memory rings or,
- * if it has none, from the payloads of its stored steps. Frames that arrive faster than the client reads are skipped.
+ * if it has none, from the payloads of its stored steps and episodes. Frames that arrive faster than the client reads are skipped.
  *
  * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels.
  */
@@ -17,19 +17,21 @@ import {
   ringsOf,
 } from "../wire/fastlane.ts";
 import { pause } from "../wire/waiting.ts";
+import { FRAME_KINDS, type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
 import { finiteOrText, type LiveFrame, parsed } from "./page_json.ts";
+import { placeOf } from "./pictures.ts";
 
 export const MAX_WATCHED = 64;
 const FRAMES_PER_SECOND = 30;
 /** Of all environments of one connection together: beyond, each has fewer. */
 const FRAMES_IN_ALL = 240;
-/** Payloads of steps are parsed for each frame. */
-const STEPS_FRAMES_PER_SECOND = 10;
+/** Payloads of records are parsed for each frame. */
+const RECORDS_FRAMES_PER_SECOND = 10;
 /** How often new rings, and runs that have ended, are looked for. */
 const LOOK_MS = 2000;
 const IDLE_MS = 250;
-/** Of these newest steps one may have a picture: several agents take turns. */
-const NEWEST_STEPS = 8;
+/** Of these newest records one may have a picture: several agents take turns. */
+const NEWEST_RECORDS = 8;
 /** A payload that is no picture is sent as it is. */
 const MAX_PAYLOAD = 64 << 10;
 
@@ -99,13 +101,14 @@ class Watched {
   readonly #rings = new Map<string, Ring>();
   #lookAt = 0;
   #isLive = true;
-  #shown: number;
-  #stepsAt = 0;
+  readonly #shown: Record<FrameKind, number>;
+  #recordsAt = 0;
 
   constructor(core: Core, runId: string) {
     this.#core = core;
     this.#runId = runId;
-    this.#shown = Math.max(0, core.records.head(runId, "steps") - 1);
+    const before = (kind: FrameKind) => Math.max(0, core.records.head(runId, kind) - 1);
+    this.#shown = { steps: before("steps"), episodes: before("episodes") };
   }
 
   get environments(): number {
@@ -125,10 +128,13 @@ class Watched {
       if (frame !== undefined) yield frame;
     }
     if ([...this.#rings.values()].some((ring) => !ring.spoilt)) return;
-    const frame = now < this.#stepsAt ? undefined : this.#ofSteps();
-    if (frame === undefined) return;
-    this.#stepsAt = now + 1000 / STEPS_FRAMES_PER_SECOND;
-    yield frame;
+    if (now < this.#recordsAt) return;
+    for (const kind of FRAME_KINDS) {
+      const frame = this.#ofRecords(kind);
+      if (frame === undefined) continue;
+      this.#recordsAt = now + 1000 / RECORDS_FRAMES_PER_SECOND;
+      yield frame;
+    }
   }
 
   /** Opens rings that are new or were made anew, and closes those that are gone. */
@@ -145,24 +151,24 @@ class Watched {
     }
   }
 
-  /** The newest stored step that has a payload. */
-  #ofSteps(): Uint8Array<ArrayBuffer> | undefined {
+  /** The newest stored record that has a payload. */
+  #ofRecords(kind: FrameKind): Uint8Array<ArrayBuffer> | undefined {
     const { records } = this.#core;
-    const newest = records.head(this.#runId, "steps");
-    if (newest <= this.#shown) return undefined;
-    const steps = records.read(this.#runId, "steps", Math.max(this.#shown, newest - NEWEST_STEPS), NEWEST_STEPS);
-    this.#shown = newest;
-    const step = steps.findLast(({ renderPayloadJson }) => renderPayloadJson.length > 2);
-    if (step === undefined) return undefined;
-    const picture: Picture | undefined = pictureOfPayload(step.renderPayloadJson);
-    if (picture === undefined && step.renderPayloadJson.length > MAX_PAYLOAD) return undefined;
+    const newest = records.head(this.#runId, kind);
+    if (newest <= this.#shown[kind]) return undefined;
+    const from = Math.max(this.#shown[kind], newest - NEWEST_RECORDS);
+    const record = records.read(this.#runId, kind, from, NEWEST_RECORDS).findLast((one) => renderPayloadOf(one) !== "");
+    this.#shown[kind] = newest;
+    if (record === undefined) return undefined;
+    const payload = renderPayloadOf(record);
+    const picture: Picture | undefined = pictureOfPayload(payload);
+    if (picture === undefined && payload.length > MAX_PAYLOAD) return undefined;
     const { width, height, channels, pixels } = picture ?? { width: 0, height: 0, channels: 0, pixels: NOTHING };
     const head: LiveFrame = {
-      ...{ of: this.#runId, run_id: this.#runId, part: "", source: "steps", n: step.seq },
-      ...{ at: Number(BigInt(step.tsNs) / 1_000_000n), width, height, channels },
-      ...{ episode: step.episode, step: step.step, agent: step.agentId, action: parsed(step.actionJson) },
-      ...{ reward: finiteOrText(step.reward), rolling_return: null, steps_per_second: null },
-      payload: picture === undefined ? parsed(step.renderPayloadJson) : null,
+      ...{ of: this.#runId, run_id: this.#runId, part: "", source: kind, n: record.seq },
+      ...{ at: Number(BigInt(record.tsNs) / 1_000_000n), width, height, channels },
+      ...{ episode: record.episode, agent: record.agentId, ...placeOf(record) },
+      ...{ rolling_return: null, steps_per_second: null, payload: picture === undefined ? parsed(payload) : null },
     };
     return message(head, pixels);
   }

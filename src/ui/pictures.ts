@@ -1,33 +1,37 @@
-/** Pictures of an environment: the steps of a range that carry one, their payload as the worker gave it. */
+/** Pictures of an environment: the records of a range that carry one, their payload as the worker gave it. */
 import type { Core } from "../dispatch/core/core.ts";
+import { type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
+import type { StoredEpisode, StoredStep } from "../telemetry/types.ts";
 import { finiteOrText, type Frame, parsed } from "./page_json.ts";
 
-/** Steps looked at for one answer. */
-const SCAN_STEPS = 2000;
+/** Records looked at for one answer. */
+const SCAN_RECORDS = 2000;
 
 /**
- * At most `limit` frames after seq `since`. `next` is the seq after which to continue: it advances even when no step of the
- * range has a picture.
+ * At most `limit` frames after seq `since`, of steps or of episodes. `next` is the seq after which to continue: it advances
+ * even when no record of the range has a picture.
  */
-export function framesOf(core: Core, runId: string, since: number, limit: number) {
+export function framesOf(core: Core, runId: string, kind: FrameKind, since: number, limit: number) {
   const frames: Frame[] = [];
   let next = since;
-  while (frames.length < limit && next - since < SCAN_STEPS) {
-    const steps = core.records.read(runId, "steps", next, Math.min(256, limit * 4));
-    if (steps.length === 0) break;
-    for (const step of steps) {
-      next = step.seq;
-      if (step.renderPayloadJson.length <= 2) continue;
-      frames.push({
-        seq: step.seq,
-        episode: step.episode,
-        step: step.step,
-        reward: finiteOrText(step.reward),
-        action: parsed(step.actionJson),
-        payload: parsed(step.renderPayloadJson),
-      });
+  while (frames.length < limit && next - since < SCAN_RECORDS) {
+    const records = core.records.read(runId, kind, next, Math.min(256, limit * 4));
+    if (records.length === 0) break;
+    for (const record of records) {
+      next = record.seq;
+      const payload = renderPayloadOf(record);
+      if (payload === "") continue;
+      const { seq, episode } = record;
+      frames.push({ seq, episode, ...placeOf(record), payload: parsed(payload) });
       if (frames.length === limit) break;
     }
   }
-  return { frames, next, head: core.records.head(runId, "steps") };
+  return { frames, next, head: core.records.head(runId, kind) };
+}
+
+/** Step, reward and action that a frame is shown with; of an episode, its length and total reward. */
+export function placeOf(record: StoredStep | StoredEpisode): Pick<Frame, "step" | "reward" | "action"> {
+  return "step" in record
+    ? { step: record.step, reward: finiteOrText(record.reward), action: parsed(record.actionJson) }
+    : { step: record.steps, reward: finiteOrText(record.totalReward), action: null };
 }

@@ -1,17 +1,13 @@
 /** Records of telemetry in their public JSON (docs/telemetry.md), passed on as text: the worker's JSON is not touched. */
 import { jsonLines } from "../telemetry/public_json.ts";
-import type { StoredOf, StoredStep, TelemetryKind, TelemetryReader } from "../telemetry/types.ts";
+import { withoutRenderPayload } from "../telemetry/render_payload.ts";
+import type { StoredOf, TelemetryKind, TelemetryReader } from "../telemetry/types.ts";
 
 export interface Records {
   /** A JSON array. */
   json: string;
   /** The last record's seq; undefined when there is none. */
   last: number | undefined;
-}
-
-/** Pictures may be larger than everything else together: lists go without, views of frames and single steps have them. */
-function withoutPicture(step: StoredStep): StoredStep {
-  return { ...step, renderPayloadJson: "" };
 }
 
 function asArray<K extends TelemetryKind>(runId: string, kind: K, rows: readonly StoredOf[K][]): string {
@@ -26,12 +22,18 @@ export function recordsAfter(
   since: number,
   limit: number,
 ): Records {
+  // Lists go without pictures; views of frames and single records have them.
   if (kind === "steps") {
-    const rows = records.read(runId, kind, since, limit).map(withoutPicture);
+    return page(kind, records.read(runId, kind, since, limit).map(withoutRenderPayload));
+  }
+  if (kind === "episodes") {
+    return page(kind, records.read(runId, kind, since, limit).map(withoutRenderPayload));
+  }
+  return page(kind, records.read(runId, kind, since, limit));
+
+  function page<K extends TelemetryKind>(kind: K, rows: readonly StoredOf[K][]): Records {
     return { json: asArray(runId, kind, rows), last: rows.at(-1)?.seq };
   }
-  const rows = records.read(runId, kind, since, limit);
-  return { json: asArray(runId, kind, rows), last: rows.at(-1)?.seq };
 }
 
 /** One record with all it has; undefined when the run has none of that seq. */

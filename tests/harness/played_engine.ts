@@ -175,7 +175,13 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
   }
 
   /** An episode of `length` steps with a reward of 1 each, all of them at one time (Unix milliseconds). */
-  addEpisode(runId: string, length: number, payload?: (step: number) => string, at = Date.now()): void {
+  addEpisode(
+    runId: string,
+    length: number,
+    payload?: (step: number) => string,
+    at = Date.now(),
+    metadataJson = "{}",
+  ): void {
     const tsNs = `${BigInt(at) * 1_000_000n}`;
     const episode = this.telemetry.head(runId, "episodes");
     const steps = Array.from({ length }, (_, step): StepRecord => ({
@@ -184,7 +190,7 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
       renderPayloadJson: payload?.(step) ?? "",
     }));
     const whole: EpisodeRecord = {
-      ...{ episode, totalReward: length, steps: length, terminated: true, truncated: false, metadataJson: "{}", tsNs },
+      ...{ episode, totalReward: length, steps: length, terminated: true, truncated: false, metadataJson, tsNs },
       ...{ agentId: "agent_1", workerId: "" },
     };
     this.publish(runId, steps, [whole]);

@@ -83,8 +83,21 @@ Deno.test(
     const { frames, next } = await (await get(`/api/runs/${runId}/frames?since=5&limit=2`)).json();
     assert.deepEqual(frames.map((f: { seq: number }) => f.seq), [11, 21]);
     assert.equal(next, 21);
+
+    // Some workers render only how an episode ended: the frame is in the episode's metadata.
+    core.addEpisode(runId, 7, undefined, Date.now(), '{"lives":2,"render_payload":{"rgb":[[[4,5,6]]]}}');
+    const ofEpisodes = await (await get(`/api/runs/${runId}/frames?kind=episodes`)).json();
+    assert.deepEqual(ofEpisodes, {
+      frames: [{ seq: 3, episode: 2, step: 7, reward: 7, action: null, payload: { rgb: [[[4, 5, 6]]] } }],
+      ...{ next: 3, head: 3 },
+    });
+    assert.equal((await get(`/api/runs/${runId}/frames?kind=metrics`)).status, 400);
+    const { episodes } = await (await get(`/api/runs/${runId}/episodes?since=2`)).json();
+    assert.deepEqual(episodes[0].metadata, { lives: 2 }, "lists are without pictures");
+    const whole = await (await get(`/api/runs/${runId}/episodes/3`)).json();
+    assert.deepEqual(whole.metadata.render_payload, { rgb: [[[4, 5, 6]]] });
     const { series } = await (await get(`/api/runs/${runId}/series?name=episode_reward&name=reward&buckets=4`)).json();
-    assert.deepEqual(series[0].mean, [40, 60]);
+    assert.deepEqual(series[0].mean, [40, 60, 7]);
     const missing = await (await get(`/api/runs/${runId}/series?name=loss`)).json();
     assert.deepEqual(missing.series[0].mean, []);
     assert.equal(series[1].last_x.length, 4);

@@ -68,6 +68,7 @@ Deno.test({
     const { page, errors } = await openPage(browser);
     const films = core.begun(core.add("films", { runId: own() }).runId);
     const prints = core.addExecuting("prints");
+    const ends = core.addExecuting("ends");
     const hostile = core.begun(core.add("hostile", { runId: own() }).runId);
     using ring = new RingOf(films.runId);
     using part = new RingOf(`${films.runId}-w1`);
@@ -87,12 +88,14 @@ Deno.test({
         ring.paint(color);
         part.paint(color);
         core.addEpisode(prints.runId, 1, () => '{"rgb":[[[9,8,7],[1,2,3]]]}');
+        core.addEpisode(ends.runId, 1, undefined, Date.now(), '{"render_payload":{"rgb":[[[3,2,1]]]}}');
       };
       await until(async () => {
         paint();
-        return await page.locator(".wall .live").count() === 3;
-      }, { what: "three environments", state: () => page.locator(".wall").innerHTML() });
+        return await page.locator(".wall .live").count() === 4;
+      }, { what: "four environments", state: () => page.locator(".wall").innerHTML() });
       await until(async () => await pixel(prints.runId) === "9,8,7,255", { what: "a payload to be drawn" });
+      await until(async () => await pixel(ends.runId) === "3,2,1,255", { what: "an episode's payload to be drawn" });
       for (const  of of[films.runId, `${films.runId}-w1`]) {
         await until(async () => await pixel(of) === `${color},${color},${color},255`, { what: `${of} to be drawn` });
       }

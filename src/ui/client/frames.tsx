@@ -1,4 +1,4 @@
-/** Pictures of the environment, from the render payloads of steps: played, followed, scrubbed. */
+/** Pictures of the environment, from the render payloads of steps and episodes: played, followed, scrubbed. */
 import type { Frame } from "../page_json.ts";
 import { answer, param, runApi } from "./api.ts";
 import { attempt } from "./dialog.tsx";
@@ -82,15 +82,23 @@ export function drawGrid(canvas: HTMLCanvasElement, rows: unknown[][]): void {
 
 interface Props {
   runId: string;
-  /** The newest step. */
-  head: number;
+  /** The newest step and episode. */
+  heads: Record<FrameKind, number>;
   /** It is looked at. */
   inSight: boolean;
-  /** A step that is to be shown; another object each time. */
-  sought: { seq: number } | undefined;
+  /** A record that is to be shown; another object each time. */
+  sought: Sought | undefined;
 }
 
-export function Frames({ runId, head, inSight, sought }: Props) {
+export type FrameKind = "steps" | "episodes";
+export interface Sought {
+  kind: FrameKind;
+  seq: number;
+}
+
+export function Frames({ runId, heads, inSight, sought }: Props) {
+  const [kind, setKind] = useState<FrameKind>("steps");
+  const head = heads[kind];
   const [shown, setShown] = useState<{ frames: Frame[]; at: number; next: number }>({ frames: [], at: 0, next: 0 });
   const [looked, setLooked] = useState(false);
   const [playing, setPlaying] = useState(false);
@@ -99,22 +107,29 @@ export function Frames({ runId, head, inSight, sought }: Props) {
   const busy = useRef(false);
   const canvas = useRef<HTMLCanvasElement>(null);
 
-  /** Frames after seq `since`, looked for until one is found or the steps end. */
-  const load = (since: number, last = false) =>
+  /** Frames after seq `since`, looked for until one is found or the records end. */
+  const load = (since: number, last = false, of = kind) =>
     attempt(async () => {
       if (busy.current) return;
       busy.current = true;
       try {
         let from = since;
         for (let tries = 0; tries < 20; tries++) {
-          const query = { since: String(from), limit: String(CHUNK) };
+          const query = { kind: of, since: String(from), limit: String(CHUNK) };
           const got = await answer(runApi.frames.$get({ ...param(runId), query }));
           if (got.frames.length > 0) {
             const frames = got.frames as Frame[];
             setShown({ frames, at: last ? frames.length - 1 : 0, next: got.next });
+            setKind(of);
             break;
           }
-          if (got.next <= from || got.next >= got.head) break;
+          if (got.next <= from || got.next >= got.head) {
+            // Some workers render only how an episode ended.
+            if (of === "episodes" || since > 0 || heads.episodes === 0) break;
+            of = "episodes";
+            from = 0;
+            continue;
+          }
           from = got.next;
         }
       } finally {
@@ -127,11 +142,11 @@ export function Frames({ runId, head, inSight, sought }: Props) {
     if (!inSight) return;
     if (follow) load(Math.max(0, head - CHUNK), true);
     else if (frames.length === 0 && sought === undefined) load(0);
-  }, [inSight, follow, head]);
+  }, [inSight, follow, head, frames.length === 0 && heads.episodes]);
   useEffect(() => {
     if (sought === undefined) return;
     setFollow(false);
-    load(sought.seq - 1);
+    load(sought.seq - 1, false, sought.kind);
   }, [sought]);
   useEffect(() => {
     if (!playing) return;
@@ -150,10 +165,10 @@ export function Frames({ runId, head, inSight, sought }: Props) {
     else if (picture?.type === "grid") drawGrid(canvas.current!, picture.rows);
   }, [frame]);
   const told = frame === undefined
-    ? !looked ? "" : head === 0 ? "No steps yet." : "No step looked at carries a render payload."
-    : `Episode ${whole(frame.episode)}, step ${whole(frame.step)}, reward ${figure(frame.reward)}, seq ${
-      whole(frame.seq)
-    }${picture === undefined ? ": this payload has no picture that is known here" : ""}`;
+    ? !looked ? "" : head === 0 ? `No ${kind} yet.` : `None of the ${kind} looked at carry a render payload.`
+    : `Episode ${whole(frame.episode)}, ${kind === "steps" ? "step" : "length"} ${whole(frame.step)}, reward ${
+      figure(frame.reward)
+    }, seq ${whole(frame.seq)}${picture === undefined ? ": this payload has no picture that is known here" : ""}`;
   return (
     <div class="frames">
       <div class="log-tools">
@@ -171,12 +186,25 @@ export function Frames({ runId, head, inSight, sought }: Props) {
         <label>
           <input type="checkbox" checked={follow} onChange={(e) => setFollow(e.currentTarget.checked)} /> Follow
         </label>
+        <select
+          aria-label="Frames of"
+          value={kind}
+          onChange={(e) => {
+            setFollow(false);
+            setShown({ frames: [], at: 0, next: 0 });
+            setKind(e.currentTarget.value as FrameKind);
+            load(0, false, e.currentTarget.value as FrameKind);
+          }}
+        >
+          <option value="steps">of steps</option>
+          <option value="episodes">of episodes</option>
+        </select>
         <input
           type="range"
           min="1"
           max={Math.max(1, head)}
           value={frame?.seq ?? 1}
-          aria-label="Step"
+          aria-label={kind === "steps" ? "Step" : "Episode"}
           onChange={(e) => {
             setFollow(false);
             load(Number(e.currentTarget.value) - 1);

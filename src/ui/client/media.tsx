@@ -3,6 +3,7 @@ import type { RunPage, Told } from "../page_json.ts";
 import { answer, param, runApi, runPath } from "./api.ts";
 import type { CurvePoint } from "./chart.ts";
 import { attempt, notice } from "./dialog.tsx";
+import type { Sought } from "./frames.tsx";
 import { bytes, figure, moment, whole } from "./format.ts";
 import { type Artifact, mediaOf, type Medium, type Moment, nearestTo } from "./media_entries.ts";
 import { useEffect, useMemo, useState } from "./preact.ts";
@@ -251,7 +252,7 @@ function Histogram({ tag, left = [], right = [], count = [] }: Content & { tag: 
 export async function pick(
   run: RunPage,
   { unit, x, step, at }: CurvePoint,
-  show: { clip: (moment: Moment) => void; frame: (seq: number) => void },
+  show: { clip: (moment: Moment) => void; frame: (sought: Sought) => void },
 ): Promise<void> {
   const isEpisode = unit === "episode";
   const query = isEpisode ? { episode: String(x) } : { at: String(at) };
@@ -262,10 +263,11 @@ export async function pick(
     show.clip(sought);
     return showTab("media");
   }
-  const since = String(Math.max(0, (seq ?? 1) - 1));
-  const { frames } = await answer(runApi.frames.$get({ ...param(run.run_id), query: { since, limit: "1" } }));
-  if (seq !== null && frames.length > 0) {
-    show.frame(seq);
+  const places: Sought[] = [{ kind: "steps", seq: seq ?? 0 }, { kind: "episodes", seq: isEpisode ? x : 0 }];
+  for (const place of places.filter(({ seq }) => seq > 0)) {
+    const asked = { kind: place.kind, since: String(place.seq - 1), limit: "1" };
+    if ((await answer(runApi.frames.$get({ ...param(run.run_id), query: asked }))).frames.length === 0) continue;
+    show.frame(place);
     return showTab("frames");
   }
   notice(isEpisode ? `Episode ${whole(episode)} has no clip and no frames.` : "There is no clip and no frame near it.");

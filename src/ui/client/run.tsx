@@ -9,7 +9,7 @@ import { go } from "./dom.ts";
 import { Events } from "./events.tsx";
 import { Explorer } from "./explorer.tsx";
 import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.ts";
-import { Frames } from "./frames.tsx";
+import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live.tsx";
 import { Logs } from "./logs.ts";
@@ -173,7 +173,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
     }), []);
   useEffect(() => void (document.title = `${run.name} · mosaic`), [run.name]);
   const [sought, setSought] = useState<Moment>();
-  const [frame, setFrame] = useState<{ seq: number }>();
+  const [frame, setFrame] = useState<Sought>();
   const curves = useRef<HTMLDivElement>(null);
   const shown = useRef(run);
   shown.current = run;
@@ -181,9 +181,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
     // The panel of the overview is made at once or later.
     const picked = (event: Event) =>
       curves.current?.contains(event.target as Node) &&
-      attempt(() =>
-        pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: (seq) => setFrame({ seq }) })
-      );
+      attempt(() => pick(shown.current, (event as CustomEvent).detail, { clip: setSought, frame: setFrame }));
     addEventListener("mosaic-pick", picked);
     return () => removeEventListener("mosaic-pick", picked);
   }, []);
@@ -253,7 +251,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
           {
             id: "frames",
             label: "Frames",
-            content: () => <Frames runId={runId} head={heads.steps} inSight={tab === "frames"} sought={frame} />,
+            content: () => <Frames runId={runId} heads={heads} inSight={tab === "frames"} sought={frame} />,
           },
           {
             id: "media",
