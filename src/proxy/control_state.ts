@@ -27,7 +27,7 @@ export type Stopped = "nothing" | "group" | "all" | "unknown";
 
 export interface ActiveControl {
   readonly tag: "active";
-  /** Whether the worker reads control messages. */
+  /** Whether the worker reads control messages on its standard input. */
   readonly takesMessages: boolean;
   readonly desired: DesiredControl;
   readonly pausing: Pausing;
@@ -47,7 +47,7 @@ export type ControlState =
   /** The worker is to end or has ended: whatever held it is lifted, and nothing will again. */
   | { readonly tag: "released"; readonly applied: AppliedControl };
 
-const UNCONTROLLED: DesiredControl = { paused: false, maxRateHz: 0 };
+const UNCONTROLLED = { paused: false, maxRateHz: 0 };
 
 export function appliedOf(control: ControlState): AppliedControl {
   switch (control.tag) {
@@ -95,7 +95,7 @@ export function activate(
   const active: ActiveControl = {
     tag: "active",
     takesMessages,
-    desired: UNCONTROLLED,
+    desired: { ...UNCONTROLLED, workerHears: false },
     pausing: { tag: "running" },
     holds: [],
     throttled: false,
@@ -109,7 +109,7 @@ export function activate(
 
 function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, effects: Effects): ActiveControl {
   const { paused, maxRateHz, pausedBy } = inherited;
-  const before: ActiveControl = { ...active, desired: { paused, maxRateHz }, stopped: "unknown" };
+  const before: ActiveControl = { ...active, desired: { paused, maxRateHz, workerHears: false }, stopped: "unknown" };
   if (maxRateHz > 0) effects.push({ tag: "set_rate", maxRateHz });
   if (paused && pausedBy === "") return pause(before, now, effects);
   if (!paused && pausedBy === "message") return resume(before, effects);
@@ -121,13 +121,13 @@ function takeOver(active: ActiveControl, inherited: ControlRecord, now: number, 
 
 export function desire(control: ControlState, desired: DesiredControl, now: number, effects: Effects): ControlState {
   if (control.tag === "released") return control;
-  const { paused, maxRateHz } = desired;
-  if (control.tag === "pending") return { tag: "pending", desired: { paused, maxRateHz } };
+  const { paused, maxRateHz, workerHears } = desired;
+  if (control.tag === "pending") return { tag: "pending", desired: { paused, maxRateHz, workerHears } };
   const before = control.desired;
-  if (paused === before.paused && maxRateHz === before.maxRateHz) return control;
+  const after: ActiveControl = { ...control, desired: { paused, maxRateHz, workerHears } };
+  if (paused === before.paused && maxRateHz === before.maxRateHz) return after;
   effects.push({ tag: "log", level: "info", message: "control", fields: { paused, max_rate_hz: maxRateHz } });
   if (maxRateHz !== before.maxRateHz) effects.push({ tag: "set_rate", maxRateHz });
-  const after: ActiveControl = { ...control, desired: { paused, maxRateHz } };
   if (paused === before.paused) return keep(after, effects);
   return paused ? pause(after, now, effects) : resume(after, effects);
 }
@@ -195,7 +195,7 @@ export function release(control: ControlState, effects: Effects): ControlState {
 }
 
 function pause(control: ActiveControl, now: number, effects: Effects): ActiveControl {
-  const pausing: Pausing = control.takesMessages
+  const pausing: Pausing = control.takesMessages || control.desired.workerHears
     ? { tag: "asked_to_pause", until: now + ANSWER_MS }
     : { tag: "paused_by_signal" };
   const after = enforce(keep({ ...control, pausing }, effects), effects);
@@ -204,7 +204,8 @@ function pause(control: ActiveControl, now: number, effects: Effects): ActiveCon
 }
 
 function resume(control: ActiveControl, effects: Effects): ActiveControl {
-  const pausing: Pausing = { tag: control.takesMessages ? "asked_to_resume" : "running" };
+  const asked = control.takesMessages || control.desired.workerHears;
+  const pausing: Pausing = { tag: asked ? "asked_to_resume" : "running" };
   const after = enforce(keep({ ...control, pausing }, effects), effects);
   if (control.takesMessages) effects.push({ tag: "ask_worker", control: "resume" });
   return after;
@@ -226,7 +227,8 @@ function enforce(control: ActiveControl, effects: Effects): ActiveControl {
 
 /** Before the record is in force, so that the next proxy never undoes it. */
 function keep(control: ActiveControl, effects: Effects): ActiveControl {
-  const record: ControlRecord = { ...control.desired, pausedBy: pausedBy(control.pausing) };
+  const { paused, maxRateHz } = control.desired;
+  const record: ControlRecord = { paused, maxRateHz, pausedBy: pausedBy(control.pausing) };
   if (isSame(record, control.record)) return control;
   effects.push({ tag: "write_record", record });
   return { ...control, record };

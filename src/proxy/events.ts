@@ -9,18 +9,23 @@ import type { WorkerExit } from "./exit_record.ts";
 /** What records are read from: the journal, or all observed files together (sources/file_sources.ts). */
 export type SourceId = "stdout" | "files";
 
-/** What people and policy want of the worker. */
-export interface DesiredControl {
+export interface Control {
   paused: boolean;
   /** Steps a second; 0 is unlimited. */
   maxRateHz: number;
+}
+
+/** What people and policy want of the worker. */
+export interface DesiredControl extends Control {
+  /** The daemon tells the worker, too, on a ControlStream of the worker's own. */
+  workerHears: boolean;
 }
 
 /** Why the proxy holds a worker that nobody wants to be paused. */
 export type Hold = "backlog" | "disk" | "store";
 
 /** What is in force. */
-export interface AppliedControl extends DesiredControl {
+export interface AppliedControl extends Control {
   /** "backlog", "disk" or "store" (the daemon's is full) while the proxy holds the worker of its own accord. */
   selfPaused: string;
 }
@@ -29,7 +34,7 @@ export interface AppliedControl extends DesiredControl {
 export type PausedBy = "message" | "signal" | "";
 
 /** What the next proxy of this worker has to know, whenever this one ends. */
-export interface ControlRecord extends DesiredControl {
+export interface ControlRecord extends Control {
   /** Of a worker that is to continue, "message" means that it has not confirmed that it does. */
   pausedBy: PausedBy;
 }

@@ -11,13 +11,15 @@ const POLL_MS = 250;
 
 type ControlInit = MessageInitShape<typeof ControlEventSchema>;
 
-function wishOf(core: Core, runId: string): DesiredControl | undefined {
+type Wish = Omit<DesiredControl, "workerHears">;
+
+function wishOf(core: Core, runId: string): Wish | undefined {
   const row = core.runs.get(runId);
   return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
 }
 
 /** What turns one wish into the other, as events. */
-export function controlChanges(runId: string, before: DesiredControl, now: DesiredControl): ControlInit[] {
+export function controlChanges(runId: string, before: Wish, now: Wish): ControlInit[] {
   const changes: ControlInit[] = [];
   if (now.paused !== before.paused) {
     changes.push({ runId, event: { case: now.paused ? "pause" : "resume", value: true } });
@@ -31,6 +33,12 @@ export function controlChanges(runId: string, before: DesiredControl, now: Desir
 function apply(core: Core, credits: Credits, message: ControlEvent, caller: Caller): void {
   const { runId, event } = message;
   core.runs.require(runId);
+  if (caller.principal.type === "session" && event.case !== undefined) {
+    throw new MosaicError(
+      "permission_denied",
+      `the session token of run ${runId} may follow its control, not change it`,
+    );
+  }
   switch (event.case) {
     case "pause":
       if (event.value) core.pause(runId);
@@ -61,7 +69,8 @@ export async function controlStream(
   out: Outgoing<typeof ControlEventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const told = new Map<string, DesiredControl>();
+  const told = new Map<string, Wish>();
+  const leave: (() => void)[] = [];
   const ended = new AbortController();
   let unread = false;
   let wake: () => void = () => {};
@@ -82,12 +91,16 @@ export async function controlStream(
             throw new MosaicError("invalid_argument", "run_id is empty: name the run to control");
           }
           apply(core, credits, message, caller);
-          if (!told.has(message.runId)) told.set(message.runId, { paused: false, maxRateHz: 0 });
+          if (told.has(message.runId)) continue;
+          told.set(message.runId, { paused: false, maxRateHz: 0 });
+          const bearer = (caller.header("authorization") ?? "").replace(/^Bearer /i, "");
+          leave.push(core.workerListens(message.runId, bearer) ?? (() => {}));
         }
         unread = true;
         wake();
       }
     } finally {
+      for (const leaves of leave) leaves();
       ended.abort();
     }
   })();

@@ -15,11 +15,12 @@ import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun } from "../registry/fixture.ts";
 import { configOf } from "./configs.ts";
+import type { DesiredControl } from "../../src/dispatch/core/core.ts";
 import { PlayedProxy } from "./engine.ts";
 
 /** Does what it is asked in the same moment. */
 class WillingProxy extends PlayedProxy {
-  override control(wish: { paused: boolean; maxRateHz: number }): void {
+  override control(wish: DesiredControl): void {
     super.control(wish);
     this.session.controlApplied({ ...wish, selfPaused: "" });
   }

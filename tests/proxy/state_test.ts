@@ -42,7 +42,7 @@ function caughtUp(final = false): Event {
 }
 
 function desired(paused: boolean, maxRateHz = 0): Event {
-  return { tag: "control", desired: { paused, maxRateHz } };
+  return { tag: "control", desired: { paused, maxRateHz, workerHears: false } };
 }
 
 /** What happens, and what the proxy does about it: the tags of its effects, logging aside, with their main argument. */
@@ -377,6 +377,20 @@ Deno.test("control: a worker with messages is asked, and its answers count", () 
     });
     assert.equal(subject.state.control.tag === "active" && subject.state.control.pausing.tag, expected, what);
   }
+});
+
+Deno.test("control: a worker that the daemon tells is not written to, and its answers count as well", () => {
+  const hears = (paused: boolean): Event => ({
+    tag: "control",
+    desired: { paused, maxRateHz: 0, workerHears: true },
+  });
+  const answer = (to: number, kind: string) => batch(to, { bytes: 10, eventKinds: [kind] });
+  const subject = serving().put(caughtUp(), hears(true));
+  assert.deepEqual(subject.effects.map(brief).filter(Boolean), ["record paused 0", "send control"]);
+  subject.put(answer(10, "paused"), hears(false), answer(20, "resumed"));
+  assert.equal(subject.state.control.tag === "active" && subject.state.control.pausing.tag, "running");
+  assert.ok(!subject.effects.map(brief).includes("SIGSTOP"));
+  serving().put(caughtUp(), hears(true)).tick("record paused 0 signal", "SIGSTOP", "send control");
 });
 
 Deno.test("control: a worker that does not answer a pause is stopped after 10 s", () => {

@@ -357,7 +357,7 @@ testEachWay(
     const runId = executing(core);
     const proxy = proxyOf(client, runId);
     await proxy.next();
-    core.sessions[0]!.link.control({ paused: true, maxRateHz: 7 });
+    core.sessions[0]!.link.control({ paused: true, maxRateHz: 7, workerHears: false });
     core.sessions[0]!.link.stop(2.5);
     const control = await proxy.next();
     assert.deepEqual(control?.case === "control" && [control.value.paused, control.value.maxRateHz], [true, 7]);

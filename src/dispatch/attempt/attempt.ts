@@ -33,6 +33,8 @@ export class Attempt {
   readonly host: AttemptHost;
   readonly progress: Progress;
   readonly backpressure: Backpressure;
+  /** ControlStreams on which the worker itself follows its run. */
+  listeners = 0;
   readonly #graceMs: number;
   #state: AttemptState<Session> = { phase: { t: "running" }, connection: { t: "absent" } };
 
@@ -68,11 +70,20 @@ export class Attempt {
     return this.#state.phase.t !== "running" || this.session === undefined;
   }
 
+  /** Whether the worker has registered that it can pause, and hears of it on a ControlStream of its own. */
+  workerHears(row: RunRow): boolean {
+    return row.supportsPause && this.listeners > 0;
+  }
+
   /** The stricter of what people and what the backpressure policy want. */
   desired(row: RunRow): DesiredControl {
     const { paused, maxRateHz } = this.backpressure.hold;
     const rates = [row.maxRateHz, maxRateHz].filter((rate) => rate > 0);
-    return { paused: row.pauseRequested || paused, maxRateHz: rates.length === 0 ? 0 : Math.min(...rates) };
+    return {
+      paused: row.pauseRequested || paused,
+      maxRateHz: rates.length === 0 ? 0 : Math.min(...rates),
+      workerHears: this.workerHears(row),
+    };
   }
 
   /** The backpressure policy's hold, when it has changed. */

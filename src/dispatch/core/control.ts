@@ -72,7 +72,8 @@ export class Control {
 
   pause(runId: string): RunRow {
     const row = this.requireRunning(runId, "paused");
-    if (!planIfReadable(row.configJson)?.worker.supportsPause) requireOneGroup(row, "paused");
+    const hears = this.#options.supervisor.get(runId)?.workerHears(row) === true;
+    if (!hears && !planIfReadable(row.configJson)?.worker.supportsPause) requireOneGroup(row, "paused");
     return this.#desirePause(row, true);
   }
 
@@ -202,7 +203,9 @@ function requireOneGroup({ runId, configJson }: RunRow, done: string): void {
   const plan = planIfReadable(configJson);
   if (plan === undefined || plan.launcher === "local" || plan.slurm.nodes * plan.slurm.tasksPerNode === 1) return;
   throw new MosaicError("failed_precondition", `run ${runId} has several ranks and cannot be ${done} by signals`, {
-    hint: "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0.",
+    hint:
+      "A worker with metadata.worker.supports_pause: true is asked to pause, by a message to rank 0; so is one that " +
+      "registers with supports_pause and follows its run on a ControlStream.",
   });
 }
 

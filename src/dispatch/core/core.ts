@@ -91,6 +91,8 @@ export interface DesiredControl {
   paused: boolean;
   /** 0 is unlimited. */
   maxRateHz: number;
+  /** The worker itself hears of it on its ControlStream: its answer is awaited before it is stopped. */
+  workerHears: boolean;
 }
 
 /** What the engine may send to a proxy at any time. */
@@ -222,6 +224,11 @@ export interface Core {
   openProxy(hello: ProxyHello, link: ProxyLink): ProxySession;
   /** A reader of the run has used up its credits (true), or has some again or has gone (false). */
   readerStarved(runId: string, starved: boolean): void;
+  /**
+   * A ControlStream names this run. @param bearer what its caller is authorized with
+   * @returns what to call when the stream ends; undefined where the caller is not the run's worker
+   */
+  workerListens(runId: string, bearer: string): (() => void) | undefined;
   /** Enters into the event log that a reader waits for credits, or goes on. Of a run that is deleted, nothing. */
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 

@@ -44,6 +44,8 @@ import type {
 import { type ImportOptions, importRun } from "./imports.ts";
 import { queryRuns, type RunQuery } from "./run_query.ts";
 import { parametersOfRun, type RunParameter } from "./run_parameters.ts";
+import { sameToken } from "../../wire/tokens.ts";
+import { workerToken } from "../../base/session_tokens.ts";
 import { Submissions } from "./submissions.ts";
 import { Views } from "./views.ts";
 import { WorkerCalls } from "./worker_calls.ts";
@@ -379,6 +381,15 @@ export class Engine implements Core {
   }
   readerStarved(runId: string, starved: boolean): void {
     this.#supervisor.get(runId)?.backpressure.starved(starved);
+  }
+  workerListens(runId: string, bearer: string): (() => void) | undefined {
+    const { sessionToken } = this.#options.registry.require(runId);
+    const attempt = this.#supervisor.get(runId);
+    if (attempt === undefined || sessionToken === null || !sameToken(bearer, workerToken(sessionToken))) {
+      return undefined;
+    }
+    attempt.listeners++;
+    return () => attempt.listeners--;
   }
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void {
     const { registry } = this.#options;

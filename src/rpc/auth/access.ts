@@ -33,6 +33,7 @@ const OPERATE: Rule = { needs: "operate" };
 const ADMIN: Rule = { needs: "admin" };
 const OWN_RUN: Rule = { needs: "admin", worker: true, session: (message) => (message as { runId: string }).runId };
 /** Whoever delivers says how far the journal is stored and how the worker ended: that is not the worker's to say. */
+const OWN_CONTROL: Rule = { ...OWN_RUN, needs: "operate" };
 const OWN_DELIVERY: Rule = {
   needs: "admin",
   session: (message) => {
@@ -56,7 +57,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [trainer.watchRuns, READ],
   [trainer.heartbeat, OWN_RUN],
   [trainer.registerWorker, OWN_RUN],
-  [trainer.controlStream, OPERATE],
+  [trainer.controlStream, OWN_CONTROL],
   [trainer.getHealth, READ],
   [trainer.streamRunSteps, READ],
   [trainer.streamRunEpisodes, READ],

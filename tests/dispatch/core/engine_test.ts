@@ -220,7 +220,7 @@ Deno.test("pause, resume, throttle: what is wanted reaches the proxy, and the st
   await proxy.steps(1);
   assert.equal(f.engine.pause(runId).state, "EXECUTING");
   f.engine.throttle(runId, 50);
-  assert.deepEqual(proxy.wishes.at(-1), { paused: true, maxRateHz: 50 });
+  assert.deepEqual(proxy.wishes.at(-1), { paused: true, maxRateHz: 50, workerHears: false });
   proxy.session.controlApplied({ paused: true, maxRateHz: 50, selfPaused: "" });
   assert.equal(f.row(runId).state, "PAUSED");
   f.engine.resume(runId);

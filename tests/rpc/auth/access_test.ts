@@ -115,7 +115,7 @@ Deno.test("gatekeeper: a session token is good for its own run's publishing and 
   runs.A = { sessionToken: null };
   assert.throws(() => keeper.enter(publish, "secret-a"), hasCode("unauthenticated"));
   runs.A = { sessionToken: "secret-a" };
-  for (const method of [trainer.listRuns, trainer.cancelRun, trainer.controlStream, Mosaic.method.getRun]) {
+  for (const method of [trainer.listRuns, trainer.cancelRun, trainer.watchRuns, Mosaic.method.getRun]) {
     assert.throws(() => keeper.enter(path(method), "secret-a"), hasCode("unauthenticated"), method.name);
   }
 });
@@ -124,7 +124,13 @@ Deno.test("gatekeeper: a worker's token publishes for its run; delivering, and r
   const token = workerToken("secret-a");
   assert.notEqual(token, workerToken("secret-b"));
   for (
-    const method of [trainer.publishRunSteps, trainer.publishRunEpisodes, trainer.heartbeat, trainer.registerWorker]
+    const method of [
+      trainer.publishRunSteps,
+      trainer.publishRunEpisodes,
+      trainer.heartbeat,
+      trainer.registerWorker,
+      trainer.controlStream,
+    ]
   ) {
     keeper.admit(keeper.enter(path(method), token), path(method), { runId: "A" });
     // A run that nobody has begun has no token, nor has its worker.

@@ -41,6 +41,11 @@ const attempts: Record<string, () => Promise<unknown>> = {
     const registered = new GrpcClient(address!, { token: sessionToken, deadlineMs: 60_000 });
     await deliver(registered).finally(() => registered.close());
   },
+  "pause its run": async () => {
+    const control = client.duplex(method.controlStream);
+    control.send({ runId, event: { case: "pause", value: true } });
+    for await (const _ of control) break;
+  },
   "cancel its run": () => client.unary(method.cancelRun, { runId }),
   "list runs": () => client.unary(method.listRuns, {}),
   "read its telemetry": () => client.stream(method.streamRunSteps, { runId }).next(),

@@ -36,6 +36,7 @@ Deno.test("a worker that calls gRPC itself publishes for its run with MOSAIC_TOK
       "steps of another run": "permission_denied",
       "deliver as its proxy": "unauthenticated",
       "deliver with what registering gives": "unauthenticated",
+      "pause its run": "permission_denied",
       "cancel its run": "unauthenticated",
       "list runs": "unauthenticated",
       "read its telemetry": "unauthenticated",
