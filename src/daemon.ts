@@ -125,11 +125,9 @@ async function serve(
       ...(options.advertise.target === undefined ? {} : { advertise: options.advertise.target }),
       ...(options.workerUser === undefined ? {} : { worker_user: options.workerUser }),
     }, log);
+    log.debug({ given_up: givenUp }, "permissions of the start are given up");
     log.info(
-      {
-        ...{ listen, http, socket, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
-        given_up: givenUp,
-      },
+      { listen, http, socket, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
       "ready",
     );
     await manager.ready(`listening on ${listen}`);

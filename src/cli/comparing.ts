@@ -18,8 +18,8 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
     row("attempt", (r) => String(r.attempt)),
     row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
     row("episodes", (r) => count(r.telemetry.episodes)),
-    row("steps", (r) => compact(r.telemetry.steps)),
-    row("mean rate", (r) => workedMs(r, now) > 0 ? rate(r.telemetry.steps / (workedMs(r, now) / 1000)) : "-"),
+    row("steps", (r) => compact(stepsOf(r))),
+    row("mean rate", (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-"),
     row("mean reward", (r) => r.telemetry.mean_reward_100 === null ? "-" : number(r.telemetry.mean_reward_100)),
   ];
 }
