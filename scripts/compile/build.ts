@@ -43,18 +43,40 @@ function withLazyRequire(text: string): string {
 const COMMANDER = "commander.invalidArgument";
 const COMMANDERS_MODULES = /import (\w+) ?from ?"(node:(?:child_process|fs|path|process))";/g;
 
+const COMMANDERS_STRIP = /import ?\{ ?stripVTControlCharacters as (\w+) ?\} ?from ?"node:util";/g;
+const COMMANDERS_EVENTS = /import ?\{ ?EventEmitter as (\w+) ?\} ?from ?"node:events";/g;
+/** As much of an emitter as the parser uses: its commands listen to their own options. */
+const EMITTER = "{#of=new Map();listeners(name){return this.#of.get(name)??[]}" +
+  "listenerCount(name){return this.listeners(name).length}" +
+  "on(name,listener){this.#of.set(name,[...this.listeners(name),listener]);return this}" +
+  "emit(name,...values){for(const one of this.listeners(name))one.apply(this,values);return this.listenerCount(name)>0}}";
+
 /**
- * The argument parser imports modules for features that mosaic does not use: starting programs as subcommands, exiting.
- * Loading them takes half of a command's start, so they are loaded at first use.
+ * The argument parser imports modules for features that mosaic does not use (starting programs as subcommands, exiting) or
+ * of which a few lines do (events, text without colours). Loading them takes half of a command's start, so they are loaded
+ * at first use or not at all.
  */
 function withLazyModules(text: string): string {
   if (!text.includes(COMMANDER)) return text;
   let replaced = 0;
-  const lazy = text.replace(COMMANDERS_MODULES, (_, local: string, name: string) => {
-    replaced++;
-    return `var ${local}=new Proxy({},{get:(_,member)=>process.getBuiltinModule("${name}")[member]});`;
-  });
-  if (replaced !== 4) fail(`commander imports otherwise than known (${replaced} of 4 modules); see withLazyModules`);
+  const instead = (text: string, pattern: RegExp, by: (local: string, name: string) => string) =>
+    text.replace(pattern, (_, local: string, name: string) => {
+      replaced++;
+      return by(local, name);
+    });
+  const modules = instead(
+    text,
+    COMMANDERS_MODULES,
+    (local, name) => `var ${local}=new Proxy({},{get:(_,member)=>process.getBuiltinModule("${name}")[member]});`,
+  );
+  // What help colours are colours.
+  const strip = instead(
+    modules,
+    COMMANDERS_STRIP,
+    (local) => `var ${local}=text=>text.replace(/\\x1b\\[[0-9;]*m/g,"");`,
+  );
+  const lazy = instead(strip, COMMANDERS_EVENTS, (local) => `var ${local}=class${EMITTER};`);
+  if (replaced !== 7) fail(`commander imports otherwise than known (${replaced} of 7 imports); see withLazyModules`);
   return lazy;
 }
 
