@@ -1,6 +1,6 @@
 /** Copies of files that may change, be replaced by a worker, or vanish meanwhile; holes stay holes. */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
+import { sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { removeIfThere } from "../os/files.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
@@ -62,7 +62,7 @@ export function copyIfChanged(from: string, to: string): number | undefined {
 
 /** @returns the hash of what was written */
 function copy(source: RegularFile, to: string, size: number): string {
-  const hash = createHash("sha256");
+  const hash = sha256();
   const bytes = new Uint8Array(CHUNK_BYTES);
   using file = Deno.openSync(to, { write: true, createNew: true, mode: 0o600 });
   let at = 0;
@@ -85,7 +85,7 @@ function isZero(chunk: Uint8Array): boolean {
 }
 
 function hashOf(path: string): string {
-  const hash = createHash("sha256");
+  const hash = sha256();
   using file = Deno.openSync(path);
   const bytes = new Uint8Array(CHUNK_BYTES);
   for (let n = file.readSync(bytes); n !== null; n = file.readSync(bytes)) hash.update(bytes.subarray(0, n));

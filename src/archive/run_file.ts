@@ -3,9 +3,8 @@
  * run's rows of both databases, as databases of their own, and its files, in compressed chunks. The same run gives the
  * same bytes.
  */
-import { createHash } from "node:crypto";
+import { sha256, zlib } from "../base/node_modules.ts";
 import { DatabaseSync } from "node:sqlite";
-import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { Layout } from "../base/layout.ts";
 import { removeIfThere } from "../os/files.ts";
@@ -144,7 +143,7 @@ class Writer {
   file(source: string, path: string, of: { mode: number; mtime: number }): void {
     using file = openRegular(source);
     if (file === undefined) return;
-    const hash = createHash("sha256");
+    const hash = sha256();
     const { size } = file.stat();
     const insert = this.#db.prepare("INSERT INTO chunks VALUES (?, ?, ?)");
     const entry = this.#entries.length;
@@ -154,7 +153,7 @@ class Writer {
         throw new MosaicError("unavailable", `${source} was shortened while it was read`, { hint: "Try again." });
       }
       hash.update(bytes);
-      insert.run(entry, n, zstdCompressSync(bytes) as Uint8Array);
+      insert.run(entry, n, zlib().zstdCompressSync(bytes) as Uint8Array);
       at += bytes.length;
     }
     this.#entries.push({ path, kind: "file", ...of, bytes: size, content: hash.digest("hex") });
@@ -163,14 +162,14 @@ class Writer {
   /** @returns the number of files */
   finish(runId: string): number {
     const entries = JSON.stringify(this.#entries);
-    this.#db.prepare("INSERT INTO head VALUES (?, ?, ?, ?)").run(FORMAT, runId, entries, sha256(runId + entries));
+    this.#db.prepare("INSERT INTO head VALUES (?, ?, ?, ?)").run(FORMAT, runId, entries, digestOf(runId + entries));
     this.#db.exec("COMMIT");
     return this.#entries.filter(({ kind }) => kind === "file").length;
   }
 }
 
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+function digestOf(text: string): string {
+  return sha256().update(text).digest("hex");
 }
 
 /** Whether a path is a file of this kind, by its first bytes. */
@@ -210,7 +209,7 @@ export class RunFile implements Disposable {
         );
       }
       const head = this.#db.prepare("SELECT run_id, entries, sha256 FROM head").get() as Record<string, string>;
-      if (sha256(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
+      if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
       this.runId = head["run_id"]!;
       this.#entries = JSON.parse(head["entries"]!) as Entry[];
       this.files = this.#entries.filter(({ kind }) => kind === "file").length;
@@ -252,13 +251,13 @@ export class RunFile implements Disposable {
     if (kind === "directory") return writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
     writing(to, () => Deno.mkdirSync(to.slice(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 }));
     if (kind === "link") return writing(to, () => Deno.symlinkSync(content, to));
-    const hash = createHash("sha256");
+    const hash = sha256();
     let written = 0;
     writing(to, () => Deno.openSync(to, { write: true, createNew: true, mode: 0o600 }).close());
     using file = Deno.openSync(to, { write: true });
     try {
       for (const { data } of this.#db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").iterate(n)) {
-        const chunk = zstdDecompressSync(data as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
+        const chunk = zlib().zstdDecompressSync(data as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
         hash.update(chunk);
         written += chunk.length;
         writing(to, () => {

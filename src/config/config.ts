@@ -1,5 +1,5 @@
 /** Reads a submitted config: validates it, converts it to the canonical form and computes its digest. */
-import { createHash } from "node:crypto";
+import { sha256 } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { JsonNumber, type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
 import type { FlatConfig } from "./schema.ts";
@@ -64,7 +64,7 @@ function examine(text: string): Examined {
   }
   const canonical = canonicalForm(config, flat);
   const canonicalJson = writeJson(canonical);
-  const digest = createHash("sha256").update(canonicalJson, "utf8").digest("hex");
+  const digest = sha256().update(canonicalJson, "utf8").digest("hex");
   const inner = config.metadata?.worker?.config?.run_id;
   const requestedRunId = isUlid(inner) ? inner : runId;
   return {

@@ -1,5 +1,5 @@
 /** The building blocks of the config schema: each says in words what it expects, for the list of violations. */
-import { z } from "zod";
+import * as z from "zod";
 
 /** At most 60 characters of a value, for a message. */
 export function shown(value: unknown): string {

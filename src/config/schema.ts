@@ -3,7 +3,7 @@
  * TrainRunConfig: the one schema that submissions are checked against and from which
  * `schema/train-run-config.v1.json` is generated. docs/configuration.md explains every field.
  */
-import { z } from "zod";
+import * as z from "zod";
 import {
   anyObject,
   argument,

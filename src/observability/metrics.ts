@@ -3,7 +3,6 @@
  * No label names a run, because there are thousands of runs; a run's own numbers are in its telemetry.
  * docs/observability.md lists all metrics, and a test compares that list with this one.
  */
-import process from "node:process";
 import { Layout } from "../base/layout.ts";
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";
 import type { Observed } from "./observed.ts";

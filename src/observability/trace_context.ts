@@ -2,9 +2,9 @@
  * Trace ids of a run (W3C Trace Context). They are derived from the run's id, so that a restarted daemon continues the same
  * trace, and the worker gets its parent span's id before any span is exported.
  */
-import { createHash } from "node:crypto";
+import { sha256 } from "../base/node_modules.ts";
 
-const hex = (text: string, digits: number) => createHash("sha256").update(text).digest("hex").slice(0, digits);
+const hex = (text: string, digits: number) => sha256().update(text).digest("hex").slice(0, digits);
 
 export interface TraceIds {
   traceId: string;

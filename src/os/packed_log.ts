@@ -5,6 +5,7 @@
  * Each piece is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
  * it all. What is torn or damaged costs its piece only.
  */
+import { zlib } from "../base/node_modules.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
 
@@ -48,10 +49,6 @@ export function packedPath(log: string): string {
 
 function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/")) || "/";
-}
-
-function zlib(): typeof import("node:zlib") {
-  return process.getBuiltinModule("node:zlib");
 }
 
 /** The piece as it is appended to the file. @param from the log's offset of its first byte */

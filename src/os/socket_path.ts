@@ -1,5 +1,5 @@
 /** Path of a state directory's Unix socket: in the directory, unless the path is too long for a socket. */
-import { createHash } from "node:crypto";
+import { sha256 } from "../base/node_modules.ts";
 
 /** Maximum bytes of a socket's path. */
 const MOST_BYTES = 107;
@@ -14,7 +14,7 @@ export interface SocketPlace {
 export function socketPlace(trainer: string, env: (name: string) => string | undefined): SocketPlace {
   const near = `${trainer}/daemon.sock`;
   if (new TextEncoder().encode(near).length <= MOST_BYTES) return { path: near, directory: undefined };
-  const name = createHash("sha256").update(trainer).digest("hex").slice(0, 16);
+  const name = sha256().update(trainer).digest("hex").slice(0, 16);
   const directory = `${env("XDG_RUNTIME_DIR") || "/tmp"}/mosaic-${name}`;
   return { path: `${directory}/daemon.sock`, directory };
 }

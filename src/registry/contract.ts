@@ -4,7 +4,7 @@
  * tests/cli/contract_test.ts holds the tables of the docs and the real output against it, tests/ui/contract_test.ts the
  * answers of the API, a field too many as well as one too few.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { publicFields, type PublicType, type TelemetryKind } from "../telemetry/record_fields.ts";
 import { RUN_STATES } from "./lifecycle/lifecycle.ts";
 

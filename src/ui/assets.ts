@@ -1,6 +1,6 @@
 /** The page's files, carried inside the program as texts; `deno task gen` makes scripts and styles from client/. */
-import { createHash } from "node:crypto";
-import { gzipSync } from "node:zlib";
+import { sha256 } from "../base/node_modules.ts";
+import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./viewer.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
@@ -15,21 +15,27 @@ const SVG = "image/svg+xml";
 const ICON =
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#2f6fd6" d="M1 1h6v6H1z"/><path fill="#1f9d76" d="M9 1h6v6H9z"/><path fill="#b86e00" d="M1 9h6v6H1z"/><path fill="#7a5ad0" d="M9 9h6v6H9z"/></svg>`;
 
-interface Asset {
-  type: string;
-  text: string;
-  etag: string;
-}
+class Asset {
+  readonly type: string;
+  readonly text: string;
+  /** Computed when first asked for. */
+  #etag: string | undefined;
 
-function made(type: string, text: string): Asset {
-  return { type, text, etag: `"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"` };
+  constructor(type: string, text: string) {
+    this.type = type;
+    this.text = text;
+  }
+
+  get etag(): string {
+    return this.#etag ??= `"${sha256().update(this.text).digest("base64url").slice(0, 22)}"`;
+  }
 }
 
 const ASSETS = new Map<string, Asset>(Object.entries({
-  "style.css": made(CSS, styleCss),
-  "theme.js": made(JAVASCRIPT, themeJs),
-  "main.js": made(JAVASCRIPT, mainJs),
-  "icon.svg": made(SVG, ICON),
+  "style.css": new Asset(CSS, styleCss),
+  "theme.js": new Asset(JAVASCRIPT, themeJs),
+  "main.js": new Asset(JAVASCRIPT, mainJs),
+  "icon.svg": new Asset(SVG, ICON),
 }));
 
 /** Compressed once, when first asked for. */
@@ -37,7 +43,7 @@ const packed = new Map<string, Uint8Array<ArrayBuffer>>();
 
 function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
   let bytes = packed.get(name);
-  if (bytes === undefined) packed.set(name, bytes = new Uint8Array(gzipSync(text)));
+  if (bytes === undefined) packed.set(name, bytes = new Uint8Array(zlib().gzipSync(text)));
   return bytes;
 }
 

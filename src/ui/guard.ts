@@ -3,7 +3,6 @@
  * authorisation. Requests that change something also need our Origin, the page's CSRF token and a role. Every answer gets the security headers.
  */
 import type { MiddlewareHandler } from "hono";
-import { hostname as machineName } from "node:os";
 import { MosaicError } from "../base/errors.ts";
 import type { Audit } from "../wire/audit.ts";
 import { type BodyLimits, checkLength, hostsOf, originOf } from "./request.ts";
@@ -62,7 +61,7 @@ export function isOwnHost(hostname: string, bound: string, extra: readonly strin
   if (LOOPBACK_NAMES.includes(name) || name.endsWith(".localhost")) return true;
   if (name === own || extra.some((e) => bare(e) === name)) return true;
   if (!WILDCARDS.includes(own)) return false;
-  return isAddress(name) || name === machineName().toLowerCase();
+  return isAddress(name) || name === Deno.hostname().toLowerCase();
 }
 
 /** @throws MosaicError `permission_denied` where a browser may have been led here by a name of somebody else's (DNS rebinding) */

@@ -2,7 +2,7 @@
  * Login to the status page: a form takes the token once and sets a cookie. The cookie is the random id of a session in the
  * daemon's memory, never the token; it is HttpOnly (scripts cannot read it) and SameSite (other sites cannot send it).
  */
-import { randomBytes } from "node:crypto";
+import { nodeCrypto } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import { RequestRefused } from "./answers.ts";
 import { type BodyLimits, hostsOf, originOf, textOf } from "./request.ts";
@@ -59,7 +59,7 @@ export function pageLogin(
 
   const open = (token: string): string => {
     if (sessions.size >= MAX_SESSIONS) sessions.delete(sessions.keys().next().value!);
-    const id = randomBytes(32).toString("base64url");
+    const id = nodeCrypto().randomBytes(32).toString("base64url");
     sessions.set(id, { token, until: now() + SESSION_MS });
     return id;
   };

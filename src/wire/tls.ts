@@ -2,7 +2,7 @@
  * What a listener must have. Loopback and Unix sockets may be open to whoever is on this machine (a socket's mode is
  * 0600); everything else needs TLS and a credential, or the daemon does not start.
  */
-import { createPrivateKey, X509Certificate } from "node:crypto";
+import { nodeCrypto } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { isLoopback, parseListen } from "./address.ts";
 import { pem } from "./pem.ts";
@@ -71,7 +71,7 @@ export function readTls(tls: TlsFiles): TlsTexts {
 /** gRPC's library notices only when a client connects. */
 function isPair(cert: string, key: string): boolean {
   try {
-    return new X509Certificate(cert).checkPrivateKey(createPrivateKey(key));
+    return new (nodeCrypto().X509Certificate)(cert).checkPrivateKey(nodeCrypto().createPrivateKey(key));
   } catch (error) {
     throw new MosaicError("failed_precondition", `--tls-cert and --tls-key cannot be used: ${messageOf(error)}`, {
       cause: error,

@@ -4,7 +4,7 @@
  * of two standard tokens, and of each named one the hash.
  */
 import { Buffer } from "node:buffer";
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { nodeCrypto, sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
 
@@ -41,13 +41,13 @@ export interface Holder {
 
 /** 256 bits; the prefix lets scanners for leaked secrets know what they found. */
 function newToken(role: Role): string {
-  return `mosaic_${role}_${randomBytes(32).toString("base64url")}`;
+  return `mosaic_${role}_${nodeCrypto().randomBytes(32).toString("base64url")}`;
 }
 
 /** Equal, in a time that does not depend on where they differ or how long they are. */
 export function sameToken(a: string, b: string): boolean {
-  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(a), digest(b)) && a !== "";
+  const digest = (text: string): Buffer => sha256().update(text).digest();
+  return nodeCrypto().timingSafeEqual(digest(a), digest(b)) && a !== "";
 }
 
 /** @throws MosaicError `failed_precondition` when others can read the file, or it is none of ours. */
@@ -149,7 +149,7 @@ function writeTokens(path: string, tokens: Tokens): Tokens {
 }
 
 function hashOf(secret: string): string {
-  return createHash("sha256").update(secret).digest("hex");
+  return sha256().update(secret).digest("hex");
 }
 
 /** The file as the daemon uses it. */

@@ -1,5 +1,5 @@
 /** Reads what a run's files hold: how much, its parameters, and a digest by which it is known again. */
-import { createHash } from "node:crypto";
+import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
 import type { Problem, RunRecord } from "../../telemetry/formats/types.ts";
@@ -62,7 +62,7 @@ function learn(tracker: ScannedRun["tracker"], { id, name, project, group, tags 
 }
 
 function runIdOf(files: readonly string[]): string {
-  const hash = createHash("sha256").update("mosaic import 1\n");
+  const hash = sha256().update("mosaic import 1\n");
   const buffer = new Uint8Array(CHUNK_BYTES);
   for (const path of files) {
     using file = openRegular(path);

@@ -1,5 +1,5 @@
 /** Signatures by the Standard Webhooks specification, version 1 (symmetric). */
-import { createHmac } from "node:crypto";
+import { nodeCrypto } from "../../base/node_modules.ts";
 
 /** A new secret in the specification's form. */
 export function newSecret(): string {
@@ -9,7 +9,7 @@ export function newSecret(): string {
 /** Headers of one delivery. `id` is the same at every retry, so that a receiver can tell a repetition. */
 export function signedHeaders(secret: string, id: string, atSeconds: number, body: string): Record<string, string> {
   const key = Uint8Array.from(atob(secret.replace(/^whsec_/, "")), (c) => c.charCodeAt(0));
-  const signature = createHmac("sha256", key).update(`${id}.${atSeconds}.${body}`).digest("base64");
+  const signature = nodeCrypto().createHmac("sha256", key).update(`${id}.${atSeconds}.${body}`).digest("base64");
   return {
     "content-type": "application/json",
     "webhook-id": id,

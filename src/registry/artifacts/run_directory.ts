@@ -2,7 +2,7 @@
  * The files of a run's directory, seen without ever following a link: a worker owns this directory and may put anything
  * there. What is not a plain file in a plain directory does not exist for mosaic.
  */
-import { createHash } from "node:crypto";
+import { sha256 } from "../../base/node_modules.ts";
 import { openRegular, type RegularFile } from "../../os/untrusted.ts";
 
 export interface FoundFile {
@@ -100,7 +100,7 @@ export async function hashFile(directory: string, file: FoundFile, signal: Abort
   try {
     handle = openRegular(`${directory}/${file.path}`, directory);
     if (handle === undefined || !same(file, handle.stat())) return undefined;
-    const hash = createHash("sha256");
+    const hash = sha256();
     const chunk = new Uint8Array(CHUNK_BYTES);
     for (let position = 0; position < file.bytes;) {
       if (signal.aborted) return undefined;

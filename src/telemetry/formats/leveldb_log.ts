@@ -3,7 +3,7 @@
  * chunk, or FIRST, MIDDLE …, LAST; no chunk crosses a block, and what is shorter than a chunk's header ends a block.
  * W&B's variant begins with 7 bytes of its own, which count as part of the first block, and checks with plain CRC-32.
  */
-import { crc32 } from "node:zlib";
+import { zlib } from "../../base/node_modules.ts";
 import { MAX_RECORD_BYTES } from "./reader.ts";
 
 export const BLOCK_BYTES = 32_768;
@@ -19,10 +19,9 @@ export type LogRecord =
   /** Further bytes are needed: so many from the record's beginning on. */
   | { need: number };
 
-const crcOfType = [0, 1, 2, 3, 4].map((type) => crc32(Uint8Array.of(type)));
-
 export function chunkCrc(type: number, data: Uint8Array): number {
-  return crc32(data, crcOfType[type]);
+  const { crc32 } = zlib();
+  return crc32(data, crc32(Uint8Array.of(type)));
 }
 
 /**

@@ -4,7 +4,7 @@
  * `hot`, which has an array a step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to
  * the byte.
  */
-import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { zlib } from "../../base/node_modules.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { crc32c } from "../formats/crc32c.ts";
 import { textColumns } from "../record_fields.ts";
@@ -52,7 +52,7 @@ export const MOST_ROWS = 4096;
 const MOST_TEXT = 2 << 20;
 /** Nanoseconds between the first and the last time of a block up to which offsets are numbers. */
 const MOST_NS = 9_000_000_000_000_000n;
-const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
+const LEVEL = 1;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -90,7 +90,7 @@ export function decodeBlock(block: Block): BlockSteps {
     steps[key] = typeof values === "number" ? filled(n, values) : values;
   });
   if (block.raw > 0) {
-    const body = zstdDecompressSync(block.body, { maxOutputLength: block.raw }) as Uint8Array;
+    const body = zlib().zstdDecompressSync(block.body, { maxOutputLength: block.raw }) as Uint8Array;
     let at = body.indexOf(10) + 1;
     const head = JSON.parse(decoder.decode(body.subarray(0, at))) as [string, number][];
     for (const [name, length] of head) {
@@ -218,7 +218,7 @@ function bodyOf(steps: BlockSteps): [raw: number, body: Uint8Array] {
   }
   if (parts.length === 0) return [0, new Uint8Array()];
   const all = joined([encoder.encode(JSON.stringify(head) + "\n"), ...parts]);
-  return [all.length, zstdCompressSync(all, ZSTD) as Uint8Array];
+  return [all.length, packed(all)];
 }
 
 export function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, body }: Block): number {
@@ -350,4 +350,9 @@ function part(steps: BlockSteps, from: number, to: number): BlockSteps {
     if (key !== "n") sliced[key] = Array.isArray(column) ? column.slice(from, to) : column;
   }
   return sliced as BlockSteps;
+}
+
+function packed(bytes: Uint8Array): Uint8Array {
+  const { constants, zstdCompressSync } = zlib();
+  return zstdCompressSync(bytes, { params: { [constants.ZSTD_c_compressionLevel]: LEVEL } }) as Uint8Array;
 }

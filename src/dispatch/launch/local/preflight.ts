@@ -2,8 +2,7 @@
  * Checks before anything expensive starts (`metadata.preflight`): every failing one is a sentence that says what is
  * wrong and what to do. The engine faults the run with `preflight: ` and these.
  */
-import { createHash } from "node:crypto";
-import { statfs } from "node:fs/promises";
+import { sha256 } from "../../../base/node_modules.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import type { RunPlan } from "../../../config/plan.ts";
@@ -79,7 +78,7 @@ async function checkFiles(plan: RunPlan, cwd: string): Promise<string[]> {
 }
 
 async function sha256Of(path: string): Promise<string> {
-  const hash = createHash("sha256");
+  const hash = sha256();
   let file: Deno.FsFile;
   try {
     file = await Deno.open(path);
@@ -111,7 +110,7 @@ async function checkDisk(minFreeMb: number, directory: string): Promise<string[]
 async function freeMiB(path: string): Promise<number> {
   for (let at = path;; at = at.slice(0, at.lastIndexOf("/")) || "/") {
     try {
-      const { bavail, bsize } = await statfs(at);
+      const { bavail, bsize } = await process.getBuiltinModule("node:fs").promises.statfs(at);
       return Math.floor(bavail * bsize / MIB);
     } catch (error) {
       if (at === "/" || (error as { code?: string }).code !== "ENOENT") throw error;
