@@ -11,7 +11,7 @@ import { removeIfThere } from "../os/files.ts";
 import { openRegular } from "../os/untrusted.ts";
 import { isEnded, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { extractRun } from "../registry/moved_run.ts";
-import { pathsOfRun } from "../registry/retention/removal.ts";
+import { isConfigOf, pathsOfRun } from "../registry/retention/removal.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
 import { extractTelemetry } from "../telemetry/store/moved_run.ts";
 import { writing } from "./copied_files.ts";
@@ -22,6 +22,8 @@ const APPLICATION_ID = 0x6d6f7361;
 const CHUNK_BYTES = 1 << 20;
 /** Of `.mosaic`, what tells of the journal and of how the worker ended. */
 const CONTROL = /^(exit|journal)-\d+\.json$/;
+
+const ROWS = /^(registry\.db|telemetry\.sqlite)$/;
 
 interface Entry {
   path: string;
@@ -132,9 +134,10 @@ class Writer {
     } else if (info.isDirectory) {
       // When a directory was changed says nothing: reading it in elsewhere changes it.
       this.#entries.push({ path, kind: "directory", ...of, mtime: 0, bytes: 0, content: "" });
-      for (const name of [...Deno.readDirSync(source)].map((entry) => entry.name).sort()) {
+      const entries = [...Deno.readDirSync(source)].sort((a, b) => a.name < b.name ? -1 : 1);
+      for (const { name, isFile } of entries) {
         const below = `${path}/${name}`;
-        if (path === "directory/.mosaic" && !CONTROL.test(name)) continue;
+        if (path === "directory/.mosaic" && !(isFile && CONTROL.test(name))) continue;
         if (!left.has(below.slice("directory/".length))) this.tree(`${source}/${name}`, below, left);
       }
     }
@@ -186,6 +189,23 @@ export function isRunFile(path: string): boolean {
   }
 }
 
+/** The path of an entry that no run has; nothing may be written elsewhere, and nothing through a link. */
+function misplaced(entries: readonly Entry[], runId: string): string | undefined {
+  const leaves = new Set(entries.filter(({ kind }) => kind !== "directory").map(({ path }) => path));
+  return entries.find(({ path, kind }) => {
+    const parts = path.split("/");
+    const [top, first, ...rest] = parts;
+    const isPath = parts.every((part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0"));
+    const isBelowLeaf = parts.some((_, i) => i > 0 && leaves.has(parts.slice(0, i).join("/")));
+    if (!isPath || isBelowLeaf) return true;
+    if (first === undefined) return top === "directory" ? kind !== "directory" : !ROWS.test(top!) || kind !== "file";
+    if (top === "configs") return rest.length > 0 || kind !== "file" || !isConfigOf(runId, first);
+    if (first !== ".mosaic") return top !== "directory";
+    const isControl = rest.length === 0 ? kind === "directory" : kind === "file" && CONTROL.test(rest.join("/"));
+    return top !== "directory" || !isControl;
+  })?.path;
+}
+
 export class RunFile implements Disposable {
   readonly runId: string;
   readonly files: number;
@@ -212,6 +232,10 @@ export class RunFile implements Disposable {
       if (digestOf(`${head["run_id"]}${head["entries"]}`) !== head["sha256"]) throw this.#damaged("its list of files");
       this.runId = head["run_id"]!;
       this.#entries = JSON.parse(head["entries"]!) as Entry[];
+      const wrong = /^[0-9A-Z]{26}$/.test(this.runId) ? misplaced(this.#entries, this.runId) : this.runId;
+      if (wrong !== undefined) {
+        throw this.#damaged("its list of files", new Error(`${JSON.stringify(wrong)} is no part of a run`));
+      }
       this.files = this.#entries.filter(({ kind }) => kind === "file").length;
     } catch (error) {
       throw error instanceof MosaicError ? error : this.#damaged("the file", error);
@@ -235,7 +259,7 @@ export class RunFile implements Disposable {
       const entries = [...this.#entries.entries()].sort(([, a], [, b]) => order[a.kind] - order[b.kind]);
       for (const [n, entry] of entries) this.#entry(n, entry, into);
       for (const { kind, path, mode } of this.#entries) {
-        if (kind === "directory") Deno.chmodSync(`${into}/${path}`, mode);
+        if (kind === "directory") Deno.chmodSync(`${into}/${path}`, mode & 0o777);
       }
     } catch (error) {
       Deno.removeSync(into, { recursive: true });
@@ -245,9 +269,6 @@ export class RunFile implements Disposable {
 
   #entry(n: number, { path, kind, mode, mtime, bytes, content }: Entry, into: string): void {
     const to = `${into}/${path}`;
-    if (path.startsWith("/") || path.split("/").some((part) => part === "" || part === "." || part === "..")) {
-      throw this.#damaged(`${JSON.stringify(path)} is no path below the run`);
-    }
     if (kind === "directory") return writing(to, () => Deno.mkdirSync(to, { recursive: true, mode: 0o700 }));
     writing(to, () => Deno.mkdirSync(to.slice(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 }));
     if (kind === "link") return writing(to, () => Deno.symlinkSync(content, to));
@@ -260,6 +281,7 @@ export class RunFile implements Disposable {
         const chunk = zlib().zstdDecompressSync(data as Uint8Array, { maxOutputLength: CHUNK_BYTES }) as Uint8Array;
         hash.update(chunk);
         written += chunk.length;
+        if (written > bytes) break;
         writing(to, () => {
           for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
         });
@@ -268,7 +290,7 @@ export class RunFile implements Disposable {
       throw error instanceof MosaicError ? error : this.#damaged(path, error);
     }
     if (written !== bytes || hash.digest("hex") !== content) throw this.#damaged(path);
-    Deno.chmodSync(to, mode);
+    Deno.chmodSync(to, mode & 0o777);
     Deno.utimeSync(to, new Date(mtime), new Date(mtime));
   }
 

@@ -37,7 +37,8 @@ export const SANDBOXES = ["none", "bubblewrap"] as const;
 export const LAUNCHERS = ["local", "slurm"] as const;
 
 /** What may stand in a file name: ids become part of log and config file names. */
-const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
+/** What ids may be that become parts of files' names. */
+export const FILE_NAME_PART = /^(?:|[^/.\u0000-\u001f\u007f][^/\u0000-\u001f\u007f]{0,99})$/u;
 const idForFiles = () =>
   matching(FILE_NAME_PART, 'at most 100 characters without "/" and control characters, not beginning with "."');
 const absolutePath = () => matching(/^\/[^\u0000]*$/u, 'an absolute path (beginning with "/")');

@@ -1,5 +1,6 @@
 /** Rows of one SQLite database as they are in another with the same tables, in the order of their keys. */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import { MosaicError } from "../base/errors.ts";
 
 export interface CopiedTable {
   table: string;
@@ -19,7 +20,11 @@ export function tablesWith(db: DatabaseSync, column: string): string[] {
   ).all(column).map(({ name }) => String(name));
 }
 
-/** @param key the rows are those whose `key` is `value` @param left columns that are not copied @param also a further condition */
+/**
+ * @param key the rows are those whose `key` is `value` @param left columns that are not copied
+ * @param also a further condition
+ * @throws MosaicError `invalid_argument` for names that would be read as SQL: another host's database is nobody's word
+ */
 export function copied(
   db: DatabaseSync,
   table: string,
@@ -29,6 +34,10 @@ export function copied(
   also = "true",
 ): CopiedTable {
   const info = db.prepare("SELECT name, pk FROM pragma_table_info(?)").all(table) as { name: string; pk: number }[];
+  const strange = [table, ...info.map(({ name }) => name)].find((name) => !/^\w+$/.test(name));
+  if (strange !== undefined) {
+    throw new MosaicError("invalid_argument", `a database has a table or column ${JSON.stringify(strange)}`);
+  }
   const columns = info.map(({ name }) => name).filter((name) => !left.includes(name));
   const order = info.filter(({ pk }) => pk > 0).sort((a, b) => a.pk - b.pk).map(({ name }) => name);
   const by = order.length === 0 ? columns : order;

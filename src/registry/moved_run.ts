@@ -23,6 +23,8 @@ export function copyRun(
     const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);
     for (const row of rows()) insert(sql, ...row);
   }
+  // Another host's engine knows other jobs by these numbers.
+  insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);
 }
 
 /** @param to an empty database @param path of it, for messages */

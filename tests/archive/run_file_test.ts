@@ -2,6 +2,7 @@
 import { strict as assert } from "node:assert";
 import { DatabaseSync } from "node:sqlite";
 import { createHash } from "node:crypto";
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -45,6 +46,115 @@ function contentOf(file: string): [string, string] {
     createHash("sha256").update(Deno.readFileSync(file)).digest("hex"),
   ];
 }
+
+/** The file with another list of entries, and rows changed by SQL; its checksums are right again. */
+function forged(file: string, change: (entries: Entry[]) => void, sql: Record<string, string> = {}): string {
+  const made = `${file}.forged`;
+  Deno.copyFileSync(file, made);
+  using db = new DatabaseSync(made);
+  const head = db.prepare("SELECT run_id, entries FROM head").get()!;
+  const entries = JSON.parse(String(head["entries"])) as Entry[];
+  for (const [path, statement] of Object.entries(sql)) {
+    const n = entries.findIndex((entry) => entry.path === path);
+    const chunks = db.prepare("SELECT data FROM chunks WHERE entry = ? ORDER BY n").all(n);
+    const rows = `${file}.rows`;
+    Deno.writeFileSync(rows, Uint8Array.of());
+    for (const { data } of chunks) Deno.writeFileSync(rows, zstdDecompressSync(data as Uint8Array), { append: true });
+    using of = new DatabaseSync(rows);
+    of.exec(statement);
+    of.close();
+    const bytes = Deno.readFileSync(rows);
+    db.prepare("DELETE FROM chunks WHERE entry = ?").run(n);
+    for (let i = 0; i << 20 < bytes.length; i++) {
+      const chunk = zstdCompressSync(bytes.subarray(i << 20, (i + 1) << 20)) as Uint8Array;
+      db.prepare("INSERT INTO chunks VALUES (?, ?, ?)").run(n, i, chunk);
+    }
+    entries[n]!.bytes = bytes.length;
+    entries[n]!.content = createHash("sha256").update(bytes).digest("hex");
+    Deno.removeSync(rows);
+  }
+  change(entries);
+  const text = JSON.stringify(entries);
+  const sum = createHash("sha256").update(`${head["run_id"]}${text}`).digest("hex");
+  db.prepare("UPDATE head SET entries = ?, sha256 = ?").run(text, sum);
+  return made;
+}
+
+interface Entry {
+  path: string;
+  kind: string;
+  mode: number;
+  mtime: number;
+  bytes: number;
+  content: string;
+}
+
+Deno.test("a run as a file: one that somebody has made up writes nothing elsewhere and breaks nothing", async () => {
+  await using here = await TestDaemon.start();
+  await using there = await TestDaemon.start();
+  const place = Deno.makeTempDirSync({ prefix: "mosaic-run-file-" });
+  try {
+    const config = configOf({ command: ["/bin/sh", "-c", "echo words"] });
+    const run = await submit(here, config);
+    await untilState(here, run, "TERMINATED");
+    const other = await submit(there, config);
+    await untilState(there, other, "TERMINATED");
+    const file = `${place}/run.mosaic`;
+    await printed(here, "export", run, "--format", "mosaic", "--out", file);
+    Deno.mkdirSync(`${place}/elsewhere`);
+    const link = { kind: "link", mode: 0, mtime: 0, bytes: 0 };
+    const lists: [string, (entries: Entry[]) => void][] = [
+      ["a link below a link", (entries) => {
+        entries.push({ ...link, path: "directory/a", content: `${place}/elsewhere` });
+        entries.push({ ...link, path: "directory/a/b", content: "/etc/passwd" });
+      }],
+      ["another run's config", (entries) => {
+        entries.find(({ path }) => path.startsWith("configs/config-"))!.path = `configs/config-${other}.json`;
+      }],
+      ["a directory that is a link", (entries) => {
+        for (let i = entries.length - 1; i >= 0; i--) {
+          if (entries[i]!.path.startsWith("directory")) entries.splice(i, 1);
+        }
+        entries.push({ ...link, path: "directory", content: there.layout.runDir("custom_scripts", other) });
+      }],
+      ["a path upwards", (entries) => {
+        entries.push({ ...link, path: "directory/../../x", content: "/etc/passwd" });
+      }],
+      ["processes", (entries) => {
+        entries.push({ ...link, path: "directory/.mosaic/worker-1.json", content: "/etc/passwd" });
+      }],
+    ];
+    const before = Deno.readTextFileSync(`${there.layout.configs}/config-${other}.json`);
+    for (const [what, change] of lists) {
+      const { code, err } = await mosaic(there, "import", forged(file, change));
+      assert.equal(code, 2, what);
+      assert.match(err, /is no part of a run/, what);
+    }
+    const rows: [string, Record<string, string>, RegExp][] = [
+      ["a table that never ends", {
+        "registry.db": `ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS
+          WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n > 0) SELECT max(n) AS run_id FROM a`,
+      }, /which no database of mosaic has/],
+      ["logs elsewhere", { "registry.db": "UPDATE runs SET worker_id = '../../x'" }, /has no run/],
+      ["a column that is SQL", {
+        "telemetry.sqlite": 'ALTER TABLE telemetry_runs ADD COLUMN "a = 1 --" INTEGER',
+      }, /table or column/],
+    ];
+    for (const [what, sql, why] of rows) {
+      const { code, err } = await mosaic(there, "import", forged(file, () => {}, sql));
+      assert.notEqual(code, 0, what);
+      assert.match(err, why, what);
+      assert.equal((await mosaic(there, "show", run)).code, 4, what);
+      assert.equal(JSON.parse(await printed(there, "list", "-o", "json")).length, 1, what);
+    }
+    assert.equal(Deno.readTextFileSync(`${there.layout.configs}/config-${other}.json`), before);
+    assert.deepEqual([...Deno.readDirSync(`${place}/elsewhere`)], []);
+    assert.deepEqual([...Deno.readDirSync(there.layout.imports)], []);
+    await printed(there, "import", forged(file, () => {}));
+  } finally {
+    Deno.removeSync(place, { recursive: true });
+  }
+});
 
 Deno.test("a run as a file: the same run on another host, twice is once, and damage is named", async () => {
   await using here = await TestDaemon.start();

@@ -2,11 +2,12 @@
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { BASE_DIRS, type Layout } from "../../base/layout.ts";
+import { FILE_NAME_PART } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
 import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { migrate as migrateRegistry } from "../../registry/migrations.ts";
 import type { Registry } from "../../registry/registry.ts";
-import { removeRunFiles } from "../../registry/retention/removal.ts";
+import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
 import type { RunRow } from "../../registry/types.ts";
 import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -18,6 +19,8 @@ export interface ImportOptions {
   layout: Layout;
 }
 
+/** Nobody takes so long from unpacking a run to its import. */
+const LEFT_MS = 24 * 3600_000;
 /** Runs that are being taken in. */
 const underWay = new Set<string>();
 
@@ -35,11 +38,13 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
   }
   let runId: string | undefined;
   try {
+    removeLeft(layout);
     using rows = opened(`${spool}/registry.db`, migrateRegistry);
-    const run = rows?.prepare("SELECT run_id, state, base_dir FROM runs").get();
+    const run = rows?.prepare("SELECT run_id, state, base_dir, worker_id FROM runs").get();
     const baseDir = BASE_DIRS.find((base) => base === run?.["base_dir"]);
     const id = String(run?.["run_id"]);
-    if (rows === undefined || baseDir === undefined || !/^[0-9A-Z]{26}$/.test(id)) {
+    const isOne = /^[0-9A-Z]{26}$/.test(id) && FILE_NAME_PART.test(String(run?.["worker_id"]));
+    if (rows === undefined || baseDir === undefined || !isOne) {
       throw new MosaicError("invalid_argument", `${spool} has no run: mosaic import makes such directories`);
     }
     if (!isEnded(run!["state"] as RunState)) {
@@ -55,9 +60,9 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
     using records = opened(`${spool}/telemetry.sqlite`, migrateTelemetry);
     if (records !== undefined) await telemetry.adopt(records, id);
     for (const { name } of entriesOf(`${spool}/configs`)) {
-      Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
+      if (isConfigOf(id, name)) Deno.renameSync(`${spool}/configs/${name}`, `${layout.configs}/${name}`);
     }
-    if (entriesOf(spool).some(({ name }) => name === "directory")) {
+    if (entriesOf(spool).some(({ name, isDirectory }) => name === "directory" && isDirectory)) {
       Deno.renameSync(`${spool}/directory`, layout.runDir(baseDir, id));
     }
     registry.adopt(rows, id);
@@ -84,11 +89,34 @@ function opened(path: string, migrate: (db: DatabaseSync, path: string) => void)
   }
   const db = new DatabaseSync(path);
   try {
+    requireOwn(db, path, migrate);
     migrate(db, path);
     return db;
   } catch (error) {
     db.close();
     throw error;
+  }
+}
+
+/** What is read of it are tables as mosaic makes them, and nothing runs meanwhile. @throws MosaicError `invalid_argument` */
+function requireOwn(db: DatabaseSync, path: string, migrate: (db: DatabaseSync, path: string) => void): void {
+  using own = new DatabaseSync(":memory:");
+  migrate(own, path);
+  const views = own.prepare("SELECT name FROM sqlite_schema WHERE type = 'view'").all().map(({ name }) => name);
+  const others = db.prepare(
+    "SELECT name, type FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE '%VIRTUAL%'",
+  );
+  const strange = others.all().find(({ name, type }) => type !== "view" || !views.includes(name));
+  if (strange === undefined) return;
+  const what = JSON.stringify(strange["name"]);
+  throw new MosaicError("invalid_argument", `${path} has ${what}, which no database of mosaic has`);
+}
+
+/** What clients that were killed have left. */
+function removeLeft({ imports }: Layout): void {
+  for (const { name } of entriesOf(imports)) {
+    const { mtime } = Deno.lstatSync(`${imports}/${name}`);
+    if (Date.now() - (mtime?.getTime() ?? 0) > LEFT_MS) Deno.removeSync(`${imports}/${name}`, { recursive: true });
   }
 }
 

@@ -24,11 +24,13 @@ export function pathsOfRun(layout: Layout, runId: string): string[] {
   } catch {
     // No directory, no configs.
   }
-  for (const name of names) {
-    const ours = name === `config-${id}.json` || name === `worker-${id}.json` || name.startsWith(`worker-${id}-`);
-    if (ours) paths.push(`${layout.configs}/${name}`);
-  }
+  for (const name of names) if (isConfigOf(id, name)) paths.push(`${layout.configs}/${name}`);
   return paths;
+}
+
+/** Whether a file of this name in the directory of configs is the run's. */
+export function isConfigOf(runId: string, name: string): boolean {
+  return name === `config-${runId}.json` || name === `worker-${runId}.json` || name.startsWith(`worker-${runId}-`);
 }
 
 /** Files whose sizes are read before yielding: about 2 ms. */
