@@ -51,6 +51,8 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   ?????-??-* | '') ;; # Without ls only the owner is known.
   *) refuse "other users may write to $1; chmod go-w it" ;;
   esac
+  # A damaged copy goes now, and not at the end, where another first start may just have put its own.
+  whole "$1/@KEY@" || rm -rf "$1/@KEY@"
   part=$(mktemp -d "$1/.unpack.XXXXXX") || refuse "cannot write to $1"
   trap 'rm -rf "$part"' EXIT
   trap 'exit 130' INT
@@ -65,12 +67,9 @@ unpack() ( # CACHE: prints why it cannot be done, nothing when it is done
   [ -x "$part/deno" ] || refuse "programs cannot be executed in $1 (mounted noexec)"
   contents "$part" >"$part/contents" || refuse "cannot write to $1"
   sync "$part/deno" "$part/contents" "$part"/app/*.js
-  if ! whole "$1/@KEY@"; then
-    # A damaged copy goes. Of several first starts at once one rename wins, and all use its result.
-    rm -rf "$1/@KEY@"
-    mv "$part" "$1/@KEY@"
-    rm -rf "$1/@KEY@/${part##*/}"
-  fi
+  # Of several first starts at once one rename wins, and all use its result.
+  mv "$part" "$1/@KEY@"
+  rm -rf "$1/@KEY@/${part##*/}"
   whole "$1/@KEY@" || refuse "cannot complete $1/@KEY@"
   tidy "$1"
 ) 2>/dev/null

@@ -48,6 +48,7 @@ Deno.test("portable executable", async (t) => {
         assert.match(one.stdout, /^mosaic \d+\.\d+\.\d+ \(([0-9a-f]{12}(-dirty)?|unknown), deno /);
       }
       assert.equal(namesIn(shared).length, 1);
+      assert.ok(!namesIn(directory).includes(".cache"), "and none where the next choice would be");
     });
 
     await t.step("HOME is used when nothing else is named, and a name with spaces is fine", async () => {
