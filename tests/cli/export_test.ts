@@ -167,7 +167,7 @@ Deno.test("export: what cannot be is refused before anything is written", async 
       [["--format", "tensorboard", "-k", "steps"], /tensorboard can hold: episodes, metrics/],
       [["--format", "csv", "-k", "stpes"], /Did you mean steps/],
       [["--format", "parquet", "--out", "-"], /--out - takes one kind/],
-      [["--format", "xml"], /It must be jsonl, csv, parquet, tensorboard or mosaic/],
+      [["--format", "xml"], /It must be jsonl, csv, parquet, tensorboard, minari or mosaic/],
     ] as const
   ) {
     const { dir, code, err } = await exported([...args]);

@@ -263,8 +263,8 @@ async function everyVerb(): Promise<void> {
   Deno.writeTextFileSync(config, configOf({ name: "submitted", command: countingWorker({ steps: 5 }) }));
   const tracked = freshDir("tracked");
   Deno.writeTextFileSync(`${tracked}/progress.csv`, "step,loss\n1,0.5\n2,0.25\n");
-  const talks =
-    'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5}"; test "$SEED" = 7';
+  const talks = 'echo "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":0,\\"policy_loss\\":0.5,' +
+    '\\"action\\":1,\\"observation\\":[0.5],\\"reset\\":{\\"observation\\":[0]}}"; test "$SEED" = 7';
   const sleeps = "while :; do echo '{}'; sleep 0.2; done";
   const cases: [words: string[], code?: number][] = [
     [["run", "-eSEED=7", "-fn", "one", "sh", "-c", talks]],
@@ -275,7 +275,7 @@ async function everyVerb(): Promise<void> {
       .map((words): [string[]] => [words]),
     ...[["events", "one"], ["logs", "one"], ["plot", "one"], ["compare", "one", "two"], ["status"], ["du"]]
       .map((words): [string[]] => [words]),
-    ...["jsonl", "csv", "parquet", "tensorboard"]
+    ...["jsonl", "csv", "parquet", "tensorboard", "minari"]
       .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
     [["export", "one", "--format", "mosaic", "--out", `${place}/one.mosaic`]],
     [["import", `${place}/one.mosaic`]],

@@ -16,7 +16,7 @@ import { csv, csvLine } from "../table.ts";
 import { escapeControl } from "../text.ts";
 import { TELEMETRY_KINDS } from "../../telemetry/record_fields.ts";
 
-const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "mosaic"] as const;
+const FORMATS = ["jsonl", "csv", "parquet", "tensorboard", "minari", "mosaic"] as const;
 type ExportFormat = typeof FORMATS[number];
 const PATIENCE_MS = 120_000;
 
@@ -26,11 +26,19 @@ export function define(command: Command, context: Context, result: { code: numbe
       "Writes a run's telemetry to files, one per kind of record, and run.json (everything known about the run). " +
         "Exporting a live run writes what is stored so far.",
     )
-    .argument("<run>", RUN_ARGUMENT)
+    .argument("<run...>", `${RUN_ARGUMENT}; several: --format minari`)
     .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
     .option("--no-overwritten", "leave out what later attempts, which went on from a checkpoint, wrote again")
     .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv")
+    .option("--dataset <id>", "with --format minari: the data set's id (default: mosaic/NAME-v0)")
+    .option("--episodes <range>", "with --format minari: only these, such as 100-199 or 100-")
+    .option("--observation-space <json>", "with --format minari: where the run did not record it, or another")
+    .option("--action-space <json>", "with --format minari: the same for actions")
+    .option(
+      "--drop-first-step",
+      "with --format minari: episodes without a first observation begin with their second step",
+    )
     .option("--no-artifacts", "with --format mosaic: leave out checkpoints, videos and other recorded files");
   connectionOptions(command)
     .addHelpText(
@@ -41,22 +49,26 @@ export function define(command: Command, context: Context, result: { code: numbe
           "by its own step. parquet columns are typed; fields that the worker sent as JSON (action, observation, …) are " +
           "JSON columns, but actions and observations that are lists of numbers: they are lists of doubles. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
           "another host: config with its secrets, lifecycle, records, logs, artifacts. It is read from the state " +
-          "directory, so the daemon has to run on this host.",
+          "directory, so the daemon has to run on this host. minari writes an offline-RL data set below --out, of one run or " +
+          "of several: minari.load_dataset opens it where MINARI_DATASETS_PATH is that directory.",
         examples: [
           ["mosaic export @last --format parquet --out runs/7", "steps.parquet, episodes.parquet, …"],
           ["mosaic export @last --format csv --kind episodes --out - | column -ts,", "print the episodes as a table"],
           ["mosaic export @last --format tensorboard --out tb/last", "for tensorboard --logdir tb"],
+          ["mosaic export @last --format minari --out datasets", "a data set for offline RL"],
           ["mosaic export @last --format mosaic --out 7.mosaic", "for mosaic import on another host"],
         ],
         exits: { 130: "interrupted; the files contain what was received until then" },
       }),
     )
-    .action(async (ref: string, flags: Record<string, unknown>) => {
+    .action(async (refs: string[], flags: Record<string, unknown>) => {
       const format = flags["format"] as ExportFormat;
+      checkMinariFlags(flags, refs.length, format);
       const kinds = kindsOf(flags["kind"], format);
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: PATIENCE_MS });
-        const run = await link.unary(link.methods.getRun, { run: ref }, signal);
+        if (format === "minari") return await exportMinari(context, link, refs, flags, signal);
+        const run = await link.unary(link.methods.getRun, { run: refs[0]! }, signal);
         const whole = flags["overwritten"] !== false || run.attempt < 2;
         if (format === "mosaic") {
           const { writeRunFile } = await import("../../archive/run_file.ts");
@@ -66,10 +78,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
           return EXIT.ok;
         }
-        const batches = (kind: Kind) => {
-          const all = batchesOf(link, run.runId, kind, signal);
-          return whole ? all : keptOf(all, kind, (name) => overwrittenOf(link, run.runId, name, signal));
-        };
+        const batches = (kind: Kind) => chosenOf(link, run.runId, kind, whole, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (flags["out"] === "-") {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
@@ -107,8 +116,8 @@ export function define(command: Command, context: Context, result: { code: numbe
 function kindsOf(given: unknown, format: ExportFormat): Kind[] {
   const possible: readonly Kind[] = format === "tensorboard" ? ["episodes", "metrics"] : TELEMETRY_KINDS;
   if (typeof given !== "string") return [...possible];
-  if (format === "mosaic") {
-    throw new MosaicError("invalid_argument", "--kind is not for --format mosaic, which writes all of a run");
+  if (format === "mosaic" || format === "minari") {
+    throw new MosaicError("invalid_argument", `--kind is not for --format ${format}`);
   }
   return commaSeparated(given).map((word) => {
     const kind = possible.find((k) => k === word);
@@ -117,6 +126,84 @@ function kindsOf(given: unknown, format: ExportFormat): Kind[] {
       hint: `${format} can hold: ${possible.join(", ")}.`,
     });
   });
+}
+
+const ONLY_MINARI = ["dataset", "episodes", "observation-space", "action-space", "drop-first-step"];
+
+function checkMinariFlags(flags: Record<string, unknown>, runs: number, format: ExportFormat): void {
+  if (format === "minari") {
+    if (flags["out"] === "-") throw new MosaicError("invalid_argument", "--out - is not for --format minari");
+    return;
+  }
+  if (runs > 1) {
+    throw new MosaicError("invalid_argument", `--format ${format} takes one run`, {
+      hint: "Only --format minari puts several runs into one data set.",
+    });
+  }
+  const wrong = ONLY_MINARI.find((name) => flags[name.replace(/-(.)/g, (_, c) => c.toUpperCase())] !== undefined);
+  if (wrong !== undefined) throw new MosaicError("invalid_argument", `--${wrong} is for --format minari only`);
+}
+
+async function exportMinari(
+  context: Context,
+  link: Link,
+  refs: readonly string[],
+  flags: Record<string, unknown>,
+  signal: AbortSignal,
+): Promise<number> {
+  const { checkDatasetId, datasetIdOf, writeMinari } = await import("../export/minari.ts");
+  const runs = [];
+  for (const ref of refs) {
+    const { runId, name, attempt, telemetry } = await link.unary(link.methods.getRun, { run: ref }, signal);
+    const whole = flags["overwritten"] !== false || attempt < 2;
+    runs.push({
+      runId,
+      name,
+      environment: await environmentOf(recordsOf(batchesOf(link, runId, "events", signal))),
+      steps: () => upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(link, runId, "steps", whole, signal))),
+    });
+  }
+  const text = (name: string) => flags[name] as string | undefined;
+  const id = text("dataset") === undefined ? datasetIdOf(runs[0]!.name) : checkDatasetId(text("dataset")!);
+  const dir = text("out") ?? runs[0]!.runId;
+  const { path, episodes, steps, notes } = await writeMinari(dir, id, runs, {
+    dropFirstStep: flags["dropFirstStep"] === true,
+    episodes: episodesOf(text("episodes")),
+    ...(text("observationSpace") === undefined ? {} : { observationSpace: text("observationSpace")! }),
+    ...(text("actionSpace") === undefined ? {} : { actionSpace: text("actionSpace")! }),
+  });
+  for (const note of notes) context.err.write(`mosaic: ${escapeControl(note)}\n`);
+  context.out.write(`${escapeControl(path)}  ${count(episodes)} episodes, ${count(steps)} steps\n`);
+  return EXIT.ok;
+}
+
+function episodesOf(range: string | undefined): [number, number] {
+  if (range === undefined) return [0, Infinity];
+  const match = /^(\d+)-(\d*)$/.exec(range);
+  if (match === null) {
+    throw new MosaicError("invalid_argument", `--episodes "${range}" is no range`, {
+      hint: "Give the first and the last episode's number, such as 100-199, or 100- for all from there.",
+    });
+  }
+  return [Number(match[1]), match[2] === "" ? Infinity : Number(match[2])];
+}
+
+/** What the worker recorded of its environment first. */
+async function environmentOf(events: AsyncIterable<TelemetryRecord>): Promise<Record<string, string>> {
+  for await (const { event, payload } of events) {
+    if (event === "environment" && typeof payload === "object" && payload !== null) {
+      return Object.fromEntries(Object.entries(payload).filter(([, value]) => typeof value === "string"));
+    }
+  }
+  return {};
+}
+
+/** So that a run that goes on is the same each time it is read. */
+async function* upTo(seq: number, records: AsyncIterable<TelemetryRecord>): AsyncGenerator<TelemetryRecord> {
+  for await (const record of records) {
+    if (record.seq > seq) return;
+    yield record;
+  }
 }
 
 /** Lines of a kind, as the daemon writes them. */
@@ -134,6 +221,12 @@ async function* batchesOf(link: Link, run: string, kind: Kind, signal: AbortSign
     signal,
   );
   for await (const { jsonl, firstSeq, lastSeq } of batches) yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
+}
+
+/** All of them, or without what later attempts overwrote. */
+function chosenOf(link: Link, run: string, kind: Kind, all: boolean, signal: AbortSignal): AsyncGenerator<Lines> {
+  const batches = batchesOf(link, run, kind, signal);
+  return all ? batches : keptOf(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 
 /** Whether a point of a series, by its number, was overwritten by a later attempt. */

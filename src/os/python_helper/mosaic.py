@@ -263,19 +263,27 @@ _episodes = 0
 @_never_raises
 def episode(r, l=0, t=None, terminated=True, truncated=False, **metadata):  # noqa: E741
     """Records an episode that has ended: its return `r`, its length `l` in steps, its duration `t` in seconds."""
+    if t is not None:
+        metadata["seconds"] = t
+    _write_episode(_next_episode(), r, l, terminated, truncated, metadata)
+
+
+def _next_episode():
     global _episodes
+    _episodes += 1
+    return _episodes - 1
+
+
+def _write_episode(number, r, l, terminated, truncated, metadata):  # noqa: E741
     record = {
         "type": "episode",
-        "episode": _episodes,
+        "episode": number,
         "ts_unix_ns": time.time_ns(),
         "total_reward": _number(r),
         "steps": _step(l) or 0,
         "terminated": bool(terminated),
         "truncated": bool(truncated),
     }
-    _episodes += 1
-    if t is not None:
-        metadata["seconds"] = t
     if metadata:
         record["metadata"] = _plain(metadata)
     _output.write(record)
@@ -409,7 +417,7 @@ def _make_record_steps():
     import gymnasium
 
     class RecordSteps(gymnasium.Wrapper):
-        """A Gymnasium environment whose every step and episode is recorded.
+        """A Gymnasium environment whose every step and episode is recorded, and once the environment itself.
 
         observations: record what the agent sees; of more than `most` numbers (an image) nothing is recorded.
         """
@@ -420,10 +428,15 @@ def _make_record_steps():
             self._most = most
             self._index = 0
             self._total = 0.0
+            self._episode = self._reset = None
+            self._worker = _worker_name()
+            self._record_environment()
 
         def reset(self, **kwargs):
-            self._index, self._total = 0, 0.0
-            return self.env.reset(**kwargs)
+            self._index, self._total, self._episode = 0, 0.0, None
+            result = self.env.reset(**kwargs)
+            self._reset = result[0], kwargs
+            return result
 
         def step(self, action):
             result = self.env.step(action)
@@ -431,10 +444,30 @@ def _make_record_steps():
             return result
 
         @_never_raises
+        def _record_environment(self):
+            payload = {}
+            spec = self.env.spec
+            if spec is not None:
+                payload["env_id"] = spec.id
+                try:
+                    payload["env_spec"] = spec.to_json()
+                except (TypeError, ValueError):
+                    pass  # Its arguments are no JSON: the name must do.
+            for name in ("observation_space", "action_space"):
+                described = json.dumps(_space(getattr(self.env, name)))
+                if described != "null" and len(described) <= _LONGEST_SPACE:
+                    payload[name] = described
+            if payload not in _environments:
+                _environments.append(payload)
+                _record("environment", payload)
+
+        @_never_raises
         def _record(self, action, observation, reward, terminated, truncated):
+            if self._episode is None:
+                self._episode = _next_episode()
             record = {
                 "type": "step",
-                "episode": _episodes,
+                "episode": self._episode,
                 "step": self._index,
                 "ts_unix_ns": time.time_ns(),
                 "action": _plain(action),
@@ -442,15 +475,65 @@ def _make_record_steps():
                 "terminated": bool(terminated),
                 "truncated": bool(truncated),
             }
+            if self._worker is not None:
+                record["worker_id"] = self._worker
             if self._observations and _size(observation) <= self._most:
                 record["observation"] = _plain(observation)
+                if self._index == 0 and self._reset is not None:
+                    record["reset"] = self._how_reset()
             _output.write(record)
             self._index += 1
             self._total += float(reward)
             if terminated or truncated:
-                episode(self._total, self._index, None, terminated, truncated)
+                _write_episode(self._episode, self._total, self._index, terminated, truncated, {})
+                self._episode = None
+                self._index, self._total, self._reset = 0, 0.0, None
+
+        def _how_reset(self):
+            """A step has the state after its action; so the first one says what there was before it."""
+            observation, kwargs = self._reset
+            reset = {"observation": _plain(observation)}
+            for name in ("seed", "options"):
+                if kwargs.get(name) is not None:
+                    reset[name] = _plain(kwargs[name])
+            return reset
 
     return RecordSteps
+
+
+# Those that are recorded; what a space of images has for bounds is too much.
+_environments = []
+_LONGEST_SPACE = 65536
+
+
+def _worker_name():
+    """Processes that a training starts count their episodes each."""
+    import multiprocessing
+
+    return multiprocessing.current_process().name if multiprocessing.parent_process() is not None else None
+
+
+def _space(space):
+    """The Gymnasium space in the form of Minari's datasets; None for one that they do not have."""
+    kind = type(space).__name__
+    if kind == "Box":
+        return {"type": kind, "dtype": str(space.dtype), "shape": list(space.shape),
+                "low": space.low.tolist(), "high": space.high.tolist()}
+    if kind == "Discrete":
+        return {"type": kind, "dtype": "int64", "start": int(space.start), "n": int(space.n)}
+    if kind == "MultiDiscrete":
+        return {"type": kind, "dtype": str(space.dtype), "nvec": space.nvec.tolist(), "start": space.start.tolist()}
+    if kind == "MultiBinary":
+        return {"type": kind, "n": _plain(space.n)}
+    if kind == "Text":
+        return {"type": kind, "max_length": space.max_length, "min_length": space.min_length, "charset": space.characters}
+    if kind == "Dict":
+        inner = {key: _space(value) for key, value in space.spaces.items()}
+        return None if None in inner.values() else {"type": kind, "subspaces": inner}
+    if kind == "Tuple":
+        inner = [_space(value) for value in space.spaces]
+        return None if None in inner else {"type": kind, "subspaces": inner}
+    return None
 
 
 def _size(value):
