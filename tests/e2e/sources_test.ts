@@ -203,3 +203,40 @@ withDirectory(
     assert.ok((await payloads(daemon, run, "parameters")).some(({ source }) => source === "wandb"));
   },
 );
+
+withDirectory(
+  "a file that the worker announces and that its proxy finds, too, is one event and one artifact, by the worker's word",
+  async (daemon, cwd) => {
+    const run = await shell(
+      daemon,
+      cwd,
+      `mkdir videos; echo film > videos/a.mp4; echo weights > model.pt; echo early > early.pt
+    echo '{"event": "artifact", "path": "videos/a.mp4", "kind": "evaluation", "step": 7}'
+    echo '{"event": "checkpoint_saved", "checkpoint_path": "'$PWD'/model.pt", "step": 9}'
+    while [ ! -e go ]; do sleep 0.05; done
+    echo '{"event": "checkpoint_saved", "checkpoint_path": "early.pt", "step": 5}'`,
+    );
+    const listed = async () =>
+      (await daemon.client.unary(Mosaic.method.listArtifacts, { run })).artifacts.map(({ path, kind, step }) =>
+        `${path.slice(cwd.length + 1)} ${kind} ${step}`
+      ).sort();
+    await until(async () => (await listed()).length === 3, { what: "the files to be found" });
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual(await listed(), ["early.pt checkpoint 5", "model.pt checkpoint 9", "videos/a.mp4 evaluation 7"]);
+    const named = (await records(daemon, run, "events")).map(({ event, payload }) => {
+      const { path, checkpoint_path: checkpoint } = payload as Record<string, string>;
+      return `${event} ${path ?? checkpoint}`;
+    });
+    assert.deepEqual(
+      named.sort(),
+      [
+        // It was found before it was announced.
+        `artifact ${cwd}/early.pt`,
+        "artifact videos/a.mp4",
+        `checkpoint_saved ${cwd}/model.pt`,
+        "checkpoint_saved early.pt",
+      ].sort(),
+    );
+  },
+);

@@ -45,6 +45,11 @@ export class EventNotes {
     for (const event of events) this.#note(event.kind, event.dataJson, ++seq);
   }
 
+  /** A file that is no record of its own. */
+  namesFile(event: { kind: string; dataJson: string }): void {
+    this.#context.namesFile(event);
+  }
+
   /** What an earlier daemon stored and did not live to enter. */
   enterMissed(): void {
     const { registry } = this.#context;

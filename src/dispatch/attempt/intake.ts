@@ -1,31 +1,48 @@
 /** Stores what an attempt's proxy delivers, and enters its lifecycle records into the event log. */
 import { messageOf } from "../../base/errors.ts";
+import { parsedObject } from "../../base/json_text.ts";
 import type { Logger } from "../../base/log.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
+import { type Announcement, announcementOf, placesOf, referenceOf } from "../../registry/artifacts/announced.ts";
 import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";
 import type { IngestResult, TelemetryLog } from "../../telemetry/types.ts";
 import type { EventNotes } from "./event_notes.ts";
 import type { BatchSamples } from "./session.ts";
+import { eventsFromNewest } from "./worker_events.ts";
 
 /** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
 const SAMPLE_INTERVAL_MS = 10_000;
+/** Announced files that are remembered; of further ones the oldest are forgotten. */
+const MAX_ANNOUNCED = 2000;
+
+interface IntakeContext {
+  telemetry: TelemetryLog;
+  log: Logger;
+  notes: EventNotes;
+  /** The run's directory and its worker's. */
+  directories: readonly string[];
+}
 
 export class Intake {
   readonly notes: EventNotes;
   readonly #run: { runId: string; attempt: number };
   readonly #telemetry: TelemetryLog;
   readonly #log: Logger;
+  readonly #directories: readonly string[];
+  /** What the worker has said of files, by path; undefined until its proxy finds one. */
+  #announced: Map<string, Announcement> | undefined;
   #sampledAt = -SAMPLE_INTERVAL_MS;
 
   constructor(
     run: { runId: string; attempt: number },
-    { telemetry, log, notes }: { telemetry: TelemetryLog; log: Logger; notes: EventNotes },
+    { telemetry, log, notes, directories }: IntakeContext,
   ) {
     this.#run = run;
     this.#telemetry = telemetry;
     this.#log = log;
     this.notes = notes;
+    this.#directories = directories;
   }
 
   /**
@@ -53,8 +70,48 @@ export class Intake {
     }
   }
 
+  /**
+   * A batch of files without those that the worker has announced: these have their record. The proxy's word of them is
+   * size and time; kind and step are the worker's.
+   */
+  withoutAnnounced(batch: IngestBatch): IngestBatch {
+    if (!batch.events.some((event) => referenceOf(event) !== undefined)) return batch;
+    const announced = this.#announced ??= this.#announcedSoFar();
+    const events = batch.events.filter(({ kind, dataJson }) => {
+      const found = parsedObject(dataJson) ?? {};
+      const said = referenceOf({ dataJson }) === undefined ? undefined : announced.get(String(found.path));
+      if (said === undefined) return true;
+      this.notes.namesFile({ kind, dataJson: JSON.stringify({ ...found, kind: said.kind, step: said.step }) });
+      return false;
+    });
+    return { ...batch, events };
+  }
+
+  #announcedSoFar(): Map<string, Announcement> {
+    const announced = new Map<string, Announcement>();
+    const { runId, attempt } = this.#run;
+    const files = [];
+    for (const event of eventsFromNewest(this.#telemetry, runId, attempt)) {
+      if (announcementOf(event) !== undefined && files.push(event) >= MAX_ANNOUNCED) break;
+    }
+    for (const event of files.reverse()) this.#remember(announced, event);
+    return announced;
+  }
+
+  #remember(announced: Map<string, Announcement>, event: { kind: string; dataJson: string }): void {
+    const said = announcementOf(event);
+    if (said === undefined || referenceOf(event) !== undefined) return;
+    for (const place of placesOf(said.path, this.#directories)) announced.set(place, said);
+    for (const oldest of announced.keys()) {
+      if (announced.size <= MAX_ANNOUNCED) break;
+      announced.delete(oldest);
+    }
+  }
+
   /** The lifecycle records of a batch that was just stored. */
   noteEvents(result: IngestResult & { type: "stored" }): void {
+    const announced = this.#announced;
+    if (announced !== undefined) { for (const event of result.events) this.#remember(announced, event); }
     if (result.events.length > 0) this.notes.stored(result.events, result.lastEvent);
   }
 

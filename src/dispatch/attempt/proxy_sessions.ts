@@ -121,10 +121,11 @@ export class ProxySessions implements SessionOwner {
     return result.position;
   }
 
-  async deliverSource(session: Session, delivered: IngestBatch): Promise<void> {
+  async deliverSource(session: Session, received: IngestBatch): Promise<void> {
     const { runs, performer, clock } = this.#options;
     const supervised = this.#current(session);
     const { attempt, intake } = supervised;
+    const delivered = intake.withoutAnnounced(received);
     const { result } = await intake.store(delivered);
     if (result.type === "gap") {
       throw new MosaicError(

@@ -170,7 +170,7 @@ export class Supervisor {
     const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, namesFile });
     const supervised = {
       attempt,
-      intake: new Intake(row, { telemetry, log, notes }),
+      intake: new Intake(row, { telemetry, log, notes, directories: [files.directory, plan.worker.cwd] }),
       alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
     };
     this.#runs.set(runId, supervised);

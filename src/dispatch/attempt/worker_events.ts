@@ -51,21 +51,26 @@ export function failureText(dataJson: string): string {
   return (firstText(dataOf(dataJson), "error", "message", "reason") ?? "").slice(0, 500);
 }
 
-/** Searches a run's lifecycle records from the newest back, down to those of attempt `since`. */
+/** A run's lifecycle records from the newest back, down to those of attempt `since`. */
+export function* eventsFromNewest(telemetry: TelemetryLog, runId: string, since: number): Generator<StoredWorkerEvent> {
+  for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
+    const from = Math.max(0, end - PAGE);
+    for (const event of telemetry.read(runId, "events", from, end - from).toReversed()) {
+      if (event.attempt < since) return;
+      yield event;
+    }
+  }
+}
+
 function findLast<T>(
   telemetry: TelemetryLog,
   runId: string,
   since: number,
   match: (event: StoredWorkerEvent) => T | undefined,
 ): T | undefined {
-  for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
-    const from = Math.max(0, end - PAGE);
-    const events = telemetry.read(runId, "events", from, end - from);
-    for (const event of events.toReversed()) {
-      if (event.attempt < since) return undefined;
-      const found = match(event);
-      if (found !== undefined) return found;
-    }
+  for (const event of eventsFromNewest(telemetry, runId, since)) {
+    const found = match(event);
+    if (found !== undefined) return found;
   }
   return undefined;
 }

@@ -145,6 +145,7 @@ export class Engine implements Core {
     this.#artifacts = new Artifacts({
       ...options,
       directoryOf: (row) => layout.runDir(row.baseDir, row.runId),
+      cwdOf: (row) => planIfReadable(row.configJson)?.worker.cwd ?? "",
       keepVideosOf: (row) => planIfReadable(row.configJson)?.artifacts.keepVideos ?? null,
     });
     this.#supervisor = new Supervisor({

@@ -1,4 +1,5 @@
 /** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
+import { resolve } from "node:path";
 import { parsedObject } from "../../base/json_text.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 
@@ -35,6 +36,11 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
     : "artifact";
   const step = [data.step, data.global_step, data.timestep].find((v) => Number.isSafeInteger(v) && (v as number) >= 0);
   return { path, kind, step: (step as number | undefined) ?? stepInName(path) };
+}
+
+/** Where a path that a worker wrote may lie: below its run's directory, or its working directory ("" is none). */
+export function placesOf(path: string, directories: readonly string[]): string[] {
+  return [...new Set(directories.filter((directory) => directory !== "").map((directory) => resolve(directory, path)))];
 }
 
 /** Size (bytes) and time of change (Unix ms) of a file that a proxy has found (src/proxy/sources). */

@@ -15,7 +15,7 @@ import type { Registry } from "../registry.ts";
 import type { ArtifactRow, RunRow } from "../types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
-import { type Announcement, announcementOf, referenceOf, stepInName } from "./announced.ts";
+import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
 import { filesAt, type FoundFile, hashFile, relativeWithin } from "./run_directory.ts";
 import { isJson } from "../../base/json_text.ts";
 import { analyticsOf, evalSummaryOf, isMosaics, withoutRemoved } from "./manifest.ts";
@@ -40,6 +40,8 @@ export interface ArtifactsOptions {
   /** Absolute path of a run's directory. */
   directoryOf: (run: RunRow) => string;
   log: Logger;
+  /** Working directory of its worker; "" where it is not known. */
+  cwdOf?: (run: RunRow) => string;
   /** `artifacts.keep_videos` of its config; null keeps all. */
   keepVideosOf?: (run: RunRow) => number | null;
   /** A file of a live run is hashed when it has not changed for this many milliseconds. */
@@ -87,6 +89,17 @@ export class Artifacts {
     const path = relativeWithin(this.#options.directoryOf(run), announcement.path);
     const found = referenceOf(event);
     if (found !== undefined && path === undefined) return this.#refer(run, announcement, found);
+    const { kind, step } = announcement;
+    const known = placesOf(announcement.path, [this.#options.cwdOf?.(run) ?? ""])
+      .map((place) => this.#options.registry.artifact(run.runId, place)).find((row) => row !== undefined);
+    // Its proxy has found it before. What the worker says is worth more than place and name.
+    if (known !== undefined) {
+      this.#after(run, () => {
+        this.#options.registry.putArtifact({ ...known, kind, step: step ?? known.step });
+        return Promise.resolve();
+      });
+      return;
+    }
     if (path === undefined) {
       this.#options.log.info(
         { run_id: run.runId, path: announcement.path.slice(0, 200) },
@@ -94,7 +107,6 @@ export class Artifacts {
       );
       return;
     }
-    const { kind, step } = announcement;
     this.#after(run, async () => {
       const files = await filesAt(this.#options.directoryOf(run), path, LIMITS);
       await this.#record(run, files, (_, before) => ({ kind, step: step ?? before?.step ?? null }), false);
