@@ -534,7 +534,7 @@ export class TelemetryStore implements TelemetryLog {
     const positionIn = (kind: "steps" | "episodes", head: number, starts: Start[]) => {
       if (resumedAt === null) return 1;
       const after = firstFrom(
-        1,
+        state.firsts[kind],
         head,
         (seq) => msOf(this.read(runId, kind, seq - 1, 1)[0]?.tsNs ?? "0") > resumedAt,
       );

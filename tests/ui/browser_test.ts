@@ -307,6 +307,11 @@ inBrowser(
     assert.equal(await page.evaluate(() => "broken" in globalThis), false);
     const { name, tags, notes: text } = core.registry.require(runId);
     assert.deepEqual([name, tags, text.startsWith("## Why")], ["new-name", ["second"], true]);
+    // More than the parser can take: the page stays, with the text.
+    await page.getByRole("button", { name: "Edit notes" }).click();
+    await page.getByLabel("Notes (Markdown)").fill(">".repeat(20_000));
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.locator(".markdown > pre").waitFor();
     await page.getByText("Views", { exact: true }).click();
     await page.getByRole("button", { name: "Save this view" }).click();
     await page.getByRole("textbox", { name: "Name" }).fill("my view");

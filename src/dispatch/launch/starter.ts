@@ -122,10 +122,16 @@ export class Starter {
   }
 
   #enterSpawned(row: RunRow, sessionToken: string): { spawned: RunRow; stepsBefore: number } {
-    const { registry, telemetry } = this.#options;
+    const { registry, telemetry, log } = this.#options;
     const stepsBefore = telemetry.summary(row.runId).steps;
-    if (row.attempt > 1) {
-      telemetry.beginAttempt(row.runId, row.attempt, resumedAt(row, telemetry, registry.artifacts(row.runId)));
+    try {
+      if (row.attempt > 1) {
+        telemetry.beginAttempt(row.runId, row.attempt, resumedAt(row, telemetry, registry.artifacts(row.runId)));
+      }
+    } catch (error) {
+      if (isShortage(error)) throw error;
+      // What older attempts have stored is damaged: that is no reason against another.
+      log.warn({ run_id: row.runId, error: messageOf(error) }, "where this attempt begins in curves is not entered");
     }
     const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
       kind: "started",

@@ -4,7 +4,7 @@ import type { RunPage } from "../page_json.ts";
 import { answer, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt } from "./dialog.tsx";
 import type { ComponentChildren } from "./preact.ts";
-import { useState } from "./preact.ts";
+import { useMemo, useState } from "./preact.ts";
 
 async function edit(run: RunPage, change: Record<string, unknown>): Promise<void> {
   const { id } = param(run.run_id).param;
@@ -99,7 +99,7 @@ export function Notes({ run }: { run: RunPage }) {
   if (run.notes === "" && readOnly) return null;
   return (
     <section class="notes" aria-label="Notes">
-      {run.notes !== "" && <div class="markdown">{blocks(Lexer.lex(run.notes))}</div>}
+      {run.notes !== "" && <Markdown text={run.notes} />}
       {!readOnly && (
         <button type="button" class="link" onClick={() => setDraft(run.notes)}>
           {run.notes === "" ? "Add notes" : "Edit notes"}
@@ -107,6 +107,20 @@ export function Notes({ run }: { run: RunPage }) {
       )}
     </section>
   );
+}
+
+/** Read once, not with each change of the run. */
+function Markdown({ text }: { text: string }) {
+  return <div class="markdown">{useMemo(() => markdown(text), [text])}</div>;
+}
+
+function markdown(text: string): ComponentChildren {
+  try {
+    return blocks(Lexer.lex(text));
+  } catch {
+    // Some thousand quotes within each other are too many for the parser, and the rest of the page is still there.
+    return <pre tabIndex={0}>{text}</pre>;
+  }
 }
 
 /** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */
@@ -157,7 +171,7 @@ function blocks(tokens: Token[] = []): ComponentChildren {
       case "br":
         return <br key={i} />;
       case "link":
-        return /^(https?:|mailto:|\/(?!\/)|#)/i.test(t.href)
+        return /^(https?:|mailto:|\/(?![/\\])|#)/i.test(t.href)
           ? <a key={i} href={t.href} rel="noreferrer noopener">{inner()}</a>
           : <span key={i}>{t.raw}</span>;
       case "text":
