@@ -69,10 +69,18 @@ export class RegularFile implements Disposable {
     return this.#fd;
   }
 
-  stat(): { dev: number; ino: number; size: number; mtimeMs: number; birthtimeMs: number; isFile: boolean } {
+  stat(): {
+    dev: number;
+    ino: number;
+    gid: number;
+    size: number;
+    mtimeMs: number;
+    birthtimeMs: number;
+    isFile: boolean;
+  } {
     const info = nodeFs().fstatSync(this.#fd);
-    const { dev, ino, size, mtimeMs, birthtimeMs } = info;
-    return { dev, ino, size, mtimeMs, birthtimeMs, isFile: info.isFile() };
+    const { dev, ino, gid, size, mtimeMs, birthtimeMs } = info;
+    return { dev, ino, gid, size, mtimeMs, birthtimeMs, isFile: info.isFile() };
   }
 
   /** Reads from `position` until `into` is full or the file ends. @returns bytes read */

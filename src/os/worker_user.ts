@@ -47,6 +47,12 @@ export function findUser(asked: string): WorkerUser {
   return found;
 }
 
+/** The group of a run's directory that its worker's own user writes in (giveRunTo); undefined where it is the daemon's user. */
+export function groupOfWorker(runDirectory: string): number | undefined {
+  const { mode, gid } = Deno.lstatSync(runDirectory);
+  return ((mode ?? 0) & 0o1000) !== 0 ? gid ?? undefined : undefined;
+}
+
 /** Words before a command that run it as the user: without capabilities, and without a way to get any. */
 export function becoming({ uid, gid, name }: WorkerUser): string[] {
   return [

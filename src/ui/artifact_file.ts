@@ -6,6 +6,7 @@
 import type { Core, RunDetail } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { planOf } from "../config/plan.ts";
+import { groupOfWorker } from "../os/worker_user.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { mediaType } from "../telemetry/formats/media.ts";
@@ -35,7 +36,8 @@ export function openWithin(directory: string, path: string): RegularFile | undef
 
 /**
  * An artifact by reference lies outside of the run's directory, and a worker chose its path. So it is opened only below the
- * run's working directory, and sent only if it is a video, audio or an image.
+ * run's working directory, sent only if it is a video, audio or an image, and only if it is the worker's where that has a
+ * user of its own.
  */
 function openReferred(detail: RunDetail, path: string): RegularFile | undefined {
   const directory = planOf(detail.row.configJson).worker.cwd || Deno.cwd();
@@ -46,10 +48,16 @@ function openReferred(detail: RunDetail, path: string): RegularFile | undefined 
     });
   }
   try {
-    return openWithin(directory, inside);
+    const file = openWithin(directory, inside);
+    const group = groupOfWorker(detail.directory);
+    if (file === undefined || group === undefined || file.stat().gid === group) return file;
+    file.close();
   } catch (error) {
     throw explainMissing(error);
   }
+  throw new MosaicError("permission_denied", `"${path}" does not belong to the user that the run's worker has`, {
+    hint: "The daemon may read what that user may not; copy the file on the host itself.",
+  });
 }
 
 function opened(core: Core, detail: RunDetail, path: string): RegularFile {

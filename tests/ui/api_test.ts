@@ -493,6 +493,22 @@ Deno.test(
       await answer.body?.cancel();
       assert.equal(answer.status, status, name);
     }
+    // As it is where the worker has a user of its own.
+    const { directory } = core.detail(row);
+    Deno.mkdirSync(directory, { recursive: true });
+    Deno.chmodSync(directory, 0o1770);
+    const path = `/api/runs/${row.runId}/artifacts/${encodeURIComponent(`${cwd}/videos/a.mp4`)}`;
+    const status = async () => {
+      const answer = await get(path);
+      await answer.body?.cancel();
+      return answer.status;
+    };
+    assert.equal(await status(), 200);
+    if (Deno.uid() !== 0) return;
+    Deno.chownSync(directory, 0, 54_321);
+    assert.equal(await status(), 403, "a file of the daemon's user");
+    Deno.chownSync(`${cwd}/videos/a.mp4`, 54_321, 54_321);
+    assert.equal(await status(), 200);
   }),
 );
 
