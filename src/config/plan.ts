@@ -86,6 +86,8 @@ export interface WorkerPlan {
   user: string;
   /** Its proxy is started by somebody else. */
   external: boolean;
+  /** It uploads the files of its run's directory. */
+  uploadFiles: boolean;
 }
 
 export interface SlurmPlan {
@@ -215,6 +217,7 @@ function makePlan(configJson: string): RunPlan {
       supportsPause: worker?.supports_pause ?? false,
       user: String(worker?.user ?? ""),
       external: worker?.external ?? false,
+      uploadFiles: worker?.upload_files ?? false,
       cwd: worker?.cwd ?? "",
     },
     priority: metadata.priority ?? 0,

@@ -76,6 +76,9 @@ const worker = open({
   external: flag().nullish().describe(
     "Whether somebody else starts the run's proxy, such as a container platform; the daemon waits for it to register.",
   ),
+  upload_files: flag().nullish().describe(
+    "Whether the proxy of an external run uploads logs and files of its run's directory to the daemon.",
+  ),
 });
 
 const restart = closed({

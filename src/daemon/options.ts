@@ -82,7 +82,8 @@ function sizeBetween(least: number, most: number): (text: string) => number {
   };
 }
 
-const sizeText = (value: number): string => value >= 1 << 20 ? `${value >> 20}M` : `${value >> 10}K`;
+const sizeText = (value: number): string =>
+  value >= 2 ** 30 ? `${value / 2 ** 30}G` : value >= 1 << 20 ? `${value >> 20}M` : `${value >> 10}K`;
 
 function positive(text: string): number {
   const value = Number(text);
@@ -285,6 +286,10 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(bound("logLines", "maximum lines per second sent to one reader of a log", whole(1)))
     .addOption(bound("ringSteps", "newest steps kept in memory per run", whole(1)))
     .addOption(bound("ringBytes", "maximum memory for the newest records of all runs", sizeBetween(1 << 20, Infinity)))
+    .addOption(
+      bound("maxUploadBytes", "maximum size of the files that an attempt on a host of its own uploads", bytes),
+    )
+    .addOption(bound("uploadRateBytes", "maximum bytes a second of such an upload", sizeBetween(64 << 10, Infinity)))
     .addOption(bound("windowBytes", "maximum unacknowledged bytes per proxy", sizeBetween(64 << 10, 1 << 30)))
     .addHelpText(
       "after",

@@ -12,6 +12,7 @@ import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
 import type { FileSources } from "./sources/file_sources.ts";
+import type { FileUploads } from "./uploads.ts";
 import { type ProxyMessageInit, type Receiver, StreamTransport, type Transport } from "./transport.ts";
 
 type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: string }>;
@@ -33,12 +34,21 @@ export interface Sources {
   journal: Journal;
   /** undefined: nothing but the journal is read. */
   files: FileSources | undefined;
+  /** For a daemon that wants the files of the run's directory. */
+  uploads: () => Promise<FileUploads>;
 }
 
 export class Delivery implements Receiver {
   readonly #plan: DeliveryPlan;
   readonly #journal: Journal;
   readonly #files: FileSources | undefined;
+  readonly #loadUploads: Sources["uploads"];
+  #uploads: FileUploads | undefined;
+  /** Bytes a second, by the last welcome; undefined: no files are wanted. */
+  #uploadRate: number | undefined;
+  #closings = 0;
+  /** Bytes of uploaded files that this connection has carried. */
+  #uploaded = 0;
   readonly #queue: EventQueue<Event>;
   readonly #log: Logger;
   #parts: { transport: Transport; buildBatch: DeliveryParts["buildBatch"] } | undefined;
@@ -57,6 +67,7 @@ export class Delivery implements Receiver {
     this.#plan = plan;
     this.#journal = sources.journal;
     this.#files = sources.files;
+    this.#loadUploads = sources.uploads;
     this.#queue = queue;
     this.#log = log;
   }
@@ -79,8 +90,10 @@ export class Delivery implements Receiver {
 
   close(): void {
     this.#wanted = false;
+    this.#closings++;
     for (const read of this.#reads.values()) clearImmediate(read);
     this.#files?.close();
+    this.#uploads?.close();
     clearInterval(this.#announcements);
     this.#parts?.transport.close();
   }
@@ -116,8 +129,10 @@ export class Delivery implements Receiver {
     if (message.case === "welcome") {
       this.#observed = observedOf(message.value.observed);
       this.#sealedForm = message.value.sealedForm;
+      this.#uploadRate = message.value.files && Number(message.value.files.rate);
     }
     if (message.case === "observed" && message.value.shared) this.#files?.share();
+    if (message.case === "fileAck") this.#uploads?.answered(message.value);
     const event = eventOf(message, this.#plan.address.current);
     if (event !== undefined) this.#queue.put(event);
   }
@@ -158,8 +173,17 @@ export class Delivery implements Receiver {
 
   seek(source: SourceId, position: number): void {
     if (source === "stdout") return this.#journal.seek(position);
+    if (source === "uploads") {
+      this.#uploaded = position;
+      return this.#uploads?.begin(this.#uploadRate ?? 0);
+    }
     this.#filesSent = position;
     this.#files?.restore(this.#observed);
+  }
+
+  /** Calls `changed` when files may have to be uploaded. */
+  armUploads(changed: () => void): void {
+    this.#uploads?.arm(changed);
   }
 
   /** Later: acknowledgements, control and signals come in between any two batches. */
@@ -169,6 +193,7 @@ export class Delivery implements Receiver {
       setImmediate(() => {
         try {
           if (source === "stdout") this.#sendBatch(most, final);
+          else if (source === "uploads") this.#sendFile(final);
           else this.#sendOfFiles(most, final);
         } catch (error) {
           // A journal that cannot be read now is read again over the next connection.
@@ -177,6 +202,29 @@ export class Delivery implements Receiver {
         }
       }),
     );
+  }
+
+  async #sendFile(final: boolean): Promise<void> {
+    const closings = this.#closings;
+    try {
+      if (this.#uploads === undefined) {
+        const uploads = await this.#loadUploads();
+        if (closings !== this.#closings) return;
+        uploads.begin(this.#uploadRate ?? 0);
+        this.#uploads = uploads;
+      }
+      const piece = await this.#uploads.next(final);
+      if (piece === "closed") return;
+      if (piece === undefined) return this.#queue.put({ tag: "caught_up", source: "uploads", final });
+      const to = this.#uploaded += piece.bytes;
+      this.#parts!.transport.send({ case: "filePiece", value: { ...piece.message, position: BigInt(to) } });
+      const { bytes } = piece;
+      this.#queue.put({ tag: "batch_sent", source: "uploads", to, lines: 0, bytes, steps: 0, eventKinds: [] });
+    } catch (error) {
+      if (closings !== this.#closings) return;
+      const failure: Failure = { code: undefined, message: messageOf(error), announced: false };
+      this.#queue.put({ tag: "disconnected", failure });
+    }
   }
 
   #sendOfFiles(most: number, final: boolean): void {
@@ -228,8 +276,9 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
   switch (message.case) {
     case "welcome": {
       const { journalPosition, windowBytes, control } = message.value;
-      const positions = { stdout: Number(journalPosition), files: 0 };
-      return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control };
+      const positions = { stdout: Number(journalPosition), files: 0, uploads: 0 };
+      const uploads = message.value.files !== undefined;
+      return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control, uploads };
     }
     case "ack": {
       const { position, windowBytes, storeFull } = message.value;
@@ -243,6 +292,8 @@ function eventOf(message: DaemonMessage["message"], target: string): Event | und
     }
     case "sourceAck":
       return { tag: "acknowledged", source: "files", position: Number(message.value.position), windowBytes: 0 };
+    case "fileAck":
+      return { tag: "acknowledged", source: "uploads", position: Number(message.value.position), windowBytes: 0 };
     case "heartbeatAck":
       return { tag: "heartbeat_answered" };
     case "observed":

@@ -67,12 +67,18 @@ export interface DeliveryState {
   readonly sources: readonly Source[];
 }
 
+/** Pieces of files under way. */
+const UPLOAD_WINDOW_BYTES = 2 << 20;
+
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };
 
 export function undelivered({ observes = false }: DeliverySettings): DeliveryState {
   const ids: SourceId[] = observes ? ["stdout", "files"] : ["stdout"];
-  const unread = { acknowledged: 0, sent: 0, counted: 0, reading: { tag: "ready" } } as const;
-  return { connection: { tag: "none" }, sources: ids.map((id) => ({ id, ...unread })) };
+  return { connection: { tag: "none" }, sources: ids.map(unread) };
+}
+
+function unread(id: SourceId): Source {
+  return { id, acknowledged: 0, sent: 0, counted: 0, reading: { tag: "ready" } };
 }
 
 export function deliveryDueAt({ connection, sources }: DeliveryState): number {
@@ -117,7 +123,7 @@ export function greet(delivery: DeliveryState, now: number): DeliveryState {
 
 export function welcomed(
   delivery: DeliveryState,
-  { target, positions, windowBytes }: EventOf<"welcomed">,
+  { target, positions, windowBytes, uploads }: EventOf<"welcomed">,
   { heartbeatMs }: DeliverySettings,
   now: number,
   effects: Effects,
@@ -128,7 +134,8 @@ export function welcomed(
   if (failed > 0) {
     effects.push({ tag: "log", level: "info", message: "connected again", fields: { target, tries: failed } });
   }
-  const sources = delivery.sources.map((source): Source => {
+  const known = delivery.sources.filter(({ id }) => id !== "uploads");
+  const sources = [...known, ...uploads ? [unread("uploads")] : []].map((source): Source => {
     const position = positions[source.id];
     effects.push({ tag: "seek", source: source.id, position });
     return {
@@ -188,6 +195,7 @@ export function batchSent(
   const sources = delivery.sources.map((source): Source => {
     const { reading } = source;
     if (source.id !== batch.source || reading.tag !== "reading") return source;
+    if (source.id === "uploads") return { ...source, sent: batch.to, reading: { tag: "ready" } };
     if (isNew(source, batch)) effects.push({ tag: "count_steps", steps: batch.steps, bytes: batch.bytes });
     if (batch.bytes >= BUSY_BYTES) effects.push({ tag: "disarm_growth", source: source.id });
     return {
@@ -248,11 +256,15 @@ export function pump(
   if (connection.tag !== "open") return delivery;
   const { windowBytes } = connection;
   const final = end !== undefined;
-  const windowIsFree = unacknowledged(delivery) < windowBytes;
+  // Files of any size are not to hold up records: they have a window of their own.
+  const records = delivery.sources.filter(({ id }) => id !== "uploads");
+  const windowIsFree = unacknowledged({ sources: records }) < windowBytes;
   const sources = delivery.sources.map((source): Source => {
     const reading = due(source.reading, final, now);
     // Files are read at the pace at which they are stored: each batch is acknowledged before the next.
-    const mayRead = windowIsFree && (source.id === "stdout" || source.sent <= source.acknowledged);
+    const mayRead = source.id === "uploads"
+      ? source.sent - source.acknowledged < UPLOAD_WINDOW_BYTES
+      : windowIsFree && (source.id === "stdout" || source.sent <= source.acknowledged);
     if (reading.tag !== "ready" || !mayRead) return reading === source.reading ? source : { ...source, reading };
     const most = batchBytes(windowBytes);
     effects.push({ tag: "read", source: source.id, most, final });
@@ -278,7 +290,7 @@ function due(reading: Reading, final: boolean, now: number): Reading {
 }
 
 /** Bytes that are under way. */
-export function unacknowledged({ sources }: DeliveryState): number {
+export function unacknowledged({ sources }: Pick<DeliveryState, "sources">): number {
   return sources.reduce((sum, { sent, acknowledged }) => sum + Math.max(0, sent - acknowledged), 0);
 }
 

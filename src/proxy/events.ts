@@ -6,8 +6,11 @@ import type { ErrorCode } from "../base/errors.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import type { WorkerExit } from "./exit_record.ts";
 
-/** What records are read from: the journal, or all observed files together (sources/file_sources.ts). */
-export type SourceId = "stdout" | "files";
+/**
+ * What is delivered: records of the journal, those of all observed files together (sources/file_sources.ts), and files
+ * themselves (uploads.ts).
+ */
+export type SourceId = "stdout" | "files" | "uploads";
 
 export interface Control {
   paused: boolean;
@@ -97,6 +100,8 @@ export type Event =
     /** 0: the default. */
     windowBytes: number;
     control: DesiredControl | undefined;
+    /** The daemon wants the files of the run's directory. */
+    uploads: boolean;
   }
   /** `windowBytes` 0: as it was. */
   | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }

@@ -86,6 +86,11 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   });
   const pressure = new Pressure(files.logs, journal, args.maxBacklogBytes ?? start.maxBacklogBytes);
   const sources = await sourcesOf(args, plan, log);
+  const uploads = async () => {
+    const { FileUploads } = await import("./uploads.ts");
+    return new FileUploads(files, attempt, log);
+  };
+  const delivery = new Delivery(deliveryPlan(args, plan, log), { journal, files: sources, uploads }, queue, log);
   const edges: Edges = {
     worker: new WorkerHandle(
       { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
@@ -93,11 +98,13 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
       queue,
       log,
     ),
-    delivery: new Delivery(deliveryPlan(args, plan, log), { journal, files: sources }, queue, log),
+    delivery,
     growth: {
       arm: (source) => {
+        const grew = () => queue.put({ tag: "journal_grew", source });
         if (source === "stdout") growth.arm();
-        else sources?.arm(() => queue.put({ tag: "journal_grew", source }));
+        else if (source === "uploads") delivery.armUploads(grew);
+        else sources?.arm(grew);
       },
       disarm: (source) => {
         if (source !== "stdout") return;

@@ -16,6 +16,7 @@ export const EVENT_KINDS = [
   "source_observed",
   "source_problem",
   "artifact",
+  "file_left",
   "paused",
   "resumed",
   "edited",

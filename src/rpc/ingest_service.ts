@@ -7,11 +7,13 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core, Observed, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
+import type { PieceAnswer } from "../registry/artifacts/uploads.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type {
   Batch,
   DaemonMessageSchema,
   Exit,
+  FilePiece,
   Hello,
   Ingest,
   ProxyMessage,
@@ -24,6 +26,7 @@ import { checkIngestProtocol, INGEST_PROTOCOL } from "../wire/ingest_protocol.ts
 import type { Caller, Handlers, Incoming, Outgoing } from "./handlers.ts";
 import { checked, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { unreadableBatch } from "../telemetry/refused.ts";
+import { fetchCheckpoint } from "./fetch_checkpoint.ts";
 import { turn } from "./turns.ts";
 import { isDiskFull } from "../telemetry/store/failures.ts";
 import { untilStored } from "./until_stored.ts";
@@ -41,17 +44,26 @@ const WAITING_BYTES = 16 << 10;
 /** Runs whose proxies have sent a block that is not right; the oldest is forgotten. */
 const MOST_UNSEALED = 1000;
 
+/** While a piece of a file is taken, which may mean to read all of it, its proxy hears something so often. */
+const ALIVE_MS = 3000;
+
+type IngestBounds = Pick<Bounds, "windowBytes" | "uploadRateBytes">;
+
 type ToProxy = Outgoing<typeof DaemonMessageSchema>;
+type Three = [number, number, number];
 type DaemonInit = NonNullable<Exclude<MessageInitShape<typeof DaemonMessageSchema>, { $typeName: string }>["message"]>;
 
-export function ingestHandlers(core: Core, bounds: Pick<Bounds, "windowBytes">): Handlers<typeof Ingest> {
+export function ingestHandlers(core: Core, bounds: IngestBounds): Handlers<typeof Ingest> {
   const unsealed = new Set<string>();
-  return { deliver: (incoming, out, caller) => deliver(core, bounds.windowBytes, unsealed, incoming, out, caller) };
+  return {
+    deliver: (incoming, out, caller) => deliver(core, bounds, unsealed, incoming, out, caller),
+    fetch: (request, out) => fetchCheckpoint(core, request, out),
+  };
 }
 
 async function deliver(
   core: Core,
-  windowBytes: number,
+  { windowBytes, uploadRateBytes }: IngestBounds,
   unsealed: Set<string>,
   incoming: Incoming<ProxyMessage>,
   out: ToProxy,
@@ -80,6 +92,7 @@ async function deliver(
           control: session.control,
           observed: observedOf(session.observed),
           sealedForm: unsealed.has(first.value.runId) ? "" : SEALED_FORM,
+          ...(session.takesFiles ? { files: { rate: BigInt(uploadRateBytes) } } : {}),
         },
       },
     });
@@ -228,6 +241,8 @@ class Delivery {
         this.#session.heartbeat(this.#connected.journalSize);
         await this.#out.send({ message: { case: "heartbeatAck", value: {} } });
         return;
+      case "filePiece":
+        return await this.#file(message.value);
       case "sourceBatch":
         return await this.#source(message.value);
       case "control":
@@ -279,6 +294,30 @@ class Delivery {
     if (this.#failure !== undefined) throw this.#failure;
     await this.#stored(this.#connected.journalSize, () => this.#session.source(sourceBatchOf(message)));
     await this.#out.send({ message: { case: "sourceAck", value: { position: message.position } } });
+  }
+
+  /** One after the other, like all else; the worker's records wait meanwhile in its journal. */
+  async #file(message: FilePiece): Promise<void> {
+    const { path, data, crc, sha256, position } = message;
+    const [size, changedAt, offset] = [message.size, message.changedAt, message.offset].map(Number) as Three;
+    const alive = setInterval(() => {
+      this.#session.heartbeat(this.#connected.journalSize);
+      this.#out.send({ message: { case: "heartbeatAck", value: {} } })?.catch(() => {});
+    }, ALIVE_MS);
+    let answer: PieceAnswer;
+    try {
+      await turn();
+      answer = await this.#session.file({ path, size, changedAt, offset, data, crc, sha256 });
+    } catch (error) {
+      if (error instanceof MosaicError) throw error;
+      this.#core.log.warn({ run_id: this.#runId, path, error: messageOf(error) }, "a piece of a file is not stored");
+      throw new MosaicError("aborted", messageOf(error), { cause: error });
+    } finally {
+      clearInterval(alive);
+    }
+    await this.#out.send({
+      message: { case: "fileAck", value: { ...answer, offset: BigInt(answer.offset), position } },
+    });
   }
 
   async #settle(

@@ -144,7 +144,7 @@ async function withDelivery(
           buildBatch: (piece: JournalPiece) => buildBatch(piece, { context: CONTEXT }),
         }),
     },
-    { journal, files: undefined },
+    { journal, files: undefined, uploads: () => Promise.reject(new Error("no files were asked for")) },
     queue,
     log,
   );

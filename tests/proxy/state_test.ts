@@ -15,7 +15,8 @@ function welcome(position = 0, windowBytes = 1 << 20): Event {
   return {
     tag: "welcomed",
     target: "host:1",
-    positions: { stdout: position, files: 0 },
+    positions: { stdout: position, files: 0, uploads: 0 },
+    uploads: false,
     windowBytes,
     control: undefined,
   };

@@ -137,6 +137,12 @@ export class RecordedSession implements ProxySession {
   get observed() {
     return this.#session.observed;
   }
+  get takesFiles() {
+    return this.#session.takesFiles;
+  }
+  file(...[piece]: Parameters<ProxySession["file"]>): ReturnType<ProxySession["file"]> {
+    return this.#session.file(piece);
+  }
   source(batch: IngestBatch): Promise<void> {
     this.sources.push(batch);
     return this.#session.source(batch);

@@ -10,6 +10,7 @@ import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { DesiredControl, ProxyLink } from "../core/core.ts";
+import type { Arrivals } from "./arrivals.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";
 import { Backpressure, type Hold } from "./backpressure.ts";
 import type { AbsenceStep, AttemptHost, Rest, WorkerGroup } from "./host.ts";
@@ -21,6 +22,7 @@ export interface AttemptParts {
   files: RunFiles;
   host: AttemptHost;
   progress: Progress;
+  arrivals: Arrivals | undefined;
   /** The daemon's, in milliseconds. */
   graceMs: number;
 }
@@ -32,19 +34,22 @@ export class Attempt {
   readonly files: RunFiles;
   readonly host: AttemptHost;
   readonly progress: Progress;
+  /** undefined where its files are on the daemon's disk. */
+  readonly arrivals: Arrivals | undefined;
   readonly backpressure: Backpressure;
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
   readonly #graceMs: number;
   #state: AttemptState<Session> = { phase: { t: "running" }, connection: { t: "absent" } };
 
-  constructor(row: RunRow, { plan, files, host, progress, graceMs }: AttemptParts) {
+  constructor(row: RunRow, { plan, files, host, progress, arrivals, graceMs }: AttemptParts) {
     this.runId = row.runId;
     this.attempt = row.attempt;
     this.plan = plan;
     this.files = files;
     this.host = host;
     this.progress = progress;
+    this.arrivals = arrivals;
     this.backpressure = new Backpressure(plan.backpressure);
     this.#graceMs = graceMs;
   }

@@ -123,6 +123,11 @@ export class Performer {
     const { phase } = attempt.state;
     if (phase.t !== "ended" || runs.get(runId) !== supervised) return;
     host.release();
+    try {
+      attempt.arrivals?.ended();
+    } catch (error) {
+      this.#options.log.warn({ run_id: runId, error: messageOf(error) }, "parts of uploaded files stay for now");
+    }
     const row = ends.commit(attempt, phase.ended, clock(), () => intake.notes.failed());
     runs.delete(runId);
     this.#troubles.delete(runId);

@@ -6,6 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
+import type { Piece, PieceAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
@@ -49,6 +50,7 @@ export class ProxySessions implements SessionOwner {
         cursors: telemetry.sourceCursors(row.runId, row.attempt),
         shared: beside.length > 0,
       },
+      uploads: attempt.arrivals?.receiver(),
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
@@ -159,6 +161,14 @@ export class ProxySessions implements SessionOwner {
       if (other.runId === runId || worker.external || its.external) return false;
       return its.cwd === worker.cwd || within(its.cwd, worker.cwd) || within(worker.cwd, its.cwd);
     });
+  }
+
+  async takeFile(session: Session, uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
+    const { attempt } = this.#current(session);
+    const answer = await attempt.arrivals!.take(uploads, piece);
+    this.#current(session);
+    this.#options.performer.alive(attempt);
+    return answer;
   }
 
   commitBatches(): void {

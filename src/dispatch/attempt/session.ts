@@ -2,6 +2,7 @@
 import type { DesiredControl, Observed, ProxySession } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
+import type { Piece, PieceAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 
 /** Samples of lines that cannot be read or break their schema. */
@@ -20,6 +21,7 @@ export interface AppliedControl {
 export interface SessionOwner {
   deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
   deliverSource(session: Session, batch: IngestBatch): Promise<void>;
+  takeFile(session: Session, uploads: Uploads, piece: Piece): Promise<PieceAnswer>;
   commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
@@ -36,18 +38,31 @@ export class Session implements ProxySession {
   /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
+  readonly #uploads: Uploads | undefined;
   #position: number;
 
   constructor(
     owner: SessionOwner,
     runId: string,
-    welcome: { position: number; control: DesiredControl; observed: Observed },
+    welcome: { position: number; control: DesiredControl; observed: Observed; uploads?: Uploads | undefined },
   ) {
     this.#owner = owner;
     this.runId = runId;
     this.journalPosition = this.#position = welcome.position;
     this.control = welcome.control;
     this.observed = welcome.observed;
+    this.#uploads = welcome.uploads;
+  }
+
+  get takesFiles(): boolean {
+    return this.#uploads !== undefined;
+  }
+
+  async file(piece: Piece): Promise<PieceAnswer> {
+    if (this.#uploads === undefined) {
+      throw new MosaicError("failed_precondition", "no files were asked for: the run's files are on the daemon's disk");
+    }
+    return await this.#owner.takeFile(this, this.#uploads, piece);
   }
 
   /** Up to where the journal is stored. */
@@ -90,6 +105,7 @@ export class Session implements ProxySession {
   }
 
   closed(): void {
+    this.#uploads?.close();
     this.#owner.sessionClosed(this);
   }
 }

@@ -8,6 +8,7 @@ import { MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";
 import type { ProcessRef } from "../../os/identity.ts";
 import type { RunRow } from "../../registry/types.ts";
+import { Arrivals } from "./arrivals.ts";
 import { Attempt } from "./attempt.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { Ends, type EndsOptions } from "./ends.ts";
@@ -39,6 +40,8 @@ export interface SupervisorOptions extends EndsOptions {
   alerts?: readonly AlertRule[];
   /** For runs whose config does not say. */
   heartbeatTimeoutSeconds: number;
+  /** Bytes of the files that one attempt uploads. */
+  maxUploadBytes: number;
   /** Proxies that may be under replacement at one time. */
   maxStarting: number;
   /** A record of the worker names a file. */
@@ -153,10 +156,13 @@ export class Supervisor {
     const files = new RunFiles(layout.runDir(row.baseDir, runId), row.workerId);
     const now = this.#clock();
     const host = hostOf(plan);
+    const attemptHost = host.attempt(row, { plan, files, now, absenceMs: known.absenceMs });
+    const arrivals = attemptHost.uploads ? new Arrivals(row, { ...this.#options, files }) : undefined;
     const attempt = new Attempt(row, {
       plan,
       files,
-      host: host.attempt(row, { plan, files, now, absenceMs: known.absenceMs }),
+      host: attemptHost,
+      arrivals,
       progress: new Progress({
         limits: this.#limits(plan, host),
         state: row.state,
@@ -166,7 +172,8 @@ export class Supervisor {
       }),
       graceMs: graceSeconds * 1000,
     });
-    const namesFile = (event: { kind: string; dataJson: string }) => onFileNamed(registry.require(runId), event);
+    const namesFile = (event: { kind: string; dataJson: string }) =>
+      arrivals === undefined ? onFileNamed(registry.require(runId), event) : arrivals.named(event);
     const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, namesFile });
     const supervised = {
       attempt,

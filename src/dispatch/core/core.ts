@@ -7,6 +7,7 @@ import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventR
 import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
+import type { Piece, PieceAnswer } from "../../registry/artifacts/uploads.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Logger } from "../../base/log.ts";
@@ -129,6 +130,10 @@ export interface ProxySession {
   readonly journalPosition: number;
   readonly control: DesiredControl;
   readonly observed: Observed;
+  /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
+  readonly takesFiles: boolean;
+  /** Takes the next part of a file. @throws what the disk says */
+  file(piece: Piece): Promise<PieceAnswer>;
   /**
    * Stores the batch and gives the position now stored; several may be under way, in order.
    * @throws MosaicError `unavailable` with nothing stored.
@@ -232,6 +237,8 @@ export interface Core {
   /** Enters into the event log that a reader waits for credits, or goes on. Of a run that is deleted, nothing. */
   readerState(runId: string, kind: TelemetryKind, state: "STARVED" | "RESUMED"): void;
 
+  /** Absolute path of a run's directory. */
+  directoryOf(row: RunRow): string;
   /** Absolute path of a run's log file (the newest attempt's). */
   logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string;
   /** The ranks of the newest attempt; empty for a run with one. */

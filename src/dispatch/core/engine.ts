@@ -154,6 +154,7 @@ export class Engine implements Core {
       placeFor,
       onChanged,
       onFileNamed: (row, event) => this.#artifacts.announced(row, event),
+      maxUploadBytes: { ...STANDARD_BOUNDS, ...options.bounds }.maxUploadBytes,
       onFilesDue: (row) => {
         this.#artifacts.observe(row);
         metrics.tell(row);
@@ -311,6 +312,9 @@ export class Engine implements Core {
     return this.#views.ranks(row);
   }
 
+  directoryOf(row: RunRow): string {
+    return this.#options.layout.runDir(row.baseDir, row.runId);
+  }
   logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string {
     return this.#views.logFile(row, stream, rank);
   }

@@ -32,8 +32,8 @@ export class ExternalHost implements Host {
     };
   }
 
-  attempt(): AttemptHost {
-    return new ExternalAttempt(this.#graceMs);
+  attempt(_row: RunRow, { plan }: { plan: RunPlan }): AttemptHost {
+    return new ExternalAttempt(this.#graceMs, plan.worker.uploadFiles);
   }
 }
 
@@ -41,10 +41,12 @@ class ExternalAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = false;
   readonly replacing = false;
+  readonly uploads: boolean;
   readonly #graceMs: number;
 
-  constructor(graceMs: number) {
+  constructor(graceMs: number, uploads: boolean) {
     this.#graceMs = graceMs;
+    this.uploads = uploads;
   }
 
   /** A container that is started again has lost its journal: what it would deliver cannot follow what is stored. */

@@ -42,6 +42,9 @@ const OWN_DELIVERY: Rule = {
   },
 };
 
+/** Read by its proxy; the worker finds it on its host. */
+const OWN_CHECKPOINT: Rule = { needs: "admin", session: (message) => (message as { runId: string }).runId };
+
 const trainer = TrainerService.method;
 const mosaic = Mosaic.method;
 
@@ -88,6 +91,7 @@ const TABLE: readonly [DescMethod, Rule][] = [
   [mosaic.shutdown, ADMIN],
 
   [Ingest.method.deliver, OWN_DELIVERY],
+  [Ingest.method.fetch, OWN_CHECKPOINT],
 ];
 
 const RULES = new Map(TABLE.map(([method, rule]) => [methodPath(method), rule]));

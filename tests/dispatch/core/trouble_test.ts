@@ -208,7 +208,7 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
     const supervisor = new Supervisor({
       ...{ registry: f.registry, telemetry: f.telemetry, layout: f.layout, hostOf },
       ...{ log: createLogger({ sinks: [(line) => said.push(line)] }), clock: () => now },
-      ...{ graceSeconds: 5, heartbeatTimeoutSeconds: 1, maxStarting: 1, placeFor: () => 1 },
+      ...{ graceSeconds: 5, heartbeatTimeoutSeconds: 1, maxStarting: 1, maxUploadBytes: 1, placeFor: () => 1 },
       ...{ onFileNamed: () => {}, onFilesDue: () => {}, onEnded: () => {}, onChanged: () => {} },
     });
     assert.equal(hostOf(planOf(f.row(runId).configJson)), local);

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { planOf } from "../../../src/config/plan.ts";
+import type { RunRow } from "../../../src/registry/types.ts";
+import { configOf } from "../../harness/configs.ts";
 import { ExternalHost } from "../../../src/dispatch/launch/external_host.ts";
 
 Deno.test("external host: a proxy that is away is waited for; a stopped attempt ends without one after its time", () => {
-  const attempt = new ExternalHost({ graceSeconds: 5 }).attempt();
+  const attempt = new ExternalHost({ graceSeconds: 5 }).attempt({} as RunRow, {
+    plan: planOf(configOf({ command: ["true"] })),
+  });
   const at = (now: number, registered: boolean, stoppingSince?: number) =>
     attempt.whileAbsent({ now, registered, stoppingSince, mayReplace: true }).do;
   assert.equal(at(1e9, true), "wait");
@@ -14,7 +19,9 @@ Deno.test("external host: a proxy that is away is waited for; a stopped attempt 
 });
 
 Deno.test("external host: its processes are neither looked for nor counted as starting", () => {
-  const attempt = new ExternalHost({ graceSeconds: 5 }).attempt();
+  const attempt = new ExternalHost({ graceSeconds: 5 }).attempt({} as RunRow, {
+    plan: planOf(configOf({ command: ["true"] })),
+  });
   assert.deepEqual([attempt.startsProxy, attempt.replacing], [false, false]);
   assert.deepEqual([attempt.worker(), attempt.newWorker(), attempt.group(true)], [undefined, undefined, "unknown"]);
   assert.deepEqual(attempt.endRest(undefined, 0), { ended: true });

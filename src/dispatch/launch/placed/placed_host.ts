@@ -77,6 +77,7 @@ interface PlacedParts {
 class PlacedAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = true;
+  readonly uploads: boolean = false;
   readonly #of: { runId: string; attempt: number };
   readonly #files: RunFiles;
   readonly #placer: Placer;

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file mosaic/v1/mosaic.proto.
  */
 export const file_mosaic_v1_mosaic: GenFile = /*@__PURE__*/
-  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi+QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBIeCgVyYW5rcxgnIAMoCzIPLm1vc2FpYy52MS5SYW5rEg0KBW5vdGVzGDIgASgJQgwKCl9leGl0X2NvZGUiPQoJUGFyYW1ldGVyEgwKBG5hbWUYASABKAkSEgoKdmFsdWVfanNvbhgCIAEoCRIOCgZzb3VyY2UYAyABKAkiTQoEUmFuaxIMCgRyYW5rGAEgASgNEgwKBG5vZGUYAiABKAkSEQoEY29kZRgDIAEoBUgAiAEBEg0KBWZpcnN0GAQgASgIQgcKBV9jb2RlIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiIgoNSW1wb3J0UmVxdWVzdBIRCglkaXJlY3RvcnkYASABKAkiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkicgoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgSDAoEcmFuaxgGIAEoDSJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQibgoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNEhMKC292ZXJ3cml0dGVuGAYgASgIItYBCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBEhQKB2F0dGVtcHQYCiABKA1IAYgBARITCgtvdmVyd3JpdHRlbhgLIAEoCEIHCgVfc3RlcEIKCghfYXR0ZW1wdCKqAQoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEEjQKC292ZXJ3cml0dGVuGAMgAygLMh8ubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlLlJhbmdlGigKBVJhbmdlEg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEIrcCChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGuwBCgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBARIQCgNtaW4YBCABKAFIAYgBARIQCgNtYXgYBSABKAFIAogBARIRCgRtZWFuGAYgASgBSAOIAQESFQoIbWluX3N0ZXAYByABKARIBIgBARIVCghtYXhfc3RlcBgIIAEoBEgFiAEBEhIKCm5vbl9maW5pdGUYCSABKARCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiEAoOQ29sdW1uc1JlcXVlc3QiNgoPQ29sdW1uc1Jlc3BvbnNlEhIKCnBhcmFtZXRlcnMYASADKAkSDwoHbWV0cmljcxgCIAMoCSKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHkijAIKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIuCgxzb3VyY2VfYmF0Y2gYBiABKAsyFi5tb3NhaWMudjEuU291cmNlQmF0Y2hIAEIJCgdtZXNzYWdlIvEBCgVIZWxsbxIQCghwcm90b2NvbBgBIAEoCRIOCgZydW5faWQYAiABKAkSDwoHYXR0ZW1wdBgDIAEoDRIRCgl3b3JrZXJfaWQYBCABKAkSEAoIYWdlbnRfaWQYBSABKAkSEQoJcHJveHlfcGlkGAYgASgEEhYKDnByb3h5X2lkZW50aXR5GAcgASgJEhIKCndvcmtlcl9waWQYCCABKAQSFwoPd29ya2VyX2lkZW50aXR5GAkgASgJEg8KB3ZlcnNpb24YCiABKAkSDAoEaG9zdBgLIAEoCRILCgNqb2IYDCABKAkSDAoEZ3B1cxgNIAMoCSKxAQoHV2VsY29tZRIQCghwcm90b2NvbBgBIAEoCRIYChBqb3VybmFsX3Bvc2l0aW9uGAIgASgEEhQKDHdpbmRvd19ieXRlcxgDIAEoBBIoCgdjb250cm9sGAQgASgLMhcubW9zYWljLnYxLkNvbnRyb2xTdGF0ZRIlCghvYnNlcnZlZBgFIAEoCzITLm1vc2FpYy52MS5PYnNlcnZlZBITCgtzZWFsZWRfZm9ybRgGIAEoCSJECghPYnNlcnZlZBIoCgdjdXJzb3JzGAEgAygLMhcubW9zYWljLnYxLlNvdXJjZUN1cnNvchIOCgZzaGFyZWQYAiABKAgiSgoMU291cmNlQ3Vyc29yEgwKBG5hbWUYASABKAkSDQoFbGFiZWwYAiABKAkSDgoGc2VyaWFsGAMgASgEEg0KBXN0YXRlGAQgASgJInQKC1NvdXJjZUJhdGNoEicKBmN1cnNvchgBIAEoCzIXLm1vc2FpYy52MS5Tb3VyY2VDdXJzb3ISFQoNZXBpc29kZXNfanNvbhgCIAEoDBITCgtldmVudHNfanNvbhgDIAEoDBIQCghwb3NpdGlvbhgEIAEoBCIdCglTb3VyY2VBY2sSEAoIcG9zaXRpb24YASABKAQihAMKBUJhdGNoEhUKDWZyb21fcG9zaXRpb24YASABKAQSEwoLdG9fcG9zaXRpb24YAiABKAQSEgoKc3RlcHNfanNvbhgDIAEoDBIVCg1lcGlzb2Rlc19qc29uGAQgASgMEhMKC2V2ZW50c19qc29uGAUgASgMEhMKC290aGVyX2xpbmVzGAYgASgEEhcKD21hbGZvcm1lZF9saW5lcxgHIAEoBBIUCgxqb3VybmFsX3NpemUYCCABKAQSGQoRbWFsZm9ybWVkX3NhbXBsZXMYCSADKAkSNAoKdmlvbGF0aW9ucxgKIAMoCzIgLm1vc2FpYy52MS5CYXRjaC5WaW9sYXRpb25zRW50cnkSGQoRdmlvbGF0aW9uX3NhbXBsZXMYCyADKAkSLAoMc2VhbGVkX3N0ZXBzGAwgASgLMhYubW9zYWljLnYxLlNlYWxlZFN0ZXBzGjEKD1Zpb2xhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIsYBCgtTZWFsZWRTdGVwcxIJCgFuGAEgASgNEgsKA2NyYxgCIAEoBxIMCgRoZWFkGAMgASgJEgsKA2hvdBgEIAEoCRILCgNyYXcYBSABKA0SDAoEYm9keRgGIAEoDBIQCghhZ2VudF9pZBgHIAEoCRIRCgl3b3JrZXJfaWQYCCABKAkSFAoMcG9saWN5X2xhYmVsGAkgASgJEg8KB2JhY2tlbmQYCiABKAkSDAoEaW5mbxgLIAEoCBIPCgdjbGFtcGVkGAwgASgNIiYKDlByb3h5SGVhcnRiZWF0EhQKDGpvdXJuYWxfc2l6ZRgBIAEoBCKCAQoERXhpdBIRCgRjb2RlGAEgASgFSACIAQESDgoGc2lnbmFsGAIgASgJEgwKBGxvc3QYAyABKAgSFgoOZmluYWxfcG9zaXRpb24YBCABKAQSEwoLc3RkZXJyX3RhaWwYBSADKAkSEwoLc3Bhd25fZXJyb3IYBiABKAlCBwoFX2NvZGUi3AIKDURhZW1vbk1lc3NhZ2USJQoHd2VsY29tZRgBIAEoCzISLm1vc2FpYy52MS5XZWxjb21lSAASHQoDYWNrGAIgASgLMg4ubW9zYWljLnYxLkFja0gAEioKB2NvbnRyb2wYAyABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlSAASHwoEc3RvcBgEIAEoCzIPLm1vc2FpYy52MS5TdG9wSAASJgoIZXhpdF9hY2sYBSABKAsyEi5tb3NhaWMudjEuRXhpdEFja0gAEioKCnNvdXJjZV9hY2sYBiABKAsyFC5tb3NhaWMudjEuU291cmNlQWNrSAASJwoIb2JzZXJ2ZWQYByABKAsyEy5tb3NhaWMudjEuT2JzZXJ2ZWRIABIwCg1oZWFydGJlYXRfYWNrGAggASgLMhcubW9zYWljLnYxLkhlYXJ0YmVhdEFja0gAQgkKB21lc3NhZ2UiDgoMSGVhcnRiZWF0QWNrIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJeCgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJEhQKDHdvcmtlcl9oZWFycxgEIAEoCCIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjazKgCgoGTW9zYWljEisKBkdldFJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjsKCExpc3RSdW5zEhYubW9zYWljLnYxLkxpc3RSZXF1ZXN0GhcubW9zYWljLnYxLkxpc3RSZXNwb25zZRI1CglDYW5jZWxSdW4SGC5tb3NhaWMudjEuQ2FuY2VsUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUGF1c2VSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIuCglSZXN1bWVSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhI5CgtUaHJvdHRsZVJ1bhIaLm1vc2FpYy52MS5UaHJvdHRsZVJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEi0KCFJldHJ5UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SMwoIUmVzZXRSdW4SFy5tb3NhaWMudjEuUmVzZXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhIxCgdFZGl0UnVuEhYubW9zYWljLnYxLkVkaXRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhI5CglEZWxldGVSdW4SES5tb3NhaWMudjEuUnVuUmVmGhkubW9zYWljLnYxLkRlbGV0ZVJlc3BvbnNlEjUKCUltcG9ydFJ1bhIYLm1vc2FpYy52MS5JbXBvcnRSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhJJCg5WYWxpZGF0ZUNvbmZpZxIaLm1vc2FpYy52MS5WYWxpZGF0ZVJlcXVlc3QaGy5tb3NhaWMudjEuVmFsaWRhdGVSZXNwb25zZRJLCg9TdHJlYW1UZWxlbWV0cnkSGy5tb3NhaWMudjEuVGVsZW1ldHJ5UmVxdWVzdBoZLm1vc2FpYy52MS5UZWxlbWV0cnlCYXRjaDABEjwKDFN0cmVhbUV2ZW50cxIYLm1vc2FpYy52MS5FdmVudHNSZXF1ZXN0GhAubW9zYWljLnYxLkV2ZW50MAESOwoKU3RyZWFtTG9ncxIWLm1vc2FpYy52MS5Mb2dzUmVxdWVzdBoTLm1vc2FpYy52MS5Mb2dDaHVuazABEj4KCkxpc3RTZXJpZXMSES5tb3NhaWMudjEuUnVuUmVmGh0ubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZRJECgtMaXN0Q29sdW1ucxIZLm1vc2FpYy52MS5Db2x1bW5zUmVxdWVzdBoaLm1vc2FpYy52MS5Db2x1bW5zUmVzcG9uc2USQAoJR2V0U2VyaWVzEhgubW9zYWljLnYxLlNlcmllc1JlcXVlc3QaGS5tb3NhaWMudjEuU2VyaWVzUmVzcG9uc2USQAoNTGlzdEFydGlmYWN0cxIRLm1vc2FpYy52MS5SdW5SZWYaHC5tb3NhaWMudjEuQXJ0aWZhY3RzUmVzcG9uc2USOgoHR2V0SG9zdBIWLm1vc2FpYy52MS5Ib3N0UmVxdWVzdBoXLm1vc2FpYy52MS5Ib3N0UmVzcG9uc2USSQoMR2V0RGlza1VzYWdlEhsubW9zYWljLnYxLkRpc2tVc2FnZVJlcXVlc3QaHC5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2USLgoIU2h1dGRvd24SEC5tb3NhaWMudjEuRW1wdHkaEC5tb3NhaWMudjEuRW1wdHkySgoGSW5nZXN0EkAKB0RlbGl2ZXISFy5tb3NhaWMudjEuUHJveHlNZXNzYWdlGhgubW9zYWljLnYxLkRhZW1vbk1lc3NhZ2UoATABYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChZtb3NhaWMvdjEvbW9zYWljLnByb3RvEgltb3NhaWMudjEiFQoGUnVuUmVmEgsKA3J1bhgBIAEoCSKXAQoKVHJhbnNpdGlvbhILCgNzZXEYASABKAQSEgoKZnJvbV9zdGF0ZRgCIAEoCRIQCgh0b19zdGF0ZRgDIAEoCRINCgVldmVudBgEIAEoCRIOCgZyZWFzb24YBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRImCgJhdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi6wMKD1RlbGVtZXRyeUNvdW50cxINCgVzdGVwcxgBIAEoBBIQCghlcGlzb2RlcxgCIAEoBBIOCgZldmVudHMYAyABKAQSEwoLb3RoZXJfbGluZXMYBCABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAUgASgEEj4KCnZpb2xhdGlvbnMYBiADKAsyKi5tb3NhaWMudjEuVGVsZW1ldHJ5Q291bnRzLlZpb2xhdGlvbnNFbnRyeRIYChBqb3VybmFsX3Bvc2l0aW9uGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIcCg9tZWFuX3Jld2FyZF8xMDAYCSABKAFIAIgBARIYChBzdGVwc19wZXJfc2Vjb25kGAogASgBEjIKDmxhc3RfcmVjb3JkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X291dHB1dF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWV0cmljcxgNIAEoBBIRCgl0b2xkX3N0ZXAYDiABKAQaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAFCEgoQX21lYW5fcmV3YXJkXzEwMCKaAQoMQ2FwYWJpbGl0aWVzEhMKC3dvcmtlcl9raW5kGAEgASgJEhUKDXByb3RvX3ZlcnNpb24YAiABKAkSEQoJc2NoZW1hX2lkGAMgASgJEhYKDnNjaGVtYV92ZXJzaW9uGAQgASgNEhYKDnN1cHBvcnRzX3BhdXNlGAUgASgIEhsKE3N1cHBvcnRzX2NoZWNrcG9pbnQYBiABKAgi+QcKA1J1bhIOCgZydW5faWQYASABKAkSDAoEbmFtZRgCIAEoCRINCgVzdGF0ZRgDIAEoCRIPCgdvdXRjb21lGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIMCgRoaW50GAYgASgJEg8KB2F0dGVtcHQYByABKA0SFAoMbWF4X2F0dGVtcHRzGAggASgNEhAKCHByaW9yaXR5GAkgASgFEhYKDnF1ZXVlX3Bvc2l0aW9uGAogASgNEhMKC3dhaXRpbmdfZm9yGAsgASgJEhYKDmdwdXNfcmVxdWVzdGVkGAwgASgNEhEKCWdwdV9zbG90cxgNIAMoBRIMCgR0YWdzGA4gAygJEg4KBmRpZ2VzdBgPIAEoCRIwCgxzdWJtaXR0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5sYXN0X2hlYXJ0YmVhdBgTIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoJZXhpdF9jb2RlGBQgASgFSACIAQESEwoLZXhpdF9zaWduYWwYFSABKAkSGAoQY2FuY2VsX3JlcXVlc3RlZBgWIAEoCBIRCglkaXJlY3RvcnkYFyABKAkSLQoJdGVsZW1ldHJ5GBggASgLMhoubW9zYWljLnYxLlRlbGVtZXRyeUNvdW50cxItCgxjYXBhYmlsaXRpZXMYGSABKAsyFy5tb3NhaWMudjEuQ2FwYWJpbGl0aWVzEhEKCXdvcmtlcl9pZBgaIAEoCRISCgp3b3JrZXJfcGlkGBsgASgEEhEKCXByb3h5X3BpZBgcIAEoBBIqCgt0cmFuc2l0aW9ucxgdIAMoCzIVLm1vc2FpYy52MS5UcmFuc2l0aW9uEhMKC2NvbmZpZ19qc29uGB4gASgJEhMKC3N0ZGVycl90YWlsGB8gAygJEhEKCW1heF9zdGVwcxggIAEoBBITCgttYXhfcmF0ZV9oehghIAEoDRIPCgdoZWxkX3RvGCIgAygJEg8KB2RhbWFnZWQYIyADKAkSKAoKcGFyYW1ldGVycxglIAMoCzIULm1vc2FpYy52MS5QYXJhbWV0ZXISJwoJcGxhY2VtZW50GCYgASgLMhQubW9zYWljLnYxLlBsYWNlbWVudBIeCgVyYW5rcxgnIAMoCzIPLm1vc2FpYy52MS5SYW5rEg0KBW5vdGVzGDIgASgJQgwKCl9leGl0X2NvZGUiPQoJUGFyYW1ldGVyEgwKBG5hbWUYASABKAkSEgoKdmFsdWVfanNvbhgCIAEoCRIOCgZzb3VyY2UYAyABKAkiTQoEUmFuaxIMCgRyYW5rGAEgASgNEgwKBG5vZGUYAiABKAkSEQoEY29kZRgDIAEoBUgAiAEBEg0KBWZpcnN0GAQgASgIQgcKBV9jb2RlIroBCglQbGFjZW1lbnQSEAoIbGF1bmNoZXIYASABKAkSDAoEbmFtZRgCIAEoCRILCgNqb2IYAyABKAkSDQoFcGhhc2UYBCABKAkSEwoLd2FpdGluZ19mb3IYBSABKAkSMgoOZXhwZWN0ZWRfc3RhcnQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW5vZGVzGAcgAygJEgwKBGdwdXMYCCADKAkSCwoDZW5kGAkgASgJIsgBCgtMaXN0UmVxdWVzdBIOCgZzdGF0ZXMYASADKAkSFQoNbmFtZV9jb250YWlucxgCIAEoCRIMCgR0YWdzGAMgAygJEg0KBWxpbWl0GAQgASgNEhIKCnBhZ2VfdG9rZW4YBSABKAkSMwoPc3VibWl0dGVkX3NpbmNlGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgV3aGVyZRgHIAEoCRIMCgRzb3J0GAggASgJEg8KB2NvbHVtbnMYCSADKAkiGQoJUnVuVmFsdWVzEgwKBGpzb24YASADKAkiegoMTGlzdFJlc3BvbnNlEhwKBHJ1bnMYASADKAsyDi5tb3NhaWMudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBBIkCgZ2YWx1ZXMYBCADKAsyFC5tb3NhaWMudjEuUnVuVmFsdWVzIkoKDUNhbmNlbFJlcXVlc3QSCwoDcnVuGAEgASgJEhoKDWdyYWNlX3NlY29uZHMYAiABKAFIAIgBAUIQCg5fZ3JhY2Vfc2Vjb25kcyIzCg9UaHJvdHRsZVJlcXVlc3QSCwoDcnVuGAEgASgJEhMKC21heF9yYXRlX2h6GAIgASgNIjQKDFJlc2V0UmVxdWVzdBILCgNydW4YASABKAkSFwoPZnJvbV9jaGVja3BvaW50GAIgASgJInsKC0VkaXRSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESEAoIYWRkX3RhZ3MYAyADKAkSEwoLcmVtb3ZlX3RhZ3MYBCADKAkSEgoFbm90ZXMYBSABKAlIAYgBAUIHCgVfbmFtZUIICgZfbm90ZXMiIgoNSW1wb3J0UmVxdWVzdBIRCglkaXJlY3RvcnkYASABKAkiJQoORGVsZXRlUmVzcG9uc2USEwoLZnJlZWRfYnl0ZXMYASABKAQiJgoPVmFsaWRhdGVSZXF1ZXN0EhMKC2NvbmZpZ19qc29uGAEgASgJIioKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB21lc3NhZ2UYAiABKAkiZAoQVmFsaWRhdGVSZXNwb25zZRIoCgp2aW9sYXRpb25zGAEgAygLMhQubW9zYWljLnYxLlZpb2xhdGlvbhIOCgZkaWdlc3QYAiABKAkSFgoOY2Fub25pY2FsX2pzb24YAyABKAkiXwoQVGVsZW1ldHJ5UmVxdWVzdBILCgNydW4YASABKAkSDAoEa2luZBgCIAEoCRIRCglzaW5jZV9zZXEYAyABKAQSDgoGZm9sbG93GAQgASgIEg0KBWxpbWl0GAUgASgEIkQKDlRlbGVtZXRyeUJhdGNoEg0KBWpzb25sGAEgASgMEhEKCWZpcnN0X3NlcRgCIAEoBBIQCghsYXN0X3NlcRgDIAEoBCJcCg1FdmVudHNSZXF1ZXN0EgsKA3J1bhgBIAEoCRIRCglzaW5jZV9zZXEYAiABKAQSDgoGZm9sbG93GAMgASgIEg0KBWtpbmRzGAQgAygJEgwKBHRhaWwYBSABKA0ikAEKBUV2ZW50EgsKA3NlcRgBIAEoBBImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcnVuX2lkGAMgASgJEhAKCHJ1bl9uYW1lGAQgASgJEgwKBGtpbmQYBSABKAkSDwoHYXR0ZW1wdBgGIAEoDRIRCglkYXRhX2pzb24YByABKAkicgoLTG9nc1JlcXVlc3QSCwoDcnVuGAEgASgJEg4KBnN0cmVhbRgCIAEoCRIUCgxzaW5jZV9vZmZzZXQYAyABKAQSEgoKdGFpbF9saW5lcxgEIAEoDRIOCgZmb2xsb3cYBSABKAgSDAoEcmFuaxgGIAEoDSJHCghMb2dDaHVuaxIMCgR0ZXh0GAEgASgMEhMKC25leHRfb2Zmc2V0GAIgASgEEhgKEHN1cHByZXNzZWRfbGluZXMYAyABKAQibgoNU2VyaWVzUmVxdWVzdBILCgNydW4YASABKAkSDAoEbmFtZRgCIAEoCRIOCgZmcm9tX3gYAyABKAQSDAoEdG9feBgEIAEoBBIPCgdidWNrZXRzGAUgASgNEhMKC292ZXJ3cml0dGVuGAYgASgIItYBCgxTZXJpZXNCdWNrZXQSDwoHZmlyc3RfeBgBIAEoBBIOCgZsYXN0X3gYAiABKAQSCwoDbWluGAMgASgBEgsKA21heBgEIAEoARIMCgRtZWFuGAUgASgBEgwKBGxhc3QYBiABKAESDQoFY291bnQYByABKAQSDQoFYXRfbXMYCCABKAESEQoEc3RlcBgJIAEoAUgAiAEBEhQKB2F0dGVtcHQYCiABKA1IAYgBARITCgtvdmVyd3JpdHRlbhgLIAEoCEIHCgVfc3RlcEIKCghfYXR0ZW1wdCKqAQoOU2VyaWVzUmVzcG9uc2USKAoHYnVja2V0cxgBIAMoCzIXLm1vc2FpYy52MS5TZXJpZXNCdWNrZXQSDgoGbGFzdF94GAIgASgEEjQKC292ZXJ3cml0dGVuGAMgAygLMh8ubW9zYWljLnYxLlNlcmllc1Jlc3BvbnNlLlJhbmdlGigKBVJhbmdlEg8KB2ZpcnN0X3gYASABKAQSDgoGbGFzdF94GAIgASgEIrcCChJTZXJpZXNMaXN0UmVzcG9uc2USMgoGc2VyaWVzGAEgAygLMiIubW9zYWljLnYxLlNlcmllc0xpc3RSZXNwb25zZS5JdGVtGuwBCgRJdGVtEgwKBG5hbWUYASABKAkSDgoGcG9pbnRzGAIgASgEEhEKBGxhc3QYAyABKAFIAIgBARIQCgNtaW4YBCABKAFIAYgBARIQCgNtYXgYBSABKAFIAogBARIRCgRtZWFuGAYgASgBSAOIAQESFQoIbWluX3N0ZXAYByABKARIBIgBARIVCghtYXhfc3RlcBgIIAEoBEgFiAEBEhIKCm5vbl9maW5pdGUYCSABKARCBwoFX2xhc3RCBgoEX21pbkIGCgRfbWF4QgcKBV9tZWFuQgsKCV9taW5fc3RlcEILCglfbWF4X3N0ZXAiEAoOQ29sdW1uc1JlcXVlc3QiNgoPQ29sdW1uc1Jlc3BvbnNlEhIKCnBhcmFtZXRlcnMYASADKAkSDwoHbWV0cmljcxgCIAMoCSKJAQoIQXJ0aWZhY3QSDAoEcGF0aBgBIAEoCRIMCgRraW5kGAIgASgJEg0KBWJ5dGVzGAMgASgEEg4KBnNoYTI1NhgEIAEoCRIRCgRzdGVwGAUgASgESACIAQESJgoCYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwIjsKEUFydGlmYWN0c1Jlc3BvbnNlEiYKCWFydGlmYWN0cxgBIAMoCzITLm1vc2FpYy52MS5BcnRpZmFjdCINCgtIb3N0UmVxdWVzdCI1CgdHcHVTbG90EgwKBHNsb3QYASABKAUSDgoGcnVuX2lkGAIgASgJEgwKBG5hbWUYAyABKAki3AMKDEhvc3RSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoBBIuCgpzdGFydGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdGF0ZV9kaXIYBCABKAkSDgoGbGlzdGVuGAUgASgJEgwKBGh0dHAYBiABKAkSIAoEZ3B1cxgHIAMoCzISLm1vc2FpYy52MS5HcHVTbG90EgwKBGNwdXMYCCABKA0SFAoMbG9hZF9hdmVyYWdlGAkgAygBEhQKDG1lbW9yeV9ieXRlcxgKIAEoBBIeChZtZW1vcnlfYXZhaWxhYmxlX2J5dGVzGAsgASgEEhIKCmRpc2tfYnl0ZXMYDCABKAQSHAoUZGlza19hdmFpbGFibGVfYnl0ZXMYDSABKAQSFwoPdGVsZW1ldHJ5X2J5dGVzGA4gASgEEhEKCXJzc19ieXRlcxgPIAEoBBI/Cg1ydW5zX2J5X3N0YXRlGBAgAygLMigubW9zYWljLnYxLkhvc3RSZXNwb25zZS5SdW5zQnlTdGF0ZUVudHJ5GjIKEFJ1bnNCeVN0YXRlRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASISChBEaXNrVXNhZ2VSZXF1ZXN0IpEDChFEaXNrVXNhZ2VSZXNwb25zZRI0CgRydW5zGAEgAygLMiYubW9zYWljLnYxLkRpc2tVc2FnZVJlc3BvbnNlLlJ1bnNFbnRyeRJCCgtkaXJlY3RvcmllcxgCIAMoCzItLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZS5EaXJlY3Rvcmllc0VudHJ5EhcKD3RlbGVtZXRyeV9ieXRlcxgDIAEoBBIWCg5yZWdpc3RyeV9ieXRlcxgEIAEoBBI+Cgl0ZWxlbWV0cnkYBSADKAsyKy5tb3NhaWMudjEuRGlza1VzYWdlUmVzcG9uc2UuVGVsZW1ldHJ5RW50cnkaKwoJUnVuc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaMgoQRGlyZWN0b3JpZXNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGjAKDlRlbGVtZXRyeUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiBwoFRW1wdHkiuAIKDFByb3h5TWVzc2FnZRIhCgVoZWxsbxgBIAEoCzIQLm1vc2FpYy52MS5IZWxsb0gAEiEKBWJhdGNoGAIgASgLMhAubW9zYWljLnYxLkJhdGNoSAASLgoJaGVhcnRiZWF0GAMgASgLMhkubW9zYWljLnYxLlByb3h5SGVhcnRiZWF0SAASHwoEZXhpdBgEIAEoCzIPLm1vc2FpYy52MS5FeGl0SAASKgoHY29udHJvbBgFIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIuCgxzb3VyY2VfYmF0Y2gYBiABKAsyFi5tb3NhaWMudjEuU291cmNlQmF0Y2hIABIqCgpmaWxlX3BpZWNlGAcgASgLMhQubW9zYWljLnYxLkZpbGVQaWVjZUgAQgkKB21lc3NhZ2Ui8QEKBUhlbGxvEhAKCHByb3RvY29sGAEgASgJEg4KBnJ1bl9pZBgCIAEoCRIPCgdhdHRlbXB0GAMgASgNEhEKCXdvcmtlcl9pZBgEIAEoCRIQCghhZ2VudF9pZBgFIAEoCRIRCglwcm94eV9waWQYBiABKAQSFgoOcHJveHlfaWRlbnRpdHkYByABKAkSEgoKd29ya2VyX3BpZBgIIAEoBBIXCg93b3JrZXJfaWRlbnRpdHkYCSABKAkSDwoHdmVyc2lvbhgKIAEoCRIMCgRob3N0GAsgASgJEgsKA2pvYhgMIAEoCRIMCgRncHVzGA0gAygJItgBCgdXZWxjb21lEhAKCHByb3RvY29sGAEgASgJEhgKEGpvdXJuYWxfcG9zaXRpb24YAiABKAQSFAoMd2luZG93X2J5dGVzGAMgASgEEigKB2NvbnRyb2wYBCABKAsyFy5tb3NhaWMudjEuQ29udHJvbFN0YXRlEiUKCG9ic2VydmVkGAUgASgLMhMubW9zYWljLnYxLk9ic2VydmVkEhMKC3NlYWxlZF9mb3JtGAYgASgJEiUKBWZpbGVzGAcgASgLMhYubW9zYWljLnYxLkZpbGVzV2FudGVkIhsKC0ZpbGVzV2FudGVkEgwKBHJhdGUYASABKAQiiAEKCUZpbGVQaWVjZRIMCgRwYXRoGAEgASgJEgwKBHNpemUYAiABKAQSEgoKY2hhbmdlZF9hdBgDIAEoBBIOCgZvZmZzZXQYBCABKAQSDAoEZGF0YRgFIAEoDBILCgNjcmMYBiABKAcSDgoGc2hhMjU2GAcgASgJEhAKCHBvc2l0aW9uGAggASgEIlgKB0ZpbGVBY2sSEAoIcG9zaXRpb24YASABKAQSDgoGb2Zmc2V0GAIgASgEEgwKBGRvbmUYAyABKAgSDwoHcmVmdXNlZBgEIAEoCRIMCgRob2xkGAUgASgIIkQKCE9ic2VydmVkEigKB2N1cnNvcnMYASADKAsyFy5tb3NhaWMudjEuU291cmNlQ3Vyc29yEg4KBnNoYXJlZBgCIAEoCCJKCgxTb3VyY2VDdXJzb3ISDAoEbmFtZRgBIAEoCRINCgVsYWJlbBgCIAEoCRIOCgZzZXJpYWwYAyABKAQSDQoFc3RhdGUYBCABKAkidAoLU291cmNlQmF0Y2gSJwoGY3Vyc29yGAEgASgLMhcubW9zYWljLnYxLlNvdXJjZUN1cnNvchIVCg1lcGlzb2Rlc19qc29uGAIgASgMEhMKC2V2ZW50c19qc29uGAMgASgMEhAKCHBvc2l0aW9uGAQgASgEIh0KCVNvdXJjZUFjaxIQCghwb3NpdGlvbhgBIAEoBCKEAwoFQmF0Y2gSFQoNZnJvbV9wb3NpdGlvbhgBIAEoBBITCgt0b19wb3NpdGlvbhgCIAEoBBISCgpzdGVwc19qc29uGAMgASgMEhUKDWVwaXNvZGVzX2pzb24YBCABKAwSEwoLZXZlbnRzX2pzb24YBSABKAwSEwoLb3RoZXJfbGluZXMYBiABKAQSFwoPbWFsZm9ybWVkX2xpbmVzGAcgASgEEhQKDGpvdXJuYWxfc2l6ZRgIIAEoBBIZChFtYWxmb3JtZWRfc2FtcGxlcxgJIAMoCRI0Cgp2aW9sYXRpb25zGAogAygLMiAubW9zYWljLnYxLkJhdGNoLlZpb2xhdGlvbnNFbnRyeRIZChF2aW9sYXRpb25fc2FtcGxlcxgLIAMoCRIsCgxzZWFsZWRfc3RlcHMYDCABKAsyFi5tb3NhaWMudjEuU2VhbGVkU3RlcHMaMQoPVmlvbGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEixgEKC1NlYWxlZFN0ZXBzEgkKAW4YASABKA0SCwoDY3JjGAIgASgHEgwKBGhlYWQYAyABKAkSCwoDaG90GAQgASgJEgsKA3JhdxgFIAEoDRIMCgRib2R5GAYgASgMEhAKCGFnZW50X2lkGAcgASgJEhEKCXdvcmtlcl9pZBgIIAEoCRIUCgxwb2xpY3lfbGFiZWwYCSABKAkSDwoHYmFja2VuZBgKIAEoCRIMCgRpbmZvGAsgASgIEg8KB2NsYW1wZWQYDCABKA0iJgoOUHJveHlIZWFydGJlYXQSFAoMam91cm5hbF9zaXplGAEgASgEIoIBCgRFeGl0EhEKBGNvZGUYASABKAVIAIgBARIOCgZzaWduYWwYAiABKAkSDAoEbG9zdBgDIAEoCBIWCg5maW5hbF9wb3NpdGlvbhgEIAEoBBITCgtzdGRlcnJfdGFpbBgFIAMoCRITCgtzcGF3bl9lcnJvchgGIAEoCUIHCgVfY29kZSKEAwoNRGFlbW9uTWVzc2FnZRIlCgd3ZWxjb21lGAEgASgLMhIubW9zYWljLnYxLldlbGNvbWVIABIdCgNhY2sYAiABKAsyDi5tb3NhaWMudjEuQWNrSAASKgoHY29udHJvbBgDIAEoCzIXLm1vc2FpYy52MS5Db250cm9sU3RhdGVIABIfCgRzdG9wGAQgASgLMg8ubW9zYWljLnYxLlN0b3BIABImCghleGl0X2FjaxgFIAEoCzISLm1vc2FpYy52MS5FeGl0QWNrSAASKgoKc291cmNlX2FjaxgGIAEoCzIULm1vc2FpYy52MS5Tb3VyY2VBY2tIABInCghvYnNlcnZlZBgHIAEoCzITLm1vc2FpYy52MS5PYnNlcnZlZEgAEjAKDWhlYXJ0YmVhdF9hY2sYCCABKAsyFy5tb3NhaWMudjEuSGVhcnRiZWF0QWNrSAASJgoIZmlsZV9hY2sYCSABKAsyEi5tb3NhaWMudjEuRmlsZUFja0gAQgkKB21lc3NhZ2UiDgoMSGVhcnRiZWF0QWNrIkEKA0FjaxIQCghwb3NpdGlvbhgBIAEoBBIUCgx3aW5kb3dfYnl0ZXMYAiABKAQSEgoKc3RvcmVfZnVsbBgDIAEoCCJeCgxDb250cm9sU3RhdGUSDgoGcGF1c2VkGAEgASgIEhMKC21heF9yYXRlX2h6GAIgASgNEhMKC3NlbGZfcGF1c2VkGAMgASgJEhQKDHdvcmtlcl9oZWFycxgEIAEoCCIdCgRTdG9wEhUKDWdyYWNlX3NlY29uZHMYASABKAEiCQoHRXhpdEFjayJVCgxGZXRjaFJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB2F0dGVtcHQYAiABKA0SJAoEaGF2ZRgDIAMoCzIWLm1vc2FpYy52MS5GZXRjaGVkRmlsZSIqCgtGZXRjaGVkRmlsZRIMCgRwYXRoGAEgASgJEg0KBWJ5dGVzGAIgASgEMqAKCgZNb3NhaWMSKwoGR2V0UnVuEhEubW9zYWljLnYxLlJ1blJlZhoOLm1vc2FpYy52MS5SdW4SOwoITGlzdFJ1bnMSFi5tb3NhaWMudjEuTGlzdFJlcXVlc3QaFy5tb3NhaWMudjEuTGlzdFJlc3BvbnNlEjUKCUNhbmNlbFJ1bhIYLm1vc2FpYy52MS5DYW5jZWxSZXF1ZXN0Gg4ubW9zYWljLnYxLlJ1bhItCghQYXVzZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEi4KCVJlc3VtZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaDi5tb3NhaWMudjEuUnVuEjkKC1Rocm90dGxlUnVuEhoubW9zYWljLnYxLlRocm90dGxlUmVxdWVzdBoOLm1vc2FpYy52MS5SdW4SLQoIUmV0cnlSdW4SES5tb3NhaWMudjEuUnVuUmVmGg4ubW9zYWljLnYxLlJ1bhIzCghSZXNldFJ1bhIXLm1vc2FpYy52MS5SZXNldFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjEKB0VkaXRSdW4SFi5tb3NhaWMudjEuRWRpdFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEjkKCURlbGV0ZVJ1bhIRLm1vc2FpYy52MS5SdW5SZWYaGS5tb3NhaWMudjEuRGVsZXRlUmVzcG9uc2USNQoJSW1wb3J0UnVuEhgubW9zYWljLnYxLkltcG9ydFJlcXVlc3QaDi5tb3NhaWMudjEuUnVuEkkKDlZhbGlkYXRlQ29uZmlnEhoubW9zYWljLnYxLlZhbGlkYXRlUmVxdWVzdBobLm1vc2FpYy52MS5WYWxpZGF0ZVJlc3BvbnNlEksKD1N0cmVhbVRlbGVtZXRyeRIbLm1vc2FpYy52MS5UZWxlbWV0cnlSZXF1ZXN0GhkubW9zYWljLnYxLlRlbGVtZXRyeUJhdGNoMAESPAoMU3RyZWFtRXZlbnRzEhgubW9zYWljLnYxLkV2ZW50c1JlcXVlc3QaEC5tb3NhaWMudjEuRXZlbnQwARI7CgpTdHJlYW1Mb2dzEhYubW9zYWljLnYxLkxvZ3NSZXF1ZXN0GhMubW9zYWljLnYxLkxvZ0NodW5rMAESPgoKTGlzdFNlcmllcxIRLm1vc2FpYy52MS5SdW5SZWYaHS5tb3NhaWMudjEuU2VyaWVzTGlzdFJlc3BvbnNlEkQKC0xpc3RDb2x1bW5zEhkubW9zYWljLnYxLkNvbHVtbnNSZXF1ZXN0GhoubW9zYWljLnYxLkNvbHVtbnNSZXNwb25zZRJACglHZXRTZXJpZXMSGC5tb3NhaWMudjEuU2VyaWVzUmVxdWVzdBoZLm1vc2FpYy52MS5TZXJpZXNSZXNwb25zZRJACg1MaXN0QXJ0aWZhY3RzEhEubW9zYWljLnYxLlJ1blJlZhocLm1vc2FpYy52MS5BcnRpZmFjdHNSZXNwb25zZRI6CgdHZXRIb3N0EhYubW9zYWljLnYxLkhvc3RSZXF1ZXN0GhcubW9zYWljLnYxLkhvc3RSZXNwb25zZRJJCgxHZXREaXNrVXNhZ2USGy5tb3NhaWMudjEuRGlza1VzYWdlUmVxdWVzdBocLm1vc2FpYy52MS5EaXNrVXNhZ2VSZXNwb25zZRIuCghTaHV0ZG93bhIQLm1vc2FpYy52MS5FbXB0eRoQLm1vc2FpYy52MS5FbXB0eTKEAQoGSW5nZXN0EkAKB0RlbGl2ZXISFy5tb3NhaWMudjEuUHJveHlNZXNzYWdlGhgubW9zYWljLnYxLkRhZW1vbk1lc3NhZ2UoATABEjgKBUZldGNoEhcubW9zYWljLnYxLkZldGNoUmVxdWVzdBoULm1vc2FpYy52MS5GaWxlUGllY2UwAWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A run is named by its id, a unique prefix of it, its name where only one run has it, or "@last" (newest submitted).
@@ -1775,6 +1775,14 @@ export type ProxyMessage = Message<"mosaic.v1.ProxyMessage"> & {
      */
     value: SourceBatch;
     case: "sourceBatch";
+  } | {
+    /**
+     * Only where the welcome asks for files.
+     *
+     * @generated from field: mosaic.v1.FilePiece file_piece = 7;
+     */
+    value: FilePiece;
+    case: "filePiece";
   } | { case: undefined; value?: undefined };
 };
 
@@ -1910,6 +1918,13 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
    * @generated from field: string sealed_form = 6;
    */
   sealedForm: string;
+
+  /**
+   * The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. Absent: it does not.
+   *
+   * @generated from field: mosaic.v1.FilesWanted files = 7;
+   */
+  files?: FilesWanted | undefined;
 };
 
 /**
@@ -1918,6 +1933,136 @@ export type Welcome = Message<"mosaic.v1.Welcome"> & {
  */
 export const WelcomeSchema: GenMessage<Welcome> = /*@__PURE__*/
   messageDesc(file_mosaic_v1_mosaic, 42);
+
+/**
+ * @generated from message mosaic.v1.FilesWanted
+ */
+export type FilesWanted = Message<"mosaic.v1.FilesWanted"> & {
+  /**
+   * Bytes a second; 0: unlimited.
+   *
+   * @generated from field: uint64 rate = 1;
+   */
+  rate: bigint;
+};
+
+/**
+ * Describes the message mosaic.v1.FilesWanted.
+ * Use `create(FilesWantedSchema)` to create a new message.
+ */
+export const FilesWantedSchema: GenMessage<FilesWanted> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 43);
+
+/**
+ * A part of a file of the run's directory, at most 256 KiB. One without data asks how much of the file the daemon has.
+ *
+ * @generated from message mosaic.v1.FilePiece
+ */
+export type FilePiece = Message<"mosaic.v1.FilePiece"> & {
+  /**
+   * Relative to the run's directory.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * A file of another size or time is another version of it. A log grows: its size is what it has by now.
+   *
+   * @generated from field: uint64 size = 2;
+   */
+  size: bigint;
+
+  /**
+   * Unix milliseconds; 0 for a log
+   *
+   * @generated from field: uint64 changed_at = 3;
+   */
+  changedAt: bigint;
+
+  /**
+   * @generated from field: uint64 offset = 4;
+   */
+  offset: bigint;
+
+  /**
+   * @generated from field: bytes data = 5;
+   */
+  data: Uint8Array;
+
+  /**
+   * CRC-32C of the data.
+   *
+   * @generated from field: fixed32 crc = 6;
+   */
+  crc: number;
+
+  /**
+   * Of the whole file, hexadecimal: with its last piece.
+   *
+   * @generated from field: string sha256 = 7;
+   */
+  sha256: string;
+
+  /**
+   * Bytes of all files that this connection has carried with this piece, and one for each piece; the answer repeats it.
+   *
+   * @generated from field: uint64 position = 8;
+   */
+  position: bigint;
+};
+
+/**
+ * Describes the message mosaic.v1.FilePiece.
+ * Use `create(FilePieceSchema)` to create a new message.
+ */
+export const FilePieceSchema: GenMessage<FilePiece> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 44);
+
+/**
+ * @generated from message mosaic.v1.FileAck
+ */
+export type FileAck = Message<"mosaic.v1.FileAck"> & {
+  /**
+   * @generated from field: uint64 position = 1;
+   */
+  position: bigint;
+
+  /**
+   * Bytes of the file that the daemon has. What follows is wanted next.
+   *
+   * @generated from field: uint64 offset = 2;
+   */
+  offset: bigint;
+
+  /**
+   * The file is whole, checked, and on the daemon's disk.
+   *
+   * @generated from field: bool done = 3;
+   */
+  done: boolean;
+
+  /**
+   * Why the daemon never takes this version.
+   *
+   * @generated from field: string refused = 4;
+   */
+  refused: string;
+
+  /**
+   * There is no room now: ask again in a few seconds.
+   *
+   * @generated from field: bool hold = 5;
+   */
+  hold: boolean;
+};
+
+/**
+ * Describes the message mosaic.v1.FileAck.
+ * Use `create(FileAckSchema)` to create a new message.
+ */
+export const FileAckSchema: GenMessage<FileAck> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 45);
 
 /**
  * How far the files that the attempt's proxy observes are stored.
@@ -1943,7 +2088,7 @@ export type Observed = Message<"mosaic.v1.Observed"> & {
  * Use `create(ObservedSchema)` to create a new message.
  */
 export const ObservedSchema: GenMessage<Observed> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 43);
+  messageDesc(file_mosaic_v1_mosaic, 46);
 
 /**
  * @generated from message mosaic.v1.SourceCursor
@@ -1979,7 +2124,7 @@ export type SourceCursor = Message<"mosaic.v1.SourceCursor"> & {
  * Use `create(SourceCursorSchema)` to create a new message.
  */
 export const SourceCursorSchema: GenMessage<SourceCursor> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 44);
+  messageDesc(file_mosaic_v1_mosaic, 47);
 
 /**
  * What was read from one observed file, and its cursor behind that. It is stored if exactly the batches before it are.
@@ -2017,7 +2162,7 @@ export type SourceBatch = Message<"mosaic.v1.SourceBatch"> & {
  * Use `create(SourceBatchSchema)` to create a new message.
  */
 export const SourceBatchSchema: GenMessage<SourceBatch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 45);
+  messageDesc(file_mosaic_v1_mosaic, 48);
 
 /**
  * @generated from message mosaic.v1.SourceAck
@@ -2034,7 +2179,7 @@ export type SourceAck = Message<"mosaic.v1.SourceAck"> & {
  * Use `create(SourceAckSchema)` to create a new message.
  */
 export const SourceAckSchema: GenMessage<SourceAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 46);
+  messageDesc(file_mosaic_v1_mosaic, 49);
 
 /**
  * @generated from message mosaic.v1.Batch
@@ -2116,7 +2261,7 @@ export type Batch = Message<"mosaic.v1.Batch"> & {
  * Use `create(BatchSchema)` to create a new message.
  */
 export const BatchSchema: GenMessage<Batch> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 47);
+  messageDesc(file_mosaic_v1_mosaic, 50);
 
 /**
  * Steps as the block that is stored, all of one source. The daemon gives it its place.
@@ -2202,7 +2347,7 @@ export type SealedSteps = Message<"mosaic.v1.SealedSteps"> & {
  * Use `create(SealedStepsSchema)` to create a new message.
  */
 export const SealedStepsSchema: GenMessage<SealedSteps> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 48);
+  messageDesc(file_mosaic_v1_mosaic, 51);
 
 /**
  * @generated from message mosaic.v1.ProxyHeartbeat
@@ -2219,7 +2364,7 @@ export type ProxyHeartbeat = Message<"mosaic.v1.ProxyHeartbeat"> & {
  * Use `create(ProxyHeartbeatSchema)` to create a new message.
  */
 export const ProxyHeartbeatSchema: GenMessage<ProxyHeartbeat> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 49);
+  messageDesc(file_mosaic_v1_mosaic, 52);
 
 /**
  * @generated from message mosaic.v1.Exit
@@ -2267,7 +2412,7 @@ export type Exit = Message<"mosaic.v1.Exit"> & {
  * Use `create(ExitSchema)` to create a new message.
  */
 export const ExitSchema: GenMessage<Exit> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 50);
+  messageDesc(file_mosaic_v1_mosaic, 53);
 
 /**
  * @generated from message mosaic.v1.DaemonMessage
@@ -2328,6 +2473,14 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
      */
     value: HeartbeatAck;
     case: "heartbeatAck";
+  } | {
+    /**
+     * To each piece, in order.
+     *
+     * @generated from field: mosaic.v1.FileAck file_ack = 9;
+     */
+    value: FileAck;
+    case: "fileAck";
   } | { case: undefined; value?: undefined };
 };
 
@@ -2336,7 +2489,7 @@ export type DaemonMessage = Message<"mosaic.v1.DaemonMessage"> & {
  * Use `create(DaemonMessageSchema)` to create a new message.
  */
 export const DaemonMessageSchema: GenMessage<DaemonMessage> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 51);
+  messageDesc(file_mosaic_v1_mosaic, 54);
 
 /**
  * @generated from message mosaic.v1.HeartbeatAck
@@ -2349,7 +2502,7 @@ export type HeartbeatAck = Message<"mosaic.v1.HeartbeatAck"> & {
  * Use `create(HeartbeatAckSchema)` to create a new message.
  */
 export const HeartbeatAckSchema: GenMessage<HeartbeatAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 52);
+  messageDesc(file_mosaic_v1_mosaic, 55);
 
 /**
  * @generated from message mosaic.v1.Ack
@@ -2380,7 +2533,7 @@ export type Ack = Message<"mosaic.v1.Ack"> & {
  * Use `create(AckSchema)` to create a new message.
  */
 export const AckSchema: GenMessage<Ack> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 53);
+  messageDesc(file_mosaic_v1_mosaic, 56);
 
 /**
  * What is wanted of the worker (from the daemon), or what is in force (from the proxy).
@@ -2418,7 +2571,7 @@ export type ControlState = Message<"mosaic.v1.ControlState"> & {
  * Use `create(ControlStateSchema)` to create a new message.
  */
 export const ControlStateSchema: GenMessage<ControlState> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 54);
+  messageDesc(file_mosaic_v1_mosaic, 57);
 
 /**
  * @generated from message mosaic.v1.Stop
@@ -2435,7 +2588,7 @@ export type Stop = Message<"mosaic.v1.Stop"> & {
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema: GenMessage<Stop> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 55);
+  messageDesc(file_mosaic_v1_mosaic, 58);
 
 /**
  * @generated from message mosaic.v1.ExitAck
@@ -2448,7 +2601,58 @@ export type ExitAck = Message<"mosaic.v1.ExitAck"> & {
  * Use `create(ExitAckSchema)` to create a new message.
  */
 export const ExitAckSchema: GenMessage<ExitAck> = /*@__PURE__*/
-  messageDesc(file_mosaic_v1_mosaic, 56);
+  messageDesc(file_mosaic_v1_mosaic, 59);
+
+/**
+ * @generated from message mosaic.v1.FetchRequest
+ */
+export type FetchRequest = Message<"mosaic.v1.FetchRequest"> & {
+  /**
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * @generated from field: uint32 attempt = 2;
+   */
+  attempt: number;
+
+  /**
+   * What the proxy has already, in order: the last one may be a part.
+   *
+   * @generated from field: repeated mosaic.v1.FetchedFile have = 3;
+   */
+  have: FetchedFile[];
+};
+
+/**
+ * Describes the message mosaic.v1.FetchRequest.
+ * Use `create(FetchRequestSchema)` to create a new message.
+ */
+export const FetchRequestSchema: GenMessage<FetchRequest> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 60);
+
+/**
+ * @generated from message mosaic.v1.FetchedFile
+ */
+export type FetchedFile = Message<"mosaic.v1.FetchedFile"> & {
+  /**
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * @generated from field: uint64 bytes = 2;
+   */
+  bytes: bigint;
+};
+
+/**
+ * Describes the message mosaic.v1.FetchedFile.
+ * Use `create(FetchedFileSchema)` to create a new message.
+ */
+export const FetchedFileSchema: GenMessage<FetchedFile> = /*@__PURE__*/
+  messageDesc(file_mosaic_v1_mosaic, 61);
 
 /**
  * @generated from service mosaic.v1.Mosaic
@@ -2650,6 +2854,16 @@ export const Ingest: GenService<{
     methodKind: "bidi_streaming";
     input: typeof ProxyMessageSchema;
     output: typeof DaemonMessageSchema;
+  },
+  /**
+   * The files of the checkpoint that the attempt begins from, for a proxy whose host shares no disk with the daemon.
+   *
+   * @generated from rpc mosaic.v1.Ingest.Fetch
+   */
+  fetch: {
+    methodKind: "server_streaming";
+    input: typeof FetchRequestSchema;
+    output: typeof FilePieceSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_mosaic_v1_mosaic, 1);

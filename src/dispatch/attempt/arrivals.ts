@@ -1,0 +1,114 @@
+/** The files of one attempt that come from a host without the daemon's disk, and what its records say of them. */
+import type { RunFiles } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { storedPath, withinRun } from "../../base/uploaded.ts";
+import { announcementOf } from "../../registry/artifacts/announced.ts";
+import { type Piece, type PieceAnswer, unfinishedUploads, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Registry } from "../../registry/registry.ts";
+import type { RunRow } from "../../registry/types.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+
+type NamedFile = { kind: string; dataJson: string };
+
+/** Announcements that wait for their files; the oldest is forgotten, and its file is found by its place. */
+const MAX_ANNOUNCED = 5000;
+const PAGE = 1000;
+/** Events on files that were left, of one attempt. */
+const MAX_TOLD = 20;
+
+export interface ArrivalsOptions {
+  registry: Registry;
+  telemetry: TelemetryLog;
+  log: Logger;
+  files: RunFiles;
+  maxUploadBytes: number;
+  onFileNamed: (row: RunRow, event: NamedFile) => void;
+  onFilesDue: (row: RunRow) => void;
+}
+
+export class Arrivals {
+  readonly #of: { runId: string; attempt: number };
+  readonly #options: ArrivalsOptions;
+  /** By the file's place here. */
+  readonly #announced = new Map<string, NamedFile>();
+  #recalled = false;
+  #told = 0;
+
+  constructor({ runId, attempt }: RunRow, options: ArrivalsOptions) {
+    this.#of = { runId, attempt };
+    this.#options = options;
+  }
+
+  /** Of one connection. */
+  receiver(): Uploads {
+    const { files, maxUploadBytes: maxBytes } = this.#options;
+    return new Uploads({ files, attempt: this.#of.attempt, maxBytes });
+  }
+
+  async take(uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
+    const answer = await uploads.take(piece);
+    if (answer.refused !== undefined) this.#left(piece.path, piece.size, answer.refused);
+    if (answer.done && piece.changedAt !== 0) this.#arrived(piece.path);
+    return answer;
+  }
+
+  #arrived(path: string): void {
+    const { registry, files, onFileNamed, onFilesDue } = this.#options;
+    const stored = storedPath(files.workerId, this.#of.attempt, path)!;
+    const row = registry.require(this.#of.runId);
+    this.#recall();
+    const event = this.#announced.get(stored);
+    if (event === undefined) return onFilesDue(row);
+    this.#announced.delete(stored);
+    onFileNamed(row, event);
+  }
+
+  /** What an earlier daemon has stored of announcements. */
+  #recall(): void {
+    if (this.#recalled) return;
+    this.#recalled = true;
+    const { telemetry } = this.#options;
+    const { runId, attempt } = this.#of;
+    for (let since = 0;;) {
+      const events = telemetry.read(runId, "events", since, PAGE);
+      for (const event of events) if (event.attempt === attempt) this.#hereOf(event);
+      if (events.length < PAGE) return;
+      since = events.at(-1)!.seq;
+    }
+  }
+
+  /** A record names a file by its path there. It is listed when it is here. */
+  named(event: NamedFile): void {
+    const { registry, onFileNamed } = this.#options;
+    onFileNamed(registry.require(this.#of.runId), this.#hereOf(event) ?? event);
+  }
+
+  /** The same event with the file's path here; it waits for its file. undefined where it names none of the run's. */
+  #hereOf(event: NamedFile): NamedFile | undefined {
+    const { files } = this.#options;
+    const announcement = announcementOf(event);
+    const { runId, attempt } = this.#of;
+    const inner = announcement && withinRun(runId, attempt, announcement.path);
+    const stored = inner === undefined ? undefined : storedPath(files.workerId, attempt, inner);
+    if (announcement === undefined || stored === undefined) return undefined;
+    const { kind, step } = announcement;
+    const here = { kind: event.kind, dataJson: JSON.stringify({ path: stored, checkpoint_path: stored, kind, step }) };
+    this.#announced.set(stored, here);
+    if (this.#announced.size > MAX_ANNOUNCED) this.#announced.delete(this.#announced.keys().next().value!);
+    return here;
+  }
+
+  #left(path: string, bytes: number, why: string): void {
+    const { registry, log } = this.#options;
+    const { runId, attempt } = this.#of;
+    log.warn({ run_id: runId, attempt, path: path.slice(0, 200), bytes, why }, "a file stays on the run's host");
+    if (this.#told++ < MAX_TOLD) registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
+  }
+
+  /** The attempt is over: what did not come whole does not come any more. */
+  ended(): void {
+    for (const { path, bytes } of unfinishedUploads(this.#options.files, this.#of.attempt)) {
+      this.#left(path, bytes, "the attempt ended before it was uploaded");
+    }
+  }
+}

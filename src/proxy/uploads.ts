@@ -1,0 +1,409 @@
+/**
+ * The files of the run's directory, uploaded to a daemon that shares no disk with this host (docs/slurm.md, "Without a
+ * shared disk"). Logs go as they grow; other files when they have been left alone for a while, and all of them at the
+ * worker's end, before its exit is reported. The daemon says how much it has of each, so nothing is remembered here.
+ */
+import { createHash } from "node:crypto";
+import type { RunFiles } from "../base/layout.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { sleep } from "../base/sleep.ts";
+import { controlFiles, isLeftOut, logFiles } from "../base/uploaded.ts";
+import { openLog } from "../os/packed_log.ts";
+import { openRegular } from "../os/untrusted.ts";
+import { crc32c } from "../telemetry/formats/crc32c.ts";
+import type { FileAck } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { ProxyMessageInit } from "./transport.ts";
+
+const PIECE_BYTES = 256 << 10;
+/** A file that nobody has written to for so long is uploaded. */
+const QUIET_MS = 2000;
+/** Between two searches of the run's directory, and at least so many times as long as one takes. */
+const SEARCH_MS = 2000;
+const SEARCH_SHARE = 20;
+const MAX_FILES = 20_000;
+const MAX_DEPTH = 16;
+/** Where the daemon has no room it is asked again. */
+const HOLD_MS = 5000;
+/** A file that changes while it is read is begun anew so often after the worker's end. */
+const MAX_CHANGES = 3;
+
+type PieceMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
+
+interface Readable extends Disposable {
+  readonly size: number;
+  readonly changedAt: number;
+  /** Nobody has written to it since. */
+  isSame(): boolean;
+  read(position: number, into: Uint8Array): Promise<number>;
+}
+
+interface Found {
+  path: string;
+  size: number;
+  changedAt: number;
+}
+
+/** A file on its way. */
+class Going {
+  readonly path: string;
+  readonly file: Readable;
+  readonly isLog: boolean;
+  /** Where the next piece begins; undefined until the daemon has said how much it has. */
+  next: number | undefined;
+  asked = false;
+  /** The last piece is sent. */
+  closed = false;
+  /** The daemon's answer does not follow from what was sent: what is under way is let go by. */
+  rewinds = false;
+  underWay = 0;
+  readonly #hash = createHash("sha256");
+  #hashed = 0;
+
+  constructor(path: string, file: Readable, isLog: boolean) {
+    this.path = path;
+    this.file = file;
+    this.isLog = isLog;
+  }
+
+  hash(from: number, data: Uint8Array): void {
+    if (from !== this.#hashed) return;
+    this.#hash.update(data);
+    this.#hashed += data.length;
+  }
+
+  /** Of the first `size` bytes. @returns undefined where the file has become shorter */
+  async digest(size: number): Promise<string | undefined> {
+    const buffer = new Uint8Array(PIECE_BYTES);
+    while (this.#hashed < size) {
+      const part = buffer.subarray(0, Math.min(buffer.length, size - this.#hashed));
+      const read = await this.file.read(this.#hashed, part);
+      if (read === 0) return undefined;
+      this.hash(this.#hashed, part.subarray(0, read));
+    }
+    return this.#hashed === size ? this.#hash.copy().digest("hex") : undefined;
+  }
+}
+
+export interface NextPiece {
+  message: PieceMessage["value"];
+  /** For the window, with one for the piece itself. */
+  bytes: number;
+}
+
+export class FileUploads {
+  readonly #files: RunFiles;
+  readonly #attempt: number;
+  readonly #log: Logger;
+  /** Counts connections: what belongs to an earlier one is let go. */
+  #connection = 0;
+  #rate = 0;
+  #mayGoAt = 0;
+  #current: Going | undefined;
+  #logs: Going[] = [];
+  #logsTurn = true;
+  #underWay: { of: Going; to: number }[] = [];
+  #answered = Promise.withResolvers<void>();
+  #found: Found[] = [];
+  #searchAt = 0;
+  /** Versions that the daemon has, or never takes, by path. */
+  readonly #settled = new Map<string, string>();
+  readonly #changes = new Map<string, number>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #done = { files: 0, bytes: 0 };
+
+  constructor(files: RunFiles, attempt: number, log: Logger) {
+    this.#files = files;
+    this.#attempt = attempt;
+    this.#log = log;
+  }
+
+  /** A new connection: the daemon is asked anew. @param rate bytes a second; 0: unlimited */
+  begin(rate: number): void {
+    this.close();
+    this.#rate = rate;
+    this.#mayGoAt = 0;
+    this.#searchAt = 0;
+    this.#logs = logFiles(this.#files, this.#attempt).map((path) => new Going(path, new Log(this.#files, path), true));
+  }
+
+  close(): void {
+    this.#connection++;
+    clearTimeout(this.#timer);
+    this.#current?.file[Symbol.dispose]();
+    this.#current = undefined;
+    this.#logs = [];
+    this.#found = [];
+    this.#underWay = [];
+    this.#answered.resolve();
+    this.#answered = Promise.withResolvers();
+  }
+
+  /** Calls `changed` when it is time to look again. */
+  arm(changed: () => void): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(changed, Math.max(100, this.#searchAt - performance.now()));
+  }
+
+  /**
+   * The next piece; undefined when nothing is left to be sent, with `final` when all is settled.
+   * "closed" when the connection is not the one any more for which it was asked.
+   */
+  async next(final: boolean): Promise<NextPiece | undefined | "closed"> {
+    const connection = this.#connection;
+    for (;;) {
+      const wait = this.#mayGoAt - performance.now();
+      if (wait > 0) await sleep(wait);
+      if (connection !== this.#connection) return "closed";
+      if (this.#current === undefined) await this.#choose(final);
+      if (connection !== this.#connection) return "closed";
+      const log = this.#logs.find((one) => this.#isDue(one, final));
+      const both = this.#logsTurn ? [log, this.#current] : [this.#current, log];
+      this.#logsTurn = !this.#logsTurn;
+      for (const going of both) {
+        if (going === undefined || !isReady(going)) continue;
+        const piece = await this.#pieceOf(going, final);
+        if (connection !== this.#connection) return "closed";
+        if (piece !== undefined) return this.#sent(going, piece);
+      }
+      if (
+        this.#underWay.length === 0 && this.#current === undefined && !this.#logs.some((one) => this.#isDue(one, final))
+      ) {
+        if (final && this.#done.files > 0) this.#log.info(this.#done, "files uploaded");
+        return undefined;
+      }
+      if (this.#underWay.length === 0) continue;
+      if (!final && this.#current === undefined) return undefined;
+      await this.#answered.promise;
+    }
+  }
+
+  /** Whether there is something of a log to be sent. */
+  #isDue(log: Going, final: boolean): boolean {
+    if (log.closed) return false;
+    return log.next === undefined ? log.file.size > 0 : log.file.size > log.next || final;
+  }
+
+  /** Opens the next file that the daemon may not have. */
+  async #choose(final: boolean): Promise<void> {
+    for (;;) {
+      if (this.#found.length === 0) {
+        if (performance.now() < this.#searchAt && !final) return;
+        this.#search(final);
+        if (this.#found.length === 0) return;
+      }
+      const { path } = this.#found.shift()!;
+      try {
+        const file = openRegular(`${this.#files.directory}/${path}`, this.#files.directory);
+        if (file !== undefined) return void (this.#current = new Going(path, new WholeFile(file), false));
+      } catch (error) {
+        this.#leave(path, messageOf(error));
+      }
+      await sleep(0);
+    }
+  }
+
+  #search(final: boolean): void {
+    const begun = performance.now();
+    const now = Date.now();
+    const { directory } = this.#files;
+    const found: Found[] = [];
+    const consider = (path: string) => {
+      const info = lstat(`${directory}/${path}`);
+      if (!info?.isFile) return;
+      const file = { path, size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) };
+      const isQuiet = final || now - file.changedAt >= QUIET_MS;
+      if (isQuiet && this.#settled.get(path) !== versionOf(file)) found.push(file);
+    };
+    controlFiles(this.#files, this.#attempt).forEach(consider);
+    let seen = 0;
+    const walk = (below: string, depth: number) => {
+      for (const { name, isDirectory } of entries(`${directory}${below}`)) {
+        if (isLeftOut(name) || (below === "" && name === "logs") || ++seen > MAX_FILES) continue;
+        if (!isDirectory) consider(`${below}/${name}`.slice(1));
+        else if (depth > 1) walk(`${below}/${name}`, depth - 1);
+      }
+    };
+    walk("", MAX_DEPTH);
+    // A next attempt needs checkpoints.
+    const rank = ({ path }: { path: string }) => path.startsWith("checkpoints/") ? 0 : 1;
+    this.#found = found.sort((a, b) => rank(a) - rank(b) || a.changedAt - b.changedAt);
+    const took = performance.now() - begun;
+    this.#searchAt = performance.now() + Math.max(SEARCH_MS, SEARCH_SHARE * took);
+  }
+
+  /** undefined where nothing of it is to be sent (any more). */
+  async #pieceOf(going: Going, final: boolean): Promise<PieceMessage["value"] | undefined> {
+    const { file, isLog, path } = going;
+    const size = file.size;
+    const changedAt = isLog ? 0 : file.changedAt;
+    const whole = { path, size: BigInt(size), changedAt: BigInt(changedAt) };
+    if (!going.asked && (isLog || size > PIECE_BYTES)) {
+      going.asked = true;
+      return { ...whole, offset: 0n, data: new Uint8Array(0), crc: 0, sha256: "" };
+    }
+    going.asked = true;
+    const from = going.next ??= 0;
+    const data = new Uint8Array(Math.min(PIECE_BYTES, Math.max(0, size - from)));
+    for (let filled = 0; filled < data.length;) {
+      const read = await file.read(from + filled, data.subarray(filled));
+      if (read === 0) return this.#changed(going, final);
+      filled += read;
+    }
+    going.hash(from, data);
+    const isLast = isLog ? final && from + data.length >= size : from + data.length === size;
+    if (isLog && data.length === 0 && !isLast) return undefined;
+    let sha256 = "";
+    if (isLast) {
+      const digest = await going.digest(size);
+      if (digest === undefined || (!isLog && !file.isSame())) return this.#changed(going, final);
+      sha256 = digest;
+    }
+    going.next = from + data.length;
+    going.closed = isLast;
+    return { ...whole, offset: BigInt(from), data, crc: crc32c(data), sha256 };
+  }
+
+  /** Somebody has written to it: it is looked at again later. */
+  #changed(going: Going, final: boolean): undefined {
+    const changes = (this.#changes.get(going.path) ?? 0) + 1;
+    this.#changes.set(going.path, changes);
+    if (going.isLog) {
+      // Emptied: the daemon is told with its last piece.
+      going.next = going.file.size;
+      if (changes > MAX_CHANGES) going.closed = true;
+      return undefined;
+    }
+    this.#drop(going);
+    if (final && changes > MAX_CHANGES) this.#leave(going.path, "it is still being written to");
+    return undefined;
+  }
+
+  #sent(of: Going, message: PieceMessage["value"]): NextPiece {
+    const bytes = (message.data as Uint8Array).length;
+    const to = Number(message.offset) + bytes;
+    this.#underWay.push({ of, to });
+    of.underWay++;
+    if (this.#rate > 0) this.#mayGoAt = Math.max(performance.now(), this.#mayGoAt) + bytes / this.#rate * 1000;
+    return { message, bytes: bytes + 1 };
+  }
+
+  /** To be called with each answer, in order. */
+  answered({ offset, done, refused, hold }: Pick<FileAck, "offset" | "done" | "refused" | "hold">): void {
+    const sent = this.#underWay.shift();
+    if (sent === undefined) return;
+    const { of, to } = sent;
+    of.underWay--;
+    const isCurrent = of === this.#current || this.#logs.includes(of);
+    if (isCurrent && refused !== "") {
+      this.#leave(of.path, refused, versionOf(of.file));
+      of.closed = true;
+      if (!of.isLog) this.#drop(of);
+    } else if (isCurrent && done) {
+      this.#done = { files: this.#done.files + 1, bytes: this.#done.bytes + Number(offset) };
+      if (!of.isLog) {
+        this.#settled.set(of.path, versionOf(of.file));
+        this.#drop(of);
+      }
+    } else if (isCurrent) {
+      if (hold) this.#mayGoAt = performance.now() + HOLD_MS;
+      of.rewinds ||= hold || of.next === undefined || Number(offset) !== to;
+      if (of.rewinds) {
+        of.next = Number(offset);
+        of.closed = false;
+        of.rewinds = of.underWay > 0;
+      }
+    }
+    this.#answered.resolve();
+    this.#answered = Promise.withResolvers();
+  }
+
+  #drop(going: Going): void {
+    going.file[Symbol.dispose]();
+    if (this.#current === going) this.#current = undefined;
+  }
+
+  #leave(path: string, why: string, version?: string): void {
+    this.#log.warn({ path, why }, "a file is not uploaded");
+    const info = version === undefined ? lstat(`${this.#files.directory}/${path}`) : undefined;
+    const now = info && versionOf({ size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) });
+    this.#settled.set(path, version ?? now ?? "");
+  }
+}
+
+function isReady(going: Going): boolean {
+  const waitsForOffset = going.asked && going.next === undefined;
+  return !waitsForOffset && !going.rewinds && !going.closed;
+}
+
+function versionOf({ size, changedAt }: { size: number; changedAt: number }): string {
+  return `${size} ${changedAt}`;
+}
+
+function lstat(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function entries(directory: string): Deno.DirEntry[] {
+  try {
+    return [...Deno.readDirSync(directory)];
+  } catch {
+    // Removed meanwhile, or not readable.
+    return [];
+  }
+}
+
+/** As it was when it was opened. */
+class WholeFile implements Readable {
+  readonly size: number;
+  readonly changedAt: number;
+  readonly #file: NonNullable<ReturnType<typeof openRegular>>;
+
+  constructor(file: NonNullable<ReturnType<typeof openRegular>>) {
+    this.#file = file;
+    const { size, mtimeMs } = file.stat();
+    this.size = size;
+    this.changedAt = Math.trunc(mtimeMs);
+  }
+
+  isSame(): boolean {
+    const { size, mtimeMs } = this.#file.stat();
+    return size === this.size && Math.trunc(mtimeMs) === this.changedAt;
+  }
+
+  read(position: number, into: Uint8Array): Promise<number> {
+    return this.#file.read(position, into);
+  }
+  [Symbol.dispose](): void {
+    this.#file.close();
+  }
+}
+
+/** A log, whatever of it is packed by now. */
+class Log implements Readable {
+  readonly changedAt = 0;
+  readonly #path: string;
+
+  constructor(files: RunFiles, path: string) {
+    this.#path = `${files.directory}/${path}`;
+  }
+
+  get size(): number {
+    using log = openLog(this.#path);
+    return log?.size ?? 0;
+  }
+
+  isSame(): boolean {
+    return true;
+  }
+
+  async read(position: number, into: Uint8Array): Promise<number> {
+    using log = openLog(this.#path);
+    return await log?.read(position, into) ?? 0;
+  }
+  [Symbol.dispose](): void {}
+}

@@ -1,0 +1,277 @@
+/**
+ * Takes the files that an attempt's proxy uploads, where its host shares no disk with the daemon. A file comes in pieces, in
+ * order, into a part below the run's control directory; a whole one is checked, synced and renamed to its place. So a
+ * connection or a process may end at any moment: the next one is told how much is there. Logs grow in their place.
+ *
+ * A file that is in its place with the same size and time is the same file: nothing else is kept of what was uploaded.
+ */
+import { createHash, type Hash } from "node:crypto";
+import type { RunFiles } from "../../base/layout.ts";
+import { logFiles, storedPath } from "../../base/uploaded.ts";
+import { freeSpaceOf } from "../../os/free_space.ts";
+import { makeDirectory, openRegular, quarantineFile } from "../../os/untrusted.ts";
+import { crc32c } from "../../telemetry/formats/crc32c.ts";
+
+export const MOST_PIECE_BYTES = 256 << 10;
+/** Of one attempt. */
+const MAX_FILES = 20_000;
+
+export interface Piece {
+  path: string;
+  size: number;
+  /** Unix milliseconds; 0 for a log. */
+  changedAt: number;
+  offset: number;
+  data: Uint8Array;
+  crc: number;
+  /** Of the whole file; "" before its last piece. */
+  sha256: string;
+}
+
+export interface PieceAnswer {
+  offset: number;
+  done?: boolean;
+  refused?: string;
+  hold?: boolean;
+}
+
+export interface UploadsOptions {
+  files: RunFiles;
+  attempt: number;
+  /** Bytes of all files of one attempt. */
+  maxBytes: number;
+}
+
+interface Open {
+  key: string;
+  file: Deno.FsFile;
+  at: number;
+  /** Of the bytes before `at`; undefined where they were written over an earlier connection. */
+  hash: Hash | undefined;
+}
+
+export class Uploads implements Disposable {
+  readonly #options: UploadsOptions;
+  readonly #parts: string;
+  readonly #logs: readonly string[];
+  #open: Open | undefined;
+  /** Bytes and number of files of this attempt, as far as this connection knows. */
+  #bytes = 0;
+  readonly #counted = new Set<string>();
+
+  constructor(options: UploadsOptions) {
+    this.#options = options;
+    this.#parts = partsOf(options.files, options.attempt);
+    this.#logs = logFiles(options.files, options.attempt);
+  }
+
+  /** One piece after the other. @throws what the disk says; a full one is no error but a hold */
+  async take(piece: Piece): Promise<PieceAnswer> {
+    const { files, attempt } = this.#options;
+    const stored = storedPath(files.workerId, attempt, piece.path);
+    const refused = stored === undefined ? "an attempt must not write this path" : this.#refusal(piece, stored);
+    if (refused !== undefined) return { offset: 0, refused };
+    const key = `${stored}\n${piece.size}\n${piece.changedAt}`;
+    try {
+      return this.#logs.includes(piece.path)
+        ? await this.#log(`${files.directory}/${stored}`, stored!, piece)
+        : await this.#file(`${files.directory}/${stored}`, stored!, key, piece);
+    } catch (error) {
+      this.close();
+      if (isNoSpace(error)) return { offset: 0, hold: true };
+      throw error;
+    }
+  }
+
+  #refusal({ data, crc, size, offset }: Piece, stored: string): string | undefined {
+    if (data.length > MOST_PIECE_BYTES) {
+      return `a piece has ${data.length} bytes; at most ${MOST_PIECE_BYTES} are taken`;
+    }
+    if (![size, offset].every((value) => Number.isSafeInteger(value) && value >= 0)) return "its size is no number";
+    if (data.length > 0 && crc32c(data) !== crc) throw new Error(`a piece of ${stored} was damaged on its way`);
+    const first = !this.#counted.has(stored);
+    if (first && this.#counted.size >= MAX_FILES) return `the attempt has ${MAX_FILES} files already`;
+    const { maxBytes } = this.#options;
+    if (this.#bytes + (first ? size : 0) > maxBytes) {
+      return `the attempt's files would have more than ${maxBytes} bytes (--max-upload)`;
+    }
+    if (first) {
+      this.#counted.add(stored);
+      this.#bytes += size;
+    }
+    return undefined;
+  }
+
+  // -------------------------------------------------------------------------------------------------------- files
+
+  async #file(place: string, stored: string, key: string, piece: Piece): Promise<PieceAnswer> {
+    const { size, changedAt, offset, data } = piece;
+    if (this.#isThere(place, size, changedAt)) return { offset: size, done: true };
+    if (this.#open?.key !== key) this.#begin(stored, key, piece);
+    const open = this.#open!;
+    if (offset !== open.at || offset + data.length > size) return { offset: open.at };
+    if (!freeSpaceOf(this.#options.files.directory).enough) return { offset: open.at, hold: true };
+    await write(open, data);
+    if (open.at < size || piece.sha256 === "") return { offset: open.at };
+    if (await this.#digest(open) !== piece.sha256) {
+      open.file.truncateSync(0);
+      this.close();
+      return { offset: 0 };
+    }
+    await open.file.syncData();
+    await open.file.utime(new Date(changedAt), new Date(changedAt));
+    this.close();
+    makeDirectories(this.#options.files.directory, stored);
+    quarantineFile(place);
+    Deno.renameSync(partOf(this.#parts, stored, piece), place);
+    return { offset: size, done: true };
+  }
+
+  #isThere(place: string, size: number, changedAt: number): boolean {
+    using there = openRegularOrNothing(place, this.#options.files.directory);
+    if (there === undefined) return false;
+    const { size: bytes, mtimeMs } = there.stat();
+    return bytes === size && Math.trunc(mtimeMs) === changedAt;
+  }
+
+  #begin(stored: string, key: string, piece: Piece): void {
+    this.close();
+    const { control } = this.#options.files;
+    makeDirectory(control);
+    makeDirectory(this.#parts);
+    makeDirectories(this.#parts, stored);
+    const path = partOf(this.#parts, stored, piece);
+    removeOtherVersions(path, stored);
+    this.#open = openAt(path, key);
+  }
+
+  // --------------------------------------------------------------------------------------------------------- logs
+
+  async #log(place: string, stored: string, piece: Piece): Promise<PieceAnswer> {
+    const { offset, data, sha256, size } = piece;
+    if (this.#open?.key !== stored) {
+      this.close();
+      makeDirectory(this.#options.files.logs);
+      this.#open = openAt(place, stored);
+    }
+    const open = this.#open!;
+    if (offset !== open.at) {
+      // Its last piece stands before what is here: somebody has emptied it there.
+      if (sha256 === "" || offset > open.at) return { offset: open.at };
+      return this.#emptied(open);
+    }
+    if (!freeSpaceOf(this.#options.files.directory).enough) return { offset: open.at, hold: true };
+    await write(open, data);
+    if (sha256 === "") return { offset: open.at };
+    if (open.at !== size || await this.#digest(open) !== sha256) return this.#emptied(open);
+    await open.file.syncData();
+    return { offset: open.at, done: true };
+  }
+
+  #emptied(open: Open): PieceAnswer {
+    open.file.truncateSync(0);
+    this.close();
+    return { offset: 0 };
+  }
+
+  // -------------------------------------------------------------------------------------------------------- ends
+
+  async #digest({ file, hash, at }: Open): Promise<string> {
+    if (hash !== undefined) return hash.copy().digest("hex");
+    const again = createHash("sha256");
+    const buffer = new Uint8Array(MOST_PIECE_BYTES);
+    await file.seek(0, Deno.SeekMode.Start);
+    for (let position = 0; position < at;) {
+      const read = await file.read(buffer.subarray(0, Math.min(buffer.length, at - position)));
+      if (read === null) break;
+      again.update(buffer.subarray(0, read));
+      position += read;
+    }
+    return again.digest("hex");
+  }
+
+  close(): void {
+    this.#open?.file.close();
+    this.#open = undefined;
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Files of an attempt that did not come whole: by their names in the run's directory. They are removed. */
+export function unfinishedUploads(files: RunFiles, attempt: number): { path: string; bytes: number }[] {
+  const parts = partsOf(files, attempt);
+  const found: { path: string; bytes: number }[] = [];
+  const walk = (directory: string) => {
+    for (const { name, isDirectory, isFile } of Deno.readDirSync(directory)) {
+      const path = `${directory}/${name}`;
+      if (isDirectory) walk(path);
+      else if (isFile) {
+        const stored = path.slice(parts.length + 1).replace(/\.\d+-\d+\.part$/, "");
+        found.push({ path: stored, bytes: Deno.lstatSync(path).size });
+      }
+    }
+  };
+  try {
+    if (!Deno.lstatSync(parts).isDirectory) return [];
+    walk(parts);
+    Deno.removeSync(parts, { recursive: true });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return found;
+}
+
+function partsOf(files: RunFiles, attempt: number): string {
+  return `${files.control}/upload-${attempt}`;
+}
+
+function partOf(parts: string, stored: string, { size, changedAt }: Piece): string {
+  return `${parts}/${stored}.${size}-${changedAt}.part`;
+}
+
+/** A file that has changed while it was uploaded is begun anew, and its old beginning would never be asked for. */
+function removeOtherVersions(path: string, stored: string): void {
+  const directory = path.slice(0, path.lastIndexOf("/"));
+  const name = stored.slice(stored.lastIndexOf("/") + 1);
+  for (const entry of [...Deno.readDirSync(directory)]) {
+    const other = `${directory}/${entry.name}`;
+    const version = entry.name.startsWith(`${name}.`) && /^\d+-\d+\.part$/.test(entry.name.slice(name.length + 1));
+    if (entry.isFile && version && other !== path) Deno.removeSync(other);
+  }
+}
+
+/** The directories between `directory` and the file; what is there and is none is renamed. */
+function makeDirectories(directory: string, path: string): void {
+  let at = directory;
+  for (const part of path.split("/").slice(0, -1)) makeDirectory(at += `/${part}`);
+}
+
+function openRegularOrNothing(path: string, below: string) {
+  try {
+    return openRegular(path, below);
+  } catch {
+    // A link, or a directory: it is put aside when the file is whole.
+    return undefined;
+  }
+}
+
+function openAt(path: string, key: string): Open {
+  quarantineFile(path);
+  const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
+  const { size } = file.statSync();
+  return { key, file, at: size, hash: size === 0 ? createHash("sha256") : undefined };
+}
+
+async function write(open: Open, data: Uint8Array): Promise<void> {
+  if (data.length === 0) return;
+  await open.file.seek(open.at, Deno.SeekMode.Start);
+  for (let done = 0; done < data.length;) done += await open.file.write(data.subarray(done));
+  open.at += data.length;
+  open.hash?.update(data);
+}
+
+function isNoSpace(error: unknown): boolean {
+  return /os error (28|122)\b/.test(String(error));
+}

@@ -1,0 +1,30 @@
+/**
+ * `Ingest.Fetch`: the files of the checkpoint that an attempt begins from, for a proxy whose host shares no disk with the
+ * daemon. A proxy whose connection broke names what it has and gets the rest.
+ */
+import type { FetchRequest, FilePieceSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { MosaicError } from "../base/errors.ts";
+import { checkpointFiles } from "../registry/artifacts/checkpoint_files.ts";
+import type { Outgoing } from "./handlers.ts";
+import { turn } from "./turns.ts";
+
+export async function fetchCheckpoint(
+  core: Core,
+  { runId, attempt, have }: FetchRequest,
+  out: Outgoing<typeof FilePieceSchema>,
+): Promise<void> {
+  const row = core.runs.require(runId);
+  if (row.attempt !== attempt) {
+    throw new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} is over`);
+  }
+  if (row.resumeFrom === null) {
+    throw new MosaicError("not_found", `attempt ${attempt} of run ${runId} begins from no checkpoint`);
+  }
+  const has = new Map(have.map(({ path, bytes }) => [path, Number(bytes)]));
+  for await (const piece of checkpointFiles(core.directoryOf(row), row.resumeFrom, (path) => has.get(path) ?? 0)) {
+    await turn();
+    const { size, changedAt, offset } = piece;
+    await out.send({ ...piece, size: BigInt(size), changedAt: BigInt(changedAt), offset: BigInt(offset) });
+  }
+}
