@@ -28,7 +28,8 @@ Deno.test("docs/configuration.md: names every bound with its option and its defa
   const page = await Deno.readTextFile(new URL("../../docs/configuration.md", import.meta.url));
   for (const { option, standard } of Object.values(BOUNDS)) {
     const row = page.split("\n").find((line) => line.includes(`| \`${option} `));
-    const value = standard >= 1 << 20 ? `${standard >> 20}M` : String(standard);
+    const size = standard >= 2 ** 30 ? `${standard / 2 ** 30}G` : `${standard >> 20}M`;
+    const value = standard >= 1 << 20 ? size : String(standard);
     assert.ok(row?.includes(` | ${value} | `), `${option} with its default ${value}`);
   }
 });
