@@ -14,8 +14,11 @@ import { median, pause, processFigures, quantile } from "../measure.ts";
 import { LONG_RUN, prepareState } from "../page_state.ts";
 import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
+import { lab } from "./page_lab.ts";
 
 const STREAMING = 20;
+const LAB = { runs: 1000, metrics: 1000, dense: 20, updates: 256 };
+const QUICK_LAB = { runs: 200, metrics: 200, dense: 20, updates: 64 };
 const WORKER = new URL("../worker.awk", import.meta.url).pathname;
 
 export async function page(options: BenchOptions): Promise<Figure[]> {
@@ -45,7 +48,11 @@ export async function page(options: BenchOptions): Promise<Figure[]> {
           configJson: configOf({ name: `streams-${i}`, command }),
         });
       }
-      return [...figures, ...await streaming(browser, base, size.seconds)];
+      return [
+        ...figures,
+        ...await streaming(browser, base, size.seconds),
+        ...await lab(browser, options.quick ? QUICK_LAB : LAB, size.zooms),
+      ];
     } finally {
       await browser.close();
     }

@@ -2,12 +2,13 @@
 import uplotCss from "npm:uplot@1.6.32/dist/uPlot.min.css" with { type: "text" };
 
 const CLIENT = "src/ui/client";
+const SCRIPTS = [["main.tsx", "main.js"], ["theme.ts", "theme.js"], ["markdown.ts", "markdown.js"]] as const;
 
 /** @param root the checkout, with a slash at its end @returns name and text of each file */
 export async function pageFiles(root: string): Promise<[name: string, text: string][]> {
   const out = Deno.makeTempDirSync();
   try {
-    for (const [from, to] of [["main.tsx", "main.js"], ["theme.ts", "theme.js"]]) {
+    for (const [from, to] of SCRIPTS) {
       const bundle = await new Deno.Command(Deno.execPath(), {
         args: [
           "bundle",
@@ -24,8 +25,7 @@ export async function pageFiles(root: string): Promise<[name: string, text: stri
     }
     const style = Deno.readTextFileSync(`${root}${CLIENT}/style.css`);
     return [
-      ["main.js", Deno.readTextFileSync(`${out}/main.js`)],
-      ["theme.js", Deno.readTextFileSync(`${out}/theme.js`)],
+      ...SCRIPTS.map(([, name]): [string, string] => [name, Deno.readTextFileSync(`${out}/${name}`)]),
       ["style.css", `${uplotCss.trim()}\n${style}`],
     ];
   } finally {

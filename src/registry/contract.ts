@@ -438,6 +438,18 @@ export const PageSeries = z.strictObject({
   overwritten: z.array(z.boolean()),
 });
 
+/**
+ * Names of series of several runs: those that are curves, and those of which each run has one point at most, with each
+ * run's value (none are told of more than 40 runs).
+ */
+export const PageSeriesNames = z.strictObject({
+  names: z.array(text()),
+  once: z.array(z.strictObject({ name: text(), values: z.array(maybe(z.number())) })),
+});
+
+/** A run among those that are compared. */
+export const PageComparedRun = PageRun.extend({ parameters });
+
 /** Names that columns of the table of runs can have. */
 export const PageColumnNames = z.strictObject({ parameters: z.array(text()), metrics: z.array(text()) });
 

@@ -32,7 +32,7 @@ import { isFull, machineTrouble } from "./store/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
 import { allRows, prepareArrays, Reader } from "./store/reader.ts";
 import { RowRing, StepRing } from "./store/ring.ts";
-import { decimate } from "./store/rollup.ts";
+import { decimate, outline, rowOf } from "./store/rollup.ts";
 import { ParameterRows, PARAMETERS_EVENT, type ToldParameter } from "./store/parameter_rows.ts";
 import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
 import { migrate } from "./store/tables.ts";
@@ -260,7 +260,7 @@ export class TelemetryStore implements TelemetryLog {
     this.#cursors = new SourceCursors(db);
     this.#seriesOf = prepareArrays(
       db,
-      "SELECT series, points, last_seq FROM series WHERE name = ? AND run_key = ?",
+      "SELECT series, points, last_seq FROM series INDEXED BY series_by_name WHERE name = ? AND run_key = ?",
     );
     this.#seriesName = prepareArrays(db, "SELECT name FROM series WHERE run_key = ? AND series = ?");
     this.#recentRewards = prepareArrays(
@@ -465,6 +465,11 @@ export class TelemetryStore implements TelemetryLog {
     return this.#summaries.named(name);
   }
 
+  *namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean }> {
+    const keys = runIds.map((id) => this.#state(id)?.runKey).filter((key) => key !== undefined);
+    yield* this.#summaries.namesOf(keys.sort((a, b) => a - b));
+  }
+
   seriesNames(): string[] {
     return this.#summaries.names();
   }
@@ -483,7 +488,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /** @throws `not_found` for a name the run has no points of. */
-  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[] {
+  series(runId: string, name: string, fromX: number, toX: number, buckets: number, rough = false): SeriesBucketRow[] {
     const found = this.#pieces(runId, name);
     if (found === undefined) return [];
     const { pieces, source, rewound, base, points } = found;
@@ -494,7 +499,10 @@ export class TelemetryStore implements TelemetryLog {
     return wanted.flatMap(({ attempt, overwritten, shift, ...piece }) => {
       const share = wanted.length === 1 ? 1 : (piece.last - piece.first + 1) / (last - first + 1);
       const most = Math.max(1, Math.floor(buckets * share));
-      return decimate(source, piece.first, piece.last, most).map((row): SeriesBucketRow => ({
+      const rows = rough && !rewound
+        ? outline(source, piece.first, piece.last, points, most).map(rowOf)
+        : decimate(source, piece.first, piece.last, most);
+      return rows.map((row): SeriesBucketRow => ({
         ...row,
         step: rewound && base ? row.lastX + shift : row.step,
         attempt: rewound ? attempt : null,

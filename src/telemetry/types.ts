@@ -113,9 +113,23 @@ export interface TelemetryReader {
   parameterNames(): string[];
   /**
    * Points `fromX` to `toX` (0: the last), attempt after attempt, in about so many buckets.
+   * @param rough reads no more rows than it gives, for one of a multitude of lines: a bucket may begin before `fromX`, and
+   *   of the newest points that no bucket has, only the last is given
    * @throws `not_found` for a name the run has no points of
    */
-  series(runId: string, name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[];
+  series(
+    runId: string,
+    name: string,
+    fromX: number,
+    toX: number,
+    buckets: number,
+    rough?: boolean,
+  ): SeriesBucketRow[];
+  /**
+   * The names of series of these runs: those that have more than one point in one of them (or that every run has), and
+   * those of one point at most. A name at a time, because there may be thousands.
+   */
+  namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean }>;
   /** The numbers of the points that later attempts overwrote, as ranges. @throws as `series` */
   overwritten(runId: string, name: string): { first: number; last: number }[];
   fileBytes(): number;

@@ -25,6 +25,7 @@ import { framesLive, MAX_WATCHED } from "./live_frames.ts";
 import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
+import { comparedRuns, namesOfMany, runsWanted, seriesOfMany, seriesWanted } from "./many_runs.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
 import { momentOf, toldBefore } from "./told.ts";
@@ -72,7 +73,7 @@ export function pageApi(core: Core, options: ApiOptions) {
 }
 
 /** The host, the event log, and everything about all runs. */
-function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
+function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
   const head = () => core.runs.eventHead();
   const ticker = new Ticker(core, tickMs);
   return new Hono<PageEnv>()
@@ -88,6 +89,21 @@ function daemonApi(core: Core, { token, streams, tickMs }: ApiOptions) {
       const ids = c.req.queries("id");
       return ids === undefined ? c.json(columnNames(core)) : c.json({ columns: runColumns(core, ids) });
     })
+    // They change nothing; a thousand ids are too long for an address.
+    .post("/series", takes<{ json: { runs: string[]; names: string[] } }>(), async (c) => {
+      const wanted = seriesWanted(await textOf(c.req.raw, body));
+      return streams.respondBytes((signal) => seriesOfMany(core, wanted, signal));
+    })
+    .post(
+      "/series/names",
+      takes<{ json: { runs: string[] } }>(),
+      async (c) => c.json(await namesOfMany(core, runsWanted(await textOf(c.req.raw, body)))),
+    )
+    .post(
+      "/compared",
+      takes<{ json: { runs: string[] } }>(),
+      async (c) => c.json({ runs: await comparedRuns(core, runsWanted(await textOf(c.req.raw, body))) }),
+    )
     .get("/host", (c) => c.json(hostLine(core.host())))
     .get("/live", (c) => {
       const since = sinceOf(c, head());

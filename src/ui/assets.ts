@@ -5,6 +5,7 @@ import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./viewer.ts";
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };
+import markdownJs from "../gen/page/markdown.js" with { type: "text" };
 import styleCss from "../gen/page/style.css" with { type: "text" };
 import themeJs from "../gen/page/theme.js" with { type: "text" };
 
@@ -35,6 +36,7 @@ const ASSETS = new Map<string, Asset>(Object.entries({
   "style.css": new Asset(CSS, styleCss),
   "theme.js": new Asset(JAVASCRIPT, themeJs),
   "main.js": new Asset(JAVASCRIPT, mainJs),
+  "markdown.js": new Asset(JAVASCRIPT, markdownJs),
   "icon.svg": new Asset(SVG, ICON),
 }));
 
@@ -47,9 +49,13 @@ function packedAsset(name: string, text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Bytes of everything the page loads, as they are sent to a browser. */
+/** What is loaded only by those who need it. */
+const LATER = ["markdown.js"];
+
+/** Bytes of everything that every view loads, as they are sent to a browser. */
 export function shippedBytes(): number {
-  return [...ASSETS].reduce((n, [name, a]) => n + packedAsset(name, a.text).length, indexHtml.length);
+  const first = [...ASSETS].filter(([name]) => !LATER.includes(name));
+  return first.reduce((n, [name, a]) => n + packedAsset(name, a.text).length, indexHtml.length);
 }
 
 /** @throws `not_found`. */

@@ -28,12 +28,9 @@ export function columns(
 }
 
 /** Runs that are compared do not have all the same series: one that is missing is empty. */
-function pointsOrNone(
-  records: TelemetryReader,
-  ...[runId, name, from, to, buckets]: Parameters<TelemetryReader["series"]>
-) {
+export function pointsOrNone(records: TelemetryReader, ...wanted: Parameters<TelemetryReader["series"]>) {
   try {
-    return records.series(runId, name, from, to, buckets);
+    return records.series(...wanted);
   } catch (error) {
     if (error instanceof MosaicError && error.code === "not_found") return [];
     throw error;

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { JOURNAL_HEADER } from "../../src/base/journal_header.ts";
 import { type AppOptions, createApp, type PageApp } from "../../src/ui/app.ts";
 import { shippedBytes } from "../../src/ui/assets.ts";
+import { EMPTY_WORKER_EVENT } from "../../src/gen/records/record_types.ts";
+import { decodeSeries } from "../../src/ui/series_frame.ts";
 import { configOf } from "../harness/configs.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { until } from "../harness/wait.ts";
@@ -22,6 +24,15 @@ function withApp(
     } finally {
       app.stop();
     }
+  };
+}
+
+function metric(data: Record<string, number>) {
+  return {
+    ...EMPTY_WORKER_EVENT,
+    kind: "metrics",
+    tsNs: "1",
+    dataJson: `{${Object.entries(data).map(([name, v]) => `"${name}":${v}`)}}`,
   };
 }
 
@@ -395,6 +406,51 @@ Deno.test(
     assert.equal((await get("/assets/..%2Fapp.ts")).status, 404);
     assert.ok(shippedBytes() < 100_000, `${shippedBytes()} bytes`);
   }, { authenticate: () => ({ name: '<b>"', readOnly: false, admin: true }) }),
+);
+
+Deno.test(
+  "series of many runs: one answer in numbers, the same as each run's own; a reader may ask, bounds are named",
+  withApp(async ({ core, app, get }) => {
+    const runs = [0, 1, 2].map((i) => core.addExecuting(`run-${i}`).runId);
+    for (const [i, runId] of runs.entries()) for (let e = 0; e < 90 + i; e++) core.addEpisode(runId, 1 + i);
+    core.telemetry.append(runs[1]!, 1, [], [], [1, 2].map((v) => metric({ loss: v === 1 ? NaN : v, step: v })));
+    core.telemetry.append(runs[2]!, 1, [], [], [metric({ alone: 7 })]);
+    core.addEpisode(core.addExecuting("another").runId, 5);
+    core.telemetry.append(core.add("left-out").runId, 1, [], [], [metric({ foreign: 1 })]);
+    const token = await tokenOf(app);
+    const post = (path: string, body: unknown) => app.fetch(change(`/api/${path}`, token, body));
+
+    const wanted = [...runs, "01NOSUCH"];
+    const listed = await (await post("series/names", { runs: wanted })).json();
+    assert.deepEqual(listed, {
+      names: ["episode_length", "episode_reward", "loss", "reward"],
+      once: [{ name: "alone", values: [null, null, 7, null] }],
+    });
+    const names = ["episode_length", "loss"];
+    const answer = await post("series", { runs: wanted, names, buckets: 50 });
+    const got = decodeSeries(await answer.arrayBuffer(), names, wanted.length);
+    for (const [r, runId] of runs.entries()) {
+      const { series } = await (await get(`/api/runs/${runId}/series?name=episode_length&name=loss&buckets=50`)).json();
+      const texts = (of: unknown) => JSON.parse(JSON.stringify(of, (_, v) => Number.isNaN(v) ? "NaN" : v));
+      assert.deepEqual(names.map((_, n) => texts(got[n]![r])), series);
+    }
+    assert.deepEqual(got.map((of) => of[3]!.last_x), [[], []]);
+    // One of very many lines: whole buckets, and the last point.
+    const rough = decodeSeries(
+      await (await post("series", { runs, names: ["episode_length"], buckets: 4, rough: true })).arrayBuffer(),
+      ["episode_length"],
+      runs.length,
+    );
+    assert.deepEqual(rough[0]!.map((c) => c.last_x), [[32, 64, 90], [32, 64, 91], [32, 64, 92]]);
+    const { runs: lines } = await (await post("compared", { runs: wanted })).json();
+    assert.deepEqual(lines.map((r: { run_id: string }) => r.run_id), runs);
+
+    const refused = async (body: unknown) => (await (await post("series", body)).json()).error.message;
+    assert.match(await refused({ runs: [], names }), /^runs must be a list of texts/);
+    assert.match(await refused({ runs: Array(1001).fill("x"), names }), /^runs has 1001 entries; at most 1000/);
+    assert.match(await refused({ runs: Array(1000).fill("x"), names, buckets: 401 }), /^buckets is 401; .* 1 to 400$/);
+    assert.equal((await post(`runs/${runs[0]}/pause`, {})).status, 403);
+  }, { authenticate: () => ({ name: "guest", readOnly: true, admin: false }) }),
 );
 
 Deno.test(

@@ -252,6 +252,67 @@ inBrowser("seeds as one curve: groups fold, tell their runs, and are in the addr
   assert.deepEqual(await violations(page), []);
 });
 
+inBrowser(
+  "a crowd of runs: thin lines with a name where one points; zoom redraws at once; all of it by its address",
+  async ({ core, page, base }) => {
+    const runs = Array.from({ length: 60 }, (_, i) => core.addExecuting(`ppo-lr${i % 3}-seed${i}`));
+    for (const [i, { runId }] of runs.entries()) for (let e = 0; e < 70; e++) core.addEpisode(runId, 1 + i);
+    const address = `${base}/compare?runs=${[...runs.map((r) => r.runId), "01NOSUCH"].join()}`;
+    const asked: string[] = [];
+    page.on("request", (r) => /\/api\/(series|compared|runs\?|runs\/[^/]+$)/.test(r.url()) && asked.push(r.url()));
+    await page.goto(`${address}&smoothing=0`);
+    const chart = page.locator("[data-series=episode_reward]");
+    await chart.getByText("60 runs, 70 places each at most").waitFor();
+    await page.getByText("1 run no longer there.").waitFor();
+    await page.getByRole("button", { name: "The first 6 of 60 rows: show all" }).waitFor();
+    // However many runs there are.
+    assert.ok(asked.length < 12, asked.join("\n"));
+    const over = chart.locator(".u-over");
+    await over.scrollIntoViewIfNeeded();
+    const box = (await over.boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + 2);
+    await page.mouse.move(box.x + box.width / 2, box.y + 8);
+    await chart.locator(".readout", { hasText: /^ppo-lr\d-seed5\d \d+ at episode 3\d$/ }).waitFor();
+    // The other chart over episodes names the same run.
+    const named = (await chart.locator(".readout").textContent())!.split(" ")[0]!;
+    await page.locator("[data-series=episode_length] .readout", { hasText: named }).waitFor();
+    await chart.getByRole("button", { name: "Table of Episode reward" }).click();
+    assert.equal(await chart.locator(".figures tbody tr").count(), 60);
+    await chart.getByRole("button", { name: "Table of Episode reward" }).click();
+    await chart.getByRole("button", { name: "Zoom into the last half" }).click();
+    await until(async () => await chart.getAttribute("aria-busy") === null, { what: "the points of the zoom" });
+    const view = () => chart.locator(".plot").getAttribute("data-view");
+    const zoomed = await view();
+    assert.match(zoomed!, /^3\d,70$/);
+    await chart.getByRole("button", { name: "Keep Episode reward on top" }).click();
+    await page.getByLabel("Group by").selectOption("name");
+    await page.getByRole("button", { name: "ppo-lr1", exact: true }).click();
+    await page.locator("details.section summary", { hasText: "Pinned" }).waitFor();
+    const link = page.url();
+    for (const part of ["zoom=episode_reward", "pin=episode_reward", "group=name", "open=ppo-lr1"]) {
+      assert.ok(link.includes(part), `${part} is missing in ${link.slice(-200)}`);
+    }
+    assert.deepEqual(await violations(page), []);
+    await page.locator("details.section summary", { hasText: "Pinned" }).click();
+    await until(() => page.url().includes("fold=Pinned"), { what: "the fold in the address" });
+    const all = page.url();
+    // Another browser has none of it but the link.
+    await page.evaluate(() => localStorage.clear());
+    await page.goto(base);
+    await page.goto(all);
+    await page.locator("details.section:not([open]) summary", { hasText: "Pinned" }).waitFor();
+    await page.locator("tbody").getByRole("link", { name: "ppo-lr1-seed1", exact: true }).waitFor();
+    // One's own pins are not on top of what a link shows, and come with an address that says nothing of charts.
+    await page.evaluate(() => localStorage.setItem("mosaic-pinned", '["reward"]'));
+    await page.goto(`${address}&smoothing=0`);
+    await chart.locator("canvas").first().waitFor();
+    assert.equal(await page.locator("details.section").count(), 0);
+    await page.goto(address);
+    await page.locator("details.section summary", { hasText: "Pinned" }).waitFor();
+    await until(() => page.url().includes("pin=reward"), { what: "what one sees to be in the address" });
+  },
+);
+
 inBrowser("charts by keyboard: cursor, zoom, and the table behind; ? tells the keys", async ({ core, page, base }) => {
   const live = liveRun(core);
   await page.goto(`${base}/runs/${live.runId}`);
@@ -358,9 +419,11 @@ inBrowser("the table has groups that fold; parameters are drawn against results"
   assert.match(await cells.textContent() ?? "", /15 ± 7/);
   assert.deepEqual(await violations(page), []);
   await group.click();
-  await until(async () => (await page.locator("td.name a:visible").allTextContents()).length === 2, {
-    what: "its runs",
-  });
+  const members = () => page.locator("td.name a:visible").allTextContents();
+  await until(async () => (await members()).length === 2, { what: "its runs" });
+  assert.match(page.url(), /[?&]open=a(&|$)/);
+  await page.reload();
+  await until(async () => (await members()).length === 2, { what: "its runs again" });
   await cells.getByRole("checkbox").check();
   await page.getByText("2 selected").waitFor();
   await page.goto(

@@ -14,9 +14,14 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
   core.addEpisode(runId, 40, (step) => step % 10 === 0 ? '{"rgb":[[[1,2,3]]]}' : "");
   core.add("waits");
 
-  const holds = (path: string, schema: z.ZodType, filled: (value: never) => boolean = () => true) =>
+  const holds = (
+    path: string,
+    schema: z.ZodType,
+    filled: (value: never) => boolean = () => true,
+    init: RequestInit = {},
+  ) =>
     t.step(path, async () => {
-      const answer = await (await app.fetch(new Request(`${BASE}/api/${path}`))).json();
+      const answer = await (await app.fetch(new Request(`${BASE}/api/${path}`, init))).json();
       const { success, error } = schema.safeParse(answer);
       assert.ok(success, `${path}: ${error && z.prettifyError(error)}`);
       assert.ok(filled(answer as never), `${path} says nothing`);
@@ -56,6 +61,14 @@ Deno.test("page API: every answer about runs, records, series, events and the ho
       ({ columns }: { columns: { values: object }[] }) => Object.keys(columns[1]!.values).length > 0,
     );
     await holds("host", contract.PageHost);
+    const asked = {
+      method: "POST",
+      headers: { "x-mosaic-token": app.token },
+      body: JSON.stringify({ runs: [runId] }),
+    };
+    await holds("series/names", contract.PageSeriesNames, ({ names }: { names: string[] }) => names.length > 0, asked);
+    const compared = z.strictObject({ runs: z.array(contract.PageComparedRun).length(1) });
+    await holds("compared", compared, undefined, asked);
   } finally {
     app.stop();
   }

@@ -61,7 +61,9 @@ export function piecesOf(starts: readonly Start[], points: number, stepAt?: (x: 
     const { attempt, first, position } = parts[i]!;
     const last = (parts[i + 1]?.first ?? points + 1) - 1;
     const shift = position - first;
-    const cut = stepAt === undefined ? lowest - shift : firstFrom(first, last, (x) => stepAt(x) >= lowest);
+    const cut = stepAt === undefined || lowest === Infinity
+      ? lowest - shift
+      : firstFrom(first, last, (x) => stepAt(x) >= lowest);
     const piece = (from: number, to: number, overwritten: boolean) => {
       if (from <= to) found.unshift({ attempt, first: from, last: to, overwritten, shift });
     };

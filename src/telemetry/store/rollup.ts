@@ -138,6 +138,41 @@ function cover(source: PartSource, level: number, first: number, last: number): 
   ];
 }
 
+/** A part as readers get it. */
+export function rowOf(
+  { first, last, min, max, sum, count, lastValue, atMs, step }: Part,
+): Omit<SeriesBucketRow, "attempt" | "overwritten"> {
+  const none = count === 0;
+  const mean = sum / count;
+  return {
+    firstX: first,
+    lastX: last,
+    min: none ? NaN : min,
+    max: none ? NaN : max,
+    mean: none || Number.isFinite(mean) ? mean : min / 2 + max / 2,
+    last: none ? NaN : lastValue,
+    count,
+    atMs,
+    step,
+  };
+}
+
+/**
+ * The range in about `most` rows or fewer, for one of a multitude of lines: buckets of the finest level that has no more,
+ * whole even where they begin before `first`, and the last point. Points between the last closed bucket and the last
+ * point are left out.
+ */
+export function outline(source: PartSource, first: number, last: number, points: number, most: number): Part[] {
+  if (first > last) return [];
+  const level = LEVEL_SIZES.findIndex((size, i) => i === TOP_LEVEL || (last - first + 1) / size <= most);
+  const size = LEVEL_SIZES[level]!;
+  if (level === 0) return source.points(first, last);
+  const closed = Math.floor(points / size);
+  const to = Math.min(closed, Math.ceil(last / size));
+  const parts = source.buckets(level, Math.floor((first - 1) / size), to);
+  return to * size < last ? [...parts, ...source.points(last, last)] : parts;
+}
+
 /**
  * At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. Where
  * that would be a multitude of rows the next level is taken, so there may be fewer than asked for, but some hundreds.
@@ -167,19 +202,7 @@ export function decimate(
   let step: number | null = null;
   const flush = () => {
     if (lastX === 0) return;
-    const none = open.count === 0;
-    const mean = open.sum / open.count;
-    rows.push({
-      firstX,
-      lastX,
-      min: none ? NaN : open.min,
-      max: none ? NaN : open.max,
-      mean: none || Number.isFinite(mean) ? mean : open.min / 2 + open.max / 2,
-      last: none ? NaN : open.lastValue,
-      count: open.count,
-      atMs,
-      step,
-    });
+    rows.push(rowOf({ ...open, first: firstX, last: lastX, atMs, step }));
     open.clear();
   };
   let current = -1;

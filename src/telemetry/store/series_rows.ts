@@ -18,6 +18,7 @@ export class SeriesRows {
   readonly #bucketEnd: StatementSync;
   readonly #scan: StatementSync;
   readonly #walk: StatementSync;
+  readonly #point: StatementSync;
 
   /** @param rewards the points of `reward` from seq `first` to `last`, where steps may be in blocks */
   constructor(
@@ -31,9 +32,9 @@ export class SeriesRows {
     ];
     this.#buckets = prepareArrays(
       db,
-      `SELECT b.bucket, b.min, b.max, b.sum, b.count, b.last, b.ts_ms, m.step FROM series_buckets b
-        LEFT JOIN metrics m ON m.run_key = b.run_key AND m.seq = b.last_seq
-        WHERE b.run_key = ? AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY b.bucket`,
+      `SELECT b.bucket, b.min, b.max, b.sum, b.count, b.last, b.ts_ms,
+          ifnull(b.step, (SELECT m.step FROM metrics m WHERE m.run_key = b.run_key AND m.seq = b.last_seq))
+        FROM series_buckets b WHERE b.run_key = ? AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY b.bucket`,
     );
     this.#bucketEnd = prepareArrays(
       db,
@@ -43,6 +44,7 @@ export class SeriesRows {
       db,
       "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq > ? AND seq <= ? AND series = ? ORDER BY seq",
     );
+    this.#point = prepareArrays(db, "SELECT value, ts_ms, step FROM metrics WHERE run_key = ? AND seq = ?");
     this.#walk = prepareArrays(
       db,
       `WITH RECURSIVE walk (seq, back, value, ts_ms, step, n) AS (
@@ -92,6 +94,11 @@ export class SeriesRows {
    * what lies between two of these, all of that is read; else one goes back along the series, row by row.
    */
   #metricPoints(runKey: number, series: number, first: number, last: number, points: number, lastSeq: number): Part[] {
+    if (first === points && last === points) {
+      return allRows(this.#point, runKey, lastSeq).map(([value, atMs, step]) =>
+        pointPart(points, value as number | string, atMs as number, step as number)
+      );
+    }
     const size = LEVEL_SIZES[1];
     const endOf = (bucket: number) => allRows(this.#bucketEnd, runKey, series, bucket - 1)[0]?.[0] as number;
     let x = Math.ceil(last / size) * size;

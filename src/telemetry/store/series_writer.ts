@@ -30,7 +30,7 @@ export class SeriesWriter {
     this.#summaries = summaries;
     this.#rewinds = rewinds;
     this.#buckets = new BulkInsert(db, "series_buckets", [
-      ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq"],
+      ...["run_key", "series", "level", "bucket", "min", "max", "sum", "count", "last", "ts_ms", "last_seq", "step"],
     ]);
     this.#points = new BulkInsert(db, "metrics", ["run_key", "seq", "series", "back", "step", "ts_ms", "value"]);
   }
@@ -52,7 +52,7 @@ export class SeriesWriter {
   /** @param first seq of the batch's first step @param infoJson their further fields, if any */
   steps(state: RunState, first: number, { n, reward, tsNs }: Curve, infoJson: readonly string[] | undefined): void {
     const { head, summary } = this.#opened(state, state.live!.base[0]!);
-    const sink = this.#sink(state.runKey, 1, 0);
+    const sink = this.#sink(state.runKey, 1, 0, null);
     const atMs = (i: number) => msOf(tsNs(i));
     for (let i = 0; i < n; i++) {
       const value = typeof reward === "number" ? reward : reward[i]!;
@@ -69,7 +69,7 @@ export class SeriesWriter {
   episode(state: RunState, totalReward: number, length: number, tsNs: string): void {
     for (const [i, value] of [[1, totalReward], [2, length]] as const) {
       const { head, summary } = this.#opened(state, state.live!.base[i]!);
-      head.add(value, () => msOf(tsNs), 0, this.#sink(state.runKey, i + 1, 0));
+      head.add(value, () => msOf(tsNs), 0, this.#sink(state.runKey, i + 1, 0, null));
       summary.add(value, head.points);
     }
   }
@@ -139,7 +139,7 @@ export class SeriesWriter {
     this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
     summary.add(value, step);
     summary.lastSeq = seq;
-    head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq));
+    head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 
   /** With where it ends, and noted as one that is written. */
@@ -166,8 +166,8 @@ export class SeriesWriter {
     return known === undefined || known.attempt !== this.#attempt || known.label === this.#label;
   }
 
-  #sink(runKey: number, series: number, lastSeq: number): BucketSink {
+  #sink(runKey: number, series: number, lastSeq: number, step: number | null): BucketSink {
     return (level, bucket, { min, max, sum, count, lastValue }, atMs) =>
-      this.#buckets.add(runKey, series, level, bucket, min, max, sum, count, lastValue, atMs, lastSeq);
+      this.#buckets.add(runKey, series, level, bucket, min, max, sum, count, lastValue, atMs, lastSeq, step);
   }
 }

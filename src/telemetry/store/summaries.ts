@@ -6,7 +6,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { decimate } from "./rollup.ts";
-import type { SeriesRows } from "./series_rows.ts";
+import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
 
 /** Of finite values only; null where there is none, and steps also where an earlier version did not keep them. */
 export interface SeriesSummary {
@@ -72,6 +72,8 @@ export class Summaries {
   readonly #ofRun: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
+  readonly #nextName: StatementSync;
+  readonly #next: StatementSync;
 
   constructor(db: DatabaseSync, rows: SeriesRows) {
     this.#db = db;
@@ -92,6 +94,12 @@ export class Summaries {
     this.#named = prepareArrays(
       db,
       `SELECT r.run_id, ${COLUMNS} FROM series s JOIN telemetry_runs r USING (run_key) WHERE s.name = ? AND deleting = 0`,
+    );
+    this.#nextName = prepareArrays(db, "SELECT min(name) FROM series WHERE name > ?");
+    this.#next = prepareArrays(
+      db,
+      `SELECT run_key, points, series FROM series INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
+        ORDER BY run_key LIMIT 1`,
     );
     // One step in the index a name, however many runs have it.
     this.#names = prepareArrays(
@@ -147,6 +155,30 @@ export class Summaries {
 
   names(): string[] {
     return allRows(this.#names).map((row) => row[0] as string);
+  }
+
+  /**
+   * Names of series of these runs, and whether each run has one point at most of it. For each name the index is read at
+   * the next of these runs that may have it, so neither other runs nor most of these are looked at.
+   * @param runKeys ascending
+   */
+  *namesOf(runKeys: readonly number[]): Generator<{ name: string; once: boolean }> {
+    let name: string | null = "";
+    while ((name = allRows(this.#nextName, name)[0]![0] as string | null) !== null) {
+      let found = false;
+      let more = false;
+      for (let k = 0; k < runKeys.length && !more;) {
+        const [row] = allRows(this.#next, name, runKeys[k]!);
+        if (row === undefined) break;
+        const [runKey, points, series] = row as [number, number, number];
+        while (k < runKeys.length && runKeys[k]! < runKey) k++;
+        if (runKeys[k] !== runKey) continue;
+        k++;
+        found ||= points > 0;
+        more = points > 1 || series <= BASE_SERIES.length;
+      }
+      if (found) yield { name, once: !more };
+    }
   }
 
   /** Summarises what earlier versions wrote, a few series at a time. Ends when `closed` says so. */

@@ -236,6 +236,11 @@ const MIGRATIONS: readonly string[] = [
   ) WITHOUT ROWID;
   `,
   "-- From here on a column of texts in a block may be numbers (text_column.ts).",
+  `
+  -- The worker's step at the last point: a chart of a thousand runs has no time to look it up among the points. NULL for
+  -- series without steps, and in buckets of earlier versions.
+  ALTER TABLE series_buckets ADD COLUMN step INTEGER;
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

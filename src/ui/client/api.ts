@@ -1,7 +1,8 @@
 /** Requests to the daemon, the live stream, and what is known of the connection. */
 import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
 import type { PageApi } from "../api.ts";
-import type { ColumnNames, RunColumn, RunLine, SeriesColumns } from "../page_json.ts";
+import { decodeSeries } from "../series_frame.ts";
+import type { ColumnNames, ComparedRun, RunColumn, RunLine, SeriesColumns } from "../page_json.ts";
 
 export interface Connection {
   state: "connecting" | "live" | "down";
@@ -117,14 +118,22 @@ export async function logOf<T>(id: string, stream: string, query: Record<string,
   return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
 }
 
-/** Buckets of series of a run. */
+/** Runs that one request may name. */
+export const MOST_RUNS = 1000;
+
+/** Buckets of series of runs. @returns of each name each run's */
 export async function seriesOf(
-  id: string,
-  query: { name: string[]; buckets: string; from?: string; to?: string },
-  signal?: AbortSignal,
-): Promise<SeriesColumns[]> {
-  const got = await answer(runApi.series.$get({ ...param(id), query }, { init: { signal } }));
-  return got.series as SeriesColumns[];
+  wanted: { runs: string[]; names: string[]; buckets: number; rough: boolean; from?: number; to?: number },
+  signal: AbortSignal,
+): Promise<SeriesColumns[][]> {
+  const response = await api.series.$post({ json: wanted }, { init: { signal } });
+  if (!response.ok) await answer(Promise.resolve(response));
+  return decodeSeries(await response.arrayBuffer(), wanted.names, wanted.runs.length);
+}
+
+/** The runs of these ids that exist. */
+export async function comparedRuns(runs: string[]): Promise<ComparedRun[]> {
+  return (await answer(api.compared.$post({ json: { runs } })) as { runs: ComparedRun[] }).runs;
 }
 
 /**

@@ -1,6 +1,7 @@
 /** One chart: for each data set a mean line in its min/max band. uPlot draws; this file says what. */
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../page_json.ts";
+import { Crowd, valueAt } from "./crowd.ts";
 import { notice } from "./dialog.tsx";
 import { h, iconButton, saveFile, setText } from "./dom.ts";
 import { clock, duration, figure, plural, whole } from "./format.ts";
@@ -61,6 +62,10 @@ interface Line {
 }
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
+/** More lines than this are a crowd: thin, without bands, and a name only where one points. */
+export const MANY_LINES = 40;
+/** The run that is pointed at, in all charts. */
+let pointedAt = "";
 /** Series of a line after x. */
 const PER_LINE = 5;
 
@@ -160,18 +165,18 @@ export class Chart {
   });
   /** The same as figures; empty while it is not asked for. */
   #figures = h("div", { class: "figures table-scroll", hidden: true });
-  #asTable = iconButton("table", "", () => this.#showFigures(this.#figures.hidden === true));
+  #asTable: HTMLButtonElement | undefined;
   #readout = h("span", { class: "readout" });
   #nonFinite = h("span", { class: "non-finite" });
   #legend = h("div", { class: "legend" });
-  #large = false;
-  #larger = iconButton("larger", "Larger chart", () => {
-    this.#large = !this.#large;
-    this.#larger.setAttribute("aria-pressed", String(this.#large));
-    this.element.toggleAttribute("data-large", this.#large);
-  });
-  #pin: HTMLButtonElement;
-  #resize: ResizeObserver;
+  /** As wide as the page. */
+  large = false;
+  #pin: HTMLButtonElement | undefined;
+  #pinned = false;
+  #resize: ResizeObserver | undefined;
+  #crowd: Crowd | undefined;
+  /** What was last shown of all. */
+  #whole: DataSet[] = [];
   readonly element: HTMLElement;
 
   /** Over time even where others are over the steps: what the daemon measured has none of its own. */
@@ -183,54 +188,59 @@ export class Chart {
   #window: { x: XMode; from: number; to: number } | undefined;
 
   /** @param unit of x */
-  constructor(readonly title: string, readonly unit: string, readonly onzoom: () => void, onpin: () => void) {
+  constructor(
+    readonly title: string,
+    readonly unit: string,
+    readonly onzoom: () => void,
+    readonly onpin: () => void,
+  ) {
     this.#holder.setAttribute("aria-label", `${title}: no points yet`);
-    this.#asTable.setAttribute("aria-label", `Table of ${title}`);
-    this.#asTable.title = "Table";
+    this.element = h(
+      "section",
+      { class: "chart", "aria-label": title },
+      h("header", {}, h("h3", {}, title), this.#nonFinite, this.#readout),
+      this.#holder,
+      this.#legend,
+      this.#figures,
+    );
+  }
+
+  /** Makes the rest, once it comes into sight: there may be thousands of charts. */
+  fill(): void {
+    if (this.#resize !== undefined) return;
+    const { title } = this;
     let pressedAt = 0;
     this.#holder.addEventListener("mousedown", (event) => pressedAt = event.clientX);
     this.#holder.addEventListener("click", (event) => {
       if (Math.abs(event.clientX - pressedAt) < 4) this.#pick();
     });
-    this.#larger.setAttribute("aria-label", `Larger chart of ${title}`);
-    this.#pin = iconButton("pin", `Keep ${title} on top`, onpin);
-    this.element = h(
-      "section",
-      { class: "chart", "aria-label": title },
-      h(
-        "header",
-        {},
-        h("h3", {}, title),
-        this.#nonFinite,
-        this.#readout,
-        h(
-          "span",
-          { class: "chart-buttons" },
-          iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
-          iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
-          this.#asTable,
-          this.#larger,
-          this.#pin,
-          h("button", {
-            type: "button",
-            class: "icon text",
-            title: "Download as CSV",
-            "aria-label": `Download ${title} as CSV`,
-            onclick: () => this.#saveCsv(),
-          }, "CSV"),
-          h("button", {
-            type: "button",
-            class: "icon text",
-            title: "Download as PNG",
-            "aria-label": `Download ${title} as PNG`,
-            onclick: () => this.#savePng(),
-          }, "PNG"),
-        ),
+    const larger = iconButton("larger", `Larger chart of ${title}`, () => {
+      this.large = !this.large;
+      larger.setAttribute("aria-pressed", String(this.large));
+      this.element.toggleAttribute("data-large", this.large);
+      this.onzoom();
+    });
+    this.#asTable = iconButton("table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
+    this.#pin = iconButton("pin", `Keep ${title} on top`, this.onpin);
+    this.pinned(this.#pinned);
+    this.element.querySelector("header")!.append(h(
+      "span",
+      { class: "chart-buttons" },
+      iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
+      iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
+      this.#asTable,
+      larger,
+      this.#pin,
+      ...(["CSV", "PNG"] as const).map((kind) =>
+        h("button", {
+          type: "button",
+          class: "icon text",
+          title: `Download as ${kind}`,
+          "aria-label": `Download ${title} as ${kind}`,
+          onclick: () => kind === "CSV" ? this.#saveCsv() : this.#savePng(),
+        }, kind)
       ),
-      this.#holder,
-      this.#legend,
-      this.#figures,
-    );
+    ));
     this.#resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
     this.#resize.observe(this.#holder);
   }
@@ -244,7 +254,8 @@ export class Chart {
   }
 
   pinned(on: boolean): void {
-    this.#pin.setAttribute("aria-pressed", String(on));
+    this.#pinned = on;
+    this.#pin?.setAttribute("aria-pressed", String(on));
   }
 
   /** Draws again, with new colours. */
@@ -254,6 +265,8 @@ export class Chart {
   }
 
   show(all: DataSet[], chosen: ChartStyle): void {
+    if (this.range === undefined) this.#whole = all;
+    this.element.removeAttribute("aria-busy");
     const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const sets = within === undefined ? all : all.map((set) => {
@@ -264,8 +277,29 @@ export class Chart {
     this.#style = style;
     this.#lines = linesOf(sets, style);
     const tables = this.#lines.map((l) => l.table);
-    const data = tables.length === 1 ? tables[0] : tables.length === 0 ? undefined : uPlot.join(tables);
-    const shape = JSON.stringify([this.#lines.map((l) => [l.label, l.color]), style.x, style.log]);
+    this.#crowd = tables.length > MANY_LINES
+      ? new Crowd(
+        this.#lines.map(({ label, color, table }) => ({
+          label,
+          color,
+          x: table[0] as number[],
+          y: table[4] as Column,
+        })),
+        style.log,
+      )
+      : undefined;
+    const data = this.#crowd !== undefined
+      ? this.#crowd.data()
+      : tables.length === 1
+      ? tables[0]
+      : tables.length === 0
+      ? undefined
+      : uPlot.join(tables);
+    const shape = JSON.stringify([
+      this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color]) : "crowd",
+      style.x,
+      style.log,
+    ]);
     if (data === undefined) {
       this.#plot?.destroy();
       this.#plot = undefined;
@@ -281,45 +315,65 @@ export class Chart {
 
   #showFigures(on: boolean): void {
     this.#figures.hidden = !on;
-    this.#asTable.setAttribute("aria-pressed", String(on));
+    this.#asTable?.setAttribute("aria-pressed", String(on));
     on ? this.#fillFigures() : this.#figures.replaceChildren();
   }
 
   #fillFigures(): void {
-    const { x = [], rows, of } = this.#places();
     const head = (text: string) => h("th", { scope: "col" }, text);
+    const fill = (told: string, heads: string[], rows: HTMLElement[]) => {
+      this.#figures.setAttribute("role", "region");
+      this.#figures.setAttribute("aria-label", `Table of ${this.title}`);
+      this.#figures.tabIndex = 0;
+      this.#figures.replaceChildren(h(
+        "table",
+        { class: "records" },
+        h("caption", {}, `${this.title}: ${told}`),
+        h("thead", {}, h("tr", {}, heads.map(head))),
+        h("tbody", {}, rows),
+      ));
+    };
+    if (this.#crowd !== undefined) {
+      const { lines } = this.#crowd;
+      const told = lines.slice(0, TABLE_ROWS).map(({ label, x, y }) => {
+        const known = y.filter((v) => v !== null);
+        const figures = [
+          known.at(-1),
+          known.reduce((a, b) => Math.min(a, b), Infinity),
+          known.reduce((a, b) => Math.max(a, b), -Infinity),
+        ];
+        return h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, label),
+          figures.map((v) => h("td", { class: "num" }, known.length === 0 ? "" : figure(v))),
+          h("td", { class: "num" }, this.#figureOfX(x.at(-1) ?? 0)),
+        );
+      });
+      const of = told.length < lines.length
+        ? `the first ${told.length} of ${lines.length} runs`
+        : plural(lines.length, "run");
+      return fill(of, ["run", "last", "lowest", "highest", this.#style.x === "index" ? this.unit : "time"], told);
+    }
+    const { x = [], rows, of } = this.#places();
     const cell = (line: number, i: number) => {
       const at = (n: number) => this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
       if ((at(4) ?? null) === null) return "";
       const range = (at(1) ?? null) === null || at(1) === at(2) ? "" : ` (${figure(at(1))} to ${figure(at(2))})`;
       return figure(at(4)) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
     };
-    const title = `${this.title}: ${of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`}`;
-    this.#figures.setAttribute("role", "region");
-    this.#figures.setAttribute("aria-label", `Table of ${this.title}`);
-    this.#figures.tabIndex = 0;
-    this.#figures.replaceChildren(h(
-      "table",
-      { class: "records" },
-      h("caption", {}, title),
-      h(
-        "thead",
-        {},
-        h("tr", {}, head(this.#style.x === "index" ? this.unit : "time"), this.#lines.map((l) => head(l.label))),
+    fill(
+      of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`,
+      [this.#style.x === "index" ? this.unit : "time", ...this.#lines.map((l) => l.label)],
+      rows.map((i) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, this.#figureOfX(x[i]!)),
+          this.#lines.map((_, l) => h("td", { class: "num" }, cell(l, i))),
+        )
       ),
-      h(
-        "tbody",
-        {},
-        rows.map((i) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row" }, this.#figureOfX(x[i]!)),
-            this.#lines.map((_, l) => h("td", { class: "num" }, cell(l, i))),
-          )
-        ),
-      ),
-    ));
+    );
   }
 
   /** At most so many places of the x axis, from the first to the last. */
@@ -361,22 +415,27 @@ export class Chart {
     const font = `11px ${css("--font")}`;
     const series: uPlot.Series[] = [{}];
     const bands: uPlot.Band[] = [];
-    this.#lines.forEach(({ label, color, runs, faded }, i) => {
-      const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
-      series.push(
-        { ...none, label: `${label} min` },
-        { ...none, label: `${label} max` },
-        { ...none, label: `${label} raw`, stroke: faded ? color : faint(color, 0.35), width: 1 },
-        { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
-        { label: `${label} runs`, show: false },
-      );
-      if (faded) return;
-      bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
-    });
+    const crowd = this.#crowd !== undefined;
+    if (crowd) series.push({ stroke: "transparent", points: { show: false } });
+    else {this.#lines.forEach(({ label, color, runs, faded }, i) => {
+        const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
+        series.push(
+          { ...none, label: `${label} min` },
+          { ...none, label: `${label} max` },
+          { ...none, label: `${label} raw`, stroke: faded ? color : faint(color, 0.35), width: 1 },
+          { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
+          { label: `${label} runs`, show: false },
+        );
+        if (faded) return;
+        bands.push({ series: [i * PER_LINE + 2, i * PER_LINE + 1], fill: faint(color, runs > 1 ? 0.24 : 0.14) });
+      });}
     const axis: uPlot.Axis = { stroke: ink, font, grid: { stroke: line, width: 1 }, ticks: { show: false } };
     return {
       ...this.#size(),
-      scales: { x: { time: x === "wall" }, y: { distr: log ? 3 : 1 } },
+      scales: {
+        x: { time: x === "wall" },
+        y: { distr: log ? 3 : 1, ...(crowd ? { range: () => this.#crowd!.range() } : {}) },
+      },
       series,
       bands,
       axes: [
@@ -404,6 +463,7 @@ export class Chart {
       hooks: {
         setCursor: [(u) => this.#point(u)],
         setSelect: [(u) => this.#select(u)],
+        draw: [(u) => this.#crowd?.draw(u)],
       },
     };
   }
@@ -411,6 +471,7 @@ export class Chart {
   #point(u: uPlot): void {
     const i = u.cursor.idx;
     if (i === null || i === undefined || this.#lines.length === 0) return this.#describe();
+    if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
     const alone = this.#lines.length === 1;
     const values = this.#lines.map((line, l) => {
@@ -424,6 +485,23 @@ export class Chart {
     if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
   }
 
+  /** Names the line that is nearest; in other charts, which follow the cursor, that of the same run. */
+  #pointInCrowd(u: uPlot, crowd: Crowd): void {
+    const { left = 0, top = -1 } = u.cursor;
+    const x = u.posToVal(left, "x");
+    let index: number | undefined = crowd.lines.findIndex(({ label }) => label === pointedAt);
+    if (top >= 0) {
+      index = crowd.nearest(u, left, top);
+      pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
+    }
+    if (index === -1) index = undefined;
+    crowd.mark(u, index, css("--ink"));
+    const line = index === undefined ? undefined : crowd.lines[index]!;
+    this.#readout.textContent = `${line === undefined ? "" : `${line.label} ${figure(valueAt(line, x))} `}at ${
+      this.#place(x)
+    }`;
+  }
+
   /** A position on the x axis for a person. */
   #place(x: number): string {
     return this.#style.x === "index" ? `${this.unit} ${this.#figureOfX(x)}` : this.#figureOfX(x);
@@ -434,7 +512,30 @@ export class Chart {
     return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
   }
 
+  #describeCrowd(crowd: Crowd): void {
+    const lasts = crowd.lines.flatMap(({ y }) => y.findLast((v) => v !== null) ?? []);
+    const [low, high] = [
+      lasts.reduce((a, b) => Math.min(a, b), Infinity),
+      lasts.reduce((a, b) => Math.max(a, b), -Infinity),
+    ];
+    const runs = plural(crowd.lines.length, this.#sets[0]?.group === undefined ? "run" : "group");
+    if (this.#plot?.cursor.idx == null) {
+      this.#readout.textContent = "";
+      if (this.#plot !== undefined) crowd.mark(this.#plot, undefined, "");
+    }
+    this.#nonFinite.textContent = "";
+    const most = this.#sets.reduce((n, { columns }) => Math.max(n, columns.last_x.length), 0);
+    this.#holder.setAttribute("aria-label", `${this.title}: ${runs}, last ${figure(low)} to ${figure(high)}`);
+    this.#holder.dataset.points = String(this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0));
+    this.#holder.dataset.view = crowd.view.join();
+    this.#legend.dataset.labels = "";
+    this.#legend.textContent = `${runs}, ${plural(most, "place")} each at most${
+      this.large || this.range ? "" : ": zoom or enlarge for more"
+    }. Point at a line for its name.`;
+  }
+
   #describe() {
+    if (this.#crowd !== undefined) return this.#describeCrowd(this.#crowd);
     const alone = this.#lines.length === 1;
     const parts = this.#lines.filter(({ faded }) => !faded).map(({ label, table }) => {
       const last = figure((table[4] as Column).findLast((y) => y !== null));
@@ -528,11 +629,34 @@ export class Chart {
     if (last - first >= 4) this.#zoomTo([Math.floor((first + last) / 2), last]);
   }
 
+  /** What is held already is shown in the new part at once; the daemon's buckets of it follow. */
   #zoomTo(range: Range | undefined, window?: { x: XMode; from: number; to: number }): void {
     this.range = range;
     this.#window = window;
     this.element.toggleAttribute("data-zoomed", range !== undefined);
+    if (range === undefined) this.show(this.#whole, this.#style);
+    else this.#preview(range);
+    this.element.setAttribute("aria-busy", "true");
     this.onzoom();
+  }
+
+  #preview([first, last]: Range): void {
+    let [from, to] = [Infinity, -Infinity];
+    for (const { columns, startedAt } of this.#sets) {
+      const xs = xOf({ columns, startedAt }, this.#style.x);
+      columns.last_x.forEach((x, i) => {
+        if (x < first || columns.first_x[i]! > last) return;
+        from = Math.min(from, columns.first_x[i]! < first ? xs[i]! : xs[i - 1] ?? xs[i]!);
+        to = Math.max(to, xs[i]!);
+      });
+    }
+    if (!(from < to) || this.#plot === undefined) return;
+    if (this.#crowd !== undefined) {
+      this.#crowd.view = [from, to];
+      this.#crowd.mark(this.#plot, undefined, "");
+    }
+    this.#holder.dataset.view = `${from},${to}`;
+    this.#plot.setScale("x", { min: from, max: to });
   }
 
   #fileName() {
@@ -584,8 +708,16 @@ export class Chart {
   }
 
   destroy() {
-    this.#resize.disconnect();
+    this.#resize?.disconnect();
     this.#plot?.destroy();
+  }
+
+  /** Lets go of what it draws, while it is out of sight. */
+  rest(): void {
+    this.#plot?.destroy();
+    [this.#plot, this.#crowd] = [undefined, undefined];
+    [this.#sets, this.#whole, this.#lines] = [[], [], []];
+    this.#drawnAs = "";
   }
 }
 

@@ -1,10 +1,12 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
-import { answer, param, runApi, seriesOf } from "./api.ts";
-import { Chart, type ChartStyle, type DataSet, type XMode } from "./chart.ts";
+import { answer, api, Refused, seriesOf } from "./api.ts";
+import { Chart, type ChartStyle, type DataSet, MANY_LINES, type XMode } from "./chart.ts";
+import { notice } from "./dialog.tsx";
 import { natural } from "../../base/natural_order.ts";
 import { figure, plural } from "./format.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { Island, Terms, useRedraw } from "./parts.tsx";
+import type { SeriesNames } from "../page_json.ts";
 import { useEffect, useRef, useState } from "./preact.ts";
 
 export interface ChartRun {
@@ -22,8 +24,19 @@ const TITLES: Record<string, string> = {
   episode_length: "Episode length",
   reward: "Step reward",
 };
-/** Names in one request; the daemon answers no more at once. */
+/** Names in one request; of many runs fewer, so that the first chart is drawn soon. */
 const NAMES_PER_REQUEST = 12;
+const SERIES_PER_REQUEST = 480;
+/** Requests at the same time: while the page draws one chart, the daemon reads the next. */
+const AT_ONCE = 2;
+/** Buckets of one line. */
+const MOST_BUCKETS = 1000;
+/** Buckets of all lines of a crowd, and of one that is looked at closely (zoomed or enlarged). */
+const CROWD_BUCKETS = 40_000;
+const CLOSE_BUCKETS = 256_000;
+const CARDS_AT_ONCE = 80;
+/** Charts out of sight that keep what they draw. */
+const MOST_KEPT = 40;
 /** With more charts than this, a filter by name is offered. */
 const MANY = 6;
 
@@ -43,18 +56,32 @@ function stored<T>(key: string, otherwise: T): T {
   }
 }
 
-/** What the address says, else as a person last chose it. */
-function savedStyle(): ChartStyle {
-  const style = { ...USUAL, ...stored("mosaic-charts", {}) };
+/** What of the charts is in the address. */
+const IN_ADDRESS = ["x", "band", "smoothing", "log", "overwritten", "metrics", "zoom", "pin", "fold"];
+
+/** A link shows what its sender saw; an address that says nothing of the charts, what a person last chose. */
+function chosenView(): { style: ChartStyle; pinned: string[]; folded: string[]; given: boolean } {
   const query = new URLSearchParams(location.search);
+  const given = IN_ADDRESS.some((name) => query.has(name));
+  const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}) };
   const { x = style.x, band = style.band, smoothing, log, overwritten } = Object.fromEntries(query);
   return {
-    x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
-    band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
-    smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
-    log: log === undefined ? style.log : log === "1",
-    overwritten: overwritten === undefined ? style.overwritten : overwritten === "1",
+    given,
+    pinned: given ? query.getAll("pin") : stored("mosaic-pinned", []),
+    folded: given ? query.getAll("fold") : stored("mosaic-folded", []),
+    style: {
+      x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
+      band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
+      smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
+      log: log === undefined ? style.log : log === "1",
+      overwritten: overwritten === undefined ? style.overwritten : overwritten === "1",
+    },
   };
+}
+
+/** With it or without it. */
+function toggled(list: readonly string[], one: string, on: boolean): string[] {
+  return [...list.filter((o) => o !== one), ...(on ? [one] : [])];
 }
 
 /** Writes values into the address, so that it is a link to what one sees; an empty one is left out. */
@@ -68,50 +95,59 @@ export function toAddress(values: Record<string, string | string[]>): void {
   history.replaceState(null, "", `${location.pathname}${search && `?${search}`}${location.hash}`);
 }
 
+const PINNED = "Pinned";
 /** The section of a metric: what stands before the first "/" of its name. */
 const sectionOf = (name: string) => name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
 /** Reads series of runs and hands them to charts; Preact draws what is around those. */
 class ChartReader {
   readonly charts = new Map<string, Chart>();
-  /** What was said once is a value, not a line: of each run. */
-  single: [name: string, values: (number | null | undefined)[]][] = [];
+  /** What was said once is a value, not a line: of each run, or of none where they are many. */
+  single: [name: string, values: (number | null)[]][] = [];
   names: string[] = [];
   /** What there is has been read once. */
   known = false;
-  style = savedStyle();
-  pinned = stored<string[]>("mosaic-pinned", []);
-  folded = stored<string[]>("mosaic-folded", []);
+  style: ChartStyle;
+  pinned: string[];
+  folded: string[];
   runs: ChartRun[] = [];
   /** Some points were overwritten by a later attempt. */
   rewound = false;
+  #given: boolean;
   #sets = new Map<string, DataSet[]>();
   #inSight = new Set<string>();
+  /** Which are as new as the runs; the newest last. */
+  #fresh = new Set<string>();
+  /** What is being read. */
+  readonly #reading = new Map<AbortController, string[]>();
   #gone = new AbortController();
-  #busy = false;
-  #again = false;
+  #namesRead: "no" | "reading" | "again" = "no";
   #observer = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       const name = (target as HTMLElement).dataset.series ?? "";
       isIntersecting ? this.#inSight.add(name) : this.#inSight.delete(name);
+      if (isIntersecting) this.charts.get(name)?.fill();
     }
-    this.refresh();
+    for (const [request, names] of this.#reading) if (!names.some((n) => this.#inSight.has(n))) request.abort();
+    this.#read();
   }, { rootMargin: "200px" });
 
   constructor(readonly redraw: () => void) {
+    ({ style: this.style, pinned: this.pinned, folded: this.folded, given: this.#given } = chosenView());
     addEventListener("mosaic-theme", this.#onTheme);
   }
 
   #onTheme = () => {
     for (const chart of this.charts.values()) chart.restyle();
-    this.refresh();
+    this.#fresh.clear();
+    this.#read();
   };
 
   chart(name: string): Chart {
     let chart = this.charts.get(name);
     if (chart === undefined) {
       const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
-      chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(), () => this.pin(name));
+      chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(name), () => this.pin(name));
       chart.range = this.#zoomOf(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
       chart.ownAxis = name.startsWith("system/");
@@ -130,18 +166,22 @@ class ChartReader {
     return Number.isInteger(first) && Number.isInteger(last) ? [first!, last!] : undefined;
   }
 
-  #zoomed(): void {
-    const zooms = [...this.charts].flatMap(([name, { range }]) => range ? [`${name}:${range.join("-")}`] : []);
-    toAddress({ zoom: zooms });
-    this.refresh();
+  /** A part of it is looked at, or all again. */
+  #zoomed(name: string): void {
+    this.#toAddress();
+    for (const [request, names] of this.#reading) if (names.includes(name)) request.abort();
+    this.#fresh.delete(name);
+    this.#read();
   }
 
   /** Takes down all charts but these. */
   keep(names: readonly string[]): void {
+    const kept = new Set(names);
     for (const [name, chart] of this.charts) {
-      if (names.includes(name)) continue;
+      if (kept.has(name)) continue;
       this.#observer.unobserve(chart.element);
-      this.#inSight.delete(name);
+      for (const  of of[this.#inSight, this.#fresh]) of.delete(name);
+      this.#sets.delete(name);
       chart.destroy();
       this.charts.delete(name);
     }
@@ -149,107 +189,156 @@ class ChartReader {
 
   pin(name: string): void {
     const on = !this.pinned.includes(name);
-    this.pinned = on ? [...this.pinned, name] : this.pinned.filter((n) => n !== name);
-    localStorage.setItem("mosaic-pinned", JSON.stringify(this.pinned));
+    this.pinned = toggled(this.pinned, name, on);
+    localStorage.setItem("mosaic-pinned", JSON.stringify(toggled(stored("mosaic-pinned", []), name, on)));
     this.charts.get(name)?.pinned(on);
+    this.#toAddress();
     this.redraw();
   }
 
   fold(section: string, folded: boolean): void {
-    this.folded = [...this.folded.filter((s) => s !== section), ...(folded ? [section] : [])];
-    localStorage.setItem("mosaic-folded", JSON.stringify(this.folded));
+    if (this.folded.includes(section) === folded) return;
+    this.folded = toggled(this.folded, section, folded);
+    localStorage.setItem("mosaic-folded", JSON.stringify(toggled(stored("mosaic-folded", []), section, folded)));
+    this.#toAddress();
   }
 
   restyle(change: Partial<ChartStyle>): void {
     this.style = { ...this.style, ...change };
     localStorage.setItem("mosaic-charts", JSON.stringify(this.style));
+    this.#toAddress();
+    for (const [name, chart] of this.charts) if (this.#sets.has(name)) chart.show(this.#sets.get(name)!, this.style);
+    this.redraw();
+  }
+
+  /** What one sees, as far as there is any of it here. */
+  #toAddress(): void {
     const { x, band, smoothing, log, overwritten } = this.style;
+    const sections = new Set([...this.names.map(sectionOf), PINNED]);
     toAddress({
       x,
       band: this.runs.some((r) => r.group !== undefined) ? band : "",
       smoothing: String(smoothing),
       log: log ? "1" : "0",
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
+      pin: this.pinned.filter((name) => this.names.includes(name)),
+      fold: this.folded.filter((section) => sections.has(section)),
+      zoom: [...this.charts].flatMap(([name, { range }]) => range ? [`${name}:${range.join("-")}`] : []),
     });
-    for (const [name, chart] of this.charts) chart.show(this.#sets.get(name) ?? [], this.style);
+  }
+
+  /** The runs have new points, or are others: what is in sight is read again. */
+  async refresh(): Promise<void> {
+    if (this.runs.length === 0) return;
+    if (this.#namesRead !== "no") {
+      this.#namesRead = "again";
+      return;
+    }
+    this.#namesRead = "reading";
+    try {
+      await this.#readNames();
+      this.#fresh.clear();
+      this.#read();
+    } catch {
+      // The page already shows the state of the connection; the next tick tries again.
+    }
+    const again = (this.#namesRead as string) === "again";
+    this.#namesRead = "no";
+    if (again && !this.#gone.signal.aborted) await this.refresh();
+  }
+
+  async #readNames(): Promise<void> {
+    const json = { runs: this.runs.map((r) => r.run_id) };
+    const { names, once } = await answer(
+      api.series.names.$post({ json }, { init: { signal: this.#gone.signal } }),
+    ) as SeriesNames;
+    const found = names.sort(byImportance);
+    const values = once.map(({ name, values }) => [name, values] as [string, (number | null)[]])
+      .sort(([a], [b]) => natural(a, b));
+    if (this.known && JSON.stringify([found, values]) === JSON.stringify([this.names, this.single])) return;
+    const first = !this.known;
+    this.known = true;
+    this.names = found;
+    this.single = values;
+    // A link from here on shows what this person's own settings made of it.
+    const usual = Object.entries(USUAL).every(([name, value]) => this.style[name as keyof ChartStyle] === value);
+    const own = !usual || this.pinned.length > 0 || this.folded.length > 0;
+    if (first && !this.#given && own) this.#toAddress();
     this.redraw();
   }
 
-  /** Reads what is in sight again; calls while it reads are one more reading afterwards. */
-  async refresh(): Promise<void> {
-    this.#again = true;
-    if (this.#busy) return;
-    this.#busy = true;
-    try {
-      while (this.#again && !this.#gone.signal.aborted) {
-        this.#again = false;
-        await this.#read();
-      }
-    } catch {
-      // The page already shows the state of the connection; the next tick tries again.
-    } finally {
-      this.#busy = false;
+  /** Reads what is in sight and not yet read, some charts at a time. */
+  #read(): void {
+    while (this.#reading.size < AT_ONCE && !this.#gone.signal.aborted) {
+      const busy = new Set([...this.#reading.values()].flat());
+      const due = [...this.charts].filter(([name]) =>
+        this.#inSight.has(name) && !this.#fresh.has(name) && !busy.has(name)
+      );
+      if (due.length === 0) return;
+      const most = Math.min(NAMES_PER_REQUEST, Math.max(1, Math.floor(SERIES_PER_REQUEST / this.runs.length)));
+      const whole = due.filter(([, chart]) => !isClose(chart)).slice(0, most);
+      const names = (whole.length > 0 ? whole : due.slice(0, 1)).map(([name]) => name);
+      const request = new AbortController();
+      this.#reading.set(request, names);
+      this.#fetch(names, AbortSignal.any([request.signal, this.#gone.signal])).catch((error) => {
+        if (error instanceof Refused) notice(error.message);
+        // Else left, zoomed again, or no connection, which the page already shows: the next tick tries again.
+        if (!request.signal.aborted) { for (const name of names) this.#fresh.add(name); }
+      }).finally(() => {
+        this.#reading.delete(request);
+        this.#read();
+      });
     }
   }
 
-  async #read(): Promise<void> {
-    const names = new Set<string>();
-    const single = new Map<string, (number | null | undefined)[]>();
-    await Promise.all(this.runs.map(async (run, r) => {
-      const init = { signal: this.#gone.signal };
-      const { series } = await answer(runApi.series.$get({ ...param(run.run_id), query: {} }, { init }));
-      for (const one of series) {
-        if (!("points" in one)) continue;
-        const { name, points, last } = one;
-        // Each attempt reports its settings again.
-        if (FIRST.includes(name) || points > 1 && !name.startsWith("config.")) names.add(name);
-        else if (points > 0) single.set(name, Object.assign(single.get(name) ?? [], { [r]: last }));
-      }
-    }));
-    for (const name of names) single.delete(name);
-    const found = [...names].sort(byImportance);
-    const values = [...single].sort(([a], [b]) => natural(a, b));
-    if (!this.known || JSON.stringify([found, values]) !== JSON.stringify([this.names, this.single])) {
-      this.known = true;
-      this.names = found;
-      this.single = values;
-      this.redraw();
-    }
-    const wanted = [...this.charts].filter(([name]) => this.#inSight.has(name));
-    const whole = wanted.filter(([, c]) => c.range === undefined).map(([name]) => name);
-    for (let i = 0; i < whole.length; i += NAMES_PER_REQUEST) {
-      await this.#fetch(whole.slice(i, i + NAMES_PER_REQUEST));
-    }
-    for (const [name, { range }] of wanted) {
-      if (range !== undefined) await this.#fetch([name], { from: String(range[0]), to: String(range[1]) });
-    }
-  }
-
-  async #fetch(names: string[], range: { from?: string; to?: string } = {}): Promise<void> {
-    const width = this.charts.get(names[0]!)?.element.parentElement?.parentElement?.clientWidth ?? 0;
-    const buckets = String(Math.min(1000, Math.max(150, Math.round(width / 2))));
+  async #fetch(names: string[], signal: AbortSignal): Promise<void> {
+    const { runs } = this;
+    const chart = this.charts.get(names[0]!)!;
+    const { range } = chart;
+    const rough = runs.length > MANY_LINES;
+    const width = chart.element.parentElement?.parentElement?.clientWidth ?? 0;
+    const buckets = rough
+      ? Math.min(MOST_BUCKETS, Math.floor((isClose(chart) ? CLOSE_BUCKETS : CROWD_BUCKETS) / runs.length))
+      : Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2)));
+    const part = range === undefined ? {} : { from: range[0], to: range[1] };
+    const answers = await seriesOf({ runs: runs.map((r) => r.run_id), names, buckets, rough, ...part }, signal);
+    if (signal.aborted) return;
     const style = getComputedStyle(document.documentElement);
-    const answers = await Promise.all(
-      this.runs.map((run) => seriesOf(run.run_id, { name: names, buckets, ...range }, this.#gone.signal)),
-    );
-    const groups = [...new Set(this.runs.map((r) => r.group))];
-    names.forEach((name, n) => {
-      const sets = this.runs.map((run, r) => ({
+    const colors = Array.from({ length: COLORS }, (_, i) => style.getPropertyValue(`--series-${i + 1}`).trim());
+    const groups = new Map([...new Set(runs.map((r) => r.group))].map((group, i) => [group, i]));
+    for (const [n, name] of names.entries()) {
+      const sets = runs.map((run, r): DataSet => ({
         label: run.name,
-        group: run.group,
-        color: style.getPropertyValue(
-          `--series-${(run.group === undefined ? r : groups.indexOf(run.group)) % COLORS + 1}`,
-        ).trim(),
-        columns: answers[r]![n]!,
+        ...(run.group === undefined ? {} : { group: run.group }),
+        color: colors[(run.group === undefined ? r : groups.get(run.group)!) % COLORS]!,
+        columns: answers[n]![r]!,
         startedAt: run.started_at,
       })).filter((s) => s.columns.last_x.length > 0);
       this.#sets.set(name, sets);
+      this.#fresh.delete(name);
+      this.#fresh.add(name);
       if (!this.rewound && sets.some((s) => s.columns.overwritten.includes(true))) {
         this.rewound = true;
         this.redraw();
       }
       this.charts.get(name)?.show(sets, this.style);
-    });
+      // Several charts of many lines are drawn one a frame, so that a click is heard in between.
+      if (rough) await new Promise((resolve) => setTimeout(resolve));
+    }
+    this.#letGo();
+  }
+
+  /** Charts that were looked at longest ago give their points back. */
+  #letGo(): void {
+    let over = this.#sets.size - this.#inSight.size - MOST_KEPT;
+    for (const name of this.#sets.keys()) {
+      if (over <= 0) return;
+      if (this.#inSight.has(name)) continue;
+      this.#sets.delete(name);
+      this.#fresh.delete(name);
+      this.charts.get(name)?.rest();
+      over--;
+    }
   }
 
   destroy(): void {
@@ -259,6 +348,9 @@ class ChartReader {
     for (const chart of this.charts.values()) chart.destroy();
   }
 }
+
+/** Looked at more closely than others. */
+const isClose = ({ range, large }: Chart) => range !== undefined || large;
 
 /** @param changes grows when the runs have new points */
 export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number }) {
@@ -275,18 +367,32 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   const shown = words.length === 0 ? names : names.filter((n) => words.some((w) => n.toLowerCase().includes(w)));
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
-  const sections = new Map<string, string[]>();
-  for (const name of [...shown.filter((n) => reader.pinned.includes(n)), ...shown]) {
-    const section = reader.pinned.includes(name) ? "Pinned" : sectionOf(name);
-    const names = sections.get(section) ?? [];
-    if (!names.includes(name)) sections.set(section, [...names, name]);
+  const pinned = new Set(reader.pinned);
+  // A thousand cards at once would hold the page: they come in turns.
+  const [cards, setCards] = useState(CARDS_AT_ONCE);
+  const all = [...shown.filter((n) => pinned.has(n)), ...shown];
+  useEffect(() => {
+    if (cards >= all.length) return;
+    const timer = setTimeout(() => setCards(cards + CARDS_AT_ONCE), 30);
+    return () => clearTimeout(timer);
+  }, [cards, all.length]);
+  const sections = new Map<string, Set<string>>();
+  for (const name of all.slice(0, cards)) {
+    const section = pinned.has(name) ? PINNED : sectionOf(name);
+    sections.set(section, sections.get(section) ?? new Set());
+    sections.get(section)!.add(name);
+  }
+  const counts = new Map<string, number>();
+  for (const name of shown) {
+    const section = pinned.has(name) ? PINNED : sectionOf(name);
+    counts.set(section, (counts.get(section) ?? 0) + 1);
   }
   const settings = single.filter(([name]) => name.startsWith("config."));
   const values = single.filter(([name]) => !name.startsWith("config."));
   const terms = (of: typeof single) => (
     <Terms
       kind="single"
-      of={of.map(([name, v]) => [name, runs.map((_, r) => figure(v[r])).join(" · ")])}
+      of={of.map(([name, v]) => [name, v.map((one) => figure(one)).join(" · ")])}
     />
   );
   return (
@@ -353,7 +459,7 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
       {[...sections].map(([section, names]) => {
         const charts = (
           <div class="charts">
-            {names.map((name) => <Island key={name} of={reader.chart(name).element} />)}
+            {[...names].map((name) => <Island key={name} of={reader.chart(name).element} />)}
           </div>
         );
         return section === "" ? <div key="">{charts}</div> : (
@@ -364,16 +470,27 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             onToggle={(e) => reader.fold(section, !e.currentTarget.open)}
           >
             <summary>
-              {section} <span class="count">{names.length}</span>
+              {section} <span class="count">{counts.get(section)}</span>
             </summary>
             {charts}
           </details>
         );
       })}
-      {names.length === 0 && <p class="empty">{reader.known ? "No episodes and no metrics yet." : "Loading …"}</p>}
+      {names.length === 0 && (
+        <p class={reader.known ? "empty" : "empty awaited"}>
+          {reader.known ? "No episodes and no metrics yet." : "Loading …"}
+        </p>
+      )}
       <div class="said-once">
-        {values.length > 0 && terms(values)}
-        {settings.length > 0 && (
+        {values.length > 0 && runs.length <= MANY_LINES && terms(values)}
+        {single.length > 0 && runs.length > MANY_LINES && (
+          <details>
+            <summary>{`${plural(single.length, "name")} said once by each run`}</summary>
+            <p class="sub">The table of runs shows them as columns.</p>
+            <p class="mono">{single.map(([name]) => name).join(", ")}</p>
+          </details>
+        )}
+        {settings.length > 0 && runs.length <= MANY_LINES && (
           <details>
             <summary>{`${plural(settings.length, "setting")} reported by the worker`}</summary>
             {terms(settings)}

@@ -1,6 +1,6 @@
 /** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
-import type { RunLine, RunPage } from "../page_json.ts";
-import { answer, heardTime, listRuns, live, param, runApi, runsByIds } from "./api.ts";
+import type { ComparedRun, RunLine } from "../page_json.ts";
+import { comparedRuns, heardTime, listRuns, live, MOST_RUNS } from "./api.ts";
 import { Charts, toAddress } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt } from "./dialog.tsx";
@@ -8,40 +8,37 @@ import { go } from "./dom.ts";
 import { duration, elapsed, plural, score, whole } from "./format.ts";
 import { natural } from "../../base/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/groups.ts";
-import { ScrollTable, useNow } from "./parts.tsx";
+import { ScrollTable, useNow, WhenSeen } from "./parts.tsx";
 import { Scatter } from "./scatter.tsx";
 import { useEffect, useRef, useState } from "./preact.ts";
 import { Chip, isEnded } from "./states.tsx";
 
-/** Runs in one comparison; the daemon gives no more at once. */
-const MOST = 200;
 /** Every so many ticks the figures and charts are read again. */
 const TICKS = 3;
-
-type Compared = RunLine & Pick<RunPage, "parameters">;
+/** More runs than this are not named above the charts, nor all in the table, until one asks. */
+const FEW = 40;
+const FIRST_ROWS = 6;
 
 /** Names may be the same: then the id tells them apart. */
-function labelled(runs: Compared[]): Compared[] {
-  return runs.map((r) => ({
-    ...r,
-    name: runs.some((o) => o !== r && o.name === r.name) ? `${r.name} (${r.run_id.slice(-6)})` : r.name,
-  }));
+function labelled(runs: ComparedRun[]): ComparedRun[] {
+  const seen = Map.groupBy(runs, ({ name }) => name);
+  return runs.map((r) => seen.get(r.name)!.length === 1 ? r : { ...r, name: `${r.name} (${r.run_id.slice(-6)})` });
 }
 
 export function Compare() {
   const query = new URLSearchParams(location.search);
   const all = (query.get("runs") ?? "").split(",").filter((id) => id !== "");
-  const ids = all.slice(0, MOST);
+  const ids = all.slice(0, MOST_RUNS);
   const [groupBy, setGroupBy] = useState(query.get("group") ?? "");
   const [known, setKnown] = useState<RunLine[]>([]);
-  const [chosen, setChosen] = useState<Compared[]>();
+  const [chosen, setChosen] = useState<ComparedRun[]>();
   const [changes, setChanges] = useState(0);
-  const latest = useRef<Compared[]>([]);
+  const latest = useRef<ComparedRun[]>([]);
   useEffect(() => {
     document.title = "Compare · mosaic";
     let close = () => {};
     let mounted = true;
-    const show = (runs: Compared[]) => {
+    const show = (runs: ComparedRun[]) => {
       if (!mounted) return;
       latest.current = runs;
       setChosen(labelled(runs));
@@ -49,14 +46,16 @@ export function Compare() {
     };
     const readAgain = async () => {
       if (latest.current.every(isEnded)) return;
-      const runs = await runsByIds(latest.current.map((r) => r.run_id));
-      show(latest.current.map((mine) => ({ ...mine, ...runs.find((r) => r.run_id === mine.run_id) })));
+      show(await comparedRuns(latest.current.map((r) => r.run_id)));
     };
     attempt(async () => {
-      const { runs, head } = await listRuns({ limit: "200" });
+      const compared = ids.length > 0 ? comparedRuns(ids) : undefined;
+      const [{ runs, head }] = await Promise.all([
+        listRuns({ limit: ids.length < MOST_RUNS ? "200" : "1" }),
+        compared?.then(show),
+      ]);
       if (!mounted) return;
       setKnown(runs);
-      if (ids.length > 0) show(await Promise.all(ids.map((id) => answer(runApi.$get(param(id))))));
       let ticks = 0;
       close = live("/api/live", head, {
         tick: (data) => {
@@ -79,24 +78,34 @@ export function Compare() {
     toAddress({ runs: next.join(",") });
     go(location.pathname + location.search);
   };
+  const names = new Map([...known, ...(chosen ?? [])].map((r) => [r.run_id, r.name]));
+  const picked = ids.map((id) => {
+    const name = names.get(id) ?? id.slice(-6);
+    return (
+      <button
+        key={id}
+        type="button"
+        class="picked"
+        aria-label={`Leave out ${name}`}
+        onClick={() => pick(ids.filter((i) => i !== id))}
+      >
+        <span>{name}</span> ×
+      </button>
+    );
+  });
+  const gone = chosen === undefined ? 0 : ids.length - chosen.length;
   return (
     <>
       <h1>Compare</h1>
       <div class="filters">
-        {ids.map((id) => {
-          const name = [...(chosen ?? []), ...known].find((r) => r.run_id === id)?.name ?? id.slice(-6);
-          return (
-            <button
-              key={id}
-              type="button"
-              class="picked"
-              aria-label={`Leave out ${name}`}
-              onClick={() => pick(ids.filter((i) => i !== id))}
-            >
-              <span>{name}</span> ×
-            </button>
-          );
-        })}
+        {ids.length > FEW
+          ? (
+            <details class="many">
+              <summary>{plural(ids.length, "run")}</summary>
+              <div class="filters">{picked}</div>
+            </details>
+          )
+          : picked}
         {chosen && (
           <label>
             Group by{" "}
@@ -115,7 +124,7 @@ export function Compare() {
             </select>
           </label>
         )}
-        {ids.length < MOST && (
+        {ids.length < MOST_RUNS && (
           <select
             aria-label="Add a run"
             onChange={(e) => e.currentTarget.value !== "" && pick([...ids, e.currentTarget.value])}
@@ -127,8 +136,10 @@ export function Compare() {
           </select>
         )}
       </div>
-      {all.length > MOST && <p class="empty" role="status">{`The first ${MOST} of ${all.length} runs are compared.`}
-      </p>}
+      {all.length > MOST_RUNS && (
+        <p class="empty" role="status">{`The first ${MOST_RUNS} of ${all.length} runs are compared.`}</p>
+      )}
+      {gone > 0 && <p class="empty" role="status">{`${plural(gone, "run")} no longer there.`}</p>}
       <div class="compare">
         {ids.length === 0 && <p class="empty">Choose runs to lay their charts over each other.</p>}
         {chosen && (
@@ -136,9 +147,9 @@ export function Compare() {
             <Figures runs={chosen} groups={groups} />
             <Charts runs={chosen.map((r, i) => ({ ...r, group: groups[i] }))} changes={changes} />
             <h2>Parameters and results</h2>
-            <Scatter runs={chosen} groups={groups} />
+            <WhenSeen of={() => <Scatter runs={chosen} groups={groups} />} />
             <h2>Where the configs differ</h2>
-            <ConfigDifferences runs={chosen} />
+            <WhenSeen of={() => <ConfigDifferences runs={chosen} />} />
           </>
         )}
       </div>
@@ -150,7 +161,13 @@ export function Compare() {
 function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
   const at = useNow();
   const numeric = ["Steps", "Episodes", "Mean reward", "Elapsed"].map((t) => [t, "num"] as const);
-  const [opened, setOpened] = useState<string[]>([]);
+  const [opened, setOpened] = useState(() => new URLSearchParams(location.search).getAll("open"));
+  const [all, setAll] = useState(false);
+  const toggle = (group: string) => {
+    const next = opened.includes(group) ? opened.filter((g) => g !== group) : [...opened, group];
+    setOpened(next);
+    toAddress({ open: next });
+  };
   const row = (r: RunLine) => (
     <tr key={r.run_id}>
       <td>
@@ -181,7 +198,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
             type="button"
             class="link"
             aria-expanded={open ? "true" : "false"}
-            onClick={() => setOpened(open ? opened.filter((g) => g !== group) : [...opened, group])}
+            onClick={() => toggle(group)}
           >
             {group}
           </button>{" "}
@@ -195,9 +212,19 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
       ...(open ? members.map(row) : []),
     ];
   });
+  const of = rows.length > 0 ? rows.flat() : runs;
+  // The charts of many runs are what one came for.
+  const shown = all || of.length <= FEW ? of : of.slice(0, FIRST_ROWS);
   return (
-    <ScrollTable label="Figures" kind="records" headings={["Run", "State", ...numeric]}>
-      {rows.length > 0 ? rows : runs.map(row)}
-    </ScrollTable>
+    <>
+      <ScrollTable label="Figures" kind="records" headings={["Run", "State", ...numeric]}>
+        {shown.map((one) => "run_id" in one ? row(one) : one)}
+      </ScrollTable>
+      {of.length > shown.length && (
+        <button type="button" class="link" onClick={() => setAll(true)}>
+          {`The first ${shown.length} of ${of.length} rows: show all`}
+        </button>
+      )}
+    </>
   );
 }

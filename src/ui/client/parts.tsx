@@ -1,7 +1,7 @@
 /** What several views are made of. */
 import { now } from "./api.ts";
 import { type IconName, ICONS } from "./dom.ts";
-import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef } from "./preact.ts";
+import { type ComponentChildren, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./preact.ts";
 
 export function Icon({ name }: { name: IconName }) {
   return (
@@ -76,4 +76,18 @@ export function Island({ of, gone }: { of: HTMLElement; gone?: () => void }) {
     return gone;
   }, [of]);
   return <div class="island" ref={place} />;
+}
+
+/** Drawn once it comes into sight. */
+export function WhenSeen({ of }: { of: () => ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.some((e) => e.isIntersecting)) setSeen(true);
+    }, { rootMargin: "400px" });
+    observer.observe(place.current!);
+    return () => observer.disconnect();
+  }, []);
+  return <div ref={place} class="when-seen">{seen && of()}</div>;
 }

@@ -118,7 +118,7 @@ export function Runs() {
   const [names, setNames] = useState<string[]>([]);
   const [typed, setTyped] = useState("");
   const [groupBy, setGroupBy] = useState(() => new URLSearchParams(location.search).get("group") ?? "");
-  const opened = useRef(new Set<string>()).current;
+  const opened = useMemo(() => new Set(new URLSearchParams(location.search).getAll("open")), []);
   const latest = useRef(columns);
   latest.current = columns;
   const grouping = useRef(groupBy);
@@ -137,7 +137,7 @@ export function Runs() {
     };
   }, []);
   const changed = () => {
-    writeAddress(model, latest.current, grouping.current);
+    writeAddress(model, latest.current, grouping.current, opened);
     table.element.scrollTop = 0;
     draw();
   };
@@ -147,6 +147,7 @@ export function Runs() {
       onselect: redraw,
       onfold(label) {
         opened.has(label) ? opened.delete(label) : opened.add(label);
+        writeAddress(model, latest.current, grouping.current, opened);
         redraw();
       },
       onsort(id) {
@@ -161,7 +162,7 @@ export function Runs() {
   const choose = (ids: string[]) => {
     setColumns(ids);
     if (model.sort.includes(":") && !ids.includes(model.sort)) model.sort = "created";
-    writeAddress(model, ids, groupBy);
+    writeAddress(model, ids, groupBy, opened);
   };
   const find = (text: string) => {
     model.filter.text = text;
@@ -351,7 +352,8 @@ export function Runs() {
           value={groupBy}
           onChange={(e) => {
             setGroupBy(e.currentTarget.value);
-            writeAddress(model, columns, e.currentTarget.value);
+            opened.clear();
+            writeAddress(model, columns, e.currentTarget.value, opened);
           }}
         >
           <option value="">No groups</option>
@@ -454,8 +456,14 @@ function readAddress(model: RunsModel): RunsModel {
   return model;
 }
 
-function writeAddress({ filter, sort, direction }: RunsModel, columns: readonly string[], group: string): void {
+function writeAddress(
+  { filter, sort, direction }: RunsModel,
+  columns: readonly string[],
+  group: string,
+  opened: ReadonlySet<string>,
+): void {
   const query = new URLSearchParams(columns.map((id) => ["column", id]));
+  for (const label of opened) query.append("open", label);
   if (group) query.set("group", group);
   if (filter.where) query.set("where", filter.where);
   if (filter.text) query.set("name", filter.text);

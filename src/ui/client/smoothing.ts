@@ -3,9 +3,9 @@ import type { SeriesColumns } from "../page_json.ts";
 
 export type Column = (number | null)[];
 
-/** What JSON could not carry ("NaN") is a hole in a line. */
+/** What is no finite number is a hole in a line. */
 export function numbers(values: readonly (number | string)[]): Column {
-  return values.map((v) => typeof v === "number" ? v : null);
+  return values.map((v) => typeof v === "number" && Number.isFinite(v) ? v : null);
 }
 
 /**

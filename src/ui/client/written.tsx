@@ -1,10 +1,10 @@
 /** What people write about a run: its name, tags and notes, shown and edited. */
-import { Lexer, type MarkedToken, type Token } from "npm:marked@18.2.1";
 import type { RunPage } from "../page_json.ts";
 import { answer, param, readOnly, runApi } from "./api.ts";
 import { ask, attempt } from "./dialog.tsx";
 import type { ComponentChildren } from "./preact.ts";
-import { useMemo, useState } from "./preact.ts";
+import type { MarkedToken, Token } from "./markdown.ts";
+import { useEffect, useState } from "./preact.ts";
 
 async function edit(run: RunPage, change: Record<string, unknown>): Promise<void> {
   const { id } = param(run.run_id).param;
@@ -63,6 +63,33 @@ export function Tags({ run }: { run: RunPage }) {
   );
 }
 
+/** A variable, so that the bundler leaves it a script of its own. */
+const PARSER = "/assets/markdown.js";
+
+/** Notes as elements, made once and not with each change of the run; as their text while the parser is not there. */
+function Markdown({ text }: { text: string }) {
+  const [made, setMade] = useState<{ text: string; content: ComponentChildren }>();
+  useEffect(() => {
+    let current = true;
+    attempt(async () => {
+      const { tokensOf }: typeof import("./markdown.ts") = await import(PARSER);
+      if (current) setMade({ text, content: elementsOf(() => tokensOf(text)) });
+    });
+    return () => current = false;
+  }, [text]);
+  const content = made?.text === text ? made.content : undefined;
+  return <div class="markdown">{content ?? <pre tabIndex={0}>{text}</pre>}</div>;
+}
+
+function elementsOf(tokens: () => Token[]): ComponentChildren {
+  try {
+    return blocks(tokens());
+  } catch {
+    // Some thousand quotes within each other are too many for the parser, and the rest of the page is still there.
+    return undefined;
+  }
+}
+
 /** Notes as Markdown, and as text to edit. */
 export function Notes({ run }: { run: RunPage }) {
   const [draft, setDraft] = useState<string>();
@@ -107,20 +134,6 @@ export function Notes({ run }: { run: RunPage }) {
       )}
     </section>
   );
-}
-
-/** Read once, not with each change of the run. */
-function Markdown({ text }: { text: string }) {
-  return <div class="markdown">{useMemo(() => markdown(text), [text])}</div>;
-}
-
-function markdown(text: string): ComponentChildren {
-  try {
-    return blocks(Lexer.lex(text));
-  } catch {
-    // Some thousand quotes within each other are too many for the parser, and the rest of the page is still there.
-    return <pre tabIndex={0}>{text}</pre>;
-  }
 }
 
 /** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */

@@ -76,7 +76,7 @@ Deno.test("series: a database with the former levels of buckets gets the present
     );
     db.exec(
       `DROP TABLE series_starts; DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
-      ALTER TABLE telemetry_runs DROP COLUMN told_step`,
+      ALTER TABLE telemetry_runs DROP COLUMN told_step; ALTER TABLE series_buckets DROP COLUMN step`,
     );
     // Columns of newer fields are no part of the former schema either.
     for (const { table, fields } of Object.values(RECORDS)) {

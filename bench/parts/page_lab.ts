@@ -1,0 +1,138 @@
+/** A thousand runs of a thousand metrics in one comparison, in a real browser: until it is painted, and zoomed. */
+import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import { Layout } from "../../src/base/layout.ts";
+import { TestDaemon } from "../../tests/harness/daemon.ts";
+import { openPage } from "../../tests/ui/chromium.ts";
+import { labRun, type LabSize, prepareLab } from "../lab_state.ts";
+import { median } from "../measure.ts";
+import type { Figure } from "../report.ts";
+
+export async function lab(browser: Browser, size: LabSize, zooms: number): Promise<Figure[]> {
+  const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
+  try {
+    prepareLab(new Layout(stateDir), size);
+    await using daemon = await TestDaemon.start({ stateDir, args: ["--log-level", "warn"] });
+    const runs = Array.from({ length: size.runs }, (_, i) => labRun(i)).join();
+    return await measureLab(browser, `http://${daemon.http}/compare?runs=${runs}`, size, zooms);
+  } finally {
+    Deno.removeSync(stateDir, { recursive: true });
+  }
+}
+
+export async function measureLab(browser: Browser, address: string, size: LabSize, zooms: number): Promise<Figure[]> {
+  const name = `${size.runs} runs × ${size.metrics} metrics`;
+  const opened: Awaited<ReturnType<typeof painted>>[] = [];
+  for (let round = 0; round < 3; round++) {
+    const { page, close } = await openPage(browser);
+    await watchTasks(page);
+    await page.goto(address, { waitUntil: "commit" });
+    opened.push(await painted(page));
+    await close();
+  }
+  const of = (key: keyof typeof opened[number]) => median(opened.map((o) => o[key]));
+  const { page, close } = await openPage(browser);
+  await watchTasks(page);
+  await page.goto(address);
+  await painted(page);
+  const zoomed = await page.evaluate(zoomRepeatedly, zooms);
+  await close();
+  return [
+    {
+      ...{ part: "page", name: `${name}: all charts in sight painted`, value: of("painted"), unit: "ms" },
+      detail: {
+        "first paint": of("firstPaint"),
+        "first chart": of("firstChart"),
+        "charts in sight": of("charts"),
+        requests: of("requests"),
+        kB: of("bytes") / 1000,
+        "longest task": of("longest"),
+        "blocked beyond 50 ms a task": of("blocked"),
+      },
+    },
+    {
+      ...{
+        part: "page",
+        name: `${name}: zoom, click to redraw`,
+        value: median(zoomed.map((z) => z.redraw)),
+        unit: "ms",
+      },
+      detail: {
+        worst: Math.max(...zoomed.map((z) => z.redraw)),
+        "finer points after": median(zoomed.map((z) => z.finer)),
+        "longest task": Math.max(...zoomed.map((z) => z.longest)),
+      },
+    },
+  ];
+}
+
+/** Notes the page's long tasks from its beginning. */
+async function watchTasks(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    const tasks: number[] = [];
+    Object.assign(globalThis, { tasks });
+    new PerformanceObserver((list) => tasks.push(...list.getEntries().map((e) => e.duration))).observe({
+      type: "longtask",
+      buffered: true,
+    });
+  });
+}
+
+/** Waits for lines in every chart that is in sight. */
+async function painted(page: Page) {
+  return await page.evaluate(async () => {
+    const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+    let firstChart = 0;
+    let charts = 0;
+    for (;;) {
+      await frame();
+      const inSight = [...document.querySelectorAll("[data-series]")].filter((e) => {
+        const { top, bottom, height } = e.getBoundingClientRect();
+        return height > 0 && bottom > 0 && top < innerHeight;
+      });
+      const drawn = inSight.filter((e) => e.querySelector("canvas") !== null).length;
+      if (drawn > 0) firstChart ||= performance.now();
+      if (drawn > 0 && drawn === inSight.length) {
+        charts = drawn;
+        break;
+      }
+    }
+    // What was drawn in this frame is on the screen in the next.
+    await frame();
+    const now = performance.now();
+    const tasks = (globalThis as unknown as { tasks: number[] }).tasks;
+    const entries = (performance.getEntries() as PerformanceResourceTiming[])
+      .filter((e) => e.entryType === "navigation" || e.entryType === "resource");
+    return {
+      ...{ painted: now, firstChart, charts, requests: entries.length },
+      firstPaint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN,
+      bytes: entries.reduce((n, e) => n + e.transferSize, 0),
+      longest: Math.max(0, ...tasks),
+      blocked: tasks.reduce((n, t) => n + Math.max(0, t - 50), 0),
+    };
+  });
+}
+
+async function zoomRepeatedly(count: number) {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  const { tasks } = globalThis as unknown as { tasks: number[] };
+  const chart = [...document.querySelectorAll<HTMLElement>("[data-series]")]
+    .find((e) => e.dataset.series!.includes("/") && e.querySelector(".plot canvas") !== null)!;
+  const plot = chart.querySelector<HTMLElement>(".plot")!;
+  chart.scrollIntoView({ block: "center" });
+  const [zoomIn, all] = chart.querySelectorAll<HTMLButtonElement>(".chart-buttons button");
+  const result: { redraw: number; finer: number; longest: number }[] = [];
+  for (let i = 0; i < count; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    tasks.length = 0;
+    const before = plot.dataset.view;
+    const start = performance.now();
+    (i % 3 === 2 ? all! : zoomIn!).click();
+    while (plot.dataset.view === before) await frame();
+    await frame();
+    const redraw = performance.now() - start;
+    while (chart.hasAttribute("aria-busy")) await frame();
+    await frame();
+    result.push({ redraw, finer: performance.now() - start, longest: Math.max(0, ...tasks) });
+  }
+  return result;
+}

@@ -1,0 +1,146 @@
+/** What the page reads of many runs in one request; a thousand of them take a while, so others have their turn in between. */
+import { MosaicError } from "../base/errors.ts";
+import { yieldToOthers } from "../base/sleep.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import type { RunRow } from "../registry/types.ts";
+import { pointsOrNone } from "./chart_series.ts";
+import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
+import { encodeSeries } from "./series_frame.ts";
+
+const MOST_RUNS = 1000;
+const MOST_NAMES = 24;
+/** Buckets that one name may have, of all runs together: what an answer holds in memory. */
+const MOST_BUCKETS = 400_000;
+/** With more runs than this, values that were said once are named only. */
+const MOST_VALUED = 40;
+const AT_ONCE_MS = 8;
+
+interface SeriesWanted {
+  runs: string[];
+  names: string[];
+  from: number;
+  to: number;
+  /** Of each run. */
+  buckets: number;
+  rough: boolean;
+}
+
+/** @throws MosaicError `invalid_argument` */
+function fieldsOf(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // The same error is reported below.
+  }
+  throw new MosaicError("invalid_argument", "the body of the request must be a JSON object");
+}
+
+function textsOf(body: Record<string, unknown>, field: string, most: number): string[] {
+  const value = body[field];
+  if (!Array.isArray(value) || value.length === 0 || value.some((one) => typeof one !== "string")) {
+    throw new MosaicError("invalid_argument", `${field} must be a list of texts that is not empty`);
+  }
+  if (value.length > most) {
+    throw new MosaicError(
+      "invalid_argument",
+      `${field} has ${value.length} entries; at most ${most} go in one request`,
+    );
+  }
+  return value;
+}
+
+function wholeOf(body: Record<string, unknown>, field: string, fallback: number, min: number, max: number): number {
+  const value = body[field] ?? fallback;
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return value as number;
+  throw new MosaicError(
+    "invalid_argument",
+    `${field} is ${JSON.stringify(value)?.slice(0, 100)}; must be an integer from ${min} to ${max}`,
+  );
+}
+
+/** @throws MosaicError `invalid_argument` that names the field */
+export function seriesWanted(text: string): SeriesWanted {
+  const body = fieldsOf(text);
+  const runs = textsOf(body, "runs", MOST_RUNS);
+  const most = Math.min(4000, Math.floor(MOST_BUCKETS / runs.length));
+  return {
+    runs,
+    names: textsOf(body, "names", MOST_NAMES),
+    from: wholeOf(body, "from", 0, 0, Number.MAX_SAFE_INTEGER),
+    to: wholeOf(body, "to", 0, 0, Number.MAX_SAFE_INTEGER),
+    buckets: wholeOf(body, "buckets", Math.min(500, most), 1, most),
+    rough: body["rough"] === true,
+  };
+}
+
+export function runsWanted(text: string): string[] {
+  return textsOf(fieldsOf(text), "runs", MOST_RUNS);
+}
+
+/** Waits a moment when others have waited long. */
+class Turns {
+  #since = performance.now();
+
+  async take(): Promise<void> {
+    if (performance.now() - this.#since < AT_ONCE_MS) return;
+    await yieldToOthers();
+    this.#since = performance.now();
+  }
+}
+
+/** Name after name, as `decodeSeries` reads it. A run that has none of a name, or is gone, has no buckets. */
+export async function* seriesOfMany(core: Core, wanted: SeriesWanted, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const { runs, names, from, to, buckets, rough } = wanted;
+  const turns = new Turns();
+  for (const name of names) {
+    const found = [];
+    for (const runId of runs) {
+      found.push(pointsOrNone(core.records, runId, name, from, to, buckets, rough));
+      await turns.take();
+      if (signal.aborted) return;
+    }
+    yield encodeSeries(found);
+  }
+}
+
+/** Names of series that any of the runs has; what each said once at most is apart. */
+export async function namesOfMany(core: Core, runs: readonly string[]): Promise<SeriesNames> {
+  const answer: SeriesNames = { names: [], once: [] };
+  const turns = new Turns();
+  const valued = runs.length <= MOST_VALUED;
+  for (const { name, once } of core.records.namesOfMany(runs)) {
+    // Each attempt reports its settings again.
+    if (once || name.startsWith("config.")) answer.once.push({ name, values: valued ? runs.map(() => null) : [] });
+    else answer.names.push(name);
+    await turns.take();
+  }
+  if (!valued || answer.once.length === 0) return answer;
+  const byName = new Map(answer.once.map(({ name, values }) => [name, values]));
+  for (const [r, runId] of runs.entries()) {
+    for (const { name, last } of core.records.listSeries(runId)) byName.get(name)?.splice(r, 1, last);
+    await turns.take();
+  }
+  return answer;
+}
+
+/** The runs that still exist, with their parameters. */
+export async function comparedRuns(core: Core, ids: readonly string[]): Promise<ComparedRun[]> {
+  const runs: ComparedRun[] = [];
+  const turns = new Turns();
+  for (const id of ids) {
+    const row = runOrNone(core, id);
+    if (row !== undefined) runs.push({ ...runLine(core.detail(row)), parameters: core.parameters(row.runId) });
+    await turns.take();
+  }
+  return runs;
+}
+
+function runOrNone(core: Core, id: string): RunRow | undefined {
+  try {
+    return core.runs.get(id) ?? core.runs.resolve(id);
+  } catch (error) {
+    if (error instanceof MosaicError && error.code === "not_found") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * Series of many runs on the wire: numbers of 64 bits, because texts of a hundred thousand of them take the daemon and the
+ * page longer than all the rest. Of each name: how many buckets each run has, then column after column of all runs.
+ */
+import type { SeriesColumns } from "./page_json.ts";
+import type { SeriesBucketRow } from "../telemetry/types.ts";
+
+/** Of an absent step or attempt. */
+const NONE = NaN;
+const COLUMN_NAMES = [
+  ...["first_x", "last_x", "min", "max", "mean", "count", "at", "step", "attempt", "overwritten"] as const,
+];
+const [STEP, ATTEMPT, OVERWRITTEN] = [7, 8, 9];
+const COLUMNS: readonly ((row: SeriesBucketRow) => number)[] = [
+  (r) => r.firstX,
+  (r) => r.lastX,
+  (r) => r.min,
+  (r) => r.max,
+  (r) => r.mean,
+  (r) => r.count,
+  (r) => r.atMs,
+  (r) => r.step ?? NONE,
+  (r) => r.attempt ?? NONE,
+  (r) => Number(r.overwritten),
+];
+
+/** Of a column that is the same in each run (steps, counts, mostly): it is sent once. */
+const SHARED = 1;
+
+/** @param runs the buckets of each run */
+export function encodeSeries(runs: readonly (readonly SeriesBucketRow[])[]): Uint8Array {
+  const [first = []] = runs;
+  const total = runs.reduce((n, rows) => n + rows.length, 0);
+  const alike = runs.every((rows) => rows.length === first.length);
+  const numbers = new Float64Array(runs.length + COLUMNS.length * (1 + total));
+  let at = 0;
+  for (const rows of runs) numbers[at++] = rows.length;
+  for (const value of COLUMNS) {
+    const shared = alike && runs.every((rows) => rows.every((row, i) => Object.is(value(row), value(first[i]!))));
+    numbers[at++] = shared ? SHARED : 0;
+    for (const rows of shared ? runs.slice(0, 1) : runs) for (const row of rows) numbers[at++] = value(row);
+  }
+  return new Uint8Array(numbers.buffer, 0, at * numbers.BYTES_PER_ELEMENT);
+}
+
+/** @param runs how many were asked for @returns of each name each run's columns */
+export function decodeSeries(answer: ArrayBuffer, names: readonly string[], runs: number): SeriesColumns[][] {
+  const numbers = new Float64Array(answer);
+  let at = 0;
+  return names.map((name) => {
+    const lengths = [...numbers.subarray(at, at += runs)];
+    const columns = COLUMNS.map((_, c) => {
+      const shared = numbers[at++] === SHARED;
+      const parts = (shared ? lengths.slice(0, 1) : lengths).map((n) => {
+        const values = Array.from(numbers.subarray(at, at += n));
+        if (c === STEP || c === ATTEMPT) return values.map((v) => Number.isNaN(v) ? null : v);
+        return c === OVERWRITTEN ? values.map(Boolean) : values;
+      });
+      return (run: number) => parts[shared ? 0 : run];
+    });
+    return lengths.map((_, run) =>
+      ({
+        name,
+        ...Object.fromEntries(COLUMN_NAMES.map((column, c) => [column, columns[c]!(run)])),
+      }) as SeriesColumns
+    );
+  });
+}
