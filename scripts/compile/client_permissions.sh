@@ -135,7 +135,7 @@ client_flags() { # VERB ARGUMENTS
   run) all=' read env ' ;;                           # finds the program, and passes variables on by name
   import) all=' read write ' ;;                      # the files of past runs, wherever they are; links of a run's directory
   import-worker) all=' read env ' ;;                 # the same, and its attempt
-  export | backup) all=' read write ' ;;             # --out, the directory of the backup
+  export | report | backup) all=' read write ' ;;    # --out, the directory of the backup
   permissions) all=' read env ' ;;                   # what it plans depends on both
   # Trackers' files that runs wrote, wherever they are; and what the runtime itself refuses to read.
   doctor | reindex) all=' read ' && grant run /bin/sh ;;

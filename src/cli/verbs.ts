@@ -115,6 +115,12 @@ export const VERBS: readonly Verb[] = [
     load: () => import("./verbs/compare.ts"),
   },
   {
+    name: "report",
+    group: "Runs",
+    summary: "write runs' figures and curves as one HTML file",
+    load: () => import("./verbs/report.ts"),
+  },
+  {
     name: "steps",
     group: "Telemetry",
     summary: "print a run's steps",

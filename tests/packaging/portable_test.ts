@@ -279,6 +279,7 @@ async function everyVerb(): Promise<void> {
       .map((format): [string[]] => [["export", "one", "--format", format, "--out", `${place}/out`]]),
     [["export", "one", "--format", "mosaic", "--out", `${place}/one.mosaic`]],
     [["import", `${place}/one.mosaic`]],
+    [["report", "one", "two", "--out", `${place}/report.html`]],
     [["completions", "bash"]],
     [["completions", "runs"]],
     [["permissions", "daemon"]],
