@@ -42,7 +42,7 @@ const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
 export const colourOf = (of: number): string => COLOURS[of % COLOURS.length]!;
 export const dashOf = (of: number): string => DASHES[Math.floor(of / COLOURS.length) % DASHES.length]!;
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 260, 56, 10, 10, 34];
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [560, 260, 56, 22, 10, 34];
 /** Rows of the table behind a chart. */
 const ROWS = 12;
 

@@ -241,14 +241,26 @@ function overview(
   const several = members.some(({ runs }) => runs.length > 1);
   const ofMain = main === undefined ? [] : [`${main}, last`, `${main}, smallest`, `${main}, largest`];
   return {
-    head: ["run", ...(several ? ["runs"] : ["id"]), "state", "started", "elapsed", "steps", "episodes", ...ofMain],
+    head: [
+      "run",
+      ...(several ? ["runs"] : ["id"]),
+      "state",
+      "started",
+      several ? "seconds" : "elapsed",
+      "steps",
+      "episodes",
+      ...ofMain,
+    ],
     rows: members.map((member) => ({
       name: member.name,
       cells: [
         several ? String(member.runs.length) : member.runs[0]!.run_id,
         member.runs.length === 1 ? member.runs[0]!.state : statesText(member.runs.map(({ state }) => state)),
         firstStart(member.runs),
-        spread(member, (run) => elapsedMs(run, now), duration),
+        spread(member, (run) => {
+          const ms = elapsedMs(run, now);
+          return ms === null ? null : ms / 1000;
+        }, (seconds) => duration(seconds * 1000)),
         spread(member, stepsOf, count),
         spread(member, (run) => run.telemetry.episodes, count),
         ...(main === undefined ? [] : [
