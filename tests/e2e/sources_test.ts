@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
 import { processRef } from "../../src/os/identity.ts";
@@ -73,6 +74,22 @@ withDirectory("NaN and infinities of a file and of the output are points, by the
   assert.deepEqual(points.map(({ name, step, value, value_text }) => [name, step, value ?? value_text]).sort(), [
     ...[["entropy", 5, "Infinity"], ["kl", 4, "NaN"], ["loss", 1, 0.5], ["loss", 2, "NaN"], ["loss", 3, "-Infinity"]],
   ]);
+});
+
+withDirectory("alerts watch what files say, and steps that come as blocks", async (daemon, cwd) => {
+  const alerts = [{ metric: "loss", when: "nan" }, { metric: "reward", when: "above", value: 2 }];
+  const run = await shell(
+    daemon,
+    cwd,
+    `printf 'step,loss\\n1,0.5\\n2,nan\\n' > metrics.csv
+    i=0; while [ $i -lt 3000 ]; do echo '{"type":"step","step_index":'$i',"reward":'$((i / 1000)).5'}'; i=$((i + 1)); done`,
+    { alerts },
+  );
+  await untilState(daemon, run, "TERMINATED");
+  using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
+  const told = registry.prepare("SELECT data_json FROM events WHERE run_id = ? AND kind = 'alert'").all(run)
+    .map(({ data_json }) => JSON.parse(String(data_json)).what);
+  assert.deepEqual(told.sort(), ["loss is NaN", "reward is 2.5, above 2"]);
 });
 
 withDirectory(

@@ -3,7 +3,7 @@
  * longer improves, and silence. Each rule alerts once per attempt. Decides only: the performer tells and acts.
  */
 import type { AlertRule } from "../../config/alerts.ts";
-import type { EpisodeRecord, StepColumns } from "../../telemetry/batch.ts";
+import type { EpisodeRecord, IngestBatch } from "../../telemetry/batch.ts";
 import { namedNonFinite } from "../../base/json_text.ts";
 import { numberOf as pointValue } from "../../telemetry/store/points.ts";
 
@@ -15,7 +15,7 @@ export interface Alert {
 
 /** What was just stored. */
 export interface Recorded {
-  steps: StepColumns;
+  steps: IngestBatch["steps"];
   episodes: readonly EpisodeRecord[];
   events: readonly { dataJson: string }[];
 }
@@ -34,7 +34,7 @@ export class Alerts {
   recorded({ steps, episodes, events }: Recorded): void {
     this.#look((watch) => {
       const { metric } = watch.rule;
-      if (metric === "reward") { for (const value of steps.reward ?? []) watch.point(numberOf(value)); }
+      if (metric === "reward") { for (const value of rewardsOf(steps)) watch.point(numberOf(value)); }
       else if (metric === "episode_reward") {
         for (const { totalReward } of episodes) watch.point(numberOf(totalReward));
       } else if (metric === "episode_length") { for (const { steps: length } of episodes) watch.point(length); }
@@ -116,6 +116,12 @@ class Watch {
     const { when, seconds } = this.rule;
     if (when === "silent" && ms > seconds * 1000) this.broken = `the worker has printed nothing for ${seconds} s`;
   }
+}
+
+function rewardsOf(steps: Recorded["steps"]): readonly unknown[] {
+  if (!("block" in steps)) return steps.reward ?? [];
+  const { n, reward } = steps.curve;
+  return typeof reward === "number" ? new Array<number>(n).fill(reward) : reward;
 }
 
 const numberOf = (value: unknown): number => typeof value === "number" ? value : NaN;

@@ -137,6 +137,7 @@ export class ProxySessions implements SessionOwner {
       );
     }
     if (result.type === "stored") {
+      supervised.alerts.recorded({ ...delivered, events: result.events });
       intake.noteEvents(result);
       this.#told(attempt, clock());
     }
@@ -146,6 +147,7 @@ export class ProxySessions implements SessionOwner {
       attempt.progress.clock.output(clock());
     }
     performer.alive(attempt);
+    performer.alert(supervised);
   }
 
   #told({ runId, progress }: Attempt, now: number): void {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type AlertFields, alerts as alertFields } from "../../../src/config/schema.ts";
 import { alertRules } from "../../../src/config/alerts.ts";
 import { Alerts, type Recorded } from "../../../src/dispatch/attempt/alerts.ts";
+import { checked, seal } from "../../../src/telemetry/store/sealed_steps.ts";
 
 const watch = (...given: AlertFields[]) => new Alerts(alertRules(given), new Set());
 const NOTHING: Recorded = { steps: { n: 0 }, episodes: [], events: [] };
@@ -64,6 +65,18 @@ Deno.test("alerts: a metric that no longer improves, up or down; a long silence"
     "reward has not improved on 3 for 3 points",
     "the worker has printed nothing for 60 s",
   ]);
+});
+
+Deno.test("alerts: rewards that come as a block", () => {
+  const sealed = (reward: number[]): Recorded => ({
+    ...NOTHING,
+    steps: checked(seal({ n: reward.length, reward })!),
+  });
+  const alerts = watch({ metric: "reward", when: "nan" }, { metric: "reward", when: "stuck", points: 500 });
+  alerts.recorded(sealed(Array(300).fill(1)));
+  assert.deepEqual(said(alerts), []);
+  alerts.recorded(sealed(Array.from({ length: 300 }, (_, i) => i === 7 ? NaN : -i)));
+  assert.deepEqual(said(alerts).sort(), ["reward has not improved on 1 for 500 points", "reward is NaN"]);
 });
 
 Deno.test("alerts: what has alerted in the attempt already stays told", () => {
