@@ -1,6 +1,6 @@
 /** Notes as HTML. Pure. */
 import { html } from "hono/html";
-import { Lexer, type MarkedToken, type Token } from "npm:marked@18.2.1";
+import { Lexer, type MarkedToken, type Token } from "marked";
 import { all, type Html } from "./parts.ts";
 
 /** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */

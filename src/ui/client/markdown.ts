@@ -1,6 +1,6 @@
 /** The parser of Markdown: a script of its own, which the page loads with the first notes that it shows. */
-import { Lexer, type Token } from "npm:marked@18.2.1";
+import { Lexer, type Token } from "marked";
 
-export type { MarkedToken, Token } from "npm:marked@18.2.1";
+export type { MarkedToken, Token } from "marked";
 
 export const tokensOf = (text: string): Token[] => Lexer.lex(text);
