@@ -5,6 +5,7 @@ import { type Manual, manual } from "./command.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";
+import { tellOfGap } from "./gaps.ts";
 import { interruptible } from "./interrupt.ts";
 import { Link } from "./daemon_link.ts";
 import { csvCells, fieldNames, type Kind, parseLines, recordColumns, type TelemetryRecord } from "./records.ts";
@@ -117,14 +118,6 @@ function newestOf(flags: Record<string, unknown>, format: Format): number | unde
   if (flags["since"] !== undefined) return undefined;
   if (flags["tail"] !== undefined) return Number(flags["tail"]);
   return format === "table" && flags["limit"] === undefined ? TABLE_TAIL : undefined;
-}
-
-/** Seqs are contiguous: what is not sent cannot be read any more. */
-function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): void {
-  if (next <= last + 1) return;
-  err.write(
-    `mosaic: ${kind} ${last + 1} to ${next - 1} (${next - 1 - last}) are missing or damaged: run mosaic doctor\n`,
-  );
 }
 
 /** The run's count of records of this kind; 0 for metrics, which it does not count. */

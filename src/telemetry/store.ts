@@ -491,7 +491,7 @@ export class TelemetryStore implements TelemetryLog {
   series(runId: string, name: string, fromX: number, toX: number, buckets: number, rough = false): SeriesBucketRow[] {
     const found = this.#pieces(runId, name);
     if (found === undefined) return [];
-    const { pieces, source, rewound, base, points } = found;
+    const { pieces, source, rewound, base, points, kept } = found;
     const first = Math.max(1, Math.floor(fromX));
     const last = toX > 0 ? Math.min(toX, points) : points;
     const wanted = pieces.filter((p) => p.first <= last && p.last >= first)
@@ -501,7 +501,7 @@ export class TelemetryStore implements TelemetryLog {
       const most = Math.max(1, Math.floor(buckets * share));
       const rows = rough && !rewound
         ? outline(source, piece.first, piece.last, points, most).map(rowOf)
-        : decimate(source, piece.first, piece.last, most);
+        : decimate(source, piece.first, piece.last, most, kept);
       return rows.map((row): SeriesBucketRow => ({
         ...row,
         step: rewound && base ? row.lastX + shift : row.step,
@@ -528,9 +528,10 @@ export class TelemetryStore implements TelemetryLog {
     const source = this.#seriesRows.source(state.runKey, series, points, lastSeq);
     const starts = this.#rewinds.of(state.runKey, series);
     const base = series <= BASE_SERIES.length;
+    const kept = base ? state.firsts[series === 1 ? "steps" : "episodes"] : undefined;
     const stepAt = (x: number) => source.points(x, x)[0]?.step ?? 0;
     const pieces = piecesOf(starts, points, base ? undefined : stepAt);
-    return { pieces, source, points, base, rewound: starts.length > 0 };
+    return { pieces, source, points, base, kept, rewound: starts.length > 0 };
   }
 
   beginAttempt(runId: string, attempt: number, resumedAt: number | null): void {

@@ -72,6 +72,8 @@ export interface SeriesBucketRow {
   attempt: number | null;
   /** A later attempt wrote these positions again. A bucket has points of one attempt, all of them overwritten or none. */
   overwritten: boolean;
+  /** The records of these positions are missing or damaged: there is no value. */
+  damaged: boolean;
 }
 
 /** A run that somebody follows. To be disposed of. */

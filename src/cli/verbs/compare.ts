@@ -7,6 +7,7 @@ import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } f
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { number } from "../format.ts";
+import { tellOfDamagedPoints } from "../gaps.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { valueText } from "../parameter_text.ts";
@@ -98,6 +99,7 @@ export function define(command: Command, context: Context): void {
       print("Config", rowsWithoutSecrets(differences));
       if (flags["plot"] === false) return;
       const series: Series[] = [];
+      const told = new Set<string>();
       let label = "";
       for (const run of runs) {
         // Plot the runs that have the series; warn about those that do not.
@@ -111,6 +113,7 @@ export function define(command: Command, context: Context): void {
           buckets: width * 2,
           overwritten: flags["overwritten"] === true,
         });
+        tellOfDamagedPoints(context, { runId: run.run_id, series: name }, buckets, told);
         label = xLabel(name, buckets);
         series.push(...linesOf(run.name, buckets));
       }
@@ -166,7 +169,11 @@ async function compareGroups(
   const curves = await Promise.all(groups.map(async ({ name, members }) => {
     const having = members.filter((run) => metrics.find((m) => m.name === drawn)?.last[runs.indexOf(run)] !== null);
     const buckets = await Promise.all(
-      having.map(({ run_id }) => fetchSeries(link, run_id, drawn, { buckets: width * 2, overwritten: false })),
+      having.map(async ({ run_id }) => {
+        const buckets = await fetchSeries(link, run_id, drawn, { buckets: width * 2, overwritten: false });
+        tellOfDamagedPoints(context, { runId: run_id, series: drawn }, buckets, new Set());
+        return buckets;
+      }),
     );
     return { name, buckets, points: groupPoints(buckets, position, flags["band"] as Band) };
   }));

@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
 import { bytes as sizeText, count } from "../format.ts";
+import { tellOfGap } from "../gaps.ts";
 import { interruptible } from "../interrupt.ts";
 import { runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
@@ -78,7 +79,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
           return EXIT.ok;
         }
-        const batches = (kind: Kind) => chosenOf(link, run.runId, kind, whole, signal);
+        const batches = (kind: Kind) => chosenOf(context, link, run.runId, kind, whole, signal);
         const records = (kind: Kind) => recordsOf(batches(kind));
         if (flags["out"] === "-") {
           if (kinds.length !== 1 || (format !== "jsonl" && format !== "csv")) {
@@ -159,8 +160,9 @@ async function exportMinari(
     runs.push({
       runId,
       name,
-      environment: await environmentOf(recordsOf(batchesOf(link, runId, "events", signal))),
-      steps: () => upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(link, runId, "steps", whole, signal))),
+      environment: await environmentOf(recordsOf(batchesOf(context, link, runId, "events", signal))),
+      steps: () =>
+        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(context, link, runId, "steps", whole, signal))),
     });
   }
   const text = (name: string) => flags[name] as string | undefined;
@@ -212,7 +214,15 @@ interface Lines {
   rows: number;
 }
 
-async function* batchesOf(link: Link, run: string, kind: Kind, signal: AbortSignal): AsyncGenerator<Lines> {
+/** Says of records that cannot be read how many they are. */
+async function* batchesOf(
+  context: Context,
+  link: Link,
+  run: string,
+  kind: Kind,
+  signal: AbortSignal,
+): AsyncGenerator<Lines> {
+  const { telemetry } = await link.unary(link.methods.getRun, { run }, signal);
   const batches = link.resumed(
     link.methods.streamTelemetry,
     (sinceSeq) => ({ run, kind, sinceSeq }),
@@ -220,12 +230,26 @@ async function* batchesOf(link: Link, run: string, kind: Kind, signal: AbortSign
     0n,
     signal,
   );
-  for await (const { jsonl, firstSeq, lastSeq } of batches) yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
+  let last = 0;
+  for await (const { jsonl, firstSeq, lastSeq } of batches) {
+    tellOfGap(context, kind, last, Number(firstSeq));
+    last = Number(lastSeq);
+    yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
+  }
+  // A run has no count of its metrics.
+  if (kind !== "metrics") tellOfGap(context, kind, last, Number(telemetry?.[kind] ?? 0) + 1);
 }
 
 /** All of them, or without what later attempts overwrote. */
-function chosenOf(link: Link, run: string, kind: Kind, all: boolean, signal: AbortSignal): AsyncGenerator<Lines> {
-  const batches = batchesOf(link, run, kind, signal);
+function chosenOf(
+  context: Context,
+  link: Link,
+  run: string,
+  kind: Kind,
+  all: boolean,
+  signal: AbortSignal,
+): AsyncGenerator<Lines> {
+  const batches = batchesOf(context, link, run, kind, signal);
   return all ? batches : keptOf(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 

@@ -8,6 +8,7 @@ import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../format.ts";
+import { tellOfDamagedPoints } from "../gaps.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "../flags.ts";
 import { hasEnded } from "../following.ts";
 import { interruptible } from "../interrupt.ts";
@@ -73,6 +74,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .action(async (ref: string, asked: string | undefined, flags: Record<string, unknown>) => {
       const watch = flags["watch"] === true;
       let name = asked;
+      const told = new Set<string>();
       result.code = await interruptible(context, "", async (signal) => {
         using link = await Link.open(context, connectionFlags(flags), { retryMs: watch ? 60_000 : 0 });
         for (;;) {
@@ -80,13 +82,16 @@ export function define(command: Command, context: Context, result: { code: numbe
           const width = Number(flags["width"] ?? Math.min(context.terminal.width, 160));
           name ??= await chosenSeries(link, context, run.runId, signal);
           const drawn = name ?? EPISODE_REWARD;
-          const read = (id: string) =>
-            fetchSeries(link, id, drawn, {
+          const read = async (id: string) => {
+            const buckets = await fetchSeries(link, id, drawn, {
               buckets: width * 2,
               from: Number(flags["from"] ?? 0),
               to: Number(flags["to"] ?? 0),
               overwritten: flags["overwritten"] === true && flags["groupBy"] === undefined,
             });
+            tellOfDamagedPoints(context, { runId: id, series: drawn }, buckets, told);
+            return buckets;
+          };
           const text = flags["groupBy"] === undefined
             ? render(await read(run.runId), flags, context, { width, name: drawn, title: `${run.name}  ${drawn}` })
             : await renderGroup(link, context, flags, { run, width, name: drawn, read });
@@ -211,7 +216,8 @@ export function linesOf(
 
 /** How many points of the range are on no curve: a bucket counts the finite ones alone. */
 function nonFiniteText(buckets: readonly SeriesBucket[]): string {
-  const n = buckets.reduce((sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count), 0);
+  const whole = buckets.filter(({ damaged }) => !damaged);
+  const n = whole.reduce((sum, { firstX, lastX, count }) => sum + Number(lastX - firstX + 1n - count), 0);
   return n > 0 ? `  (${count(n)} ${n === 1 ? "point is" : "points are"} NaN or infinite)` : "";
 }
 

@@ -154,6 +154,7 @@ export function rowOf(
     count,
     atMs,
     step,
+    damaged: false,
   };
 }
 
@@ -176,12 +177,15 @@ export function outline(source: PartSource, first: number, last: number, points:
 /**
  * At most `limit` buckets over [first, last]: equal widths, whole multiples of the coarsest level that suffices. Where
  * that would be a multitude of rows the next level is taken, so there may be fewer than asked for, but some hundreds.
+ * Points that cannot be read any more are a bucket of their own, without a value, beyond the limit.
+ * @param kept the first x whose point is still stored; undefined where missing points cannot be told
  */
 export function decimate(
   source: PartSource,
   first: number,
   last: number,
   limit: number,
+  kept?: number,
 ): Omit<SeriesBucketRow, "attempt" | "overwritten">[] {
   if (first > last || limit < 1) return [];
   const range = last - first + 1;
@@ -205,8 +209,19 @@ export function decimate(
     rows.push(rowOf({ ...open, first: firstX, last: lastX, atMs, step }));
     open.clear();
   };
+  const missing = (from: number, to: number) => {
+    if (kept === undefined || Math.max(from, kept) > to) return;
+    flush();
+    lastX = 0;
+    current = -1;
+    const none = { min: NaN, max: NaN, mean: NaN, last: NaN, count: 0 };
+    rows.push({ ...none, damaged: true, firstX: Math.max(from, kept), lastX: to, atMs, step });
+  };
   let current = -1;
+  let next = first;
   for (const part of cover(source, level, first, last)) {
+    missing(next, part.first - 1);
+    next = part.last + 1;
     const its = aligned ? group(part.first) : 0;
     if (its !== current) {
       flush();
@@ -219,5 +234,7 @@ export function decimate(
     step = part.step;
   }
   flush();
+  lastX = 0;
+  missing(next, last);
   return rows;
 }

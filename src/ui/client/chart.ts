@@ -559,11 +559,13 @@ export class Chart {
       0,
     );
     const missing = reached - points;
-    this.#nonFinite.textContent = missing > 0 ? `${whole(missing)} NaN` : "";
-    this.#nonFinite.title = `${plural(missing, "point")} NaN or infinite: the line has a gap there`;
+    this.#nonFinite.textContent = missing > 0 ? `${whole(missing)} without a value` : "";
+    this.#nonFinite.title = `${
+      plural(missing, "point")
+    } NaN, infinite, or of a damaged record (mosaic doctor lists those): the line has a gap there`;
     this.#holder.setAttribute(
       "aria-label",
-      `${this.title}: ${whole(points)} points, ${missing > 0 ? `${whole(missing)} NaN or infinite, ` : ""}last ${
+      `${this.title}: ${whole(points)} points, ${missing > 0 ? `${whole(missing)} without a value, ` : ""}last ${
         parts.join(", ") || "none"
       }`,
     );

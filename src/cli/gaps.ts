@@ -1,0 +1,29 @@
+/** What a reader says of records that are missing or damaged, with their number. */
+import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Context } from "./context.ts";
+import type { Kind } from "./records.ts";
+import { escapeControl } from "./text.ts";
+
+/** Seqs are contiguous: what is not sent between `last` and `next` cannot be read any more. */
+export function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): void {
+  if (next > last + 1) err.write(gap(kind, last + 1, next - 1));
+}
+
+/** For curves: each gap of a run's series, once in `told`. */
+export function tellOfDamagedPoints(
+  { err }: Context,
+  run: { runId: string; series: string },
+  buckets: readonly SeriesBucket[],
+  told: Set<string>,
+): void {
+  for (const { damaged, firstX, lastX } of buckets) {
+    if (!damaged) continue;
+    const message = gap(`${run.runId}: points of ${escapeControl(run.series)},`, Number(firstX), Number(lastX));
+    if (!told.has(message)) err.write(message);
+    told.add(message);
+  }
+}
+
+function gap(what: string, first: number, last: number): string {
+  return `mosaic: ${what} ${first} to ${last} (${last - first + 1}) are missing or damaged: run mosaic doctor\n`;
+}

@@ -1,0 +1,66 @@
+/** Every reader says how many records a damaged block costs. */
+import { strict as assert } from "node:assert";
+import { DatabaseSync } from "node:sqlite";
+import { runCli } from "../../src/cli/cli.ts";
+import { connect } from "../../src/client/client.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { fakeWorld } from "./fakes.ts";
+
+/** 3000 steps at once, so that their proxy makes blocks of them; the reward is the number of the step. */
+const WORKER = `awk 'BEGIN { for (i = 0; i < 3000; i++)
+  printf "{\\"event_type\\":\\"step\\",\\"episode\\":0,\\"step_index\\":%d,\\"reward\\":%d}\\n", i, i + 1 }'`;
+
+Deno.test("a damaged block: steps, export, plot and compare say how many steps are missing, and which", async () => {
+  await using daemon = await TestDaemon.start();
+  const dir = Deno.makeTempDirSync();
+  const mosaic = async (args: string[], input = "") => {
+    const world = fakeWorld({}, {
+      connect: () => Promise.resolve(connect({ target: daemon.target })),
+      readInput: () => Promise.resolve(input),
+      now: () => Date.now(),
+    });
+    const code = await runCli(args, world);
+    assert.equal(code, 0, `mosaic ${args.join(" ")}: ${world.stderr()}`);
+    return { out: world.stdout(), err: world.stderr() };
+  };
+  try {
+    const config = configOf({ name: "holed", command: ["/bin/sh", "-c", WORKER] });
+    const run = (await mosaic(["submit", "-"], config)).out.trim();
+    await mosaic(["wait", run]);
+    await daemon.stop();
+    const db = new DatabaseSync(daemon.layout.telemetryDb);
+    const blocks = db.prepare("SELECT first_seq, n FROM step_blocks ORDER BY 1").all() as {
+      first_seq: number;
+      n: number;
+    }[];
+    const { first_seq: first, n } = blocks[0]!;
+    const last = first + n - 1;
+    db.exec(`UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = ${first}`);
+    db.close();
+    await daemon.restart();
+
+    const gap = new RegExp(` ${first} to ${last} \\(${n}\\) are missing or damaged: run mosaic doctor`);
+    const told = async (args: string[]) => {
+      const { out, err } = await mosaic(args);
+      assert.match(err, gap, args.join(" "));
+      return out;
+    };
+    await told(["steps", run, "--since", "0", "-o", "jsonl"]);
+    for (const format of ["jsonl", "csv", "parquet"]) {
+      await told(["export", run, "--format", format, "-k", "steps", "--out", dir]);
+    }
+    const lines = Deno.readTextFileSync(`${dir}/steps.jsonl`).trimEnd().split("\n");
+    assert.equal(lines.length, 3000 - n);
+    const close = ["--from", String(first), "--to", String(last), "--width", "160"];
+    assert.doesNotMatch(await told(["plot", run, "reward", ...close]), /NaN/);
+    const other =
+      (await mosaic(["submit", "-"], configOf({ name: "other", command: ["/bin/sh", "-c", "exit 0"] }))).out;
+    await mosaic(["wait", other.trim()]);
+    await told(["compare", run, other.trim(), "--metric", "reward"]);
+    // The whole is drawn from rollups, which the damage does not touch.
+    assert.equal((await mosaic(["plot", run, "reward", "--width", "40"])).err, "");
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
+  }
+});
