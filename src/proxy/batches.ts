@@ -1,10 +1,11 @@
 /** A piece of the journal as the message that delivers it. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
+import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { numberText } from "../telemetry/store/step_block.ts";
 import { seal, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
+import { hasRenderPayload } from "../telemetry/render_payload.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalPiece } from "./journal.ts";
@@ -28,6 +29,8 @@ export interface BuiltBatch {
   steps: number;
   /** Kinds of the lifecycle records in it, for who waits for one. */
   eventKinds: string[];
+  /** The last record with a render payload. */
+  framed: StepRecord | EpisodeRecord | undefined;
 }
 
 const encoder = new TextEncoder();
@@ -72,6 +75,7 @@ export function buildBatch(
 
   const { lines } = piece;
   const text = new TextRecords(lines, textOff);
+  let framed: BuiltBatch["framed"];
   const violated = (kind: string, rules: readonly string[], i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
@@ -97,10 +101,12 @@ export function buildBatch(
     switch (parsed.type) {
       case "step":
         columns.add(parsed.step);
+        if (parsed.step.renderPayloadJson !== "") framed = parsed.step;
         violated("step", parsed.violations, i);
         break;
       case "episode":
         episodes.push(parsed.episode);
+        if (hasRenderPayload(parsed.episode)) framed = parsed.episode;
         violated("episode", parsed.violations, i);
         break;
       case "event":
@@ -154,6 +160,7 @@ export function buildBatch(
     },
     steps,
     eventKinds: events.map((event) => event.kind),
+    framed,
   };
 }
 

@@ -28,6 +28,8 @@ export interface DeliveryPlan {
   /** Who this proxy is; its worker is added. */
   hello: HelloInit;
   load: () => Promise<DeliveryParts>;
+  /** Takes the last record of each batch that has a render payload. */
+  show?: ((framed: NonNullable<BuiltBatch["framed"]>) => void) | undefined;
 }
 
 export interface Sources {
@@ -241,7 +243,7 @@ export class Delivery implements Receiver {
     if (piece === undefined) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     const { transport, buildBatch } = this.#parts!;
     const { from } = piece;
-    const { message, steps, eventKinds, to, lines } = buildBatch(
+    const { message, steps, eventKinds, to, lines, framed } = buildBatch(
       piece,
       this.#sealedForm,
       final ? { final } : { final, written: this.#journal.size() },
@@ -249,6 +251,7 @@ export class Delivery implements Receiver {
     if (to < piece.to) this.#journal.giveBack(to);
     // All of it is the beginning of a table.
     if (to === from && piece.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
+    if (framed !== undefined) this.#plan.show?.(framed);
     transport.send({ case: "batch", value: { ...message, journalSize: this.#journalSize() } });
     this.#queue.put({
       tag: "batch_sent",

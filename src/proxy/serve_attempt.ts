@@ -90,7 +90,13 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     const { FileUploads } = await import("./uploads.ts");
     return new FileUploads(files, attempt, log);
   };
-  const delivery = new Delivery(deliveryPlan(args, plan, log), { journal, files: sources, uploads }, queue, log);
+  const ring = start.fastlane === true ? new (await import("./frame_ring.ts")).FrameRing(args.runId, log) : undefined;
+  const delivery = new Delivery(
+    { ...deliveryPlan(args, plan, log), show: (framed) => ring?.show(framed) },
+    { journal, files: sources, uploads },
+    queue,
+    log,
+  );
   const edges: Edges = {
     worker: new WorkerHandle(
       { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
@@ -138,6 +144,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     log.info({ result: result.type, code }, "proxy leaves");
     return code;
   } finally {
+    ring?.close();
     growth.close();
     await packer?.settled();
     journal.close();

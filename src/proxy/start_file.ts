@@ -29,6 +29,8 @@ export interface ProxyStartFile {
    * the worker lives because the logs are removed then, or stays as it is.
    */
   journal?: "packed" | "dropped" | "kept";
+  /** The original's GUI shows its frames, from shared memory. Earlier versions do not say. */
+  fastlane?: boolean;
   /** Whether the worker reads control messages on its standard input; others are stopped and continued by signal. */
   supportsPause: boolean;
   /** Undelivered journal bytes at which the worker is held; 0 takes the default (10 GiB or 5 % of the free disk). */

@@ -12,8 +12,13 @@ export function renderPayloadOf(record: Framed): string {
   return json.length > 2 ? json : "";
 }
 
+/** Whether an episode may have a frame: without reading its metadata. */
+export function hasRenderPayload({ metadataJson }: { metadataJson: string }): boolean {
+  return metadataJson.includes('"render_payload');
+}
+
 function inMetadata(metadataJson: string): string {
-  if (!metadataJson.includes('"render_payload')) return "";
+  if (!hasRenderPayload({ metadataJson })) return "";
   const { render_payload: plain, render_payload_json: encoded } = parsedObject(metadataJson) ?? {};
   const payload = encoded ?? plain ?? "";
   return typeof payload === "string" ? repairedJson(payload) ?? JSON.stringify(payload) : JSON.stringify(payload);

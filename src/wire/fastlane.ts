@@ -1,6 +1,6 @@
 /**
- * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout and a reader; and pictures from
- * the `rgb` numbers of a render payload. A worker writes the ring, so every number in it is checked before it is used.
+ * The original's shared-memory ring of frames (`/dev/shm/mosaic.fastlane.RUN`): its layout, a reader, and what a
+ * writer writes; and pictures from the `rgb` numbers of a render payload. A worker writes the ring, so every number in it is checked before it is used.
  *
  * Little endian, no padding. Header of 80 bytes: magic, version, flags, capacity, slot size, payload size, width, height,
  * channels, format (u32 each, from 0), head and tail (u64 at 40), last reward, rolling return, steps a second (f64 at 56).
@@ -81,6 +81,80 @@ export interface RingFile {
   stat(): { size: number };
   /** @returns bytes read */
   readSync(position: number, into: Uint8Array): number;
+}
+
+export interface RingShape extends Pick<Picture, "width" | "height" | "channels"> {
+  capacity: number;
+  slotSize: number;
+  /** Of the whole file. */
+  bytes: number;
+}
+
+/** Bytes to be written at a place of the file. */
+export interface RingPart {
+  at: number;
+  bytes: Uint8Array;
+}
+
+const WRITTEN_CAPACITY = 128;
+/** A container's shared memory may have 64 MiB for all. */
+const WRITTEN_BYTES = 16 << 20;
+/** The original's marks, the CRC-32 of their names. */
+const FORMAT: Record<number, number> = { 3: 0xb793dab2, 4: 0xf601dff1 };
+
+export function ringShape(width: number, height: number, channels: number): RingShape {
+  const slotSize = SLOT_HEADER_BYTES + width * height * channels;
+  const capacity = Math.max(4, Math.min(WRITTEN_CAPACITY, Math.floor(WRITTEN_BYTES / slotSize)));
+  return { width, height, channels, capacity, slotSize, bytes: HEADER_BYTES + capacity * slotSize };
+}
+
+/** Tells readers that the ring is no longer written. */
+export const INVALIDATION: RingPart = { at: 8, bytes: u32(INVALIDATED) };
+
+/** The header of a file of zeros. A reader takes it for ready once its capacity and slot size are there: they come last. */
+export function ringStart({ width, height, channels, capacity, slotSize }: RingShape): RingPart[] {
+  return [
+    { at: 0, bytes: u32(MAGIC, 1, 0) },
+    { at: 20, bytes: u32(slotSize - SLOT_HEADER_BYTES, width, height, channels, FORMAT[channels]!) },
+    { at: 12, bytes: u32(capacity, slotSize) },
+  ];
+}
+
+/** The n-th frame (from 1), in the order in which it is to be written. */
+export function ringFrame(
+  { capacity, slotSize }: RingShape,
+  n: number,
+  pixels: Uint8Array,
+  values: Pick<RingFrame, "reward" | "rollingReturn" | "stepsPerSecond">,
+): RingPart[] {
+  const at = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
+  const numbers = new Float64Array([values.reward, values.rollingReturn, values.stepsPerSecond]);
+  return [
+    { at: 56, bytes: littleEndian(numbers) },
+    { at, bytes: u64(2 * n + 1) },
+    { at: at + 8, bytes: u32(pixels.length, 0) },
+    { at: at + SLOT_HEADER_BYTES, bytes: pixels },
+    { at, bytes: u64(2 * n + 2) },
+    { at: 40, bytes: u64(n) },
+  ];
+}
+
+function u32(...values: number[]): Uint8Array {
+  const view = new DataView(new ArrayBuffer(values.length * 4));
+  values.forEach((value, i) => view.setUint32(i * 4, value, true));
+  return new Uint8Array(view.buffer);
+}
+
+function u64(value: number): Uint8Array {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, BigInt(value), true);
+  return new Uint8Array(view.buffer);
+}
+
+function littleEndian(values: Float64Array): Uint8Array {
+  const view = new DataView(new ArrayBuffer(values.length * 8));
+  values.forEach((value, i) => view.setFloat64(i * 8, value, true));
+  return new Uint8Array(view.buffer);
 }
 
 export class RingReader {

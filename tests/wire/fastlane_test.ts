@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { pictureOfPayload, RingReader, ringsOf } from "../../src/wire/fastlane.ts";
+import {
+  INVALIDATION,
+  pictureOfPayload,
+  ringFrame,
+  type RingPart,
+  RingReader,
+  ringShape,
+  ringsOf,
+  ringStart,
+} from "../../src/wire/fastlane.ts";
 
 const WIDTH = 4;
 const HEIGHT = 3;
@@ -101,6 +110,40 @@ Deno.test("ring: a header that lies about sizes is refused before anything is re
   ring.write(1);
   ring.view.setBigUint64(40, 0xffffffffffffffffn, true);
   assert.equal(new RingReader(ring).next(), undefined);
+});
+
+Deno.test("ring: what is written is read, in any state a reader may find it; the file is bounded", () => {
+  const shape = ringShape(2, 1, 4);
+  const bytes = new Uint8Array(shape.bytes);
+  const put = ({ at, bytes: part }: RingPart) => bytes.set(part, at);
+  const reader = new RingReader({
+    stat: () => ({ size: bytes.length }),
+    readSync: (position, into) => {
+      into.set(bytes.subarray(position, position + into.length));
+      return into.length;
+    },
+  });
+  const [first, ...rest] = ringStart(shape);
+  put(first!);
+  assert.equal(reader.next(), undefined, "without capacity and slot size it is not ready");
+  rest.forEach(put);
+  for (let n = 1; n <= shape.capacity + 2; n++) {
+    const values = { reward: n, rollingReturn: NaN, stepsPerSecond: 30 };
+    const parts = ringFrame(shape, n, new Uint8Array(8).fill(n), values);
+    for (const part of parts.slice(0, -1)) {
+      put(part);
+      assert.equal(reader.next(), undefined, "head is written last");
+    }
+    put(parts.at(-1)!);
+    const { pixels, metadata, ...frame } = reader.next()!;
+    assert.deepEqual(frame, { n, width: 2, height: 1, channels: 4, ...values });
+    assert.deepEqual([[...pixels], metadata], [Array(8).fill(n), ""]);
+  }
+  put(INVALIDATION);
+  put(ringFrame(shape, 1, new Uint8Array(8), { reward: 0, rollingReturn: 0, stepsPerSecond: 0 }).at(-1)!);
+  assert.equal(reader.next(), undefined);
+  assert.equal(ringShape(1, 1, 3).capacity, 128);
+  assert.ok(ringShape(640, 480, 3).bytes <= 17 << 20);
 });
 
 Deno.test("ring: a run's are its own and its parts', by name", () => {

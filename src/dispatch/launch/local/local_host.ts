@@ -237,6 +237,7 @@ export class LocalHost implements Host {
       textOff,
       observe: observe === null ? null : observationOf(command, observe),
       journal: plan.artifacts.keepJournal ? "kept" : plan.artifacts.persistLogs ? "packed" : "dropped",
+      fastlane: plan.fastlane !== null || FASTLANE.some((name) => command.env[name] === "1"),
       supportsPause: plan.worker.supportsPause,
       maxBacklogBytes,
       cgroup: cgroup ?? null,
@@ -246,6 +247,9 @@ export class LocalHost implements Host {
     });
   }
 }
+
+/** By which the original's forms ask for frames in shared memory. */
+const FASTLANE = ["MOSAIC_FASTLANE_ENABLED", "GYM_GUI_FASTLANE_ONLY"];
 
 /** MLflow's clients know a token from their environment only. One that is meant for another server is left alone. */
 function withTrackingToken(env: Record<string, string>, { runId, sessionToken }: RunRow): Record<string, string> {

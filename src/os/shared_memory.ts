@@ -1,0 +1,188 @@
+/**
+ * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the granted /bin/sh does:
+ * a perl that reads and writes where it is told, while somebody needs it. One that makes a file removes it when its input
+ * ends, also where the process that asked for it was killed.
+ */
+import { messageOf, MosaicError } from "../base/errors.ts";
+
+/** Requests are lines, with bytes behind `write`; answers are a length, a line feed and so many bytes. */
+const HELPER = String.raw`
+use strict; use Fcntl qw(:DEFAULT :seek);
+$SIG{$_} = "IGNORE" for qw(INT TERM HUP PIPE);
+binmode STDIN; binmode STDOUT; $| = 1;
+my %made;
+sub answer { print length($_[0]), "\n", $_[0] }
+sub drop {
+  my $file = delete $made{$_[0]} or return;
+  my @is = lstat "/dev/shm/$_[0]"; my @was = stat $file;
+  unlink "/dev/shm/$_[0]" if @is && $is[0] == $was[0] && $is[1] == $was[1];
+}
+while (defined(my $line = <STDIN>)) {
+  chomp $line;
+  my ($op, $name, @n) = split / /, $line;
+  if ($op eq "list") {
+    opendir(my $d, "/dev/shm") or do { answer(""); next };
+    answer(join "\n", grep { index($_, $name) == 0 } readdir $d);
+  } elsif ($op eq "read") {
+    my ($out, $file) = "";
+    if (sysopen($file, "/dev/shm/$name", O_RDONLY | O_NOFOLLOW | O_NONBLOCK) and -f $file) {
+      $out = pack "Q<", -s $file;
+      while (@n) {
+        my ($at, $length) = splice @n, 0, 2;
+        my $bytes = "";
+        sysseek $file, $at, SEEK_SET;
+        last if (sysread($file, $bytes, $length) // 0) < $length;
+        $out .= $bytes;
+      }
+    }
+    answer($out);
+  } elsif ($op eq "make") {
+    drop($name);
+    my $file;
+    if (sysopen($file, "/dev/shm/$name", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600)) {
+      $made{$name} = $file;
+      answer(truncate($file, $n[0]) ? "" : "$!");
+    } else { answer($!{EEXIST} ? "exists" : "$!") }
+  } elsif ($op eq "write") {
+    my $trouble = "";
+    while (@n) {
+      my ($at, $length) = splice @n, 0, 2;
+      last if read(STDIN, my $bytes, $length) != $length;
+      my $file = $made{$name} or next;
+      sysseek $file, $at, SEEK_SET;
+      $trouble = "$!" if (syswrite($file, $bytes) // -1) != $length;
+    }
+    answer($trouble);
+  } elsif ($op eq "drop") { drop($name); answer("") }
+}
+drop($_) for keys %made;
+`;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+export interface Range {
+  at: number;
+  bytes: Uint8Array;
+}
+
+export class SharedMemory implements Disposable {
+  #child: Deno.ChildProcess | undefined;
+  #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
+  #out: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #rest: Uint8Array = new Uint8Array(0);
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /** Names that begin with `prefix`. */
+  async list(prefix: string): Promise<string[]> {
+    return decoder.decode(await this.#ask(`list ${prefix}`)).split("\n").filter((name) => name !== "");
+  }
+
+  /**
+   * Bytes of a plain file, one range behind the other, and its size; fewer where a range is not there.
+   * undefined: there is no such file, or it is no plain one.
+   */
+  async read(
+    name: string,
+    ...ranges: [at: number, length: number][]
+  ): Promise<{ size: number; bytes: Uint8Array } | undefined> {
+    const answer = await this.#ask(["read", name, ...ranges.flat()].join(" "));
+    if (answer.length < 8) return undefined;
+    const size = Number(new DataView(answer.buffer, answer.byteOffset).getBigUint64(0, true));
+    return { size, bytes: answer.subarray(8) };
+  }
+
+  /** Makes a file of zeros for this user. @returns "exists", another reason why it cannot, or "" */
+  async make(name: string, bytes: number): Promise<string> {
+    return decoder.decode(await this.#ask(`make ${name} ${bytes}`));
+  }
+
+  /** Writes into a file that was made here, one range after the other. @returns why it cannot, or "" */
+  async write(name: string, ranges: readonly Range[]): Promise<string> {
+    const line = ["write", name, ...ranges.flatMap(({ at, bytes }) => [at, bytes.length])].join(" ");
+    return decoder.decode(await this.#ask(line, ranges.map(({ bytes }) => bytes)));
+  }
+
+  /** Removes a file that was made here. */
+  async drop(name: string): Promise<void> {
+    await this.#ask(`drop ${name}`);
+  }
+
+  /** Files made here are removed. */
+  [Symbol.dispose](): void {
+    this.#in?.close().catch(() => {});
+    this.#out?.cancel().catch(() => {});
+    this.#child = this.#in = this.#out = undefined;
+  }
+
+  /** One request after the other. @throws MosaicError `failed_precondition` where the helper cannot run */
+  #ask(line: string, bodies: readonly Uint8Array[] = []): Promise<Uint8Array> {
+    const asked = this.#turn.then(async () => {
+      try {
+        this.#start();
+        await this.#in!.write(encoder.encode(`${line}\n`));
+        for (const body of bodies) await this.#in!.write(body);
+        return await this.#answer();
+      } catch (error) {
+        this[Symbol.dispose]();
+        throw new MosaicError("failed_precondition", `shared memory cannot be reached: ${messageOf(error)}`, {
+          hint: "mosaic reads and writes /dev/shm by perl: install it (Debian: perl-base), or start it again.",
+          cause: error,
+        });
+      }
+    });
+    this.#turn = asked.catch(() => {});
+    return asked;
+  }
+
+  #start(): void {
+    if (this.#child !== undefined) return;
+    this.#child = new Deno.Command("/bin/sh", {
+      args: ["-c", 'exec perl -e "$0"', HELPER],
+      ...{ stdin: "piped", stdout: "piped", stderr: "null", env: { LC_ALL: "C" }, clearEnv: true },
+    }).spawn();
+    // This process must be able to end first.
+    this.#child.unref();
+    this.#in = this.#child.stdin.getWriter();
+    this.#out = this.#child.stdout.getReader();
+    this.#rest = new Uint8Array(0);
+  }
+
+  async #answer(): Promise<Uint8Array> {
+    let parts = [this.#rest];
+    let have = this.#rest.length;
+    let need = Infinity;
+    for (;;) {
+      if (need === Infinity) {
+        const head = joined(parts, have);
+        const end = head.indexOf(10);
+        parts = [head];
+        if (end >= 0) {
+          need = Number(decoder.decode(head.subarray(0, end)));
+          parts = [head.subarray(end + 1)];
+          have = parts[0]!.length;
+        }
+      }
+      if (have >= need) {
+        const all = joined(parts, have);
+        this.#rest = all.subarray(need);
+        return all.subarray(0, need);
+      }
+      const { value, done } = await this.#out!.read();
+      if (done) throw new Error("there is no perl, or it has ended");
+      parts.push(value);
+      have += value.length;
+    }
+  }
+}
+
+function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const all = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

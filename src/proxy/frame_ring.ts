@@ -1,0 +1,119 @@
+/**
+ * The original's ring of frames in shared memory, filled from render payloads, so that its GUI shows them live. A worker that
+ * has a ring of its own under this name keeps it.
+ */
+import type { Logger } from "../base/log.ts";
+import { parsedObject } from "../base/json_text.ts";
+import type { EpisodeRecord, StepRecord } from "../telemetry/batch.ts";
+import { renderPayloadOf } from "../telemetry/render_payload.ts";
+import { messageOf } from "../base/errors.ts";
+import { SharedMemory } from "../os/shared_memory.ts";
+import {
+  INVALIDATION,
+  type Picture,
+  pictureOfPayload,
+  ringFrame,
+  ringName,
+  type RingShape,
+  ringShape,
+  ringStart,
+} from "../wire/fastlane.ts";
+
+/** The GUI looks every 16 ms; a person sees no more than this. */
+const INTERVAL_MS = 1000 / 30;
+/** After the name was found taken, or shared memory full. */
+const AGAIN_MS = 5000;
+
+type Framed = StepRecord | EpisodeRecord;
+
+export class FrameRing {
+  readonly #name: string;
+  readonly #log: Logger;
+  readonly #memory = new SharedMemory();
+  /** The newest that is not shown yet. */
+  #waiting: Framed | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #busy = false;
+  #ring: { shape: RingShape; frames: number } | undefined;
+  #shownAt = -Infinity;
+  #told = "";
+
+  constructor(runId: string, log: Logger) {
+    this.#name = ringName(runId);
+    this.#log = log;
+  }
+
+  /** Soon; of frames that come faster than they are shown the newest. */
+  show(framed: Framed): void {
+    this.#waiting = framed;
+    this.#arm(Math.max(0, this.#shownAt + INTERVAL_MS - performance.now()));
+  }
+
+  /** The ring is removed. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#busy = true;
+    this.#memory[Symbol.dispose]();
+  }
+
+  #arm(delayMs: number): void {
+    if (this.#busy || this.#timer !== undefined) return;
+    this.#timer = setTimeout(async () => {
+      this.#timer = undefined;
+      const framed = this.#waiting!;
+      this.#waiting = undefined;
+      this.#busy = true;
+      let again = 0;
+      try {
+        const picture = pictureOfPayload(renderPayloadOf(framed));
+        const trouble = picture === undefined ? "" : await this.#write(picture, rewardsOf(framed));
+        if (trouble !== "") again = this.#leave(trouble);
+      } catch (error) {
+        again = this.#leave(messageOf(error));
+      }
+      this.#shownAt = performance.now() + again;
+      this.#busy = false;
+      if (this.#waiting !== undefined) this.show(this.#waiting);
+    }, delayMs);
+  }
+
+  /** @returns why it cannot be written, or "" */
+  async #write(picture: Picture, rewards: ReturnType<typeof rewardsOf>): Promise<string> {
+    const { width, height, channels } = picture;
+    const before = this.#ring?.shape;
+    if (before?.width !== width || before.height !== height || before.channels !== channels) {
+      // Readers let go of a ring that says so, and open the next one of its name.
+      if (before !== undefined) await this.#memory.write(this.#name, [INVALIDATION]);
+      this.#ring = undefined;
+      const shape = ringShape(width, height, channels);
+      const trouble = await this.#memory.make(this.#name, shape.bytes) ||
+        await this.#memory.write(this.#name, ringStart(shape));
+      if (trouble !== "") return trouble;
+      this.#ring = { shape, frames: 0 };
+    }
+    const ring = this.#ring!;
+    const rate = 1000 / Math.max(1, performance.now() - this.#shownAt);
+    const values = { ...rewards, stepsPerSecond: Number.isFinite(rate) ? rate : 0 };
+    return await this.#memory.write(this.#name, ringFrame(ring.shape, ++ring.frames, picture.pixels, values));
+  }
+
+  #leave(trouble: string): number {
+    this.#ring = undefined;
+    if (this.#told !== trouble) {
+      this.#told = trouble;
+      const why = trouble === "exists"
+        ? "the worker has a ring of its own, or another program one of this name"
+        : trouble;
+      this.#log.info({ ring: this.#name, why }, "frames are not put into shared memory");
+    }
+    return AGAIN_MS;
+  }
+}
+
+/** 0 for what is not known, as the original has it. */
+function rewardsOf(framed: Framed): { reward: number; rollingReturn: number } {
+  if ("totalReward" in framed) return { reward: 0, rollingReturn: Number(framed.totalReward) };
+  const { total_reward: total, episode_return: sum, episode_reward: also } = parsedObject(framed.infoJson) ?? {};
+  const rollingReturn = [total, sum, also].find((value) => typeof value === "number") as number | undefined;
+  return { reward: Number(framed.reward), rollingReturn: rollingReturn ?? 0 };
+}

@@ -1,0 +1,88 @@
+/** The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it. */
+import assert from "node:assert/strict";
+import { openRegular } from "../../src/os/untrusted.ts";
+import { ringName, RingReader } from "../../src/wire/fastlane.ts";
+import { configOf } from "../harness/configs.ts";
+import { TestDaemon } from "../harness/daemon.ts";
+import { submit, untilState } from "../harness/runs.ts";
+import { until } from "../harness/wait.ts";
+
+const isThere = (path: string) => {
+  try {
+    return Deno.lstatSync(path).isFile;
+  } catch {
+    return false;
+  }
+};
+
+/** Prints what is in the file `next` of its directory whenever it changes, until there is `end`. */
+const WORKER = `last=; while [ ! -e end ]; do
+  now=$(cat next 2>/dev/null); [ "$now" = "$last" ] || { echo "$now"; last=$now; }
+  sleep 0.02
+done`;
+
+Deno.test("frames of render_payload are in the ring, also of another size; it goes with the run; a worker's own is left alone", async () => {
+  await using daemon = await TestDaemon.start();
+  const cwd = Deno.makeTempDirSync();
+  const begin = (ui: unknown, environment: Record<string, string> = {}) => {
+    const worker = { script: "/bin/sh", arguments: ["-c", WORKER], cwd, use_grpc: false };
+    return submit(daemon, configOf({ command: ["sh"], environment, metadata: { worker, ui } }));
+  };
+  const print = (record: unknown) => Deno.writeTextFileSync(`${cwd}/next`, JSON.stringify(record));
+  const step = (step_index: number, rgb: unknown) =>
+    print({ type: "step", step_index, reward: 0.5, episode_reward: 2, render_payload: { rgb } });
+  const path = (run: string) => `/dev/shm/${ringName(run)}`;
+  try {
+    const run = await begin({ fastlane_only: true });
+    step(1, [[[1, 2, 3], [4, 5, 6]]]);
+    await until(() => isThere(path(run)), { what: "the ring" });
+    const shown = async (wanted: string) => {
+      await until(() => {
+        // As the original's reader: it opens the name anew when the ring says that it is no longer written.
+        using file = openRegular(path(run));
+        const frame = file && new RingReader(file).next();
+        return frame &&
+          `${frame.width}x${frame.height}: ${frame.pixels} ${frame.reward} ${frame.rollingReturn}` === wanted;
+      }, { what: wanted });
+    };
+    await shown("2x1: 1,2,3,4,5,6 0.5 2");
+    assert.equal(Deno.statSync(path(run)).mode! & 0o777, 0o600);
+    const bytes = Deno.readFileSync(path(run));
+    const view = new DataView(bytes.buffer);
+    assert.equal(new TextDecoder().decode(bytes.subarray(0, 4)), "FLAN");
+    const words = Array.from({ length: 9 }, (_, i) => view.getUint32(4 + 4 * i, true));
+    assert.deepEqual(words, [1, 0, 128, 22, 6, 2, 1, 3, 0xb793dab2]);
+    assert.deepEqual([view.getBigUint64(40, true), view.getBigUint64(48, true), bytes.length], [1n, 0n, 80 + 128 * 22]);
+    assert.deepEqual([view.getBigUint64(80, true), view.getUint32(88, true), view.getUint32(92, true)], [4n, 6, 0]);
+    step(2, [[[7, 8, 9, 255]]]);
+    await shown("1x1: 7,8,9,255 0.5 2");
+    // How an episode ended is a frame, too.
+    print({ type: "episode", episode: 0, total_reward: 3, steps: 2, render_payload: { rgb: [[[9, 9, 9, 9]]] } });
+    await shown("1x1: 9,9,9,9 0 3");
+
+    // Nobody else's file is written or removed, and without the original's forms there is no ring.
+    const own = "01JZZZZZZZZZZZZZZZZZZZZZZZ";
+    Deno.writeTextFileSync(path(own), "worker's own");
+    const worker = { script: "/bin/sh", arguments: ["-c", WORKER], cwd, use_grpc: false, config: { run_id: own } };
+    const ui = { fastlane_only: true };
+    assert.equal(await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui } })), own);
+    const plain = await begin(undefined);
+    const log = `${daemon.layout.runDir("custom_scripts", own)}/logs`;
+    step(3, [[[1, 1, 1]]]);
+    await until(
+      () =>
+        [...Deno.readDirSync(log)].some(({ name }) =>
+          name.endsWith("proxy.log") && Deno.readTextFileSync(`${log}/${name}`).includes("ring of its own")
+        ),
+      { what: "its proxy to leave it alone" },
+    );
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const one of [run, own, plain]) await untilState(daemon, one, "TERMINATED");
+    await until(() => !isThere(path(run)), { what: "the ring to be removed" });
+    assert.equal(isThere(path(plain)), false);
+    assert.equal(Deno.readTextFileSync(path(own)), "worker's own");
+    Deno.removeSync(path(own));
+  } finally {
+    Deno.removeSync(cwd, { recursive: true });
+  }
+});
