@@ -175,6 +175,9 @@ export const slurmFields = closed({
     matching(/^--[a-z][a-z-]*(=[^\u0000-\u001f]*)?$/, "an option of sbatch as --name=value"),
     "options of sbatch",
   ).optional().describe("Further options of sbatch."),
+  node_dir: absolutePath().optional().describe(
+    "Directory on the nodes for runs whose nodes share no disk with the daemon; default: they share the state directory.",
+  ),
   linger_seconds: quantity("seconds", { least: 1 }).optional().describe(
     "How long a job stays for a daemon that is away, with nothing left to run; default 60.",
   ),

@@ -99,7 +99,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   );
   const edges: Edges = {
     worker: new WorkerHandle(
-      { files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
+      { files, attempt, start: takeOver ? undefined : workerStart(args, plan), prepare: preparation(args, plan, log) },
       journal,
       queue,
       log,
@@ -137,17 +137,21 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     lingerMs: millisecondsOf(placed?.lingerSeconds),
     leaseMs: millisecondsOf(placed?.leaseSeconds),
   };
+  let isDone = false;
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
     await Promise.all(mirrors.map((one) => one.finish()));
-    if (fate === "packed" && result.type !== "given_up") await packer?.finish();
+    if (fate === "packed" && result.type !== "given_up" && placed?.ownDisk === undefined) await packer?.finish();
     log.info({ result: result.type, code }, "proxy leaves");
+    isDone = result.type === "done";
     return code;
   } finally {
     ring?.close();
     growth.close();
     await packer?.settled();
     journal.close();
+    // All that is in it has been uploaded.
+    if (isDone && placed?.ownDisk !== undefined) Deno.removeSync(files.directory, { recursive: true });
   }
 }
 
@@ -163,6 +167,20 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
     controlled: start.supportsPause,
     cgroup: start.cgroup?.path,
     umask: start.umask,
+  };
+}
+
+/** The checkpoint that the attempt begins from, on a host without the daemon's disk. */
+function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
+  const { placed } = plan.start;
+  const directory = placed?.ownDisk?.resume;
+  if (directory == null) return undefined;
+  const { runId, attempt } = args;
+  const patienceMs = millisecondsOf(placed?.lingerSeconds);
+  return async (signal: AbortSignal) => {
+    const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
+    const entrance = () => dialOptions(args, plan, args.target);
+    await fetchCheckpoint({ runId, attempt, directory, entrance, patienceMs, signal, log });
   };
 }
 

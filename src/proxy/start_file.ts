@@ -47,6 +47,11 @@ export interface ProxyStartFile {
     lingerSeconds: number;
     /** Without a word of the daemon for so long it stops the worker; null: never. Earlier versions do not say. */
     leaseSeconds?: number | null;
+    /**
+     * The host shares no disk with the daemon: the run's directory is removed when everything is uploaded. `resume` is where
+     * the checkpoint is put that the attempt begins from; null: there is none.
+     */
+    ownDisk?: { resume: string | null };
   } | undefined;
   tls?: StartTls | null | undefined;
 }

@@ -22,6 +22,8 @@ export interface WorkerPlan {
   attempt: number;
   /** undefined: an earlier proxy has started the worker. */
   start: WorkerStart | undefined;
+  /** What must be there before it is started. @throws what keeps it from being started at all */
+  prepare?: ((signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 export class WorkerHandle {
@@ -30,6 +32,7 @@ export class WorkerHandle {
   readonly #queue: EventQueue<Event>;
   readonly #log: Logger;
   readonly #input: WorkerInput;
+  readonly #closed = new AbortController();
   #leader: ProcessRef | undefined;
   #groupEnd: GroupEnd | undefined;
 
@@ -43,6 +46,11 @@ export class WorkerHandle {
 
   async start(): Promise<void> {
     const { files, attempt, start } = this.#plan;
+    try {
+      if (start !== undefined) await this.#plan.prepare?.(this.#closed.signal);
+    } catch (error) {
+      return this.#neverStarted(messageOf(error));
+    }
     let worker: Worker;
     let inherited: ControlRecord | undefined;
     try {
@@ -61,6 +69,14 @@ export class WorkerHandle {
     } catch (error) {
       this.#queue.fail(error);
     }
+  }
+
+  #neverStarted(spawnError: string): void {
+    if (this.#closed.signal.aborted) return;
+    this.#log.error({ error: spawnError }, "the worker is not started");
+    this.#queue.put({ tag: "worker_started", leader: undefined, inherited: undefined });
+    const exit = { code: null, signal: "", endedAt: null, spawnError };
+    this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: [] } });
   }
 
   /** The journal ends here, too: what grandchildren still write is not the worker's. */
@@ -113,6 +129,7 @@ export class WorkerHandle {
   }
 
   close(): void {
+    this.#closed.abort();
     this.#input.close();
   }
 }

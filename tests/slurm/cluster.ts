@@ -52,15 +52,18 @@ export class Cluster implements AsyncDisposable {
     this.conf = conf;
   }
 
-  static async start(): Promise<Cluster> {
+  /** @param hidden name of a directory in the cluster's own that its nodes do not see */
+  static async start({ hidden }: { hidden?: string } = {}): Promise<Cluster> {
     const directory = Deno.makeTempDirSync({ prefix: "mosaic-slurm-" });
     // munge wants to be reached by everybody: through the test's own temporary directory, too.
     Deno.chmodSync(directory, 0o755);
     for (let at = parentOf(directory); at !== "/tmp" && at !== "/"; at = parentOf(at)) Deno.chmodSync(at, 0o711);
     const { port, held } = freePorts();
+    if (hidden !== undefined) Deno.mkdirSync(`${directory}/${hidden}`, { mode: 0o700 });
     const out = await output([new URL("slurm-up.sh", import.meta.url).pathname, directory], {
       BASE_PORT: String(port),
       KILLWAIT: "5",
+      ...(hidden === undefined ? {} : { HIDE: `${directory}/${hidden}` }),
     });
     return new Cluster(directory, held, /SLURM_CONF=(.+)/.exec(out)![1]!);
   }

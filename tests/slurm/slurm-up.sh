@@ -101,6 +101,8 @@ CONF
   mv "$CONF.tmp" "$CONF"
 fi
 export SLURM_CONF=$CONF
+# The nodes do not see this directory: an empty one that nobody can write to is in its place.
+NS=(); [ -z "${HIDE:-}" ] || NS=(unshare --mount sh -c 'mount -t tmpfs -o ro none "$0" && exec "$@"' "$HIDE")
 
 # 3. daemons.  Each is recorded by pid in DIR/run/*.pid
 alive() { # pidfile exe-substring
@@ -112,7 +114,7 @@ if ! alive "$DIR/run/munged.pid" "$DIR/run/munge.sock"; then
 fi
 if ! alive "$DIR/run/slurmctld.pid" "$CONF"; then "${UTS[@]}" slurmctld -f "$CONF"; fi
 for i in $(seq "$NODES"); do
-  if ! alive "$DIR/run/slurmd.n$i.pid" "$CONF"; then mkdir -p "$DIR/spool/n$i"; "${UTS[@]}" slurmd -N "n$i" -f "$CONF"; fi
+  if ! alive "$DIR/run/slurmd.n$i.pid" "$CONF"; then mkdir -p "$DIR/spool/n$i"; "${UTS[@]}" "${NS[@]}" slurmd -N "n$i" -f "$CONF"; fi
 done
 
 # 4. wait until every node registered

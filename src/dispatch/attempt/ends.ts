@@ -14,6 +14,7 @@ import type { Ended } from "./attempt_state.ts";
 import { endedEvent } from "./ending.ts";
 import { restartDelay } from "./restart.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
+import { storedPath, withinRun } from "../../base/uploaded.ts";
 import { newestCheckpoint } from "./worker_events.ts";
 
 /** An attempt whose proxy dies before it has started a worker begins anew this often. */
@@ -72,9 +73,11 @@ export class Ends {
       ? 0
       : transitions.findLast(({ to }) => to === "TERMINATED" || to === "CANCELLED")?.attempt ?? 0;
     const directory = layout.runDir(row.baseDir, row.runId);
-    const isThere = (path: string, attempt: number) =>
-      (attempt > dropped || !isDropped(directory, path)) && !isEmptyFile(path);
-    return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, isThere);
+    const placeOf = (path: string, attempt: number) => {
+      const here = uploadedTo(directory, row, attempt, path) ?? path;
+      return (attempt > dropped || !isDropped(directory, here)) && !isEmptyFile(here) ? here : undefined;
+    };
+    return newestCheckpoint(telemetry, row.runId, reset?.attempt ?? 1, placeOf);
   }
 
   #startAgain(attempt: Attempt, now: number): RunRow {
@@ -141,6 +144,14 @@ export class Ends {
       maxAttempts: Math.max(row.maxAttempts, row.attempt + 1),
     }, (waiting) => queuedEvent(waiting, placeFor(waiting.priority)));
   }
+}
+
+/** Where a checkpoint is that a worker has saved on a disk of its own; undefined where it is not here. */
+function uploadedTo(directory: string, row: RunRow, attempt: number, path: string): string | undefined {
+  if (!path.startsWith("/") || path.startsWith(`${directory}/`)) return undefined;
+  const inner = withinRun(row.runId, attempt, path);
+  const stored = inner && storedPath(row.workerId, attempt, inner);
+  return stored && `${directory}/${stored}`;
 }
 
 /** A checkpoint over which its attempt has died, or the disk was full. Of a path of another host nothing is known. */

@@ -75,16 +75,16 @@ function findLast<T>(
   return undefined;
 }
 
-/** Path of the newest checkpoint saved in attempt `since` or later that is still there by the word of `isThere`. */
+/** Place of the newest checkpoint saved in attempt `since` or later that `placeOf` finds by its path. */
 export function newestCheckpoint(
   telemetry: TelemetryLog,
   runId: string,
   since: number,
-  isThere: (path: string, attempt: number) => boolean,
+  placeOf: (path: string, attempt: number) => string | undefined,
 ): string | undefined {
   return findLast(telemetry, runId, since, ({ kind, attempt, dataJson }) => {
     const path = kind === "checkpoint_saved" ? checkpointPath(dataJson) : undefined;
-    return path !== undefined && isThere(path, attempt) ? path : undefined;
+    return path === undefined ? undefined : placeOf(path, attempt);
   });
 }
 

@@ -176,7 +176,8 @@ export class Engine implements Core {
           ? row
           : registry.update(row.runId, { sessionToken: newSessionToken() });
         const { target = this.#addresses.http, ca } = options.advertise ?? {};
-        return local.placed(placed, plan, files, { target, tls: tlsOf(target, ca) });
+        const nodeDirectory = launcherOf(plan)?.nodeDirectory?.(plan);
+        return local.placed(placed, plan, files, { target, tls: tlsOf(target, ca), nodeDirectory });
       },
       begin: (row) => starter.begin(row, this.#supervisor),
       onEnded: (row) => this.#placer.changed(row),

@@ -20,10 +20,14 @@ export interface Hosts {
 export function hosts(
   options: LocalHostOptions & { graceSeconds: number; launchers: readonly Launcher[]; placer: () => Placer },
 ): Hosts {
+  const launcherOf = ({ launcher }: RunPlan) => options.launchers.find(({ name }) => name === launcher);
   const local = new LocalHost(options);
   const external = new ExternalHost(options);
-  const placed = new PlacedHost({ ...options, attach: (row, _plan, files) => local.attachHere(row, files) });
-  const launcherOf = ({ launcher }: RunPlan) => options.launchers.find(({ name }) => name === launcher);
+  const placed = new PlacedHost({
+    ...options,
+    attach: (row, _plan, files) => local.attachHere(row, files),
+    uploads: (plan) => launcherOf(plan)?.nodeDirectory?.(plan) !== undefined,
+  });
   return {
     local,
     hostOf: ({ worker, launcher }) => worker.external ? external : launcher === "local" ? local : placed,

@@ -17,10 +17,21 @@ export interface Order {
   plan: RunPlan;
   files: RunFiles;
   attempt: number;
+  /** Where the nodes share no disk with this host: what the job makes on its node before the proxy is started. */
+  node?: NodeFiles | undefined;
   /** What runs on the first node: a proxy. */
   argv: readonly string[];
   /** The variables it needs there; none of them is secret. */
   env: Readonly<Record<string, string>>;
+}
+
+export interface NodeFiles {
+  /** The run's, absolute. */
+  directory: string;
+  /** Absolute, in the order in which they are made, mode 0700. */
+  directories: string[];
+  /** Absolute path and text, mode 0600. */
+  files: Record<string, string>;
 }
 
 export type Launched =
@@ -80,6 +91,8 @@ export interface Launcher {
   readonly name: string;
   /** Why a run of this plan can never be placed here; undefined: it can. */
   admit(plan: RunPlan): string | undefined;
+  /** Directory on nodes that share no disk with this host; undefined where they do. */
+  nodeDirectory?(plan: RunPlan): string | undefined;
   /** Idempotent by `order.name`: a job that is there already is not submitted again. */
   launch(order: Order): Promise<Launched>;
   /** One query for all jobs of this launcher, ended ones for as long as the engine knows them. */

@@ -13,6 +13,7 @@ function attemptOf({ slurm = {}, job = NODE_FAIL }: { slurm?: Record<string, unk
   const plan = planOf(configOf({ command: ["/bin/true"], metadata: { launcher: "slurm", slurm } }));
   const placer = { view: (): JobView => ({ job, cancelRequested: false }), stop() {}, release() {} };
   const host = new PlacedHost({
+    uploads: () => false,
     handshakeTimeoutSeconds: 60,
     placer: () => placer as unknown as Placer,
     attach: () => undefined,

@@ -2,7 +2,10 @@
 import { MosaicError } from "../../../base/errors.ts";
 import { workerToken } from "../../../base/session_tokens.ts";
 import type { RunPlan } from "../../../config/plan.ts";
-import type { Layout, RunFiles } from "../../../base/layout.ts";
+import { type Layout, RunFiles } from "../../../base/layout.ts";
+import { nodeRunName } from "../../../base/uploaded.ts";
+import { readTextIfThere } from "../../../os/files.ts";
+import type { Order } from "../launcher.ts";
 import type { Logger } from "../../../base/log.ts";
 import type { RunCgroup, RunCgroups } from "../../../os/cgroups.ts";
 import type { Gpu } from "../../../os/gpus.ts";
@@ -64,6 +67,12 @@ export interface KnownAttempts {
   isKnown(runId: string): boolean;
 }
 
+type StartParts = [
+  command: WorkerCommand,
+  cgroup: RunCgroup | undefined,
+  elsewhere?: Pick<ProxyStartFile, "placed" | "tls">,
+];
+
 export class LocalHost implements Host {
   readonly handshakeMs: number;
   readonly gpus: readonly Gpu[];
@@ -110,8 +119,9 @@ export class LocalHost implements Host {
     row: RunRow,
     plan: RunPlan,
     files: RunFiles,
-    { target, tls }: { target: string; tls: StartTls | null },
-  ): { argv: string[]; env: Record<string, string> } {
+    { target, tls, nodeDirectory }: { target: string; tls: StartTls | null; nodeDirectory?: string | undefined },
+  ): Pick<Order, "argv" | "env" | "node"> {
+    if (nodeDirectory !== undefined) return this.#onNode(row, plan, files, { target, tls, nodeDirectory });
     for (const directory of [files.directory, files.logs, files.control]) makeDirectory(directory);
     for (const directory of [...files.outputs, files.checkpoints(row.attempt, true)]) offerDirectory(directory);
     const command = this.#command(row, plan, files);
@@ -125,6 +135,63 @@ export class LocalHost implements Host {
     const ranks = { files, attempt: row.attempt, controlled: plan.worker.supportsPause };
     const argv = nodes * tasksPerNode > 1 ? rankedCommand(command.argv, plan.slurm, ranks) : command.argv;
     return proxyCommand({ ...this.#proxy(row, files, argv, false), target });
+  }
+
+  /** For a node that has no file of this host but mosaic and what the worker's command names. */
+  #onNode(
+    row: RunRow,
+    plan: RunPlan,
+    here: RunFiles,
+    { target, tls, nodeDirectory }: { target: string; tls: StartTls | null; nodeDirectory: string },
+  ): Pick<Order, "argv" | "env" | "node"> {
+    const { layout, auth = "none" } = this.#options;
+    for (const directory of [here.directory, here.logs, here.control]) makeDirectory(directory);
+    const there = new RunFiles(`${nodeDirectory}/${nodeRunName(row.runId, row.attempt)}`, row.workerId);
+    const made: Record<string, string> = {};
+    const bring = (path: string | undefined, name: string) => {
+      const text = path === undefined ? undefined : readTextIfThere(path);
+      if (text === undefined) return undefined;
+      made[`${there.control}/${name}`] = text;
+      return `${there.control}/${name}`;
+    };
+    const { resumeFrom } = row;
+    const inRun = resumeFrom?.startsWith(`${here.directory}/`)
+      ? resumeFrom.slice(here.directory.length + 1)
+      : undefined;
+    const resume = inRun === undefined ? undefined : `${there.control}/resume`;
+    const command = this.#command({ ...row, resumeFrom: resume ? `${resume}/${inRun}` : resumeFrom }, plan, there);
+    const { env } = command;
+    if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete env.CUDA_VISIBLE_DEVICES;
+    // What is in the state directory here.
+    const moved: [string, string | undefined][] = [
+      [layout.workerConfigFile(row.runId, row.workerId), bring(env.TRAINER_WORKER_CONFIG_PATH, "worker-config.json")],
+      [
+        layout.pythonHelper,
+        bring(`${layout.pythonHelper}/mosaic.py`, "python-helper/mosaic.py") && `${there.control}/python-helper`,
+      ],
+    ];
+    const onNode = (text: string) =>
+      moved.reduce((now, [from, to]) => to === undefined ? now : now.replaceAll(from, to), text);
+    for (const name of Object.keys(env)) env[name] = onNode(env[name]!);
+    if (auth !== "none") made[there.sessionTokenFile] = `${workerToken(row.sessionToken ?? "")}\n`;
+    const ca = tls?.ca == null ? null : bring(tls.ca, "ca.pem") ?? tls.ca;
+    const { lingerSeconds, leaseSeconds } = plan.slurm;
+    const start = JSON.stringify({
+      ...this.#startFile(row, plan, command, undefined, {
+        placed: { lingerSeconds, leaseSeconds, ownDisk: { resume: resume ?? null } },
+        tls: tls && { ca },
+      }),
+      daemonJson: "",
+      stateDir: "",
+    });
+    made[there.proxyFile(row.attempt)] = start;
+    const directories = [
+      ...[there.logs, there.control, `${there.control}/python-helper`, ...there.outputs],
+      there.checkpoints(row.attempt, true),
+    ];
+    const proxy = { ...this.#proxy(row, there, command.argv.map(onNode), false), target };
+    const readText = (path: string) => path === there.proxyFile(row.attempt) ? start : undefined;
+    return { ...proxyCommand(proxy, readText), node: { directory: there.directory, directories, files: made } };
   }
 
   /** Starts a proxy on this host that delivers what is left in a run's directory. */
@@ -213,21 +280,18 @@ export class LocalHost implements Host {
     };
   }
 
-  #writeStartFile(
-    row: RunRow,
-    plan: RunPlan,
-    files: RunFiles,
-    command: WorkerCommand,
-    cgroup: RunCgroup | undefined,
-    elsewhere: Pick<ProxyStartFile, "placed" | "tls"> = {},
-  ): void {
+  #writeStartFile(row: RunRow, plan: RunPlan, files: RunFiles, ...more: StartParts): void {
+    writeStartFile(files.proxyFile(row.attempt), this.#startFile(row, plan, ...more));
+  }
+
+  #startFile(row: RunRow, plan: RunPlan, ...[command, cgroup, elsewhere = {}]: StartParts): ProxyStartFile {
     const { layout, auth = "none", maxBacklogBytes, heartbeatTimeoutSeconds } = this.#options;
     const { schemaId, schema, textOff, observe } = plan.telemetry;
     const timeout = plan.heartbeatTimeoutSeconds ?? heartbeatTimeoutSeconds;
     const longest = elsewhere.placed === undefined
       ? HEARTBEAT_INTERVAL_S
       : Math.min(PLACED_HEARTBEAT_INTERVAL_S, (plan.slurm.leaseSeconds ?? Infinity) / 4);
-    writeStartFile(files.proxyFile(row.attempt), {
+    return {
       env: auth !== "none" ? withTrackingToken(command.env, row) : command.env,
       cwd: command.cwd,
       sessionToken: row.sessionToken ?? "",
@@ -244,7 +308,7 @@ export class LocalHost implements Host {
       umask: plan.umask,
       heartbeatIntervalS: Math.min(longest, timeout / 3),
       ...elsewhere,
-    });
+    };
   }
 }
 

@@ -52,11 +52,14 @@ function lookedAt(pid: number): ProcessRef | undefined {
   }
 }
 
-/** The command that starts a proxy with its permissions, and the variables that belong to it. The start file must be there. */
-export function proxyCommand(proxy: ProxyArguments): { argv: string[]; env: Record<string, string> } {
+/** The command that starts a proxy with its permissions, and the variables that belong to it. The start file must be there. @param readText gives it */
+export function proxyCommand(
+  proxy: ProxyArguments,
+  readText = readRecord,
+): { argv: string[]; env: Record<string, string> } {
   const words = proxyArguments(proxy);
   // The start file is where a worker without a sandbox can put a FIFO.
-  const self = selfCommand(flagsOf(proxyPlan(words, { ...realWorld(), readText: readRecord })));
+  const self = selfCommand(flagsOf(proxyPlan(words, { ...realWorld(), readText })));
   return { argv: [...self.argv, "proxy", ...words], env: self.env };
 }
 

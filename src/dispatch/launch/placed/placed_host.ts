@@ -37,6 +37,8 @@ export interface PlacedHostOptions {
   placer: () => Placer;
   /** Starts a proxy on this host that attaches to what is in the run's directory. @throws when none could be started */
   attach: (row: RunRow, plan: RunPlan, files: RunFiles) => ProcessRef | undefined;
+  /** The node shares no disk with this host. */
+  uploads: (plan: RunPlan) => boolean;
 }
 
 export class PlacedHost implements Host {
@@ -53,10 +55,11 @@ export class PlacedHost implements Host {
   }
 
   attempt(row: RunRow, { plan, files, now }: { plan: RunPlan; files: RunFiles; now: number }): AttemptHost {
-    const { placer, attach } = this.#options;
+    const { placer, attach, uploads } = this.#options;
     const { leaseSeconds } = plan.slurm;
     return new PlacedAttempt(row, {
       files,
+      uploads: uploads(plan),
       placer: placer(),
       attach: (latest) => attach(latest, plan, files),
       leaseMs: leaseSeconds === null ? Infinity : leaseSeconds * 1000 + LEASE_MARGIN_MS,
@@ -67,6 +70,7 @@ export class PlacedHost implements Host {
 
 interface PlacedParts {
   files: RunFiles;
+  uploads: boolean;
   placer: Placer;
   attach: (row: RunRow) => ProcessRef | undefined;
   /** Without a connection for so long, the proxy has stopped the worker; Infinity: it never does. */
@@ -77,7 +81,7 @@ interface PlacedParts {
 class PlacedAttempt implements AttemptHost {
   readonly startsProxy = false;
   readonly elsewhere = true;
-  readonly uploads: boolean = false;
+  readonly uploads: boolean;
   readonly #of: { runId: string; attempt: number };
   readonly #files: RunFiles;
   readonly #placer: Placer;
@@ -90,9 +94,10 @@ class PlacedAttempt implements AttemptHost {
   #absentSince: number;
   #leaseOver = false;
 
-  constructor(row: RunRow, { files, placer, attach, leaseMs, now }: PlacedParts) {
+  constructor(row: RunRow, { files, uploads, placer, attach, leaseMs, now }: PlacedParts) {
     this.#of = { runId: row.runId, attempt: row.attempt };
     this.#files = files;
+    this.uploads = uploads;
     this.#placer = placer;
     this.#attach = attach;
     this.#leaseMs = leaseMs;
@@ -148,6 +153,8 @@ class PlacedAttempt implements AttemptHost {
     if (end === undefined) return { do: "wait" };
     const engine = this.#why(end);
     if (!registered) return engine?.reason === "job_cancelled" ? { do: "over", engine } : { do: "not_started" };
+    // What the job's proxy has not delivered is on the node's disk, or gone.
+    if (this.uploads) return { do: "over", engine };
     this.#keeper ??= new ProxyKeeper(this.#files, this.#of.attempt, undefined, now, 0);
     switch (this.#keeper.step(now, registered, mayReplace).do) {
       case "nothing":

@@ -42,7 +42,7 @@ export interface PlacerOptions {
   layout: Layout;
   launcherOf: (plan: RunPlan) => Launcher | undefined;
   /** Writes what the job's proxy needs, and tells how it is started. @throws a shortage, or what fails the run */
-  order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env">;
+  order: (row: RunRow, plan: RunPlan, files: RunFiles) => Pick<Order, "argv" | "env" | "node">;
   /** The run's attempt begins: it is HANDSHAKE and supervised. */
   begin: (row: RunRow) => void;
   /** The run has ended without ever having been under supervision. */

@@ -1,5 +1,6 @@
 /** The job that Slurm is given for a run: options of sbatch, and the script. Pure. */
 import type { RunPlan } from "../../../config/plan.ts";
+import type { NodeFiles } from "../launcher.ts";
 import type { SlurmFields } from "../../../config/schema.ts";
 
 export interface Batch {
@@ -52,10 +53,28 @@ function literal(path: string): string {
  * The script becomes the proxy: a shell that waits would keep Slurm's signals from it. Nothing in it is secret. Until the
  * proxy listens, the warning before the time limit (SIGUSR1) would end it.
  */
-export function batchScript(argv: readonly string[], env: Readonly<Record<string, string>>): string {
+export function batchScript(
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+  node?: { made: NodeFiles; logFile: string },
+): string {
   const exports = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}\n`);
-  return `#!/bin/sh\ntrap '' USR1\n${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
+  const made = node === undefined ? "" : nodeScript(node.made, node.logFile);
+  return `#!/bin/sh\ntrap '' USR1\n${made}${exports.join("")}exec ${argv.map(quoted).join(" ")}\n`;
 }
+
+/** Slurm keeps scripts where their user and its own administrators read them: here, one is as secret as the start file. */
+function nodeScript({ directory, directories, files }: NodeFiles, logFile: string): string {
+  const lines = ["umask 077", `mkdir -p ${directories.map(quoted).join(" ")} || exit 72`];
+  for (const [path, text] of Object.entries(files)) {
+    lines.push(`cat >${quoted(path)} <<'${END}' || exit 72`, text.replaceAll("\r", "").replace(/\n$/, ""), END);
+  }
+  // What Slurm has opened for it would stay on the node.
+  lines.push(`exec >>${quoted(`${directory}/logs/job.log`)} 2>&1`, `rm -f ${quoted(logFile)}`, "");
+  return lines.join("\n");
+}
+
+const END = "MOSAIC_END_OF_FILE";
 
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;

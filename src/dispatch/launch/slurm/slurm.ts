@@ -48,7 +48,11 @@ export class Slurm implements Launcher {
     this.#toolEnv = { ...some(TOOL_VARIABLES), LC_ALL: "C", SLURM_TIME_FORMAT: "%s" };
   }
 
-  admit({ sandbox, preflight, worker, slurm }: RunPlan): string | undefined {
+  admit(plan: RunPlan): string | undefined {
+    const { sandbox, preflight, worker, slurm } = plan;
+    if (this.nodeDirectory(plan) !== undefined && slurm.nodes * slurm.tasksPerNode > 1) {
+      return "metadata.slurm.node_dir is for runs with one rank: ranks on several nodes need a shared disk";
+    }
     const elsewhere = "metadata.launcher is slurm: the run is not on the daemon's host";
     if (worker.external) return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
     if (sandbox.kind !== "none") return `${elsewhere}, and metadata.sandbox works on that host only`;
@@ -63,14 +67,18 @@ export class Slurm implements Launcher {
     return undefined;
   }
 
-  async launch({ name, comment, plan, files, attempt, argv, env }: Order): Promise<Launched> {
+  nodeDirectory({ launcher, slurm }: RunPlan): string | undefined {
+    return launcher === this.name ? slurm.fields.node_dir ?? this.#defaults.node_dir : undefined;
+  }
+
+  async launch({ name, comment, plan, files, attempt, node, argv, env }: Order): Promise<Launched> {
     const found = await this.find(name);
     if (found.t === "no_answer") return found;
     const [job] = found.jobs;
     if (job !== undefined) return { t: "placed", job: job.job };
     const script = `${files.control}/job-${attempt}.sh`;
-    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }));
-    const logFile = `${files.logs}/job.log`;
+    const logFile = node === undefined ? `${files.logs}/job.log` : `${parentOf(node.directory)}/${name}.log`;
+    writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
     const answer = await this.#tool("sbatch", sbatchOptions(plan, this.#defaults, { name, comment, logFile, script }));
     // Of a federation: JOB;CLUSTER.
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
@@ -137,6 +145,10 @@ export class Slurm implements Launcher {
       clearTimeout(timer);
     }
   }
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 /** What a tool has complained of, without its name before each line. */

@@ -1,0 +1,124 @@
+/**
+ * Fetches the checkpoint that an attempt begins from, on a host that shares no disk with the daemon: before the worker is
+ * started, in pieces, behind what is there already. A file has its name when it is whole and its checksum is right.
+ */
+import { createHash, type Hash } from "node:crypto";
+import { MosaicClient } from "../client/client.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import { sleep } from "../base/sleep.ts";
+import { type FilePiece, Ingest } from "../gen/mosaic/v1/mosaic_pb.ts";
+import { makeDirectory, quarantineFile } from "../os/untrusted.ts";
+import { crc32c } from "../telemetry/formats/crc32c.ts";
+import type { DialOptions } from "../wire/dial.ts";
+
+const PIECE_BYTES = 256 << 10;
+const AGAIN_MS = 1000;
+const PART = ".part";
+
+export interface Fetching {
+  runId: string;
+  attempt: number;
+  /** Where it is put, with its path in the run's directory. */
+  directory: string;
+  /** Where the daemon is now. */
+  entrance: () => DialOptions;
+  /** Without a new byte for so long it is given up. */
+  patienceMs: number;
+  signal: AbortSignal;
+  log: Logger;
+}
+
+/** @throws MosaicError what the daemon says of a checkpoint that it does not have, or why nothing came */
+export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
+  const { runId, attempt, directory, patienceMs, signal, log } = fetching;
+  const had = new Map<string, number>();
+  let [bytes, progressAt] = [0, performance.now()];
+  const take = async () => {
+    const { target, token, tls, serverName } = fetching.entrance();
+    const client = new MosaicClient(target, { token, tls, serverName });
+    let file: Incoming | undefined;
+    try {
+      const have = [...had].map(([path, size]) => ({ path, bytes: BigInt(size) }));
+      for await (const piece of client.stream(Ingest.method.fetch, { runId, attempt, have }, signal)) {
+        if (file?.path !== piece.path) {
+          file?.close();
+          file = new Incoming(directory, piece);
+        }
+        had.set(piece.path, 0);
+        const arrived = await file.take(piece);
+        bytes += piece.data.length;
+        had.set(piece.path, arrived);
+        progressAt = performance.now();
+      }
+    } finally {
+      file?.close();
+      client.close();
+    }
+  };
+  for (;;) {
+    try {
+      await take();
+      signal.throwIfAborted();
+      return log.info({ bytes, files: had.size }, "checkpoint fetched");
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const isFinal = error instanceof MosaicError &&
+        (error.code === "not_found" || error.code === "failed_precondition");
+      if (isFinal || performance.now() - progressAt > patienceMs) throw error;
+      log.warn({ error: messageOf(error), bytes }, "the checkpoint's rest is fetched again");
+      await sleep(AGAIN_MS);
+    }
+  }
+}
+
+class Incoming {
+  readonly path: string;
+  readonly #place: string;
+  readonly #file: Deno.FsFile;
+  readonly #hash: Hash = createHash("sha256");
+  #size = 0;
+
+  constructor(directory: string, { path, offset }: FilePiece) {
+    const parts = path.split("/");
+    if (parts.some((part) => part === "" || part === "." || part === "..") || path.includes("\0")) {
+      throw new MosaicError("failed_precondition", `the daemon names a file of the checkpoint ${JSON.stringify(path)}`);
+    }
+    let at = directory;
+    makeDirectory(at);
+    for (const part of parts.slice(0, -1)) makeDirectory(at += `/${part}`);
+    this.path = path;
+    this.#place = `${directory}/${path}`;
+    quarantineFile(this.#place + PART);
+    this.#file = Deno.openSync(this.#place + PART, { read: true, write: true, create: true, mode: 0o600 });
+    this.#file.truncateSync(Number(offset));
+    const buffer = new Uint8Array(PIECE_BYTES);
+    for (let read = this.#file.readSync(buffer); read !== null; read = this.#file.readSync(buffer)) {
+      this.#hash.update(buffer.subarray(0, read));
+      this.#size += read;
+    }
+  }
+
+  /** @returns what is to be said to be there, if the connection breaks now. @throws for a piece that is none */
+  async take({ data, crc, offset, size, sha256 }: FilePiece): Promise<number> {
+    // Its last piece comes also where everything is there and was never checked.
+    const skip = this.#size - Number(offset);
+    if (skip < 0 || skip > data.length || crc32c(data) !== crc) throw new Error(`a piece of ${this.path} is damaged`);
+    const fresh = data.subarray(skip);
+    for (let done = 0; done < fresh.length;) done += await this.#file.write(fresh.subarray(done));
+    this.#hash.update(fresh);
+    this.#size += fresh.length;
+    if (sha256 === "") return this.#size;
+    if (this.#size !== Number(size) || this.#hash.digest("hex") !== sha256) {
+      Deno.removeSync(this.#place + PART);
+      throw new Error(`${this.path} is not what the daemon has`);
+    }
+    quarantineFile(this.#place);
+    Deno.renameSync(this.#place + PART, this.#place);
+    return this.#size;
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+}
