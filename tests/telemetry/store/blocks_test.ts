@@ -88,8 +88,13 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
           for (const [attempt, from, to] of [[1, position, ++position], [2, b, b + 1]] as const) {
             const its = delivered(structuredClone(sent));
             if ("block" in its) sealed++;
-            model.store.ingest("R", attempt, batch(from, to, { steps: structuredClone(sent) }));
-            bench.store.ingest("R", attempt, batch(from, to, { steps: its }));
+            const more = others(roll);
+            model.store.ingest(
+              "R",
+              attempt,
+              batch(from, to, { ...structuredClone(more), steps: structuredClone(sent) }),
+            );
+            bench.store.ingest("R", attempt, batch(from, to, { ...more, steps: its }));
           }
           if (roll(3) === 0) bench.reopen();
           if (roll(4) === 0) await bench.store.sealWaiting();
@@ -105,6 +110,8 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
           ...[1, 7, 300].map((buckets) => store.series("R", "reward", 1 + roll(1), 0, buckets)),
           store.listSeries("R"),
           readAll(store, "R", "metrics"),
+          readAll(store, "R", "episodes"),
+          readAll(store, "R", "events"),
           store.summary("R"),
         ];
         assert.deepEqual(series(bench.store), series(model.store));
@@ -116,10 +123,71 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         const db = new DatabaseSync(bench.path, { readOnly: true });
         assert.deepEqual([...damagedSteps(db)], []);
         db.close();
+        withoutOneBlock(bench, rows, roll);
+        assert.deepEqual(readAll(bench.store, "R", "events"), readAll(model.store, "R", "events"));
       }, options), { ...ROWS, now, ringSize: 1, ringBytes: 1 });
   }
   assert.ok(sealed > 25, `${sealed} blocks came sealed`);
 });
+
+/** Episodes and events that come with steps; what of them are points of series, too. */
+function others(roll: (n: number) => number): Pick<IngestBatch, "episodes" | "events"> {
+  const some = <T>(make: () => T) => Array.from({ length: Math.max(0, roll(6) - 2) }, make);
+  return {
+    episodes: some(() => ({
+      ...{ episode: roll(99), totalReward: roll(5) === 0 ? "NaN" : Math.sin(roll(1e9)), steps: roll(500) },
+      ...{
+        terminated: roll(2) === 0,
+        truncated: roll(2) === 0,
+        tsNs: String(1_700_000_000_000_000_000n + BigInt(roll(99))),
+      },
+      ...{ agentId: roll(2) === 0 ? "a" : "", workerId: "", metadataJson: roll(2) === 0 ? "" : '{"success":true}' },
+    })),
+    events: some(() => ({
+      kind: roll(2) === 0 ? "metrics" : "noted",
+      tsNs: String(1_700_000_000_000_000_000n + BigInt(roll(99))),
+      dataJson: `{"global_step":${roll(99)},"loss":${Math.sin(roll(1e9))},"text":"é"}`,
+    })),
+  };
+}
+
+/** Damages any one block: every range is the model's without its steps, and the curve says which points are missing. */
+function withoutOneBlock(
+  bench: { path: string; reopen(): TelemetryStore },
+  rows: readonly { seq: number; reward: number | string }[],
+  roll: (n: number) => number,
+): void {
+  const db = new DatabaseSync(bench.path);
+  const blocks = db.prepare("SELECT first_seq, n FROM step_blocks ORDER BY 1").all() as {
+    first_seq: number;
+    n: number;
+  }[];
+  const { first_seq: first, n } = blocks[roll(blocks.length)]!;
+  const last = first + n - 1;
+  db.prepare("UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = ?").run(first);
+  db.close();
+  const store = bench.reopen();
+  const left = rows.filter(({ seq }) => seq < first || seq > last);
+  for (let i = 0; i < 20; i++) {
+    const since = roll(rows.length);
+    const limit = 1 + roll(300);
+    const its = store.read("R", "steps", since, limit);
+    assert.deepEqual(its, left.filter(({ seq }) => seq > since).slice(0, its.length));
+    assert.ok(its.length > 0 || since >= Math.min(first - 1, left.at(-1)?.seq ?? 0));
+  }
+  const from = Math.max(1, first - roll(40));
+  const to = Math.min(rows.length, last + roll(40));
+  const buckets = store.series("R", "reward", from, to, 10_000);
+  const missing = buckets.filter(({ damaged }) => damaged);
+  assert.deepEqual(missing.reduce((sum, { firstX, lastX }) => sum + lastX - firstX + 1, 0), n);
+  assert.deepEqual([missing[0]?.firstX, missing.at(-1)?.lastX], [first, last]);
+  let x = from;
+  for (const { firstX, lastX } of buckets) {
+    assert.equal(firstX, x);
+    x = lastX + 1;
+  }
+  assert.equal(x, to + 1);
+}
 
 /** As a proxy delivers them: a block where it makes one, through the bytes of a message. */
 function delivered(columns: StepColumns): IngestBatch["steps"] {
