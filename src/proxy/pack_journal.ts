@@ -11,7 +11,7 @@ import { removeIfThere, syncDirectory } from "../os/files.ts";
 import { openPacked, PackedLog, packedPath, packPiece, PIECE_BYTES } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
-import type { JournalFile } from "./journal_file.ts";
+import { inodeOf, type JournalFile } from "./journal_file.ts";
 
 /** Holes begin and end at multiples of it. */
 const BLOCK_BYTES = 4096;
@@ -36,6 +36,9 @@ chmod 400 "/proc/$0/fd/$1"
 exit $_code
 `;
 
+/** The file that is packed: how long it is, and what of it may be, undefined where it is another than it was. */
+export type Packable = Pick<JournalFile, "size" | "packable">;
+
 export interface PackerOptions {
   roundBytes?: number;
   makeHole?: typeof makeHole;
@@ -43,7 +46,7 @@ export interface PackerOptions {
 
 export class JournalPacker {
   readonly #path: string;
-  readonly #journal: JournalFile;
+  readonly #journal: Packable;
   readonly #log: Logger;
   readonly #roundBytes: number;
   #running: Promise<void> | undefined;
@@ -54,7 +57,7 @@ export class JournalPacker {
 
   readonly #makeHole: typeof makeHole;
 
-  constructor(path: string, journal: JournalFile, log: Logger, options: PackerOptions = {}) {
+  constructor(path: string, journal: Packable, log: Logger, options: PackerOptions = {}) {
     const { roundBytes = ROUND_BYTES } = options;
     this.#path = path;
     this.#journal = journal;
@@ -196,6 +199,18 @@ function parentOf(path: string): string {
 
 function blocks(bytes: number): number {
   return Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+}
+
+/** A log that nobody waits for, such as that of standard error, when its worker has ended. */
+export async function packEndedLog(path: string, log: Logger): Promise<void> {
+  const inode = inodeOf(path);
+  if (inode === undefined) return;
+  const { size } = Deno.statSync(path);
+  const ended = {
+    size: () => size,
+    packable: (offset: number) => inodeOf(path) === inode ? { inode, offset } : undefined,
+  };
+  await new JournalPacker(path, ended, log).finish();
 }
 
 /** Gives back the blocks between two offsets. @returns whether that is possible here */

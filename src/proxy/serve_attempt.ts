@@ -21,7 +21,7 @@ import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
-import { JournalPacker } from "./pack_journal.ts";
+import { JournalPacker, packEndedLog } from "./pack_journal.ts";
 import { Pressure } from "./pressure.ts";
 import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
@@ -141,7 +141,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
     await Promise.all(mirrors.map((one) => one.finish()));
-    if (fate === "packed" && result.type !== "given_up" && placed?.ownDisk === undefined) await packer?.finish();
+    if (fate === "packed" && result.type !== "given_up" && placed?.ownDisk === undefined) {
+      await packer?.finish();
+      await packEndedLog(files.stderr(attempt), log);
+    }
     log.info({ result: result.type, code }, "proxy leaves");
     isDone = result.type === "done";
     return code;

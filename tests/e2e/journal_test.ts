@@ -27,9 +27,11 @@ half ${HALF}`;
 
 const decoder = new TextDecoder();
 
-async function logOf(daemon: TestDaemon, run: string): Promise<string> {
+async function logOf(daemon: TestDaemon, run: string, stream = "stdout"): Promise<string> {
   let text = "";
-  for await (const chunk of daemon.client.stream(Mosaic.method.streamLogs, { run })) text += decoder.decode(chunk.text);
+  for await (const chunk of daemon.client.stream(Mosaic.method.streamLogs, { run, stream })) {
+    text += decoder.decode(chunk.text);
+  }
   return text;
 }
 
@@ -116,6 +118,19 @@ Deno.test("an ended run whose journal was given back is filled again, and is no 
   repair(daemon.stateDir);
   await daemon.restart();
   await assertWhole(daemon, started, log);
+});
+
+Deno.test("the log of standard error is packed when its run has ended, and reads as it was", async () => {
+  await using daemon = await TestDaemon.start();
+  const command = ["/bin/sh", "-c", "seq 200000 >&2; exit 3"];
+  const run = await submit(daemon, configOf({ command }));
+  await untilState(daemon, run, "FAULTED");
+  const path = new RunFiles(daemon.layout.runDir("custom_scripts", run), "").stderr(1);
+  await until(() => Deno.statSync(path).blocks! * 512 <= 128 << 10, { what: "a packed log" });
+  const text = Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join("");
+  assert.ok(Deno.statSync(packedPath(path)).size < text.length / 2);
+  assert.ok(await logOf(daemon, run, "stderr") === text);
+  assert.deepEqual((await getRun(daemon, run)).stderrTail.at(-1), "200000");
 });
 
 Deno.test("keep_journal: the journal stays one whole file", async () => {
