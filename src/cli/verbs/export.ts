@@ -175,7 +175,9 @@ async function exportMinari(
     ...(text("actionSpace") === undefined ? {} : { actionSpace: text("actionSpace")! }),
   });
   for (const note of notes) context.err.write(`mosaic: ${escapeControl(note)}\n`);
-  context.out.write(`${escapeControl(path)}  ${count(episodes)} episodes, ${count(steps)} steps\n`);
+  context.out.write(
+    `${escapeControl(path)}  ${count(episodes)} episode${episodes === 1 ? "" : "s"}, ${count(steps)} steps\n`,
+  );
   return EXIT.ok;
 }
 
