@@ -58,6 +58,9 @@ while (defined(my $line = <STDIN>)) {
 drop($_) for keys %made;
 `;
 
+/** Of an answer, before its length is known. */
+const HEAD_BYTES = 4096;
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -69,8 +72,7 @@ export interface Range {
 export class SharedMemory implements Disposable {
   #child: Deno.ChildProcess | undefined;
   #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
-  #out: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  #rest: Uint8Array = new Uint8Array(0);
+  #out: ReadableStreamBYOBReader | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
   /** Names that begin with `prefix`. */
@@ -144,45 +146,28 @@ export class SharedMemory implements Disposable {
     // This process must be able to end first.
     this.#child.unref();
     this.#in = this.#child.stdin.getWriter();
-    this.#out = this.#child.stdout.getReader();
-    this.#rest = new Uint8Array(0);
+    this.#out = this.#child.stdout.getReader({ mode: "byob" });
   }
 
+  /** One answer comes at a time, and nothing behind it before the next request. */
   async #answer(): Promise<Uint8Array> {
-    let parts = [this.#rest];
-    let have = this.#rest.length;
-    let need = Infinity;
-    for (;;) {
-      if (need === Infinity) {
-        const head = joined(parts, have);
-        const end = head.indexOf(10);
-        parts = [head];
-        if (end >= 0) {
-          need = Number(decoder.decode(head.subarray(0, end)));
-          parts = [head.subarray(end + 1)];
-          have = parts[0]!.length;
-        }
-      }
-      if (have >= need) {
-        const all = joined(parts, have);
-        this.#rest = all.subarray(need);
-        return all.subarray(0, need);
-      }
-      const { value, done } = await this.#out!.read();
-      if (done) throw new Error("there is no perl, or it has ended");
-      parts.push(value);
+    let buffer = new Uint8Array(HEAD_BYTES);
+    let have = 0;
+    let [begin, end] = [0, Infinity];
+    while (have < end) {
+      const { value, done } = await this.#out!.read(buffer.subarray(have));
+      if (done || value === undefined) throw new Error("there is no perl, or it has ended");
+      buffer = new Uint8Array(value.buffer);
       have += value.length;
+      if (end < Infinity) continue;
+      begin = buffer.indexOf(10) + 1;
+      if (begin === 0) continue;
+      end = begin + Number(decoder.decode(buffer.subarray(0, begin - 1)));
+      if (end <= buffer.length) continue;
+      const whole = new Uint8Array(end);
+      whole.set(buffer.subarray(0, have));
+      buffer = whole;
     }
+    return buffer.subarray(begin, end);
   }
-}
-
-function joined(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const all = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

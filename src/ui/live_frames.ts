@@ -6,11 +6,13 @@
  */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import { openRegular, type RegularFile } from "../os/untrusted.ts";
+import { MosaicError } from "../base/errors.ts";
+import { SharedMemory } from "../os/shared_memory.ts";
+import { askShellLater } from "../os/shell.ts";
 import {
   type Picture,
   pictureOfPayload,
-  RING_DIRECTORY,
+  RING_PREFIX,
   type RingFrame,
   ringName,
   RingReader,
@@ -53,59 +55,78 @@ const NO_STEP = { episode: null, step: null, agent: null, action: null };
 
 /** One environment: a ring of a run. */
 class Ring {
-  readonly #of: string;
   readonly #runId: string;
   readonly #rest: string;
-  readonly #file: RegularFile;
   readonly #reader: RingReader;
-  readonly inode: number;
   spoilt = false;
 
-  constructor(runId: string, rest: string, file: RegularFile) {
+  constructor(runId: string, rest: string, memory: SharedMemory) {
     this.#runId = runId;
     this.#rest = rest;
-    this.#of = runId + rest;
-    this.#file = file;
-    this.inode = file.stat().ino;
-    this.#reader = new RingReader(file);
+    this.#reader = new RingReader({ read: (...ranges) => memory.read(ringName(runId + rest), ...ranges) });
   }
 
-  next(): Uint8Array<ArrayBuffer> | undefined {
+  async next(): Promise<Uint8Array<ArrayBuffer> | undefined> {
     let frame: RingFrame | undefined;
     try {
-      frame = this.spoilt ? undefined : this.#reader.next();
+      frame = this.spoilt ? undefined : await this.#reader.next();
     } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
+      // Its header lies, or nothing can be read for now; it is tried again at the next look.
+      if (!(error instanceof RangeError) && !(error instanceof MosaicError)) throw error;
       this.spoilt = true;
     }
     if (frame === undefined) return undefined;
     const { n, width, height, channels, reward, rollingReturn, stepsPerSecond } = frame;
-    const head: LiveFrame = {
-      ...{ of: this.#of, run_id: this.#runId, part: this.#rest, source: "ring", n, at: Date.now() },
-      ...{ width, height, channels, ...NO_STEP, payload: null },
+    return message({
+      ...this.#head(n),
+      ...{ width, height, channels, payload: null },
       reward: finiteOrText(reward),
       rolling_return: finiteOrText(rollingReturn),
       steps_per_second: finiteOrText(stepsPerSecond),
-    };
-    return message(head, frame.pixels);
+    }, frame.pixels);
   }
 
-  close(): void {
-    this.#file.close();
+  /** Instead of its frames. */
+  unreadable(why: string): Uint8Array<ArrayBuffer> {
+    const nothing = { width: 0, height: 0, channels: 0, reward: null, rolling_return: null, steps_per_second: null };
+    return message({ ...this.#head(0), ...nothing, payload: { text: why } }, NOTHING);
+  }
+
+  #head(n: number) {
+    const [run_id, part] = [this.#runId, this.#rest];
+    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: Date.now(), ...NO_STEP };
+  }
+}
+
+/** Names of the rings that there are, and why they cannot be read. */
+interface Listing {
+  names: readonly string[];
+  trouble: string;
+}
+
+async function listRings(memory: SharedMemory): Promise<Listing> {
+  try {
+    return { names: await memory.list(RING_PREFIX), trouble: "" };
+  } catch (error) {
+    if (!(error instanceof MosaicError)) throw error;
+    const names = (await askShellLater("ls /dev/shm"))?.split("\n") ?? [];
+    return { names, trouble: `${error.message}\n${error.hint}` };
   }
 }
 
 class Watched {
   readonly #core: Core;
   readonly #runId: string;
+  readonly #memory: SharedMemory;
   readonly #rings = new Map<string, Ring>();
   #lookAt = 0;
   #isLive = true;
   readonly #shown: Record<FrameKind, number>;
   #recordsAt = 0;
 
-  constructor(core: Core, runId: string) {
+  constructor(core: Core, runId: string, memory: SharedMemory) {
     this.#core = core;
+    this.#memory = memory;
     this.#runId = runId;
     const before = (kind: FrameKind) => Math.max(0, core.records.head(runId, kind) - 1);
     this.#shown = { steps: before("steps"), episodes: before("episodes") };
@@ -115,16 +136,16 @@ class Watched {
     return Math.max(1, this.#rings.size);
   }
 
-  *next(now: number, names: () => readonly string[]): Generator<Uint8Array<ArrayBuffer>> {
+  async *next(now: number, rings: () => Promise<Listing>): AsyncGenerator<Uint8Array<ArrayBuffer>> {
     if (now >= this.#lookAt) {
       this.#lookAt = now + LOOK_MS;
       const row = this.#core.runs.get(this.#runId);
       this.#isLive = row !== undefined && !isEnded(row.state);
-      this.#look(this.#isLive ? ringsOf(this.#runId, names()) : []);
+      yield* this.#look(this.#isLive ? await rings() : { names: [], trouble: "" });
     }
     if (!this.#isLive) return;
     for (const ring of this.#rings.values()) {
-      const frame = ring.next();
+      const frame = await ring.next();
       if (frame !== undefined) yield frame;
     }
     if ([...this.#rings.values()].some((ring) => !ring.spoilt)) return;
@@ -137,17 +158,18 @@ class Watched {
     }
   }
 
-  /** Opens rings that are new or were made anew, and closes those that are gone. */
-  #look(rests: string[]): void {
-    for (const [rest, ring] of this.#rings) {
-      if (rests.includes(rest) && inodeOf(this.#runId + rest) === ring.inode) continue;
-      ring.close();
-      this.#rings.delete(rest);
-    }
-    for (const rest of rests.slice(0, MAX_WATCHED)) {
-      if (this.#rings.has(rest)) continue;
-      const file = openRing(this.#runId + rest);
-      if (file !== undefined) this.#rings.set(rest, new Ring(this.#runId, rest, file));
+  /** Takes up rings that are new, and those again that could not be read; forgets those that are gone. */
+  *#look({ names, trouble }: Listing): Generator<Uint8Array<ArrayBuffer>> {
+    const rests = ringsOf(this.#runId, names).slice(0, MAX_WATCHED);
+    for (const rest of this.#rings.keys()) if (!rests.includes(rest)) this.#rings.delete(rest);
+    for (const rest of rests) {
+      const before = this.#rings.get(rest);
+      if (before !== undefined && (!before.spoilt || trouble !== "")) continue;
+      const ring = new Ring(this.#runId, rest, this.#memory);
+      this.#rings.set(rest, ring);
+      if (trouble === "") continue;
+      ring.spoilt = true;
+      yield ring.unreadable(trouble);
     }
   }
 
@@ -172,37 +194,6 @@ class Watched {
     };
     return message(head, pixels);
   }
-
-  close(): void {
-    for (const ring of this.#rings.values()) ring.close();
-  }
-}
-
-/** Rings are a file of the worker in a directory that everybody may write to. */
-function openRing(id: string): RegularFile | undefined {
-  try {
-    return openRegular(`${RING_DIRECTORY}/${ringName(id)}`);
-  } catch {
-    // Ignore anything that is not a plain file of this user.
-    return undefined;
-  }
-}
-
-function inodeOf(id: string): number | null | undefined {
-  try {
-    return Deno.lstatSync(`${RING_DIRECTORY}/${ringName(id)}`).ino;
-  } catch {
-    return undefined;
-  }
-}
-
-/** None where the runtime does not let this daemon look: only `-A` grants it anything below /dev (docs/permissions.md). */
-function namesOfRings(): string[] {
-  try {
-    return [...Deno.readDirSync(RING_DIRECTORY)].map(({ name }) => name);
-  } catch {
-    return [];
-  }
 }
 
 /** The messages of these runs until the reader leaves. */
@@ -211,28 +202,25 @@ export async function* framesLive(
   runIds: readonly string[],
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  const watched = [...new Set(runIds)].map((runId) => new Watched(core, runId));
+  using memory = new SharedMemory();
+  const watched = [...new Set(runIds)].map((runId) => new Watched(core, runId, memory));
   let quietSince = performance.now();
-  try {
-    // An empty message tells the page that it is connected.
-    yield new Uint8Array([0, 0, 0, 0]);
-    for (let at = performance.now(); !signal.aborted;) {
-      let names: string[] | undefined;
-      for (const one of watched) {
-        for (const frame of one.next(at, () => names ??= namesOfRings())) {
-          quietSince = at;
-          yield frame;
-        }
+  // An empty message tells the page that it is connected.
+  yield new Uint8Array([0, 0, 0, 0]);
+  for (let at = performance.now(); !signal.aborted;) {
+    let rings: Promise<Listing> | undefined;
+    for (const one of watched) {
+      for await (const frame of one.next(at, () => rings ??= listRings(memory))) {
+        quietSince = at;
+        yield frame;
       }
-      const environments = watched.reduce((n, one) => n + one.environments, 0);
-      const everyMs = 1000 / Math.min(FRAMES_PER_SECOND, FRAMES_IN_ALL / environments);
-      const now = performance.now();
-      const wait = now - quietSince > LOOK_MS ? IDLE_MS : everyMs;
-      // After a late timer, send at most one frame more.
-      at = Math.max(at + wait, now - everyMs);
-      await pause(Math.max(1, at - now), signal);
     }
-  } finally {
-    for (const one of watched) one.close();
+    const environments = watched.reduce((n, one) => n + one.environments, 0);
+    const everyMs = 1000 / Math.min(FRAMES_PER_SECOND, FRAMES_IN_ALL / environments);
+    const now = performance.now();
+    const wait = now - quietSince > LOOK_MS ? IDLE_MS : everyMs;
+    // After a late timer, send at most one frame more.
+    at = Math.max(at + wait, now - everyMs);
+    await pause(Math.max(1, at - now), signal);
   }
 }

@@ -8,8 +8,7 @@
  * (n - 1) mod capacity; its seq is odd while it is written, and head becomes n when it is complete.
  */
 
-export const RING_DIRECTORY = "/dev/shm";
-const PREFIX = "mosaic.fastlane.";
+export const RING_PREFIX = "mosaic.fastlane.";
 const HEADER_BYTES = 80;
 const SLOT_HEADER_BYTES = 16;
 const MAGIC = 0x4e414c46;
@@ -22,7 +21,7 @@ const MAX_TRIES = 4;
 
 /** Name of the file of a run's ring; `/` cannot be in it. */
 export function ringName(id: string): string {
-  return PREFIX + id.replaceAll("/", "_");
+  return RING_PREFIX + id.replaceAll("/", "_");
 }
 
 /** What follows a run's id in the names of its rings ("" or such as "-w1"), among the names of a directory. */
@@ -78,9 +77,8 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
 
 /** Where the ring is read. */
 export interface RingFile {
-  stat(): { size: number };
-  /** @returns bytes read */
-  readSync(position: number, into: Uint8Array): number;
+  /** Ranges one behind the other, fewer bytes where one is not there, and the file's size; undefined without a file. */
+  read(...ranges: [at: number, length: number][]): Promise<{ size: number; bytes: Uint8Array } | undefined>;
 }
 
 export interface RingShape extends Pick<Picture, "width" | "height" | "channels"> {
@@ -159,7 +157,6 @@ function littleEndian(values: Float64Array): Uint8Array {
 
 export class RingReader {
   readonly #file: RingFile;
-  readonly #header = new Uint8Array(HEADER_BYTES);
   #shown = 0;
 
   constructor(file: RingFile) {
@@ -167,15 +164,16 @@ export class RingReader {
   }
 
   /** The newest complete frame that was not read before. @throws RangeError when the file is no ring */
-  next(): RingFrame | undefined {
-    if (this.#file.readSync(0, this.#header) < HEADER_BYTES) return undefined;
-    const header = headerOf(this.#header, this.#file.stat().size);
+  async next(): Promise<RingFrame | undefined> {
+    const start = await this.#file.read([0, HEADER_BYTES]);
+    if (start === undefined || start.bytes.length < HEADER_BYTES) return undefined;
+    const header = headerOf(start.bytes, start.size);
     if (header === undefined || header.head === this.#shown) return undefined;
     // A ring that was made anew counts from 1 again.
     if (header.head < this.#shown) this.#shown = 0;
     const oldest = Math.max(this.#shown, header.head - Math.min(header.capacity, MAX_TRIES));
     for (let n = header.head; n > oldest; n--) {
-      const frame = this.#slot(header, n);
+      const frame = await this.#slot(header, n);
       if (frame === undefined) continue;
       this.#shown = header.head;
       return frame;
@@ -184,16 +182,20 @@ export class RingReader {
   }
 
   /** Undefined: it is being written. */
-  #slot({ capacity, slotSize, width, height, channels, values }: RingHeader, n: number): RingFrame | undefined {
+  async #slot(
+    { capacity, slotSize, width, height, channels, values }: RingHeader,
+    n: number,
+  ): Promise<RingFrame | undefined> {
     const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
     const frameBytes = width * height * channels;
-    const slot = new Uint8Array(Math.min(slotSize, SLOT_HEADER_BYTES + frameBytes + MAX_METADATA_BYTES));
-    if (this.#file.readSync(position, slot) < slot.length) return undefined;
-    const view = new DataView(slot.buffer);
+    const length = Math.min(slotSize, SLOT_HEADER_BYTES + frameBytes + MAX_METADATA_BYTES);
+    // Its beginning again, after the rest: a frame whose seq has changed meanwhile is torn.
+    const read = await this.#file.read([position, length], [position, 8]);
+    if (read === undefined || read.bytes.length < length + 8) return undefined;
+    const slot = new Uint8Array(read.bytes.buffer as ArrayBuffer, read.bytes.byteOffset, length);
+    const view = new DataView(read.bytes.buffer, read.bytes.byteOffset);
     const seq = view.getBigUint64(0, true);
-    const after = new Uint8Array(8);
-    this.#file.readSync(position, after);
-    if (seq % 2n !== 0n || new DataView(after.buffer).getBigUint64(0, true) !== seq) return undefined;
+    if (seq % 2n !== 0n || view.getBigUint64(length, true) !== seq) return undefined;
     if (view.getUint32(8, true) !== frameBytes) return undefined;
     const end = SLOT_HEADER_BYTES + frameBytes;
     const metadata = slot.subarray(end, Math.min(slot.length, end + view.getUint32(12, true)));

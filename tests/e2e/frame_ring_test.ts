@@ -1,9 +1,11 @@
 /** The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it. */
 import assert from "node:assert/strict";
-import { openRegular } from "../../src/os/untrusted.ts";
+import { SharedMemory } from "../../src/os/shared_memory.ts";
 import { ringName, RingReader } from "../../src/wire/fastlane.ts";
+import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { PlannedDaemon } from "../harness/planned_daemon.ts";
 import { submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
@@ -37,10 +39,9 @@ Deno.test("frames of render_payload are in the ring, also of another size; it go
     step(1, [[[1, 2, 3], [4, 5, 6]]]);
     await until(() => isThere(path(run)), { what: "the ring" });
     const shown = async (wanted: string) => {
-      await until(() => {
-        // As the original's reader: it opens the name anew when the ring says that it is no longer written.
-        using file = openRegular(path(run));
-        const frame = file && new RingReader(file).next();
+      await until(async () => {
+        using memory = new SharedMemory();
+        const frame = await new RingReader({ read: (...ranges) => memory.read(ringName(run), ...ranges) }).next();
         return frame &&
           `${frame.width}x${frame.height}: ${frame.pixels} ${frame.reward} ${frame.rollingReturn}` === wanted;
       }, { what: wanted });
@@ -85,4 +86,25 @@ Deno.test("frames of render_payload are in the ring, also of another size; it go
   } finally {
     Deno.removeSync(cwd, { recursive: true });
   }
+});
+
+Deno.test("permissions: a daemon and a proxy with planned ones read and write rings", async () => {
+  await using planned = await PlannedDaemon.start();
+  const { daemon } = planned;
+  const line = '{"type":"step","render_payload":{"rgb":[[[1,2,3]]]}}';
+  const script = `while :; do echo '${line}'; sleep 0.05; done`;
+  const worker = { script: "/bin/sh", arguments: ["-c", script], use_grpc: false };
+  const run = await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }));
+  await until(() => isThere(`/dev/shm/${ringName(run)}`), { what: "the ring" });
+  const { body } = await fetch(`http://${daemon.http}/api/frames/live?of=${run}`);
+  let text = "";
+  const decoder = new TextDecoder("latin1");
+  for await (const part of body!) {
+    text += decoder.decode(part);
+    if (text.includes('"source":"ring"') && text.endsWith("\u0001\u0002\u0003")) break;
+    // Steps are shown until the ring is found.
+    assert(text.length < 1 << 20, text.slice(-1000));
+  }
+  await daemon.client.unary(Mosaic.method.cancelRun, { run });
+  await untilState(daemon, run, "CANCELLED");
 });
