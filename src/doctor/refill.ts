@@ -95,7 +95,7 @@ export function refill(
   } else {
     // The log of a live attempt, too, may be longer than what is stored: its proxy then delivers from the new position.
     const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0;
-    lost = rebuild(store, known, ends, clock, mayHaveMore);
+    lost = rebuild(store, known, ends, clock, mayHaveMore, stored);
   }
   const after = countsOf(store, run.runId);
   const added = KINDS.map((kind) => `${after[kind] - before[kind]} ${kind}`).join(", ");
@@ -127,6 +127,7 @@ function rebuild(
   ends: readonly JournalEnd[],
   clock: { now: number },
   mayHaveMore: boolean,
+  before: StoredRun | undefined,
 ): number {
   const { run, files } = known;
   const { runId } = run;
@@ -137,7 +138,7 @@ function rebuild(
   const cursors = new Map(
     ends.map(({ attempt }) => [attempt, store.sourceCursors(runId, attempt).filter(({ serial }) => serial > 0)]),
   );
-  const { labels, merged } = readAgain(store, known, ends, cursors, clock, mayHaveMore);
+  const { labels, merged } = readAgain(store, known, ends, cursors, clock, mayHaveMore, before);
   const made = `reindex:${runId}`;
   // What an earlier try has left.
   store.discard(made);
@@ -174,7 +175,7 @@ function rebuild(
     for (const { attempt } of ends) {
       for (const batch of batchesOf(run, files, attempt, 0, clock)) {
         const since = countsOf(store, made).steps;
-        const kept = survivors(store, runId, "steps", since, batch.steps.n);
+        const kept = survivors(store, runId, "steps", since, batch.steps.n, before);
         keepTimes(batch, since, kept, times, clock);
         storeBatch(store, made, attempt, { ...batch, episodes: [], events: [] });
         requireSame(store, made, since, kept, runId);
@@ -208,6 +209,7 @@ function readAgain(
   cursors: ReadonlyMap<number, SourceCursor[]>,
   clock: { now: number },
   mayHaveMore: boolean,
+  before: StoredRun | undefined,
 ) {
   const { run, files } = known;
   const labels: { attempt: number; label: string }[] = [];
@@ -238,8 +240,8 @@ function readAgain(
   }
   const head = countsOf(store, run.runId);
   const merged = {
-    episodes: merge(storedRecords(store, run.runId, "episodes", head.episodes), head.episodes, logged.episodes),
-    events: merge(storedRecords(store, run.runId, "events", head.events), head.events, logged.events),
+    episodes: merge(storedRecords(store, run.runId, "episodes", head.episodes, before), head.episodes, logged.episodes),
+    events: merge(storedRecords(store, run.runId, "events", head.events, before), head.events, logged.events),
   };
   for (const [kind, { lost, further, placed }] of Object.entries(merged)) {
     if (lost.length > 0 && kind === "episodes") {
@@ -264,8 +266,9 @@ function storedRecords(
   runId: string,
   kind: "episodes" | "events",
   head: number,
+  before: StoredRun | undefined,
 ): Map<number, LogRecord> {
-  return survivors(store, runId, kind, 0, head) as Map<number, Stored & LogRecord>;
+  return survivors(store, runId, kind, 0, head, before) as Map<number, Stored & LogRecord>;
 }
 
 const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
@@ -283,20 +286,21 @@ function unfilled(runId: string, why: string): MosaicError {
 
 type Stored = { seq: number; tsNs: string };
 
-/** The records after `since` that are still there, by number. */
+/** The records after `since` that are still there as they were stored, by number. */
 function survivors(
   store: TelemetryStore,
   runId: string,
   kind: typeof KINDS[number],
   since: number,
   count: number,
+  before?: StoredRun,
 ): Map<number, Stored> {
   const found = new Map<number, Stored>();
   const to = Math.min(since + count, store.head(runId, kind));
   for (let at = since; at < to;) {
     const rows = store.read(runId, kind, at, to - at) as Stored[];
     // Reading passes over a damaged block.
-    for (const row of rows.filter(({ seq }) => seq <= to)) found.set(row.seq, row);
+    for (const row of rows) if (row.seq <= to && !before?.damaged[kind].has(row.seq)) found.set(row.seq, row);
     at = rows.at(-1)?.seq ?? at + 1;
   }
   return found;

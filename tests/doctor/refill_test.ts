@@ -304,3 +304,39 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
     );
   });
 });
+
+Deno.test("refill: a value outside of blocks that has changed by itself is damage in every table, and the log has what was stored", () => {
+  withRun((layout, journal) => {
+    const agent = lines(1, 250).replaceAll('"type":"step"', '"type":"step","agent_id":"a1","ts":1700000000');
+    Deno.writeTextFileSync(journal, agent);
+    repair(layout.stateDir);
+    // As a slow worker leaves them: rows that wait to become a block.
+    const db = new DatabaseSync(layout.telemetryDb);
+    assert.ok(Number(db.prepare("SELECT count(*) AS n FROM steps").get()!.n) > 0, "no rows of steps wait");
+    db.close();
+    const before = rows(layout);
+    // What a repair has replaced is deleted after the next start.
+    const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
+    const flips = {
+      steps: ["steps", "reward = reward + 2 WHERE seq = (SELECT max(seq) FROM steps)"],
+      episodes: ["episodes", "total_reward = total_reward * 2 WHERE seq = 2"],
+      worker_events: ["events", "data = replace(data, 'loss', 'loqs') WHERE seq = 3"],
+      metrics: ["metrics", "value = -value WHERE seq = 4"],
+      series_buckets: ["series", "max = max + 1 WHERE series = 1 AND level = 1 AND bucket = 1"],
+      sources: ["sources", "agent_id = 'b1' WHERE source = 1"],
+      journal_positions: ["position", "position = position + 64 WHERE attempt = 1"],
+    };
+    for (const [table, [named, change]] of Object.entries(flips)) {
+      const db = new DatabaseSync(layout.telemetryDb);
+      assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, table);
+      db.close();
+      const [finding, ...others] = examine(layout.stateDir);
+      assert.match(finding!.message, new RegExp(`lacks .*${named}`), table);
+      assert.deepEqual(others, []);
+      const [repaired] = repair(layout.stateDir).repaired;
+      assert.equal(repaired!.done, true, `${table}: ${repaired!.outcome}`);
+      assert.deepEqual(kinds(layout), [], table);
+      assert.deepEqual(rows(layout), before, table);
+    }
+  });
+});

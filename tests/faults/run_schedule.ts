@@ -264,6 +264,12 @@ async function inflict(
       repairAll(daemon.stateDir);
       return await daemon.restart();
     }
+    case "flip-bit": {
+      await daemon.stop();
+      flipBit(daemon.layout.telemetryDb, fault.share, fault.bit);
+      repairAll(daemon.stateDir);
+      return await daemon.restart();
+    }
     case "cut-power": {
       await daemon.kill9();
       for (const end of ["-wal", "-shm"]) removeIfThere(`${daemon.layout.telemetryDb}${end}`);
@@ -313,6 +319,17 @@ function damagePage(path: string, share: number): void {
   if (pages === 0) return;
   file.seekSync(Math.floor(share * pages) * PAGE_BYTES, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(PAGE_BYTES).fill(0x5a));
+}
+
+function flipBit(path: string, share: number, bit: number): void {
+  using file = Deno.openSync(path, { read: true, write: true });
+  const at = Math.floor(share * file.statSync().size);
+  const byte = new Uint8Array(1);
+  file.seekSync(at, Deno.SeekMode.Start);
+  if (file.readSync(byte) !== 1) return;
+  byte[0]! ^= 1 << bit;
+  file.seekSync(at, Deno.SeekMode.Start);
+  file.writeSync(byte);
 }
 
 /** The daemon is killed in the middle of it; the deletion is finished all the same, and asking again is no error before. */

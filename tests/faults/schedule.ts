@@ -15,6 +15,8 @@ export type Fault =
   | { type: "fill-disk"; forMs: number }
   /** A page of telemetry.sqlite is overwritten, and `mosaic doctor --repair` run before the daemon starts again. */
   | { type: "damage-page"; share: number }
+  /** One bit of telemetry.sqlite changes; `mosaic doctor --repair` as above. */
+  | { type: "flip-bit"; share: number; bit: number }
   /** telemetry.sqlite loses every commit that no checkpoint has moved into it; `mosaic doctor --repair` as above. */
   | { type: "cut-power"; downMs: number }
   /** The daemon is killed, and somebody else listens on its ports for a while: nobody tells him a token. */
@@ -76,6 +78,10 @@ export function scheduleOf(seed: number): Schedule {
   }
   if (random.chance(0.2)) {
     faults.push({ afterMs: random.int(0, 900), fault: { type: "squat", forMs: random.int(50, 900) } });
+  }
+  if (random.chance(0.3)) {
+    const fault: Fault = { type: "flip-bit", share: random.next(), bit: random.int(0, 7) };
+    faults.push({ afterMs: random.int(0, 900), fault });
   }
   return { seed, runs, faults, deleteKilledAfterMs };
 }

@@ -1,8 +1,9 @@
 /**
- * Rows of one table, several to a statement: a call costs as much as a row. Parameters are anonymous, because the runtime
+ * Rows of one table with their checksums, several to a statement: a call costs as much as a row. Parameters are anonymous, because the runtime
  * looks numbered ones up by name, which is quadratic.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import { type ChecksumOf, CRC_COLUMN, rowChecksum } from "./row_checksums.ts";
 
 /** Rows of a call, largest first; what is left of a batch goes through the smaller ones. */
 const TIERS = [32, 4, 1] as const;
@@ -12,22 +13,25 @@ export class BulkInsert {
   readonly #sql: string;
   readonly #row: string;
   readonly #statements = new Map<number, StatementSync>();
-  readonly width: number;
+  /** With the checksum. */
+  readonly #width: number;
+  readonly #checksum: ChecksumOf;
   #values: SQLInputValue[] = [];
 
   constructor(db: DatabaseSync, table: string, columns: readonly string[]) {
     this.#db = db;
     // FAIL, because the whole transaction is rolled back after any failure: for the usual undoing of one statement SQLite
     // would copy the pages that the statement changes.
-    this.#sql = `INSERT OR FAIL INTO ${table} (${columns.join(",")}) VALUES `;
-    this.#row = `(${columns.map(() => "?").join(",")})`;
-    this.width = columns.length;
+    this.#sql = `INSERT OR FAIL INTO ${table} (${[...columns, CRC_COLUMN].join(",")}) VALUES `;
+    this.#row = `(${columns.map(() => "?").join(",")},?)`;
+    this.#width = columns.length + 1;
+    this.#checksum = rowChecksum(db, table, columns);
   }
 
   /** Keeps a row until `flush` or until there are enough for a call. */
   add(...values: SQLInputValue[]): void {
-    this.#values.push(...values);
-    if (this.#values.length < this.width * TIERS[0]) return;
+    this.#values.push(...values, this.#checksum(values, 0));
+    if (this.#values.length < this.#width * TIERS[0]) return;
     const full = this.#values;
     this.#values = [];
     this.#statement(TIERS[0]).run(...full);
@@ -39,8 +43,8 @@ export class BulkInsert {
     const rest = this.#values;
     this.#values = [];
     let o = 0;
-    this.fill(rest.length / this.width, (args, at) => {
-      for (let c = 0; c < this.width; c++) args[at++] = rest[o++]!;
+    this.#fill(rest.length / this.#width, (args, at) => {
+      for (let c = 0; c < this.#width; c++) args[at++] = rest[o++]!;
       return at;
     });
   }
@@ -52,11 +56,19 @@ export class BulkInsert {
 
   /** Inserts `n` rows at once. @param bind writes row `i` into `args` from `at` on and gives where the next begins */
   fill(n: number, bind: (args: SQLInputValue[], at: number, i: number) => number): void {
+    this.#fill(n, (args, at, i) => {
+      const end = bind(args, at, i);
+      args[end] = this.#checksum(args, at);
+      return end + 1;
+    });
+  }
+
+  #fill(n: number, bind: (args: SQLInputValue[], at: number, i: number) => number): void {
     let i = 0;
     for (const rows of TIERS) {
       if (n - i < rows) continue;
       const statement = this.#statement(rows);
-      const args: SQLInputValue[] = new Array(rows * this.width);
+      const args: SQLInputValue[] = new Array(rows * this.#width);
       for (; n - i >= rows; i += rows) {
         let at = 0;
         for (let j = i; j < i + rows; j++) at = bind(args, at, j);

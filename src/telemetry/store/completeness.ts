@@ -6,6 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { SourceCursor } from "../batch.ts";
 import { LEVEL_SIZES } from "./rollup.ts";
 import { BASE_SERIES } from "./series_rows.ts";
+import { damagedRows } from "./row_checksums.ts";
 import { damagedSteps } from "./step_blocks.ts";
 
 export interface StoredRun {
@@ -17,7 +18,9 @@ export interface StoredRun {
   /** How far each observed file is stored, by attempt. */
   cursors: Map<number, SourceCursor[]>;
   /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
-  missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series", number>>;
+  missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series" | "sources", number>>;
+  /** Numbers of records whose rows are there, and are not what was stored; they count as missing. */
+  damaged: Record<"steps" | "episodes" | "events", Set<number>>;
 }
 
 /** Tables of records, and the counter and the first seq of each in telemetry_runs. */
@@ -43,6 +46,7 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
       positions: new Map(),
       cursors: new Map(),
       missing: {},
+      damaged: { steps: new Set(), episodes: new Set(), events: new Set() },
     });
   }
   for (const { run_key, attempt, position } of db.prepare("SELECT * FROM journal_positions").all()) {
@@ -66,6 +70,27 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
       FROM telemetry_runs r WHERE deleting = 0`,
     ).all();
     for (const { run_key, missing } of rows) note(Number(run_key), kind, Number(missing));
+  }
+  for (const { runKey, table, row } of damagedRows(db)) {
+    const run = byKey.get(runKey);
+    if (run === undefined) continue;
+    const seq = Number(row.seq);
+    if (table === "journal_positions") {
+      run.positions.delete(Number(row.attempt));
+    } else if (table === "sources") {
+      note(runKey, "sources", 1);
+      for (const kind of ["steps", "episodes"] as const) {
+        const of = db.prepare(`SELECT seq FROM ${kind} WHERE run_key = ? AND source = ?`).all(
+          runKey,
+          Number(row.source),
+        );
+        for (const { seq } of of) run.damaged[kind].add(Number(seq));
+      }
+    } else {
+      const kind = table === "worker_events" ? "events" : table === "series_buckets" ? "series" : table;
+      note(runKey, kind as keyof StoredRun["missing"], 1);
+      if (kind in run.damaged) run.damaged[kind as keyof StoredRun["damaged"]].add(seq);
+    }
   }
   // Closed buckets of the rollups, from the number of a series' points.
   const buckets = db.prepare("SELECT count(*) AS n FROM series_buckets WHERE run_key = ? AND series = ?");

@@ -4,6 +4,7 @@ import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind } fr
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
+import { type ChecksumOf, rowChecksum } from "./row_checksums.ts";
 import type { SeriesState } from "./summaries.ts";
 
 /** A series of a run that is being written. */
@@ -101,6 +102,8 @@ export class RunRows {
   readonly #source: StatementSync;
   readonly #sources: StatementSync;
   readonly #insertSource: StatementSync;
+  readonly #positionSum: ChecksumOf;
+  readonly #sourceSum: ChecksumOf;
 
   constructor(db: DatabaseSync, private readonly sealedTo: (runKey: number) => number) {
     this.#load = db.prepare("SELECT * FROM telemetry_runs WHERE run_id = ?");
@@ -111,16 +114,21 @@ export class RunRows {
         malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, told_step = ?, wide = ? WHERE run_key = ?`,
     );
     this.#advance = db.prepare(
-      `INSERT INTO journal_positions (run_key, attempt, position) VALUES (?, ?, ?)
-        ON CONFLICT DO UPDATE SET position = excluded.position WHERE position = ?`,
+      `INSERT INTO journal_positions (run_key, attempt, position, crc) VALUES (?, ?, ?, ?)
+        ON CONFLICT DO UPDATE SET position = excluded.position, crc = excluded.crc WHERE position = ?`,
     );
+    this.#positionSum = rowChecksum(db, "journal_positions", ["attempt", "position"]);
     this.#source = db.prepare(SOURCE_SELECT);
     this.#sources = prepareArrays(
       db,
       `SELECT source, agent_id, worker_id, policy_label, backend FROM sources WHERE run_key = ?
         ORDER BY source DESC LIMIT ${MAX_SOURCES}`,
     );
-    this.#insertSource = db.prepare("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)");
+    const texts = ["source", "agent_id", "worker_id", "policy_label", "backend"];
+    this.#insertSource = db.prepare(
+      `INSERT INTO sources (run_key, ${texts.join(", ")}, crc) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#sourceSum = rowChecksum(db, "sources", texts);
   }
 
   load(runId: string): RunState | undefined {
@@ -183,7 +191,7 @@ export class RunRows {
 
   /** Moves the journal position; false when the stored one is not `from`. */
   advance(runKey: number, attempt: number, from: number, to: number): boolean {
-    return this.#advance.run(runKey, attempt, to, from).changes === 1;
+    return this.#advance.run(runKey, attempt, to, this.#positionSum([attempt, to], 0), from).changes === 1;
   }
 
   sourceOf(state: RunState, source: number): Source {
@@ -212,7 +220,8 @@ export class RunRows {
     let source = live.sources.get(text);
     if (source === undefined) {
       source = live.nextSource++;
-      this.#insertSource.run(state.runKey, source, agentId, workerId, policyLabel, backend);
+      const row = [source, agentId, workerId, policyLabel, backend];
+      this.#insertSource.run(state.runKey, ...row, this.#sourceSum(row, 0));
       if (live.sources.size >= MAX_SOURCES) live.sources.clear();
       live.sources.set(text, source);
     }

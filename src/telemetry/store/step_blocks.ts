@@ -6,6 +6,7 @@ import { messageOf } from "../../base/errors.ts";
 import type { StoredStep } from "../types.ts";
 import { msOf } from "./points.ts";
 import { allRows, prepareArrays } from "./reader.ts";
+import { type ChecksumOf, intact as isWhole, rowChecksum } from "./row_checksums.ts";
 import { SOURCE_SELECT } from "./run_state.ts";
 import {
   type Block,
@@ -60,6 +61,7 @@ export class StepBlocks {
   readonly #newest: StatementSync;
   readonly #delete: StatementSync;
   readonly #tail: StatementSync;
+  readonly #tailSum: ChecksumOf;
   readonly #deleteTail: StatementSync;
   readonly #rowPoints: StatementSync;
   readonly #source: StatementSync;
@@ -87,9 +89,11 @@ export class StepBlocks {
     const columns = OPTIONAL_STEP_COLUMNS.map(({ column }) => column).join(", ");
     this.#tail = prepareArrays(
       db,
-      `SELECT seq, attempt, source, CAST(ts_ns AS TEXT), ${columns} FROM steps WHERE run_key = ? AND seq > ?
+      `SELECT seq, attempt, source, CAST(ts_ns AS TEXT), ${columns}, crc FROM steps WHERE run_key = ? AND seq > ?
         ORDER BY seq LIMIT ?`,
     );
+    const names = ["seq", "attempt", "source", "ts_ns", ...OPTIONAL_STEP_COLUMNS.map(({ column }) => column)];
+    this.#tailSum = rowChecksum(db, "steps", names);
     this.#source = db.prepare(SOURCE_SELECT);
     this.#rowPoints = prepareArrays(
       db,
@@ -145,9 +149,14 @@ export class StepBlocks {
     return true;
   }
 
-  /** The contiguous rows after `sealed`, at most so many. */
+  /** The contiguous rows after `sealed`, at most so many. A damaged one is as one that is not there. */
   tail(runKey: number, sealed: number, most: number): (BlockSteps & { first: number }) | undefined {
-    const rows = allRows(this.#tail, runKey, sealed, most);
+    const rows = (allRows(this.#tail, runKey, sealed, most) as SQLInputValue[][]).filter((row) => {
+      if (isWhole(this.#tailSum, row, row.at(-1))) return true;
+      const seq = Number(row[0]);
+      this.damaged(runKey, seq, seq, "the row's checksum does not match");
+      return false;
+    });
     if (rows.length === 0) return undefined;
     const first = rows[0]![0] as number;
     const gap = rows.findIndex((row, i) => row[0] !== first + i);

@@ -1,0 +1,73 @@
+/**
+ * Checksums of rows outside of blocks. SQLite notices damage to a page's structure, not to a value in it. A row's column
+ * "crc" is of all its other values but its run's key (which is another one in another database); NULL is a row of an
+ * earlier version, of which nothing is known.
+ */
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
+import { zlib } from "../../base/node_modules.ts";
+
+/** Tables whose rows have one. What is in the others follows from these, or only describes them. */
+const TABLES = [
+  ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
+];
+export const CRC_COLUMN = "crc";
+const UNCHECKED = new Set(["run_key", CRC_COLUMN]);
+
+/** The checksum of a row whose first value is at `from`. */
+export type ChecksumOf = (values: readonly SQLInputValue[], from: number) => number;
+
+/** @param columns of the rows to be checked; the others have their defaults */
+export function rowChecksum(db: DatabaseSync, table: string, columns: readonly string[]): ChecksumOf {
+  const known = db.prepare(`PRAGMA table_info(${table})`).all() as { name: string; dflt_value: string | null }[];
+  // The order of the table's columns, whichever the statement has. Defaults are left out, as in statements.
+  const parts = known.filter(({ name }) => columns.includes(name) && !UNCHECKED.has(name))
+    .map(({ name, dflt_value }) => ({ at: columns.indexOf(name), name, absent: dflt_value, exact: name === "ts_ns" }));
+  const { crc32 } = zlib();
+  return (values, from) => {
+    let text = "";
+    for (const { at, name, absent, exact } of parts) {
+      const value = values[from + at]!;
+      const own = value === null ? null : exact ? String(BigInt(value as string)) : plain(value);
+      if (own !== absent) text += `${name}=${own}\n`;
+    }
+    return crc32(text);
+  };
+}
+
+/** A number is the same text whether it was bound or read back as a whole number. */
+function plain(value: SQLInputValue): string {
+  return typeof value === "bigint" ? String(Number(value)) : String(value);
+}
+
+export interface DamagedRow {
+  runKey: number;
+  table: string;
+  row: Record<string, unknown>;
+}
+
+/** Rows that are not what was stored. Reads them all. */
+export function* damagedRows(db: DatabaseSync): Generator<DamagedRow> {
+  for (const table of TABLES) {
+    const columns = db.prepare(`PRAGMA table_info(${table})`).all().map(({ name }) => String(name));
+    if (!columns.includes(CRC_COLUMN)) continue;
+    const checksum = rowChecksum(db, table, columns);
+    const rows = db.prepare(`SELECT * FROM ${table} WHERE ${CRC_COLUMN} IS NOT NULL`);
+    // Nanoseconds exceed a number's precision.
+    rows.setReadBigInts(true);
+    for (const row of rows.iterate() as Iterable<Record<string, SQLInputValue>>) {
+      if (intact(checksum, Object.values(row), row[CRC_COLUMN])) continue;
+      yield { runKey: Number(row.run_key), table, row };
+    }
+  }
+}
+
+/** Whether a row is what was stored. @param crc undefined or null: of an earlier version */
+export function intact(checksum: ChecksumOf, values: readonly SQLInputValue[], crc: unknown): boolean {
+  if (crc === null || crc === undefined) return true;
+  try {
+    return checksum(values, 0) === Number(crc);
+  } catch {
+    // A time that is no number.
+    return false;
+  }
+}
