@@ -56,7 +56,7 @@ function rows(layout: Layout): Record<string, unknown[]> {
           : `SELECT t.* FROM ${table} t JOIN telemetry_runs USING (run_key) WHERE run_id = '${ID}'`,
       );
       statement.setReadBigInts(true);
-      return statement.all().map(({ run_key: _, run_id: __, first_seq: ___, ...row }) =>
+      return statement.all().map(({ run_key: _, run_id: __, first_seq: ___, crc: ____, ...row }) =>
         Object.values(row as object).join("|")
       );
     };

@@ -78,6 +78,11 @@ Deno.test("series: a database with the former levels of buckets gets the present
       `DROP TABLE series_starts; DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
       ALTER TABLE telemetry_runs DROP COLUMN told_step; ALTER TABLE series_buckets DROP COLUMN step`,
     );
+    for (
+      const table of ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"]
+    ) {
+      db.exec(`ALTER TABLE ${table} DROP COLUMN crc`);
+    }
     // Columns of newer fields are no part of the former schema either.
     for (const { table, fields } of Object.values(RECORDS)) {
       for (const field of fields.filter(({ since }) => since !== undefined)) {
