@@ -80,3 +80,51 @@ diskTest("a registry of an older version on a full disk: its migration takes the
   assert.equal(Number(db.prepare("PRAGMA user_version").get()!.user_version), MIGRATIONS.at(-1)!.version);
   db.close();
 });
+
+diskTest(
+  "a migration on a disk filled to the last byte, without a reserve: refused, nothing half done, and done with room",
+  (stage) => {
+    const disk = stage.disk(`${stage.stateDir}/small`, "16m");
+    const registryDb = `${disk.path}/registry.db`;
+    const older = new DatabaseSync(registryDb);
+    older.exec("PRAGMA journal_mode = WAL");
+    migrate(older, registryDb, MIGRATIONS.slice(0, 1));
+    older.close();
+    const telemetryDb = `${disk.path}/telemetry.sqlite`;
+    const made = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
+    made.ingest("R", 1, batch(0, 1, { steps: steps(0, 5) }));
+    made.close();
+    const newest = (path: string) => {
+      const db = new DatabaseSync(path);
+      try {
+        return Number(db.prepare("PRAGMA user_version").get()!.user_version);
+      } finally {
+        db.close();
+      }
+    };
+    const telemetryVersion = newest(telemetryDb);
+    const before = new DatabaseSync(telemetryDb);
+    for (
+      const table of ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"]
+    ) {
+      before.exec(`ALTER TABLE ${table} DROP COLUMN crc`);
+    }
+    before.exec(`PRAGMA user_version = ${telemetryVersion - 1}`);
+    before.close();
+    disk.fill();
+    const open = {
+      [registryDb]: () => Registry.open(registryDb),
+      [telemetryDb]: () => TelemetryStore.open(telemetryDb),
+    };
+    for (const [path, opened] of Object.entries(open)) {
+      assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
+    }
+    disk.free();
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 1]);
+    for (const opened of Object.values(open)) opened().close();
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
+    const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
+    assert.equal(store.read("R", "steps", 0, 10).length, 5);
+    store.close();
+  },
+);

@@ -236,15 +236,15 @@ const MIGRATIONS: readonly string[] = [
   ) WITHOUT ROWID;
   `,
   "-- From here on a column of texts in a block may be numbers (text_column.ts).",
-  // row_checksums.ts
-  ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"].map((table) =>
-    `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
-  ).join("\n"),
   `
   -- The worker's step at the last point: a chart of a thousand runs has no time to look it up among the points. NULL for
   -- series without steps, and in buckets of earlier versions.
   ALTER TABLE series_buckets ADD COLUMN step INTEGER;
   `,
+  // row_checksums.ts
+  ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"].map((table) =>
+    `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
+  ).join("\n"),
 ];
 
 function eightOfTheLevelBelow(level: number): string {
