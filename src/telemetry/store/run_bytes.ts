@@ -19,10 +19,10 @@ const BUCKET_BYTES = 3;
 
 /** Bytes of a row without its texts, its part of the rollups' buckets with it. */
 const KINDS = [
-  { table: "steps", counter: "steps", rowBytes: 48, texts: textColumns("steps") },
-  { table: "episodes", counter: "episodes", rowBytes: 50, texts: textColumns("episodes") },
-  { table: "worker_events", counter: "events", rowBytes: 28, texts: textColumns("events") },
-  { table: "metrics", counter: "metrics", rowBytes: 36, texts: textColumns("metrics") },
+  { table: "steps", counter: "steps", rowBytes: 53, texts: textColumns("steps") },
+  { table: "episodes", counter: "episodes", rowBytes: 55, texts: textColumns("episodes") },
+  { table: "worker_events", counter: "events", rowBytes: 33, texts: textColumns("events") },
+  { table: "metrics", counter: "metrics", rowBytes: 43, texts: textColumns("metrics") },
 ] as const;
 
 /**
