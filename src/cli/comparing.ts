@@ -4,7 +4,7 @@ import { isSecretName, withoutSecrets } from "../base/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
 import { compact, count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./message_json.ts";
-import { elapsedMs, stepsOf } from "./runs_table.ts";
+import { elapsedMs, rewardOf, stepsOf } from "./runs_table.ts";
 
 /** State, counts, times and rates of each run. */
 export function summaryRows(runs: readonly RunDetailJson[], now: number): ComparisonRow[] {
@@ -20,7 +20,7 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
     row("episodes", (r) => count(r.telemetry.episodes)),
     row("steps", (r) => compact(stepsOf(r))),
     row("mean rate", (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-"),
-    row("mean reward", (r) => r.telemetry.mean_reward_100 === null ? "-" : number(r.telemetry.mean_reward_100)),
+    row("mean reward", (r) => rewardOf(r) === null ? "-" : number(rewardOf(r)!)),
   ];
 }
 
@@ -30,8 +30,8 @@ export function groupFigures(now: number): { name: string; of(run: RunDetailJson
     { name: "episodes", of: (r) => r.telemetry.episodes },
     { name: "steps", of: stepsOf },
     { name: "seconds", of: (r) => workedMs(r, now) / 1000 },
-    { name: "steps/s", of: (r) => workedMs(r, now) > 0 ? r.telemetry.steps / (workedMs(r, now) / 1000) : null },
-    { name: "mean reward", of: (r) => r.telemetry.mean_reward_100 },
+    { name: "steps/s", of: (r) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null },
+    { name: "mean reward", of: rewardOf },
   ];
 }
 

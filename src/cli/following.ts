@@ -9,7 +9,7 @@ import { eventJson, type RunJson, runJson } from "./message_json.ts";
 import { anyOf, pause } from "../wire/waiting.ts";
 import type { Link } from "./daemon_link.ts";
 import { progressText } from "./progress.ts";
-import { elapsedMs, progressOf } from "./runs_table.ts";
+import { elapsedMs, progressOf, rewardOf } from "./runs_table.ts";
 import { cut, escapeControl } from "./text.ts";
 
 /** Poll interval of a followed run; its events trigger an earlier poll. */
@@ -116,7 +116,7 @@ export function statusText(run: RunJson, now: number, width: number): string {
     progressText(progressOf(run), 20),
     `${compact(t.episodes)} episodes`,
     t.steps_per_second > 0 ? rate(t.steps_per_second) : "",
-    t.mean_reward_100 === null ? "" : `reward ${number(t.mean_reward_100)}`,
+    rewardOf(run) === null ? "" : `reward ${number(rewardOf(run)!)}`,
   ];
   return cut(escapeControl(parts.filter((p) => p !== "").join("  ")), width - 1);
 }

@@ -76,6 +76,11 @@ export function stepsOf({ telemetry }: RunJson): number {
   return Math.max(telemetry.steps, telemetry.told_step);
 }
 
+/** Mean of the last 100 episodes, or what a metric tells: most programs record no single episodes. */
+export function rewardOf({ telemetry }: RunJson): number | null {
+  return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
+}
+
 export function progressOf(run: RunJson) {
   return {
     state: run.state,
@@ -138,7 +143,7 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
     figure("episodes", (r) => r.telemetry.episodes, count),
     figure("steps", stepsOf, count),
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, (n) => n === 0 ? "" : rate(n)),
-    figure("reward", (r) => r.telemetry.mean_reward_100, number),
+    figure("reward", rewardOf, number),
     {
       name: "last_record",
       align: "right",

@@ -59,7 +59,7 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
   const telemetry = facts([
     ["steps", `${count(stepsOf(run))}${t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""}`],
     ["episodes", count(t.episodes)],
-    ["reward", t.mean_reward_100 === null ? "" : `${number(t.mean_reward_100)} (mean of the last 100 episodes)`],
+    ["reward", rewardText(run)],
     ["events", t.events === 0 ? "" : count(t.events)],
     ["last record", t.last_record_at === null ? "" : ago(ms(t.last_record_at), now)],
     ["last output", t.last_output_at === null ? "" : ago(ms(t.last_output_at), now)],
@@ -178,4 +178,10 @@ function worker(run: RunDetailJson): string {
 function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {
   const can = [c.supports_pause ? "pause" : "", c.supports_checkpoint ? "checkpoints" : ""];
   return can.filter((a) => a !== "").join(", ");
+}
+
+function rewardText({ telemetry }: RunDetailJson): string {
+  const { mean_reward_100: mean, told_reward: told } = telemetry;
+  if (mean !== null) return `${number(mean)} (mean of the last 100 episodes)`;
+  return told === null ? "" : `${number(told.value)} (${told.name})`;
 }

@@ -31,6 +31,9 @@ const placement = <T extends z.ZodType>(expected_start: T) =>
     end: maybe(text()),
   });
 
+/** What a metric tells as the reward of episodes. */
+const toldReward = z.strictObject({ name: text(), value: z.number() });
+
 export const Run = z.strictObject({
   run_id: text(),
   name: text(),
@@ -77,6 +80,7 @@ export const Run = z.strictObject({
     last_output_at: maybe(time()),
     metrics: integer(),
     told_step: integer(),
+    told_reward: maybe(toldReward),
   }),
   capabilities: maybe(z.strictObject({
     worker_kind: text(),
@@ -364,6 +368,7 @@ export const PageRun = z.strictObject({
   episodes: integer(),
   steps_per_second: z.number(),
   mean_reward_100: maybe(z.number()),
+  told_reward: maybe(toldReward),
   last_record_at: maybe(milliseconds()),
   last_output_at: maybe(milliseconds()),
   backlog_bytes: integer(),

@@ -58,6 +58,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       lastOutputAt: optionalTimestamp(t.lastOutputAt),
       metrics: BigInt(t.metrics),
       toldStep: BigInt(t.toldStep),
+      toldReward: t.toldReward ?? undefined,
     },
     capabilities: row.workerKind === null ? undefined : {
       workerKind: row.workerKind,

@@ -40,6 +40,14 @@ export interface RunTelemetry {
   lastRecordAt: number | null;
   /** The highest step that a metric told; 0 for none. */
   toldStep: number;
+  /** The last value of the metric that is most surely the reward of episodes; null where none is. */
+  toldReward: ToldReward | null;
+}
+
+export interface ToldReward {
+  /** The metric's. */
+  name: string;
+  value: number;
 }
 
 export type IngestResult =

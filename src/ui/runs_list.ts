@@ -22,7 +22,7 @@ const SORT_KEYS: Record<string, Key> = {
   state: (r) => RUN_STATES.indexOf(r.state),
   steps: (_, t) => t().steps,
   episodes: (_, t) => t().episodes,
-  reward: (_, t) => t().meanReward100 ?? -Infinity,
+  reward: (_, t) => t().meanReward100 ?? t().toldReward?.value ?? -Infinity,
 };
 
 export function filterOf(query: Record<string, string | undefined>): RunFilter {

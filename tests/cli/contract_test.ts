@@ -272,7 +272,10 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     const worker = { ...scripted(fails), config: { schema_id: "telemetry.step.default" } };
     const failed = await submit(daemon, configOf({ name: "failed", command: [], metadata: { worker } }));
     await untilState(daemon, failed, "FAULTED");
-    const killed = await submit(daemon, configOf({ name: "killed", command: shell("kill -9 $$") }));
+    const killed = await submit(
+      daemon,
+      configOf({ name: "killed", command: shell(`echo '{"step":1,"rollout/ep_rew_mean":2}'; kill -9 $$`) }),
+    );
     await untilState(daemon, killed, "FAULTED");
     const talks = shell(`trap 'exit 0' TERM; echo '{"type":"step","reward":1}'; while :; do sleep 0.1; done`);
     const gpus = { requested: 1, mandatory: true };

@@ -120,8 +120,8 @@ Deno.test("examples: what --help shows works", async (t) => {
 
     for (const verb of VERBS.map((v) => v.name).filter((name) => !NOT_HERE.includes(name))) {
       for (const example of await examplesOf(verb)) {
-        // Of a session on another host, or of the source tree.
-        if (/ssh HOST|^deno run|^source/.test(example)) continue;
+        // Of a session on another host, or of the source tree; of a run with observations (minari_test.ts).
+        if (/ssh HOST|^deno run|^source|--format minari/.test(example)) continue;
         await t.step(example, async () => {
           if (CONTROL.includes(verb)) last = alive && verb !== "cancel" ? last : await live();
           else if (verb === "wait") last = await soonOver();

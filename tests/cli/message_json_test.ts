@@ -52,6 +52,7 @@ const RUN = {
     last_output_at: null,
     metrics: 0,
     told_step: 0,
+    told_reward: null,
   },
   capabilities: {
     worker_kind: "telemetry_proxy",

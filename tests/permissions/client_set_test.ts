@@ -110,6 +110,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
     "import-worker": ({ read, env }) => read === "all" && env === "all",
     run: ({ read, env }) => read === "all" && env === "all",
     export: ({ read, write }) => read === "all" && write === "all",
+    report: ({ read, write }) => read === "all" && write === "all",
     backup: ({ read, write }) => read === "all" && write === "all",
     permissions: ({ read, env }) => read === "all" && env === "all",
     audit: ({ read, write }) => read.includes(STATE) && !write.includes(STATE),
@@ -130,7 +131,7 @@ Deno.test("client: few verbs may do more, and what is in its name", () => {
       else assert.ok(beyond[verb](setOf([verb], env)), verb);
       const { write, run, net, sys } = setOf([verb], env);
       assert.deepEqual([run, sys].filter((entries) => entries === "all"), [], verb);
-      assert.equal(write === "all", ["export", "import", "backup"].includes(verb), verb);
+      assert.equal(write === "all", ["export", "import", "report", "backup"].includes(verb), verb);
       assert.equal(net === "all", verb === "demo", verb);
     }
   }

@@ -96,8 +96,10 @@ Deno.test({
       }, { what: "four environments", state: () => page.locator(".wall").innerHTML() });
       await until(async () => await pixel(prints.runId) === "9,8,7,255", { what: "a payload to be drawn" });
       await until(async () => await pixel(ends.runId) === "3,2,1,255", { what: "an episode's payload to be drawn" });
-      for (const  of of[films.runId, `${films.runId}-w1`]) {
-        await until(async () => await pixel(of) === `${color},${color},${color},255`, { what: `${of} to be drawn` });
+      for (const ring of [films.runId, `${films.runId}-w1`]) {
+        await until(async () => await pixel(ring) === `${color},${color},${color},255`, {
+          what: `${ring} to be drawn`,
+        });
       }
       const told = page.locator(`[data-of="${prints.runId}"] .sub`);
       assert.match(await told.textContent() ?? "", /episode \d+, step 0 · agent_1 · action 0 · reward 1 · \d+ ms ago/);

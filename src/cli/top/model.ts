@@ -1,7 +1,7 @@
 /** State of `mosaic top`, and how keys change it. Pure; src/cli/verbs/top.ts executes the actions. */
 import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { HostJson, RunDetailJson, RunJson } from "../message_json.ts";
-import { elapsedMs } from "../runs_table.ts";
+import { elapsedMs, rewardOf } from "../runs_table.ts";
 
 export const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
 export type Sort = typeof SORTS[number];
@@ -58,7 +58,7 @@ export function visibleRuns(state: TopState, now: number): RunJson[] {
     state: (a, b) => a.state.localeCompare(b.state),
     steps: (a, b) => b.telemetry.steps - a.telemetry.steps,
     rate: (a, b) => b.telemetry.steps_per_second - a.telemetry.steps_per_second,
-    reward: (a, b) => (b.telemetry.mean_reward_100 ?? -Infinity) - (a.telemetry.mean_reward_100 ?? -Infinity),
+    reward: (a, b) => (rewardOf(b) ?? -Infinity) - (rewardOf(a) ?? -Infinity),
     elapsed: (a, b) => (elapsedMs(b, now) ?? 0) - (elapsedMs(a, now) ?? 0),
   };
   return [...shown].sort(by[state.sort]);

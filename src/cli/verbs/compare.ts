@@ -13,7 +13,7 @@ import { Link } from "../daemon_link.ts";
 import { valueText } from "../parameter_text.ts";
 import { table } from "../table.ts";
 import { escapeControl, paint } from "../text.ts";
-import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
+import { EPISODE_REWARD, progressSeries } from "../../telemetry/progress_series.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import {
   bandOption,

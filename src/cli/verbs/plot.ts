@@ -16,7 +16,7 @@ import { pause } from "../../wire/waiting.ts";
 import { Link } from "../daemon_link.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import type { Bucket } from "../../registry/contract.ts";
-import { EPISODE_REWARD, progressSeries } from "../progress_series.ts";
+import { EPISODE_REWARD, progressSeries } from "../../telemetry/progress_series.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { fetchRuns } from "../fetch_runs.ts";
 import {

@@ -15,9 +15,8 @@ import { connectionFlags, connectionOptions, repeated, RUN_ARGUMENT } from "../f
 import { bytes as sizeText, count, duration, localTime, number } from "../format.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { valueText } from "../parameter_text.ts";
-import { progressSeries } from "../progress_series.ts";
+import { progressSeries } from "../../telemetry/progress_series.ts";
 import type { ReportChart, ReportCurve } from "../report/chart.ts";
-import { reportPage } from "../report/page.ts";
 import {
   bandOption,
   commonText,
@@ -71,7 +70,7 @@ export function define(command: Command, context: Context): void {
         examples: [
           ["mosaic report @last", "one run, to mosaic-report.html"],
           ["mosaic report -t sweep --group-by params --out sweep.html", "seeds as one curve"],
-          ["mosaic report --where 'lr<1e-3' -m loss -m rollout/ep_rew_mean", "two charts of a search"],
+          ["mosaic report -t sweep -m policy_loss -m episode_reward", "two charts of each run"],
         ],
         exits: { 4: "no such run, no run that fits, or no such series" },
       }),
@@ -79,6 +78,8 @@ export function define(command: Command, context: Context): void {
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const runs = await chosenRuns(link, refs, flags);
+      // Help needs neither templates nor Markdown.
+      const { reportPage } = await import("../report/page.ts");
       const page = reportPage(await contents(link, context, runs, flags));
       const file = String(flags["out"]);
       if (file === "-") {

@@ -4,7 +4,7 @@
  */
 import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
-import type { TelemetryKind, TelemetryReader } from "../../telemetry/types.ts";
+import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { Piece, PieceAnswer } from "../../registry/artifacts/uploads.ts";
@@ -52,6 +52,8 @@ export interface RunDetail {
     metrics: number;
     /** The highest step that a metric told. */
     toldStep: number;
+    /** What a metric tells as the reward of episodes. */
+    toldReward: ToldReward | null;
   };
   /** GPU slots of the host. */
   hostGpus: number;

@@ -117,7 +117,10 @@ function lookupOf({ runs, records }: Readers, column: QueryColumn): Lookup {
     finished: (run) => time(run.finishedAt),
     steps: (run) => records.summary(run.runId).steps,
     episodes: (run) => records.summary(run.runId).episodes,
-    reward: (run) => records.summary(run.runId).meanReward100 ?? undefined,
+    reward: (run) => {
+      const { meanReward100, toldReward } = records.summary(run.runId);
+      return meanReward100 ?? toldReward?.value;
+    },
   };
   return known[column.name]!;
 }

@@ -1,6 +1,6 @@
 /** What the store keeps in memory of a run: its counters, and, while it is being written, where its series end. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind } from "../types.ts";
+import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, ToldReward } from "../types.ts";
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
@@ -48,6 +48,7 @@ export interface RunState {
   lastRecordAt: number | null;
   /** The highest step that a metric told. */
   toldStep: number;
+  toldReward: ToldReward | null;
   wide: boolean;
   /** The last step that is in a block. */
   sealed: number;
@@ -85,6 +86,7 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
     toldStep: state?.toldStep ?? 0,
+    toldReward: state?.toldReward ?? null,
   };
 }
 
@@ -111,7 +113,8 @@ export class RunRows {
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
     this.#save = db.prepare(
       `UPDATE telemetry_runs SET attempt = ?, steps = ?, episodes = ?, events = ?, metrics = ?, other_lines = ?,
-        malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, told_step = ?, wide = ? WHERE run_key = ?`,
+        malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, told_step = ?,
+        told_reward = ?, told_reward_name = ?, wide = ? WHERE run_key = ?`,
     );
     this.#advance = db.prepare(
       `INSERT INTO journal_positions (run_key, attempt, position, crc) VALUES (?, ?, ?, ?)
@@ -156,6 +159,9 @@ export class RunRows {
       meanReward100: row.mean_reward_100 as number | null,
       lastRecordAt: row.last_record_ms as number | null,
       toldStep: number("told_step"),
+      toldReward: row.told_reward_name === null
+        ? null
+        : { name: row.told_reward_name as string, value: number("told_reward") },
       wide: row.wide === 1,
       waitingText: 0,
       sealed: this.sealedTo(number("run_key")),
@@ -184,6 +190,8 @@ export class RunRows {
       state.meanReward100,
       state.lastRecordAt,
       state.toldStep,
+      state.toldReward?.value ?? null,
+      state.toldReward?.name ?? null,
       state.wide ? 1 : 0,
       state.runKey,
     );

@@ -5,6 +5,7 @@ import type { Curve } from "./step_block.ts";
 import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "./points.ts";
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "./run_state.ts";
+import { rewardRank } from "../progress_series.ts";
 import type { Rewinds } from "./rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
 import { SeriesState, type Summaries } from "./summaries.ts";
@@ -15,6 +16,13 @@ export const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} nam
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
 /** What the worker printed, where another source has the name. */
 const JOURNAL_LABEL = "stdout";
+
+/** Of two metrics that tell a reward the one that does so more surely counts. */
+function toldReward(state: RunState, { name, rewardRank: rank }: SeriesState, value: number): void {
+  const { toldReward: known } = state;
+  if (!Number.isFinite(value)) return;
+  if (known === null || known.name === name || rank < rewardRank(known.name)) state.toldReward = { name, value };
+}
 
 export class SeriesWriter {
   readonly #rows: SeriesRows;
@@ -139,6 +147,7 @@ export class SeriesWriter {
     this.#points.add(state.runKey, seq, summary.series, back, step, atMs, Number.isNaN(value) ? "NaN" : value);
     summary.add(value, step);
     summary.lastSeq = seq;
+    if (summary.rewardRank < Infinity) toldReward(state, summary, value);
     head.add(value, () => atMs, 0, this.#sink(state.runKey, summary.series, seq, step));
   }
 

@@ -5,6 +5,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
 import { allRows, prepareArrays } from "./reader.ts";
+import { rewardRank } from "../progress_series.ts";
 import { decimate } from "./rollup.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
 
@@ -38,8 +39,12 @@ export class SeriesState {
   label = "";
   attempt = 0;
   changed = false;
+  /** How surely it is the reward of episodes. */
+  readonly rewardRank: number;
 
-  constructor(readonly series: number, readonly name: string) {}
+  constructor(readonly series: number, readonly name: string) {
+    this.rewardRank = rewardRank(name);
+  }
 
   add(value: number, step: number): void {
     this.points++;

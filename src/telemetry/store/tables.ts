@@ -245,6 +245,11 @@ const MIGRATIONS: readonly string[] = [
   ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"].map((table) =>
     `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
   ).join("\n"),
+  `
+  -- The last value of the metric that is most surely the reward of episodes (progress_series.ts), and its name.
+  ALTER TABLE telemetry_runs ADD COLUMN told_reward REAL;
+  ALTER TABLE telemetry_runs ADD COLUMN told_reward_name TEXT;
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

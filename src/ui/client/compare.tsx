@@ -1,4 +1,5 @@
 /** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
+import { rewardOf } from "./runs_model.ts";
 import type { ComparedRun, RunLine } from "../page_json.ts";
 import { comparedRuns, heardTime, listRuns, live, MOST_RUNS } from "./api.ts";
 import { Charts, toAddress } from "./charts.tsx";
@@ -178,7 +179,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
       </td>
       <td class="num">{whole(r.steps)}</td>
       <td class="num">{whole(r.episodes)}</td>
-      <td class="num">{score(r.mean_reward_100)}</td>
+      <td class="num">{score(rewardOf(r))}</td>
       <td class="num">{duration(elapsed(r, at))}</td>
     </tr>
   );
@@ -206,7 +207,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
         </th>
         <td class="num">{spread(members.map((r) => r.steps), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map((r) => r.episodes), (n) => whole(Math.round(n)))}</td>
-        <td class="num">{spread(members.map((r) => r.mean_reward_100), score)}</td>
+        <td class="num">{spread(members.map(rewardOf), score)}</td>
         <td class="num">{spread(members.map((r) => elapsed(r, at)), duration)}</td>
       </tr>,
       ...(open ? members.map(row) : []),

@@ -77,7 +77,9 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
       const { id } = param(runId).param;
       const record: Row = await answer(runApi[":kind"][":seq{[0-9]+}"].$get({ param: { id, kind, seq: String(seq) } }));
       // A picture is for the view of frames; as digits it would bury everything else.
-      for (const  of of[record, record.metadata]) if (of?.render_payload) of.render_payload = brief(of.render_payload);
+      for (const part of [record, record.metadata]) {
+        if (part?.render_payload) part.render_payload = brief(part.render_payload);
+      }
       setJson(JSON.stringify(record, null, 2));
     });
   };

@@ -1,4 +1,5 @@
 /** One run: what it is doing, how it came there, and everything it said. */
+import { rewardOf } from "./runs_model.ts";
 import type { RunLine, RunPage } from "../page_json.ts";
 import { Actions } from "./actions.tsx";
 import { answer, heardTime, listRuns, live, param, readOnly, Refused, runApi, runPath } from "./api.ts";
@@ -33,7 +34,10 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
     },
   ],
   ["Episodes", (r) => whole(r.episodes)],
-  ["Mean reward", (r) => score(r.mean_reward_100)],
+  [
+    "Mean reward",
+    (r) => score(rewardOf(r)) + (r.mean_reward_100 === null && r.told_reward ? ` (${r.told_reward.name})` : ""),
+  ],
   ["Elapsed", (r, at) => duration(elapsed(r, at))],
   [
     "Left",

@@ -32,6 +32,11 @@ function holds(value: Value | undefined, operator: string, wanted: string): bool
   return operator === "<" ? value < n : operator === "<=" ? value <= n : operator === ">" ? value > n : value >= n;
 }
 
+/** Mean of the last 100 episodes, or what a metric tells: most programs record no single episodes. */
+export function rewardOf(run: Pick<RunLine, "mean_reward_100" | "told_reward">): number | null {
+  return run.mean_reward_100 ?? run.told_reward?.value ?? null;
+}
+
 export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | string> = {
   created: (r) => r.created_at,
   state: (r) => STATES.indexOf(r.state),
@@ -42,7 +47,7 @@ export const SORT_KEYS: Record<string, (r: RunLine, now: number) => number | str
   elapsed: (r, now) => elapsed(r, now) ?? -1,
   steps: (r) => r.steps,
   rate: (r) => r.steps_per_second,
-  reward: (r) => r.mean_reward_100 ?? -Infinity,
+  reward: (r) => rewardOf(r) ?? -Infinity,
   record: (r) => r.last_record_at ?? -Infinity,
   backlog: (r) => r.backlog_bytes,
   outcome: (r) => r.reason ?? r.outcome ?? "",

@@ -6,6 +6,7 @@ import type { RunLine } from "../page_json.ts";
 import { fill, go, h, setText } from "./dom.ts";
 import { age, bytes, duration, elapsed, plural, rate, score, whole } from "./format.ts";
 import { spreadOf } from "../../telemetry/groups.ts";
+import { rewardOf } from "./runs_model.ts";
 import { explanation, isEnded, isStale } from "./states.tsx";
 
 /** Runs as one row, over those of its runs when it is open. */
@@ -103,10 +104,10 @@ const COLUMNS: Column[] = [
   {
     id: "reward",
     label: "Reward",
-    title: "Mean reward of the last 100 episodes",
+    title: "Mean reward of the last 100 episodes, or what a metric tells, such as rollout/ep_rew_mean",
     class: "num c0",
-    text: (r) => score(r.mean_reward_100),
-    number: (r) => r.mean_reward_100,
+    text: (r) => score(rewardOf(r)),
+    number: rewardOf,
     figure: score,
   },
   { id: "record", label: "Last record", class: "num c3", text: (r, now) => age(r.last_record_at, now) },

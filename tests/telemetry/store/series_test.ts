@@ -76,7 +76,8 @@ Deno.test("series: a database with the former levels of buckets gets the present
     );
     db.exec(
       `DROP TABLE series_starts; DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
-      ALTER TABLE telemetry_runs DROP COLUMN told_step; ALTER TABLE series_buckets DROP COLUMN step`,
+      ALTER TABLE telemetry_runs DROP COLUMN told_step; ALTER TABLE telemetry_runs DROP COLUMN told_reward;
+      ALTER TABLE telemetry_runs DROP COLUMN told_reward_name; ALTER TABLE series_buckets DROP COLUMN step`,
     );
     for (
       const table of ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"]
@@ -227,4 +228,24 @@ Deno.test("series: a row has the extremes with their steps, and is the same afte
       ...{ name: "reward", points: 10, nonFinite: 2, last: 8, min: 1, max: 8, mean: 38 / 8, minStep: 4, maxStep: 3 },
     });
     assert.deepEqual(bench.store.seriesNames(), ["a", "reward"]);
+  }));
+
+Deno.test("series: the metric that is most surely the reward of episodes is told, by its last finite value", () =>
+  withStore((bench) => {
+    const told = () => bench.store.summary("R").toldReward;
+    const metrics = (seq: number, values: Record<string, unknown>) =>
+      bench.store.ingest(
+        "R",
+        1,
+        batch(seq, seq + 1, { events: [{ kind: "metrics", tsNs: "", dataJson: JSON.stringify(values) }] }),
+      );
+    metrics(0, { loss: 1 });
+    assert.equal(told(), null);
+    metrics(1, { "eval/mean_reward": 5 });
+    metrics(2, { "rollout/ep_rew_mean": 20.5, "eval/mean_reward": 6 });
+    metrics(3, { "eval/mean_reward": 7, "rollout/ep_rew_mean": "NaN" });
+    assert.deepEqual(told(), { name: "rollout/ep_rew_mean", value: 20.5 });
+    bench.reopen();
+    metrics(4, { "rollout/ep_rew_mean": 30 });
+    assert.deepEqual(told(), { name: "rollout/ep_rew_mean", value: 30 });
   }));

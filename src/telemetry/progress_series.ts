@@ -13,8 +13,16 @@ const TELLING: readonly RegExp[] = [
   /(?:^|[/_.])loss(?:@|$)/,
   /loss/,
 ];
+/** How many of those, from the first on, are rewards whatever the program. */
+const REWARDS = 3;
 /** They tell how the program runs, not what it learns. */
 const OF_THE_MACHINE = /(?:^|[/_.])(?:sps|fps|time|time_elapsed|lr|learning_rate|epoch|iterations?|n_updates)(?:@|$)/i;
+
+/** How surely a metric is the reward of episodes: 0 most; Infinity: it is something else. */
+export function rewardRank(name: string): number {
+  const rank = TELLING.slice(0, REWARDS).findIndex((pattern) => pattern.test(name.toLowerCase()));
+  return rank === -1 ? Infinity : rank;
+}
 
 /** @returns undefined where no series has a point */
 export function progressSeries(series: readonly { name: string; points: bigint }[]): string | undefined {
