@@ -1,6 +1,7 @@
 /** `mosaic daemon`: arguments and exit code. Loads the daemon's modules only after the arguments are checked. */
 import { explainMissing } from "../permissions/missing.ts";
 import { stderrSink } from "../base/log_line.ts";
+import { ReaderGone } from "../cli/output.ts";
 import { ownEnvironment } from "../os/environment.ts";
 import { DAEMON_EXIT, startFailureOf } from "./exit_codes.ts";
 import { daemonOptions } from "./options.ts";
@@ -13,6 +14,7 @@ export async function runDaemon(args: string[]): Promise<number> {
     const { serveUntilStopped } = await import("../daemon.ts");
     return await serveUntilStopped(options, args);
   } catch (error) {
+    if (error instanceof ReaderGone) return DAEMON_EXIT.ok;
     const failure = startFailureOf(explainMissing(error));
     if (failure !== undefined) return fail(failure.code, failure.message, failure.hint);
     return fail(DAEMON_EXIT.internal, error instanceof Error ? error.stack ?? error.message : String(error));
