@@ -120,6 +120,38 @@ withDirectory(
 );
 
 withDirectory(
+  "two runs in one directory that open their event files anew for each write: each has its own, by the process in its name",
+  async (daemon, cwd) => {
+    Deno.mkdirSync(`${cwd}/runs`);
+    Deno.writeFileSync(`${cwd}/head`, versionFrame(1));
+    const names = ["one", "two"] as const;
+    for (const [i, name] of names.entries()) {
+      for (const step of [1, 2]) {
+        const scalar = { tag: name, value: (i + 1) * 10 + step, step, wallTime: 1 };
+        Deno.writeFileSync(`${cwd}/${name}${step}`, scalarFrame(scalar));
+      }
+    }
+    // As TensorBoard's writer: opened, written and closed. The last is written just before the end.
+    const script = (name: string) =>
+      `while [ ! -e go ]; do sleep 0.05; done
+    file=runs/events.out.tfevents.1763820000.$(uname -n).$$.0
+    cat head ${name}1 >> $file
+    while [ ! -e end ]; do sleep 0.05; done
+    cat ${name}2 >> $file`;
+    const runs = [await shell(daemon, cwd, script("one")), await shell(daemon, cwd, script("two"))];
+    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    for (const run of runs) {
+      await until(async () => await points(daemon, run) === 1, { what: "its own point", timeoutMs: 60_000 });
+    }
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual(await valuesOf(daemon, runs[0]!), { one: [11, 12] });
+    assert.deepEqual(await valuesOf(daemon, runs[1]!), { two: [21, 22] });
+  },
+);
+
+withDirectory(
   "one name of several sources is a series of each; files that are older, or not to be read, are not read",
   async (daemon, cwd) => {
     Deno.writeTextFileSync(`${cwd}/progress.json`, '{"step": 1, "old": 1}\n');

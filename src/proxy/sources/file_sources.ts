@@ -14,7 +14,7 @@ import { Discovery, type FoundFile } from "./discovery.ts";
 import { FileSource } from "./file_source.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import type { Observation } from "./observation.ts";
-import { openForWriting } from "./open_files.ts";
+import { pidInName, processesOf } from "./open_files.ts";
 import { type Embedded, eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
 
 export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
@@ -32,6 +32,8 @@ const POLL_MS = { least: 250, most: 1000, idle: 5000 };
 const ACTIVE_MS = 60_000;
 /** Asking who has a file open costs a process. */
 const ASK_MS = { least: 2000, most: 30_000 };
+/** Of the worker, remembered. */
+const MAX_PIDS = 256;
 /** A file is complete when it has not changed for so long. */
 const QUIET_MS = 3000;
 /** After the worker's end: what cannot be read within this time is left out. */
@@ -51,6 +53,10 @@ const OWN_SOURCE = ".";
 
 interface OwnState {
   shared: boolean;
+  /** Processes of the worker, while others use its directory, too; absent in what earlier versions stored. */
+  pids?: number[];
+  /** Where they are. */
+  host?: string;
   /** Told artifacts: size and time of change by path. */
   artifacts: Record<string, string>;
   said: string[];
@@ -268,6 +274,9 @@ export class FileSources {
     }
     const known = this.#sources.size;
     const { since } = this.#started();
+    // The program itself is there from the beginning, and perhaps gone when its last file is looked at.
+    const { shared, pids = [] } = this.#own.state;
+    if (shared && pids.length === 0 && this.#plan.endedAt === undefined) this.#askProcesses(final);
     const undecided: FoundFile[] = [];
     for (const file of this.#found) {
       if (this.#sources.has(file.path)) continue;
@@ -291,28 +300,49 @@ export class FileSources {
   #isOurs(file: FoundFile, info: Deno.FileInfo, since: number): boolean {
     if (file.place !== "shared" || this.#open.has(file.path)) return true;
     const isBegun = (info.birthtime?.getTime() ?? changedAt(info)) >= since && !this.#before?.has(file.path);
-    return isBegun && !this.#own.state.shared;
+    return isBegun && (!this.#own.state.shared || this.#isByOurProcess(file.path));
   }
 
-  /** Files in a directory that others use, too, are the worker's if it has them open. */
+  #isByOurProcess(path: string): boolean {
+    const { pids, host } = this.#own.state;
+    const pid = host === undefined ? undefined : pidInName(path, host);
+    return pid !== undefined && pids?.includes(pid) === true;
+  }
+
+  /** Files in a directory that others use, too, are the worker's if it has them open, or if their names tell its processes. */
   #ask(undecided: readonly FoundFile[], final: boolean): void {
+    this.#askProcesses(final);
+    const { since } = this.#started();
+    for (const file of undecided) {
+      const info = statOf(file.path);
+      if (info !== undefined && this.#isOurs(file, info, since)) this.#take(file, info, final);
+    }
+  }
+
+  /** Learns what the worker's processes are, and what they write; now and then, because it costs a shell's look at all of /proc. */
+  #askProcesses(final: boolean): void {
     const now = performance.now();
     if (now < this.#askAt && !final) return;
-    const open = openForWriting(this.#started().leader);
-    if (open === undefined) {
+    const found = processesOf(this.#started().leader);
+    const { state } = this.#own;
+    const known = this.#open.size;
+    for (const path of found?.writes ?? []) this.#open.add(path);
+    const pids = new Set([...state.pids ?? [], ...found?.pids ?? []]);
+    const more = pids.size > (state.pids?.length ?? 0) && pids.size <= MAX_PIDS;
+    if (more && state.shared) {
+      // Kept: after a restart of this proxy the worker may be gone.
+      state.pids = [...pids];
+      state.host = Deno.hostname();
+      this.#isToldOf = false;
+    }
+    this.#askMs = this.#open.size > known || more ? ASK_MS.least : Math.min(this.#askMs * 2, ASK_MS.most);
+    this.#askAt = now + this.#askMs;
+    if (found === undefined && state.pids === undefined) {
       this.#sayOnce(
         "shared",
         "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
           "observed, and what --observe names",
       );
-    }
-    const size = this.#open.size;
-    for (const path of open ?? []) this.#open.add(path);
-    this.#askMs = this.#open.size > size ? ASK_MS.least : Math.min(this.#askMs * 2, ASK_MS.most);
-    this.#askAt = now + this.#askMs;
-    for (const file of undecided) {
-      const info = this.#open.has(file.path) ? statOf(file.path) : undefined;
-      if (info !== undefined) this.#take(file, info, final);
     }
   }
 

@@ -1,26 +1,47 @@
-/** Which files a worker's processes have open for writing, by /proc, which only a shell may read under a permission set. */
+/**
+ * A worker's processes, and which files they have open for writing, by /proc, which only a shell may read under a permission
+ * set.
+ */
 import { askShell } from "../../os/shell.ts";
 
 /** Processes of the group or the session `$0`, and children that have left both. */
-const SCRIPT = `known=" $0 "; fds=
+const SCRIPT = `known=" $0 "; fds= statuses=
 for stat in /proc/[0-9]*/stat; do
   { read -r line <"$stat"; } 2>/dev/null || continue
   set -- \${line##*) }
   case $known in *" $2 "* | *" $3 "* | *" $4 "*) ;; *) continue ;; esac
   pid=\${stat#/proc/}; pid=\${pid%/stat}
-  known="$known$pid "; fds="$fds /proc/$pid/fd"
+  known="$known$pid "; fds="$fds /proc/$pid/fd"; statuses="$statuses /proc/$pid/status"
+  echo "pids: $pid"
 done
-[ -z "$fds" ] || ls -l $fds 2>/dev/null
+[ -z "$fds" ] || { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
 
-/** Absolute paths; undefined where nobody can tell: without /proc, or when the worker's processes are gone. */
-export function openForWriting(leader: number): Set<string> | undefined {
+export interface WorkerProcesses {
+  /** Absolute paths. */
+  writes: Set<string>;
+  /** Of all of them, in each namespace in which they have one: a sandboxed program knows itself by another number. */
+  pids: Set<number>;
+}
+
+/** undefined where nobody can tell: without /proc, or when the worker's processes are gone. */
+export function processesOf(leader: number): WorkerProcesses | undefined {
   const listing = askShell(SCRIPT, String(leader));
   if (listing === undefined || listing.trim() === "") return undefined;
-  const paths = new Set<string>();
+  const found: WorkerProcesses = { writes: new Set(), pids: new Set() };
   for (const line of listing.split("\n")) {
     const path = /^l.w\S* .*? -> (\/.*)$/.exec(line)?.[1];
-    if (path !== undefined) paths.add(path);
+    if (path !== undefined) found.writes.add(path);
+    for (const pid of /^(?:pids|NSpid):\s*(.*)$/.exec(line)?.[1]!.split(/\s+/) ?? []) found.pids.add(Number(pid));
   }
-  return paths;
+  return found;
+}
+
+/**
+ * The process that writes an event file, by the file's name: `events.out.tfevents.TIME.HOST.PID.NUMBER`, as TensorBoard and
+ * torch name theirs, which they open anew for each write. undefined where the name tells none, or another host.
+ */
+export function pidInName(path: string, host: string): number | undefined {
+  const [, itsHost, pid] = /\.tfevents\.\d+\.(.+)\.(\d+)\.\d+(?:\.v2)?$/.exec(path) ?? [];
+  return itsHost === host ? Number(pid) : undefined;
 }
