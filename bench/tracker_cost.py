@@ -1,9 +1,9 @@
 """What 100 000 scalars cost the training loop and the proxy, by how a program writes them. Processor seconds.
 
-    python bench/tracker_cost.py --mosaic "deno task mosaic"
+    python bench/tracker_cost.py --mosaic mosaic
 
 The training loop's figure is that of its own process, without mosaic (alone) and under `mosaic run`; the proxy's is less
-that of a proxy whose worker writes nothing. Needs tensorboardX.
+that of a proxy whose worker writes nothing. Needs tensorboardX, and an executable: it runs in a directory of its own.
 """
 import argparse
 import json

@@ -32,7 +32,8 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
   for (const line of listing.split("\n")) {
     const path = /^l.w\S* .*? -> (\/.*)$/.exec(line)?.[1];
     if (path !== undefined) found.writes.add(path);
-    for (const pid of /^(?:pids|NSpid):\s*(.*)$/.exec(line)?.[1]!.split(/\s+/) ?? []) found.pids.add(Number(pid));
+    const [, pids = ""] = /^(?:pids|NSpid):\s*(.*)$/.exec(line) ?? [];
+    for (const pid of pids.match(/\d+/g) ?? []) found.pids.add(Number(pid));
   }
   return found;
 }
