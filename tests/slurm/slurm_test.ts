@@ -263,6 +263,19 @@ Deno.test({
       await cluster.up();
     });
 
+    await t.step("the time limit, of a worker that is warned of it and ignores SIGTERM", async () => {
+      // Slurm looks at its limits, which are whole minutes, twice a minute. Before it is made to forget its jobs, this one, too.
+      await until(async () => (await getRun(daemon, limited)).outcome !== "", {
+        ...{ what: "the time limit", timeoutMs: 240_000 },
+        state: () => cluster.jobs(),
+      });
+      assert.equal((await getRun(daemon, limited)).reason, "time_limit");
+      const journal = Deno.readTextFileSync(`${(await getRun(daemon, limited)).directory}/logs/worker.stdout.log`);
+      assert.match(journal, /"checkpoint_saved","payload":\{"control":"checkpoint"\}/);
+      await nothingLeft(cluster, daemon, limited);
+      await assertWhole(daemon, limited);
+    });
+
     await t.step(
       "slurmctld is killed right after it has started a job: it forgets the job, whose proxy is believed",
       async () => {
@@ -304,19 +317,6 @@ Deno.test({
       await untilState(daemon, running, "CANCELLED");
       await nothingLeft(cluster, daemon, running);
       await assertWhole(daemon, running);
-    });
-
-    await t.step("the time limit, of a worker that is warned of it and ignores SIGTERM", async () => {
-      // Slurm looks at its limits, which are whole minutes, twice a minute.
-      await until(async () => (await getRun(daemon, limited)).outcome !== "", {
-        ...{ what: "the time limit", timeoutMs: 240_000 },
-        state: () => cluster.jobs(),
-      });
-      assert.equal((await getRun(daemon, limited)).reason, "time_limit");
-      const journal = Deno.readTextFileSync(`${(await getRun(daemon, limited)).directory}/logs/worker.stdout.log`);
-      assert.match(journal, /"checkpoint_saved","payload":\{"control":"checkpoint"\}/);
-      await nothingLeft(cluster, daemon, limited);
-      await assertWhole(daemon, limited);
     });
   },
 });
