@@ -13,6 +13,7 @@ import { telemetryValidator } from "../telemetry/schemas/validator.ts";
 import type { TelemetryStore } from "../telemetry/store.ts";
 import type { StoredRun } from "../telemetry/store/completeness.ts";
 import { refusesContent } from "../telemetry/store/failures.ts";
+import { rendered, stepsOf } from "../telemetry/thin_log.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { type Logged, type LogRecord, merge } from "./merge.ts";
 import { leftInFiles, NO_RECORDS, parsed, type ReadBatch, type RunOnDisk } from "./observed_files.ts";
@@ -88,7 +89,9 @@ export function refill(
     for (const { attempt } of ends) {
       const from = missing.find((one) => one.attempt === attempt)?.stored;
       if (from !== undefined) {
-        for (const batch of batchesOf(run, files, attempt, from, clock)) storeBatch(store, run.runId, attempt, batch);
+        for (const batch of batchesOf(store, run, files, attempt, from, clock)) {
+          storeBatch(store, run.runId, attempt, batch);
+        }
       }
       storeFiles(store, run.runId, known, attempt);
     }
@@ -173,7 +176,7 @@ function rebuild(
     };
     let number = 0;
     for (const { attempt } of ends) {
-      for (const batch of batchesOf(run, files, attempt, 0, clock)) {
+      for (const batch of batchesOf(store, run, files, attempt, 0, clock)) {
         const since = countsOf(store, made).steps;
         const kept = survivors(store, runId, "steps", since, batch.steps.n, before);
         keepTimes(batch, since, kept, times, clock);
@@ -223,7 +226,7 @@ function readAgain(
   let number = 0;
   for (const { attempt } of ends) {
     const stream = labels.push({ attempt, label: "" }) - 1;
-    for (const batch of batchesOf(run, files, attempt, 0, clock)) note(batch, stream, number++);
+    for (const batch of batchesOf(store, run, files, attempt, 0, clock)) note(batch, stream, number++);
   }
   // A file that several attempts wrote to is read once, as far as the last one had.
   const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
@@ -361,6 +364,7 @@ function storeBatch(store: TelemetryStore, runId: string, attempt: number, batch
 
 /** The records of an attempt's log from a position on. */
 function* batchesOf(
+  store: TelemetryStore,
   run: KnownRun,
   files: RunFiles,
   attempt: number,
@@ -374,7 +378,7 @@ function* batchesOf(
     check,
     textOff: start.textOff ?? [],
   };
-  const journal = new Journal(JournalFile.left(files, attempt));
+  const journal = new Journal(JournalFile.left(files, attempt, (thin) => rendered(thin, stepsOf(store, run.runId))));
   const final = isEnded(run.state) || attempt < run.attempt;
   try {
     clock.now = Deno.lstatSync(files.stdout(attempt)).mtime?.getTime() ?? clock.now;

@@ -3,10 +3,12 @@
  * bytes from 0 on, compressed in pieces, and the log itself is a hole there. Readers see one file of one length.
  *
  * Each piece is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
- * it all. What is torn or damaged costs its piece only.
+ * it all. What is torn or damaged costs its piece only. When the log is complete, a piece may be thinned: then something
+ * else is in its skippable frame, of which a reader's `Render` makes the bytes again.
  */
 import { zlib } from "../base/node_modules.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
+import { removeIfThere, syncDirectory } from "./files.ts";
 import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
 
 export const PIECE_BYTES = 1 << 20;
@@ -17,8 +19,10 @@ const MAX_PIECES = 1 << 17;
 
 /** Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length (32 bits each). */
 const HEADER_BYTES = 32;
-const MARK = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18, HEADER_BYTES - 8, 0, 0, 0, ...new TextEncoder().encode("mlog"));
-const CRC_AT = MARK.length;
+const MAGIC = Uint8Array.of(0x5c, 0x2a, 0x4d, 0x18);
+const TAG_AT = 8;
+const [WHOLE, THIN] = ["mlog", "mref"] as const;
+const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
 /** Behind a damaged header the next piece is looked for in so many bytes. */
 const SEARCHED_BYTES = 2 * MAX_PIECE_BYTES;
@@ -28,8 +32,11 @@ interface Piece {
   from: number;
   to: number;
   /** Where it is packed; undefined where that cannot be read any more. */
-  packed: { at: number; length: number } | undefined;
+  packed: { at: number; length: number; isThin: boolean } | undefined;
 }
+
+/** Makes the bytes that a thinned piece stands for. @throws where it cannot */
+export type Render = (thin: Uint8Array) => Uint8Array;
 
 interface Index {
   identity: string;
@@ -39,6 +46,9 @@ interface Index {
   seen: string;
   pieces: Piece[];
 }
+
+/** A log of which packing leaves less than such a part is not thinned: that costs more than it saves. */
+const WORTH_THINNING = 1 / 7;
 
 /** Of two logs' beginnings. */
 const COMPARED_BYTES = 256;
@@ -60,11 +70,11 @@ export async function packPiece(from: number, bytes: Uint8Array): Promise<Uint8A
       (error, result) => error ? reject(error) : resolve(result as Uint8Array),
     );
   });
-  return framed(from, bytes.length, packed);
+  return framed(WHOLE, from, bytes.length, packed);
 }
 
 function packPieceNow(from: number, bytes: Uint8Array): Uint8Array {
-  return framed(from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
+  return framed(WHOLE, from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
 }
 
 function parameters(): Record<number, number> {
@@ -72,10 +82,12 @@ function parameters(): Record<number, number> {
   return { [ZSTD_c_compressionLevel]: 1, [ZSTD_c_checksumFlag]: 1 };
 }
 
-function framed(from: number, length: number, packed: Uint8Array): Uint8Array {
+function framed(tag: string, from: number, length: number, packed: Uint8Array): Uint8Array {
   const all = new Uint8Array(HEADER_BYTES + packed.length);
-  all.set(MARK);
+  all.set(MAGIC);
+  all.set(new TextEncoder().encode(tag), TAG_AT);
   const view = new DataView(all.buffer);
+  view.setUint32(MAGIC.length, frameBytes(tag, packed.length), true);
   view.setBigUint64(FIELDS_AT, BigInt(from), true);
   view.setUint32(FIELDS_AT + 8, length, true);
   view.setUint32(FIELDS_AT + 12, packed.length, true);
@@ -84,18 +96,31 @@ function framed(from: number, length: number, packed: Uint8Array): Uint8Array {
   return all;
 }
 
+/** Of the skippable frame, behind its own length. */
+function frameBytes(tag: string, packed: number): number {
+  return HEADER_BYTES - TAG_AT + (tag === THIN ? packed : 0);
+}
+
+/** The tag behind a magic number; undefined where neither is mosaic's. */
+function tagAt(bytes: Uint8Array, at: number): string | undefined {
+  if (!MAGIC.every((byte, i) => byte === bytes[at + i])) return undefined;
+  const tag = new TextDecoder().decode(bytes.subarray(at + TAG_AT, at + CRC_AT));
+  return tag === WHOLE || tag === THIN ? tag : undefined;
+}
+
 /** What a header says; undefined where it is damaged, or not mosaic's. */
-function fieldsOf(header: Uint8Array): { from: number; length: number; packed: number } | undefined {
+function fieldsOf(header: Uint8Array): { tag: string; from: number; length: number; packed: number } | undefined {
   const view = new DataView(header.buffer, header.byteOffset);
+  const tag = tagAt(header, 0);
   const from = Number(view.getBigUint64(FIELDS_AT, true));
   const length = view.getUint32(FIELDS_AT + 8, true);
   const packed = view.getUint32(FIELDS_AT + 12, true);
-  const isWhole = MARK.every((byte, i) => byte === header[i]) &&
+  const isWhole = tag !== undefined && view.getUint32(MAGIC.length, true) === frameBytes(tag, packed) &&
     view.getUint32(CRC_AT, true) === zlib().crc32(header.subarray(FIELDS_AT, HEADER_BYTES));
   // What cannot be compressed grows by less than a part in 128.
   const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_PIECE_BYTES &&
     packed <= length + (length >> 7) + 1024;
-  return isWhole && isPossible ? { from, length, packed } : undefined;
+  return isWhole && isPossible ? { tag, from, length, packed } : undefined;
 }
 
 /** The packed part of a log, open for writing. @throws where a worker has put something else in its place */
@@ -113,6 +138,7 @@ export function openPacked(log: string): Deno.FsFile {
 export class PackedLog implements Disposable {
   readonly #log: string;
   readonly #path: string;
+  readonly #render: Render | undefined;
   #file: RegularFile | undefined;
   #index: Index = { identity: "", scanned: 0, seen: "", pieces: [] };
   /** Without bytes: it is damaged. */
@@ -121,9 +147,11 @@ export class PackedLog implements Disposable {
   /** Of logs whose pieces were looked for lately. */
   static readonly #known = new Map<string, Index>();
 
-  constructor(log: string) {
+  /** @param render undefined where nothing can be thinned */
+  constructor(log: string, render?: Render) {
     this.#log = log;
     this.#path = packedPath(log);
+    this.#render = render;
   }
 
   /** So many bytes of the log are packed, from 0 on. */
@@ -148,10 +176,51 @@ export class PackedLog implements Disposable {
     if (bytes !== undefined) part.set(bytes.subarray(offset, offset + part.length));
     else {
       // Its length is kept, so that offsets are what they were; NUL shows as nothing.
-      const text = `\n[mosaic: ${piece.to - piece.from} bytes of the log are damaged: ${this.#path}]\n`;
+      const what = piece.packed?.isThin ? "need steps that are damaged or not there" : "are damaged";
+      const text = `\n[mosaic: ${piece.to - piece.from} bytes of the log ${what}: ${this.#path}]\n`;
       part.fill(0).set(new TextEncoder().encode(text).subarray(offset, offset + part.length));
     }
     return part.length;
+  }
+
+  /**
+   * Puts in the place of pieces what stands for them. Nobody may be adding to the log, and what `thin` needs of others must
+   * be on the disk when `mayReplace` says so.
+   * @param thin is given every whole piece, from the log's begin on. @returns bytes that this has saved
+   */
+  async thin(
+    thin: (bytes: Uint8Array) => Promise<Uint8Array | undefined>,
+    mayReplace: () => Promise<boolean>,
+  ): Promise<number> {
+    this.#look();
+    const pieces = this.#index.pieces.slice();
+    // Damaged, or thinned before: it stays as it is.
+    if (pieces.some(({ packed }) => packed === undefined || packed.isThin)) return 0;
+    if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
+    const temporary = `${this.#path}.thin.tmp`;
+    removeIfThere(temporary);
+    try {
+      using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
+      let saved = 0;
+      for (const { from, to, packed } of pieces) {
+        const bytes = new Uint8Array(packed!.length);
+        await this.#file!.read(packed!.at, bytes);
+        const piece = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
+        const made = await thin(piece);
+        const isSmaller = made !== undefined && 2 * made.length < bytes.length;
+        const frame = isSmaller ? framed(THIN, from, to - from, made) : framed(WHOLE, from, to - from, bytes);
+        if (isSmaller) saved += bytes.length - made.length;
+        for (let done = 0; done < frame.length;) done += await file.write(frame.subarray(done));
+      }
+      if (saved === 0) return 0;
+      await file.syncData();
+      if (!await mayReplace()) return 0;
+      await Deno.rename(temporary, this.#path);
+      syncDirectory(parentOf(this.#path));
+      return saved;
+    } finally {
+      removeIfThere(temporary);
+    }
   }
 
   /** More than this is not packed of one log. */
@@ -194,7 +263,9 @@ export class PackedLog implements Disposable {
     try {
       const bytes = new Uint8Array(packed.length);
       this.#file!.readSync(packed.at, bytes);
-      const found = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
+      const found = packed.isThin
+        ? this.#render!(bytes)
+        : zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
       return found.length === to - from ? found : undefined;
     } catch {
       // Damaged: who reads it is told.
@@ -251,11 +322,12 @@ function scan(file: RegularFile, size: number, index: Index): void {
     const before = index.pieces.at(-1)?.to ?? 0;
     // Pieces follow each other; only what is damaged leaves a gap.
     if (fields !== undefined && (at === index.scanned ? fields.from === before : fields.from >= before)) {
-      const { from, length, packed } = fields;
+      const { tag, from, length, packed } = fields;
       const end = at + HEADER_BYTES + packed;
       if (end > size) return;
       if (from > before) index.pieces.push({ from: before, to: from, packed: undefined });
-      index.pieces.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed } });
+      const isThin = tag === THIN;
+      index.pieces.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed, isThin } });
       index.scanned = at = end;
       continue;
     }
@@ -271,11 +343,11 @@ function findMark(file: RegularFile, from: number, to: number): number | undefin
   for (let at = from; at < to;) {
     const read = file.readSync(at, buffer);
     const bytes = buffer.subarray(0, read);
-    for (let i = bytes.indexOf(MARK[0]!); i >= 0; i = bytes.indexOf(MARK[0]!, i + 1)) {
-      if (i + MARK.length <= read && MARK.every((byte, k) => byte === bytes[i + k])) return at + i;
+    for (let i = bytes.indexOf(MAGIC[0]!); i >= 0; i = bytes.indexOf(MAGIC[0]!, i + 1)) {
+      if (i + CRC_AT <= read && tagAt(bytes, i) !== undefined) return at + i;
     }
-    if (read <= MARK.length) return undefined;
-    at += read - MARK.length;
+    if (read <= CRC_AT) return undefined;
+    at += read - CRC_AT;
   }
   return undefined;
 }
@@ -361,9 +433,9 @@ export class LogFile implements Disposable {
 }
 
 /** Opens a log of a run, undefined if there is none; neither the file nor its directory may be a link. */
-export function openLog(path: string): LogFile | undefined {
+export function openLog(path: string, render?: Render): LogFile | undefined {
   const file = openRegular(path, parentOf(parentOf(path)));
-  const packed = new PackedLog(path);
+  const packed = new PackedLog(path, render);
   if (file === undefined && packed.end() === 0) return packed.close() as undefined;
   return new LogFile(file, packed);
 }

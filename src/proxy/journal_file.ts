@@ -22,7 +22,7 @@ import { openLogInProxy, quarantineFile, readRecordInProxy, writeRecord } from "
 import { groupMembers } from "../os/identity.ts";
 import { kindOf } from "../os/file_kinds.ts";
 import { removeIfThere } from "../os/files.ts";
-import { PackedLog, packedPath } from "../os/packed_log.ts";
+import { PackedLog, packedPath, type Render } from "../os/packed_log.ts";
 import { JOURNAL_HEADER } from "../base/journal_header.ts";
 import type { Logger } from "../base/log.ts";
 
@@ -125,14 +125,20 @@ export class JournalFile {
   /** @param options.origin undefined while no worker was started: then a missing file is not there yet */
   constructor(
     path: string,
-    options: { shiftPath?: string; origin?: () => JournalOrigin | undefined; log?: Logger; readOnly?: boolean } = {},
+    options: {
+      shiftPath?: string;
+      origin?: () => JournalOrigin | undefined;
+      log?: Logger;
+      readOnly?: boolean;
+      render?: Render;
+    } = {},
   ) {
     this.#path = path;
     this.#shiftPath = options.shiftPath;
     this.#origin = options.origin ?? (() => undefined);
     this.#log = options.log;
     this.#readOnly = options.readOnly ?? false;
-    this.#packed = new PackedLog(path);
+    this.#packed = new PackedLog(path, options.render);
   }
 
   static of(files: RunFiles, attempt: number, origin: () => JournalOrigin | undefined, log: Logger): JournalFile {
@@ -140,8 +146,9 @@ export class JournalFile {
   }
 
   /** The file as it lies there, numbered as its proxies numbered it, for who only reads: nothing is written down. */
-  static left(files: RunFiles, attempt: number): JournalFile {
-    return new JournalFile(files.stdout(attempt), { shiftPath: files.journalShift(attempt), readOnly: true });
+  static left(files: RunFiles, attempt: number, render?: Render): JournalFile {
+    const shiftPath = files.journalShift(attempt);
+    return new JournalFile(files.stdout(attempt), { shiftPath, readOnly: true, ...(render && { render }) });
   }
 
   /** What lies between a position and here cannot be read any more; and why. */

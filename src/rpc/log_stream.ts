@@ -10,7 +10,7 @@ import { LineRate } from "../base/line_rate.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
 import { turn } from "./turns.ts";
 import { pause } from "../wire/waiting.ts";
-import { type LogFile, openLog } from "../os/packed_log.ts";
+import type { LogFile } from "../os/packed_log.ts";
 
 const CHUNK_BYTES = 64 * 1024;
 const POLL_MS = 200;
@@ -61,7 +61,7 @@ export async function streamLogs(
     );
   }
   caller.follows(row.runId);
-  const path = core.logFile(row, request.stream === "stderr" ? "stderr" : "stdout", request.rank);
+  const open = () => core.openLog(row, request.stream === "stderr" ? "stderr" : "stdout", request.rank);
   /** The attempt is over when the run has ended or has gone on to the next attempt. */
   const over = () => {
     const now = core.runs.get(row.runId);
@@ -70,12 +70,12 @@ export async function streamLogs(
     return now.attempt !== row.attempt || now.createdAt !== row.createdAt;
   };
 
-  let file = openLog(path);
+  let file = open();
   while (file === undefined) {
     // What the file may still become: nothing is written before the worker starts.
     if (!request.follow || over() || caller.signal.aborted) return;
     await pause(POLL_MS, caller.signal);
-    file = openLog(path);
+    file = open();
   }
   const closed = core.activity.subscribers.opened("grpc", "logs");
   try {

@@ -716,6 +716,10 @@ export class TelemetryStore implements TelemetryLog {
     }
   }
 
+  async allInFile(): Promise<boolean> {
+    return !this.#closed && await this.#checkpoints.all();
+  }
+
   close(): void {
     if (this.#closed) return;
     this.commitWaiting();

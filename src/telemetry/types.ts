@@ -191,5 +191,7 @@ export interface TelemetryLog extends TelemetryReader {
   delete(runId: string): Promise<number>;
   /** Each run's share of the database's pages in use, about, by run id. A few milliseconds for a hundred runs, in turns. */
   bytesOfRuns(): Promise<Map<string, number>>;
+  /** Moves what is committed into the database file. @returns whether all is there, synced, and nobody reads a state from before */
+  allInFile(): Promise<boolean>;
   close(): void;
 }

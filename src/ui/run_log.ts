@@ -5,7 +5,7 @@ import type { RunRow } from "../registry/types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";
-import { type LogFile, openLog } from "../os/packed_log.ts";
+import type { LogFile } from "../os/packed_log.ts";
 
 export const LOG_STREAMS = ["stdout", "stderr"] as const;
 export type LogStream = typeof LOG_STREAMS[number];
@@ -63,7 +63,7 @@ export async function readLog(core: Core, row: RunRow, stream: LogStream, from: 
 }
 
 async function readLines(core: Core, row: RunRow, stream: LogStream, from: number) {
-  using file = openLog(core.logFile(row, stream));
+  using file = core.openLog(row, stream);
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   let start = Math.max(begin, from < 0 ? size + Math.max(from, -CHUNK_BYTES) : Math.min(from, size));
@@ -94,7 +94,7 @@ export async function readLogBefore(
   stream: LogStream,
   before: number,
 ): Promise<LogChunk> {
-  using file = openLog(core.logFile(row, stream));
+  using file = core.openLog(row, stream);
   const size = file?.size ?? 0;
   const begin = file?.begin() ?? 0;
   const end = Math.max(begin, Math.min(before, size));

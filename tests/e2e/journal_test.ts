@@ -120,6 +120,29 @@ Deno.test("an ended run whose journal was given back is filled again, and is no 
   await assertWhole(daemon, started, log);
 });
 
+Deno.test("a log that its steps give back is thinned when its run has ended, and reads as it was", async () => {
+  await using daemon = await TestDaemon.start();
+  const file = `${daemon.stateDir}/lines`;
+  const lines = Array.from({ length: 6000 }, (_, i) => {
+    const numbers = [Math.sin(i), Math.cos(i), Math.sqrt(i), Math.tan(i)];
+    const step = `{"event_type": "step", "episode": ${i >> 8}, "step_index": ${i & 255}, "observation": [${
+      numbers.join(", ")
+    }], "reward": 1.0, "at": ${i / 7}}\n`;
+    return i % 100 === 0 ? `größe ${i}\n${step}` : step;
+  });
+  Deno.writeTextFileSync(file, lines.join(""));
+  const run = await submit(daemon, configOf({ command: ["/bin/cat", file] }));
+  await untilState(daemon, run, "TERMINATED");
+  const packed = packedPath(new RunFiles(daemon.layout.runDir("custom_scripts", run), "").stdout(1));
+  const { length } = lines.join("");
+  await until(() => Deno.statSync(packed).size < length / 10, { what: "a thinned log" });
+  assert.ok(await logOf(daemon, run) === lines.join(""));
+  await daemon.restart();
+  assert.ok(await logOf(daemon, run) === lines.join(""));
+  await daemon.stop();
+  assert.deepEqual(examine(daemon.stateDir).filter(({ check }) => check === "telemetry"), []);
+});
+
 Deno.test("the log of standard error is packed when its run has ended, and reads as it was", async () => {
   await using daemon = await TestDaemon.start();
   const command = ["/bin/sh", "-c", "seq 200000 >&2; exit 3"];

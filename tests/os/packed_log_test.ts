@@ -3,7 +3,10 @@ import { crc32 } from "node:zlib";
 import { LogFile, openLog, PackedLog, packedPath, packPiece } from "../../src/os/packed_log.ts";
 
 /** What no part of is like another. */
-const TEXT = new TextEncoder().encode(Array.from({ length: 5000 }, (_, i) => `line ${i} of the log\n`).join(""));
+const TEXT = new TextEncoder().encode(
+  Array.from({ length: 5000 }, (_, i) => `line ${i} of the log ${Math.sin(i)}\n`).join(""),
+);
+const encoder = new TextEncoder();
 const CUTS = [0, 7, 40_000, 40_001, 70_000];
 
 /** A log of which the first 70 000 bytes are packed in four pieces, and given back. */
@@ -57,6 +60,40 @@ Deno.test("packed log: the packed part alone is the log when the file is gone", 
   });
 });
 
+Deno.test("packed log: thinned pieces read as before; what cannot be rendered costs its piece only", async () => {
+  await packedLog(async (path) => {
+    // Stands for a piece: where it is in TEXT.
+    const thin = (bytes: Uint8Array) => {
+      const at = CUTS.find((cut, i) => bytes.length === CUTS[i + 1]! - cut)!;
+      return Promise.resolve(at === 7 ? undefined : encoder.encode(`${at} ${bytes.length}`));
+    };
+    let damaged = -1;
+    const render = (bytes: Uint8Array) => {
+      const [at, length] = new TextDecoder().decode(bytes).split(" ").map(Number) as [number, number];
+      if (at === damaged) throw new Error("damaged");
+      return TEXT.slice(at, at + length);
+    };
+    const before = Deno.statSync(packedPath(path)).size;
+    using packed = new PackedLog(path, render);
+    assert.equal(await packed.thin(thin, () => Promise.resolve(false)), 0);
+    assert.equal(Deno.statSync(packedPath(path)).size, before);
+    const saved = await packed.thin(thin, () => Promise.resolve(true));
+    assert.equal(Deno.statSync(packedPath(path)).size, before - saved);
+    assert.ok(saved > 1000);
+    using file = openLog(path, render)!;
+    await assertReads(file, TEXT);
+    using again = new PackedLog(path, render);
+    assert.equal(await again.thin(thin, () => Promise.resolve(true)), 0);
+    damaged = 40_001;
+    using torn = openLog(path, render)!;
+    const into = new Uint8Array(TEXT.length);
+    assert.equal(torn.readSync(0, into), TEXT.length);
+    assert.deepEqual(into.subarray(0, 40_001), TEXT.subarray(0, 40_001));
+    assert.deepEqual(into.subarray(70_000), TEXT.subarray(70_000));
+    assert.match(new TextDecoder().decode(into.subarray(40_001, 40_200)), /29999 bytes of the log need steps/);
+  });
+});
+
 Deno.test("packed log: a log that somebody has emptied is what it is now", async () => {
   await packedLog((path) => {
     Deno.writeTextFileSync(path, "new");
@@ -94,9 +131,9 @@ Deno.test("packed log: any flipped bit costs the piece that it is in, and is tol
       const damaged = whole.slice();
       const at = bit >> 3;
       damaged[at]! ^= 1 << (bit % 8);
-      // Another file, as a reader that comes later finds it.
-      Deno.removeSync(packedPath(path));
-      Deno.writeFileSync(packedPath(path), damaged);
+      // Another file, as a reader that comes later finds it: not one that gets the number of the one before.
+      Deno.writeFileSync(`${path}.new`, damaged);
+      Deno.renameSync(`${path}.new`, packedPath(path));
       using file = openLog(path)!;
       const found = new Uint8Array(TEXT.length);
       assert.equal(file.size, TEXT.length, `bit ${bit}`);

@@ -1,8 +1,8 @@
 /** What becomes of an ended run's files: artifacts listed, what is not to be kept removed, and the whole run deleted. */
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import type { Layout } from "../../base/layout.ts";
+import { type Layout, RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
-import type { RunPlan } from "../../config/plan.ts";
+import { planIfReadable, type RunPlan } from "../../config/plan.ts";
 import type { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
@@ -11,6 +11,11 @@ import { SharedScan } from "../../registry/retention/shared_scan.ts";
 import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
+import { thinLog } from "./thin_log.ts";
+
+/** A daemon that starts looks at so many runs that have ended so lately. */
+const NEWEST_RUNS = 100;
+const RECENTLY_MS = 24 * 3_600_000;
 
 export interface CleanupOptions {
   registry: Registry;
@@ -27,6 +32,7 @@ export class Cleanup {
   readonly #deleting = new Map<string, Promise<{ freedBytes: number }>>();
   /** Runs of which an attempt has ended, while something is still made of its files. */
   readonly #finishing = new Map<string, Promise<void>>();
+  #closed = false;
   #beforeDelete: (row: RunRow) => void = () => {};
 
   constructor(options: CleanupOptions) {
@@ -52,6 +58,11 @@ export class Cleanup {
     this.#beforeDelete = listener;
   }
 
+  /** The daemon ends. */
+  close(): void {
+    this.#closed = true;
+  }
+
   isDeleting(runId: string): boolean {
     return this.#deleting.has(runId);
   }
@@ -64,9 +75,16 @@ export class Cleanup {
 
   /** An attempt has ended: its files are gone through, beside everything else. */
   attemptEnded(row: RunRow, plan: RunPlan): void {
+    void this.#finish(row, async () => {
+      await this.#afterEnd(row, plan);
+      await this.#thinLog(row, plan);
+    });
+  }
+
+  /** Does something with an ended run's files. A deletion waits for it, and does not fail for it. */
+  #finish(row: RunRow, work: () => Promise<void>): Promise<void> {
     const before = this.#finishing.get(row.runId);
-    const finishing = Promise.all([before, this.#afterEnd(row, plan)]).then(() => {}, (error) => {
-      // A deletion waits for this, and is not to fail for it.
+    const finishing = Promise.all([before, work()]).then(() => {}, (error) => {
       this.#options.log.error(
         { run_id: row.runId, error: messageOf(error) },
         "the files of an ended run are not gone through",
@@ -75,6 +93,7 @@ export class Cleanup {
       if (this.#finishing.get(row.runId) === finishing) this.#finishing.delete(row.runId);
     });
     this.#finishing.set(row.runId, finishing);
+    return finishing;
   }
 
   async #afterEnd(row: RunRow, plan: RunPlan): Promise<void> {
@@ -95,6 +114,27 @@ export class Cleanup {
       await artifacts.finish(row, unkept);
     } catch (error) {
       log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
+    }
+  }
+
+  /** Of a run whose files only processes of this host write. */
+  async #thinLog({ runId, baseDir, workerId, attempt }: RunRow, plan: RunPlan): Promise<void> {
+    if (plan.launcher !== "local" || plan.worker.external) return;
+    const { layout } = this.#options;
+    const files = new RunFiles(layout.runDir(baseDir, runId), workerId);
+    const isStopped = () => this.#deleting.has(runId) || this.#closed;
+    await thinLog({ ...this.#options, runId, attempt, files, isStopped });
+  }
+
+  /** Logs that an earlier daemon has not come to: of the newest runs. */
+  async #thinOlder(): Promise<void> {
+    const { registry } = this.#options;
+    for (const row of registry.list({}, { limit: NEWEST_RUNS }).runs) {
+      const plan = planIfReadable(row.configJson);
+      const isRecent = isEnded(row.state) && Date.now() - (row.finishedAt ?? 0) < RECENTLY_MS;
+      if (plan !== undefined && isRecent && !this.#deleting.has(row.runId)) {
+        await this.#finish(row, () => this.#thinLog(row, plan));
+      }
     }
   }
 
@@ -120,6 +160,7 @@ export class Cleanup {
   /** Deletions that an earlier daemon was ended in are finished, in the background. */
   resume(): void {
     const { registry, log } = this.#options;
+    this.#thinOlder().catch((error) => log.error({ error: messageOf(error) }, "logs of earlier runs not thinned"));
     for (const runId of registry.beingDeleted()) {
       log.info({ run_id: runId }, "a deletion that was cut short is finished");
       this.delete(runId).catch((error) => log.error({ run_id: runId, error: messageOf(error) }, "run not deleted"));

@@ -2,6 +2,7 @@
  * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
  * Implemented by src/dispatch/core/engine.ts.
  */
+import type { LogFile } from "../../os/packed_log.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/types.ts";
@@ -243,6 +244,8 @@ export interface Core {
   directoryOf(row: RunRow): string;
   /** Absolute path of a run's log file (the newest attempt's). */
   logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string;
+  /** That file with what of it is packed or thinned; undefined if there is none. */
+  openLog(row: RunRow, stream: "stdout" | "stderr", rank?: number): LogFile | undefined;
   /** The ranks of the newest attempt; empty for a run with one. */
   ranks(row: RunRow): Rank[];
   host(): HostInfo;

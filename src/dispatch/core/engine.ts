@@ -8,6 +8,7 @@ import type { WorkerUserOption } from "../../os/worker_user.ts";
 import type { RunCgroups } from "../../os/cgroups.ts";
 import { type FileDescriptors, NEVER_SHORT, requireDescriptors } from "../../os/descriptors.ts";
 import type { Gpu } from "../../os/gpus.ts";
+import { type LogFile, openLog } from "../../os/packed_log.ts";
 import { planIfReadable } from "../../config/plan.ts";
 import { Artifacts } from "../../registry/artifacts/artifacts.ts";
 import type { RunReader } from "../../registry/reader.ts";
@@ -15,6 +16,7 @@ import type { Registry } from "../../registry/registry.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
+import { rendered, stepsOf } from "../../telemetry/thin_log.ts";
 import type { TelemetryKind, TelemetryLog, TelemetryReader } from "../../telemetry/types.ts";
 import { MetricsEvents } from "../attempt/metrics_events.ts";
 import { Supervisor } from "../attempt/supervisor.ts";
@@ -264,6 +266,7 @@ export class Engine implements Core {
   /** Starts nothing more; runs and their proxies live on. */
   async close(): Promise<void> {
     this.#boot.close();
+    this.#cleanup.close();
     await this.#dispatcher.close();
     await this.#placer.close();
     this.#supervisor.close();
@@ -318,6 +321,10 @@ export class Engine implements Core {
   }
   logFile(row: RunRow, stream: "stdout" | "stderr", rank?: number): string {
     return this.#views.logFile(row, stream, rank);
+  }
+  openLog(row: RunRow, stream: "stdout" | "stderr", rank?: number): LogFile | undefined {
+    const steps = stepsOf(this.records, row.runId);
+    return openLog(this.logFile(row, stream, rank), (thin) => rendered(thin, steps));
   }
   host(): HostInfo {
     return this.#views.host();

@@ -77,6 +77,8 @@ export class Checkpoints {
   /** Size at which to say that a reader keeps the log from being emptied. */
   #tellAt: number;
   #closed = false;
+  /** So often. */
+  #emptied = 0;
   /** Who waits for the checkpoint that is running. */
   #waiting: (() => void)[] = [];
 
@@ -126,6 +128,17 @@ export class Checkpoints {
     if (this.#inline()) return this.#checkpointInline();
     if (!this.#running) this.#start(this.walBytes());
     if (this.#running) await settled();
+  }
+
+  /**
+   * The same for all that is committed now. @returns whether it is in the database file, synced, and nobody reads a state
+   * from before it
+   */
+  async all(): Promise<boolean> {
+    if (this.#running) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const before = this.#emptied;
+    await this.run();
+    return this.walBytes() === 0 || this.#emptied > before;
   }
 
   #inline(): boolean {
@@ -182,6 +195,7 @@ export class Checkpoints {
         this.#warn(`checkpoint of ${this.#path} failed: ${event.data.error}`);
       }
       if (event.data.busy === 0) {
+        this.#emptied++;
         this.#next = this.#limit * BEGIN;
         this.#tellAt = TELL_FACTOR * this.#limit;
       } else this.#tellOfReader();
@@ -237,7 +251,8 @@ export class Checkpoints {
       this.#db.exec("PRAGMA busy_timeout = 0");
       const { busy } = this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
       this.#next = busy === 0 ? this.#limit * BEGIN : this.walBytes() + this.#limit * BEGIN;
-      if (busy !== 0) this.#tellOfReader();
+      if (busy === 0) this.#emptied++;
+      else this.#tellOfReader();
     } catch (error) {
       if (!full) this.#warn(`checkpoint of ${this.#path} failed: ${messageOf(error)}`);
       this.#next = this.walBytes() + this.#limit * BEGIN;

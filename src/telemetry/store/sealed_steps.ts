@@ -40,7 +40,7 @@ export interface SealedSteps extends Sealed {
 }
 
 /** Changes with whatever makes a block another one: both sides must have the same. */
-export const SEALED_FORM = ["2", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
+export const SEALED_FORM = ["3", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
 
 /** Fewer steps are not worth a block, unless their texts are long. */
 const LEAST_ROWS = 256;

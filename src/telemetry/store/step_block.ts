@@ -8,7 +8,7 @@ import { zlib } from "../../base/node_modules.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { crc32c } from "../formats/crc32c.ts";
 import { textColumns } from "../record_fields.ts";
-import { decodeTexts, encodeTexts } from "./text_column.ts";
+import { decodeTexts, encodeTexts, joined } from "./text_column.ts";
 
 type Key = typeof OPTIONAL_STEP_COLUMNS[number]["key"];
 
@@ -226,16 +226,6 @@ export function crcOf({ first, n, fromNs, toNs, unitNs, cells: all, hot, raw, bo
   const cells = all.slice(0, all.findLastIndex((cell) => cell !== 0) + 1);
   const head = encoder.encode(JSON.stringify([first, n, fromNs, toNs, unitNs, raw, cells]) + hot);
   return crc32c(body, 0, body.length, crc32c(head));
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }
 
 function filled(n: number, value: number): number[] {

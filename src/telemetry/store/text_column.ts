@@ -1,20 +1,25 @@
 /**
  * A column of texts as bytes, before compression. Pure; what comes out is what went in, to the byte.
  *
- * Lists of numbers of 32 bits, as most observations are, become these numbers, a byte of all of them after the other: their
- * first bytes are alike and compress, where their up to 20 digits do not. A text that its numbers do not give back exactly is
- * kept beside them. (Numbers of 64 bits stay text: they would take 6 of 45 bytes less a step, and a block twice as long.)
+ * Lists of numbers with many digits, as most observations are, become these numbers, of 32 bits where that is exact, else of
+ * 64, a byte of all of them after the other: their first bytes are alike and compress, where their up to 20 digits do not.
+ * Those of 64 bits are compressed here, each byte on its own: beside six that hardly compress, the other two would not. A text that its numbers do not give back exactly is kept beside them.
  */
 
+import { zlib } from "../../base/node_modules.ts";
+
 const TEXTS = 0;
-const NUMBERS = 1;
+/** Forms of lists of numbers, and the arrays that hold their numbers. */
+const NUMBERS: Record<number, typeof Float32Array | typeof Float64Array> = { 1: Float32Array, 2: Float64Array };
+const BYTES = 8;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Fewer texts, or shorter numbers, are small as text. */
 const LEAST_TEXTS = 16;
 const SAMPLE = 16;
-const LEAST_DIGITS = 12;
+/** Characters of a number of each form, below which its text is smaller. */
+const LEAST_DIGITS: Record<number, number> = { 1: 12, 2: 17 };
 /** Longer lists are images and the like. */
 const MOST_NUMBERS = 256;
 const SEPARATORS = [", ", ","];
@@ -32,7 +37,8 @@ export function encodeTexts(values: readonly string[]): Uint8Array {
 
 /** @throws Error when there are not `n` of them */
 export function decodeTexts(bytes: Uint8Array, n: number): string[] {
-  if (bytes[0] === NUMBERS) return decodeNumbers(bytes, n);
+  const numbers = NUMBERS[bytes[0]!];
+  if (numbers !== undefined) return decodeNumbers(bytes, n, numbers);
   if (bytes[0] !== TEXTS) throw new Error(`a column has form ${bytes[0]}, which this mosaic does not know`);
   const values = decoder.decode(bytes.subarray(1)).split("\0");
   if (values.length !== n) throw new Error(`a column has ${values.length} of ${n} texts`);
@@ -54,6 +60,8 @@ interface Lists {
   python: number[];
   /** Texts that are neither, by their rows. */
   others: [row: number, text: string][];
+  /** Of numbers of 64 bits: how long each of their bytes is, compressed. */
+  lengths?: number[];
 }
 
 function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
@@ -61,11 +69,13 @@ function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
   const width = n < LEAST_TEXTS ? 0 : widthOf(values[0]!);
   if (width === 0) return undefined;
   // A few tell whether it is worth while to read all.
-  if (listsOf(values.slice(0, SAMPLE), width)?.some((row) => row === undefined) !== false) return undefined;
-  const rows = listsOf(values, width);
-  if (rows === undefined || values.reduce((sum, text) => sum + text.length, 0) < LEAST_DIGITS * n * width) {
-    return undefined;
-  }
+  const form = [1, 2].find((form) => {
+    const sample = values.slice(0, SAMPLE);
+    const digits = sample.reduce((sum, text) => sum + text.length, 0) / SAMPLE / width;
+    return digits >= LEAST_DIGITS[form]! && listsOf(sample, width, form)?.every((row) => row !== undefined);
+  });
+  const rows = form && listsOf(values, width, form);
+  if (!rows) return undefined;
   const none = new Array<number>(width).fill(0);
   const numbers = rows.map((row) => row ?? none);
   const lists: Lists = {
@@ -76,7 +86,7 @@ function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
   };
   const { python, others } = lists;
   const texts = listTexts(numbers, lists);
-  const floats = new Float32Array(n * width);
+  const floats = new NUMBERS[form]!(n * width);
   for (let i = 0; i < n; i++) {
     const row = numbers[i]!;
     for (let k = 0; k < width; k++) floats[k * n + i] = row[k]!;
@@ -85,27 +95,67 @@ function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
     else others.push([i, values[i]!]);
     if (python.length + others.length > n * MOST_UNLIKE) return undefined;
   }
+  let planes: Uint8Array = new Uint8Array(floats.byteLength);
+  transpose(new Uint8Array(floats.buffer), planes, floats.BYTES_PER_ELEMENT);
+  if (form === 2) [planes, lists.lengths] = compressed(planes);
   const head = encoder.encode(`\0${JSON.stringify(lists)}\n`);
-  head[0] = NUMBERS;
-  const bytes = new Uint8Array(head.length + floats.byteLength);
+  head[0] = form;
+  const bytes = new Uint8Array(head.length + planes.length);
   bytes.set(head);
-  transpose(new Uint8Array(floats.buffer), bytes.subarray(head.length), 4);
+  bytes.set(planes, head.length);
   return bytes;
 }
 
-function decodeNumbers(bytes: Uint8Array, n: number): string[] {
+function compressed(planes: Uint8Array): [bytes: Uint8Array, lengths: number[]] {
+  const { constants, zstdCompressSync } = zlib();
+  const params = { [constants.ZSTD_c_compressionLevel]: 1 };
+  const size = planes.length / BYTES;
+  const each = Array.from(
+    { length: BYTES },
+    (_, i) => zstdCompressSync(planes.subarray(i * size, (i + 1) * size), { params }),
+  );
+  return [joined(each), each.map(({ length }) => length)];
+}
+
+/** @throws Error where they are not `size` bytes each */
+function decompressed(bytes: Uint8Array, lengths: readonly number[], size: number): Uint8Array {
+  let at = 0;
+  return joined(lengths.map((length) => {
+    const plane = zlib().zstdDecompressSync(bytes.subarray(at, at += length), { maxOutputLength: size }) as Uint8Array;
+    if (plane.length !== size) throw new Error(`a column has ${plane.length} of ${size} bytes`);
+    return plane;
+  }));
+}
+
+export function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+function decodeNumbers(bytes: Uint8Array, n: number, Numbers: typeof NUMBERS[number]): string[] {
   const end = bytes.indexOf(10) + 1;
   const lists = JSON.parse(decoder.decode(bytes.subarray(1, end))) as Lists;
-  const { width, python, others } = lists;
+  const { width, python, others, lengths } = lists;
   const isRow = (row: unknown) => Number.isInteger(row) && (row as number) >= 0 && (row as number) < n;
   const isRight = Number.isInteger(width) && width > 0 && width <= MOST_NUMBERS &&
     SEPARATORS.includes(lists.separator) &&
+    (Numbers === Float32Array ||
+      (lengths?.length === BYTES && lengths.every((one) => Number.isSafeInteger(one) && one > 0))) &&
     python.every(isRow) && others.every(([row, text]) => isRow(row) && isStorable(text));
   if (!isRight) throw new Error("a column of lists of numbers has a head that is not right");
-  const length = bytes.length - end;
-  if (length !== n * width * 4) throw new Error(`a column has ${length} bytes of ${n} lists of ${width} numbers`);
-  const floats = new Float32Array(n * width);
-  transpose(bytes.subarray(end), new Uint8Array(floats.buffer), n * width);
+  const rest = bytes.subarray(end);
+  const planes = Numbers === Float32Array ? rest : decompressed(rest, lengths!, n * width);
+  const { length } = planes;
+  if (length !== n * width * Numbers.BYTES_PER_ELEMENT) {
+    throw new Error(`a column has ${length} bytes of ${n} lists of ${width} numbers`);
+  }
+  const floats = new Numbers(n * width);
+  transpose(planes, new Uint8Array(floats.buffer), n * width);
   const numbers: number[][] = [];
   for (let i = 0; i < n; i++) {
     const row: number[] = [];
@@ -142,23 +192,25 @@ function widthOf(text: string): number {
   return width <= MOST_NUMBERS ? width : 0;
 }
 
-/** The numbers of each text that is a list of so many, all of 32 bits; undefined where the texts are no JSON at all. */
-function listsOf(texts: readonly string[], width: number): (number[] | undefined)[] | undefined {
+/** The numbers of each text that is a list of so many of a form; undefined where the texts are no JSON at all. */
+function listsOf(texts: readonly string[], width: number, form: number): (number[] | undefined)[] | undefined {
   try {
     const rows = JSON.parse(`[${texts.join(",")}]`) as unknown[];
-    return rows.length === texts.length ? rows.map((row) => isList(row, width) ? row : undefined) : undefined;
+    return rows.length === texts.length ? rows.map((row) => isList(row, width, form) ? row : undefined) : undefined;
   } catch {
     return undefined;
   }
 }
 
-function isList(row: unknown, width: number): row is number[] {
+function isList(row: unknown, width: number, form: number): row is number[] {
   if (!Array.isArray(row) || row.length !== width) return false;
-  for (let k = 0; k < width; k++) if (Math.fround(row[k]) !== row[k]) return false;
+  for (let k = 0; k < width; k++) {
+    if (form === 1 ? Math.fround(row[k]) !== row[k] : !Number.isFinite(row[k])) return false;
+  }
   return true;
 }
 
-function pythonText(value: number): string {
+export function pythonText(value: number): string {
   const size = Math.abs(value);
   if (size >= 1e-4 && size < 1e16) return Number.isInteger(value) ? `${value}.0` : String(value);
   if (value === 0) return Object.is(value, -0) ? "-0.0" : "0.0";

@@ -37,6 +37,19 @@ Deno.test("text column: lists of numbers are numbers where these give the text b
   }
 });
 
+Deno.test("text column: numbers of 64 bits take less than their digits, and come out to the byte", () => {
+  for (const number of [String, python]) {
+    const column = values.map((x, i) => `[${[x, Math.sqrt(i), -x / 3, Math.cos(i)].map(number).join(", ")}]`);
+    column[77] = "[0.1,null]";
+    const bytes = encodeTexts(column);
+    assert.equal(bytes[0], 2);
+    assert.ok(bytes.length < 0.45 * column.join("").length);
+    assert.deepEqual(decodeTexts(bytes, column.length), column);
+    assert.throws(() => decodeTexts(bytes, column.length - 1));
+    assert.throws(() => decodeTexts(bytes.subarray(0, -9), column.length));
+  }
+});
+
 Deno.test("text column: bytes that are no column say so", () => {
   const bytes = encodeTexts(values.map((x) => `[${Math.fround(x)},${Math.fround(x)}]`));
   assert.throws(() => decodeTexts(bytes, values.length - 1), /bytes of 399 lists of 2 numbers/);

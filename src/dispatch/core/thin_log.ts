@@ -1,0 +1,55 @@
+/** Thins the log of an attempt that has ended: what telemetry can give back needs no text of its own. */
+import { messageOf } from "../../base/errors.ts";
+import type { RunFiles } from "../../base/layout.ts";
+import type { Logger } from "../../base/log.ts";
+import { sleep } from "../../base/sleep.ts";
+import { PackedLog } from "../../os/packed_log.ts";
+import { rendered, stepsOf, StepsOfLog, thinned } from "../../telemetry/thin_log.ts";
+import type { TelemetryLog } from "../../telemetry/types.ts";
+import { proxyLockHeld } from "../launch/local/attempt_files.ts";
+
+/** Its proxy packs the log when the attempt has ended. */
+const PROXY_MS = { longest: 60_000, between: 200 };
+/** Work takes a quarter of the daemon's time. */
+const PAUSE_FACTOR = 3;
+
+export interface ThinOptions {
+  telemetry: TelemetryLog;
+  log: Logger;
+  runId: string;
+  attempt: number;
+  files: RunFiles;
+  /** Somebody waits for this to end. */
+  isStopped: () => boolean;
+}
+
+export async function thinLog({ telemetry, log, runId, attempt, files, isStopped }: ThinOptions): Promise<void> {
+  const deadline = performance.now() + PROXY_MS.longest;
+  while (proxyLockHeld(files, attempt)) {
+    if (isStopped() || performance.now() > deadline) return;
+    await sleep(PROXY_MS.between);
+  }
+  const read = stepsOf(telemetry, runId);
+  const steps = new StepsOfLog(read, attempt);
+  let start = performance.now();
+  const turn = async () => {
+    await sleep(PAUSE_FACTOR * (performance.now() - start));
+    if (isStopped()) throw new Error("the run is deleted, or the daemon ends");
+    start = performance.now();
+  };
+  const thin = async (bytes: Uint8Array) => {
+    await turn();
+    const thin = await thinned(bytes, steps, turn);
+    if (thin === undefined) return undefined;
+    await turn();
+    const again = rendered(thin, read);
+    return again.length === bytes.length && again.every((byte, i) => byte === bytes[i]) ? thin : undefined;
+  };
+  try {
+    using packed = new PackedLog(files.stdout(attempt));
+    const saved = await packed.thin(thin, () => telemetry.allInFile());
+    if (saved > 0) log.info({ run_id: runId, attempt, saved_bytes: saved }, "log thinned");
+  } catch (error) {
+    if (!isStopped()) log.warn({ run_id: runId, attempt, error: messageOf(error) }, "the log stays as text");
+  }
+}
