@@ -114,6 +114,7 @@ async function serve(
       log,
       policy: options.retention,
       diskUsage: () => engine.diskUsageNow(),
+      telemetryBytes: () => telemetry.usedBytes(),
       deleteRun: (runId) => engine.delete(runId),
     });
     const givenUp = giveUpStart(args);

@@ -247,6 +247,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked("--max-disk <size>", "delete the oldest ended runs while all runs use more disk space than this", bytes),
     )
+    .addOption(
+      checked(
+        "--telemetry-max-size <size>",
+        "delete the oldest ended runs while telemetry.sqlite uses more than this",
+        bytes,
+      ),
+    )
     .addOption(checked("--webhook <url>", "URL that receives the events of all runs", url))
     .addOption(
       checked(
@@ -355,13 +362,19 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     logLevel: given.logLevel,
     logFormat: given.logFormat,
     replace: given.replace === true,
-    retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk),
+    retention: retentionOf(given.keepLast, given.olderThan, given.maxDisk, given.telemetryMaxSize),
   };
 }
 
-function retentionOf(keepLast?: number, olderThanMs?: number, maxBytes?: number): RetentionPolicy | undefined {
-  if (keepLast === undefined && olderThanMs === undefined && maxBytes === undefined) return undefined;
+function retentionOf(
+  keepLast?: number,
+  olderThanMs?: number,
+  maxBytes?: number,
+  maxTelemetryBytes?: number,
+): RetentionPolicy | undefined {
+  if ([keepLast, olderThanMs, maxBytes, maxTelemetryBytes].every((limit) => limit === undefined)) return undefined;
   return {
+    ...(maxTelemetryBytes === undefined ? {} : { maxTelemetryBytes }),
     ...(keepLast === undefined ? {} : { keepLast }),
     ...(olderThanMs === undefined ? {} : { olderThanMs }),
     ...(maxBytes === undefined ? {} : { maxBytes }),

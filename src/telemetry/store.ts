@@ -574,7 +574,7 @@ export class TelemetryStore implements TelemetryLog {
       this.#waiters.deleted(runId);
       return 0;
     }
-    const before = this.#usedBytes();
+    const before = this.usedBytes();
     await this.#onFullDisk(() => {
       this.#deletions.begin(runId, state.runKey);
       this.#dropState(runId);
@@ -584,7 +584,7 @@ export class TelemetryStore implements TelemetryLog {
     await this.#onFullDisk(() => this.#deletions.remove(state.runKey));
     // Closed meanwhile: the rest goes at the next start.
     if (this.#closed) return 0;
-    const freed = Math.max(0, before - this.#usedBytes());
+    const freed = Math.max(0, before - this.usedBytes());
     // The file shrinks when the log is moved into it.
     await this.#checkpoints.run();
     this.#reserved.refill();
@@ -662,7 +662,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /** Bytes of the database's pages that hold something. */
-  #usedBytes(): number {
+  usedBytes(): number {
     const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
     return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size");
   }
@@ -678,7 +678,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   bytesOfRuns(): Promise<Map<string, number>> {
-    return bytesOfRuns(this.#db, () => this.#usedBytes());
+    return bytesOfRuns(this.#db, () => this.usedBytes());
   }
 
   storedSinceStart(): { steps: number; episodes: number; events: number } {

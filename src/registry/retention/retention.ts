@@ -10,6 +10,8 @@ export interface RetentionPolicy {
   olderThanMs?: number;
   /** Delete the oldest runs until the files and telemetry of the rest use at most this many bytes. */
   maxBytes?: number;
+  /** Delete the oldest runs until the telemetry database uses at most this many bytes. */
+  maxTelemetryBytes?: number;
 }
 
 export interface PrunableRun {
@@ -46,14 +48,11 @@ export function chooseRunsToPrune<R extends PrunableRun>(
   now: number,
 ): Chosen<R>[] {
   checkPolicy(policy);
-  const newestFirst = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0).sort((a, b) =>
-    endOf(b) - endOf(a) || (a.runId < b.runId ? 1 : -1)
-  );
-  const oldestFirst = newestFirst.slice(policy.keepLast ?? 0).reverse();
-  const byNumberAlone = policy.olderThanMs === undefined && policy.maxBytes === undefined;
+  const { olderThanMs, maxBytes: most, maxTelemetryBytes } = policy;
+  const byNumberAlone = [olderThanMs, most, maxTelemetryBytes].every((limit) => limit === undefined);
   let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
   const chosen: Chosen<R>[] = [];
-  for (const run of oldestFirst) {
+  for (const run of deletableRuns(runs, policy)) {
     const tooOld = policy.olderThanMs !== undefined && now - endOf(run) > policy.olderThanMs;
     const tooMuch = policy.maxBytes !== undefined && bytes > policy.maxBytes;
     if (!byNumberAlone && !tooOld && !tooMuch) continue;
@@ -61,6 +60,14 @@ export function chooseRunsToPrune<R extends PrunableRun>(
     chosen.push({ run, because: byNumberAlone ? "number" : tooOld ? "age" : "size" });
   }
   return chosen;
+}
+
+/** Those that the policy may delete, oldest first. */
+export function deletableRuns<R extends PrunableRun>(runs: readonly R[], { keepLast = 0 }: RetentionPolicy): R[] {
+  const newestFirst = runs.filter((run) => isEnded(run.state) && run.damaged.length === 0).sort((a, b) =>
+    endOf(b) - endOf(a) || (a.runId < b.runId ? 1 : -1)
+  );
+  return newestFirst.slice(keepLast).reverse();
 }
 
 function checkPolicy(policy: RetentionPolicy): void {

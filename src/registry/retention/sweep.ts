@@ -3,7 +3,7 @@ import { messageOf } from "../../base/errors.ts";
 import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../registry.ts";
-import { chooseRunsToPrune, type PrunableRun, type RetentionPolicy } from "./retention.ts";
+import { chooseRunsToPrune, deletableRuns, type PrunableRun, type RetentionPolicy } from "./retention.ts";
 import { bytesOfRun, type DiskUsage } from "./usage.ts";
 
 export interface SweepOptions {
@@ -11,6 +11,8 @@ export interface SweepOptions {
   policy: RetentionPolicy;
   /** Asked for a policy with a size only: a walk through all files, begun when it is asked for. */
   diskUsage: () => Promise<Pick<DiskUsage, "byRun" | "telemetryByRun">>;
+  /** Of the telemetry database now: asked for a policy that limits them, before each deletion. */
+  telemetryBytes: () => number;
   /** Removes an ended run: rows, telemetry, files. */
   deleteRun: (runId: string) => Promise<{ freedBytes: number }>;
   log: Logger;
@@ -34,14 +36,22 @@ export async function sweep(options: SweepOptions): Promise<{ deleted: string[];
   } while (token !== undefined);
   const deleted: string[] = [];
   let freedBytes = 0;
-  for (const { run, because } of chooseRunsToPrune(runs, policy, (options.now ?? Date.now)())) {
+  const remove = async (runId: string, because: string) => {
     try {
-      freedBytes += (await options.deleteRun(run.runId)).freedBytes;
-      deleted.push(run.runId);
-      log.info({ run_id: run.runId, because }, "run deleted by the retention policy");
+      freedBytes += (await options.deleteRun(runId)).freedBytes;
+      deleted.push(runId);
+      log.info({ run_id: runId, because }, "run deleted by the retention policy");
     } catch (error) {
-      log.warn({ run_id: run.runId, error: messageOf(error) }, "run could not be deleted by the retention policy");
+      log.warn({ run_id: runId, error: messageOf(error) }, "run could not be deleted by the retention policy");
     }
+  };
+  for (const { run, because } of chooseRunsToPrune(runs, policy, (options.now ?? Date.now)())) {
+    await remove(run.runId, because);
+  }
+  // Measured, not estimated: what a run's deletion gives back is known when it has gone.
+  for (const { runId } of deletableRuns(runs, policy)) {
+    if (options.telemetryBytes() <= (policy.maxTelemetryBytes ?? Infinity)) break;
+    if (!deleted.includes(runId)) await remove(runId, "telemetry");
   }
   return { deleted, freedBytes };
 }

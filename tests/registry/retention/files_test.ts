@@ -114,6 +114,7 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
           telemetryByRun: new Map([[runId(3), 30], [runId(4), 40]]),
         }),
         policy: { maxBytes: 150 },
+        telemetryBytes: () => 0,
         log: createLogger({ sinks: [(line) => logged.push(line)] }),
         now: () => clock.now,
         deleteRun: async (id) => {
@@ -129,6 +130,33 @@ Deno.test("sweep: what the policy chooses is deleted; one that resists does not 
       assert.ok(exists(layout.runDir("runs", runId(4))));
     });
   });
+});
+
+Deno.test("sweep: telemetry is measured after each deletion, and the newest runs to keep are kept whatever it is", async () => {
+  for (const [policy, gone] of [[{}, [1, 2]], [{ keepLast: 3 }, [1]], [{ olderThanMs: 1e9 }, [1, 2]]] as const) {
+    await withRegistry(async ({ registry, clock }) => {
+      for (let n = 1; n <= 4; n++) {
+        registry.insert(newRun(n));
+        clock.now += 1;
+        registry.apply(runId(n), { type: "cancelled", reason: "user_cancel" });
+      }
+      let bytes = 100;
+      const { deleted } = await sweep({
+        registry,
+        diskUsage: () => Promise.reject(new Error("not asked")),
+        policy: { ...policy, maxTelemetryBytes: 60 },
+        telemetryBytes: () => bytes,
+        log: createLogger({ sinks: [] }),
+        now: () => clock.now,
+        deleteRun: (id) => {
+          registry.delete(id);
+          bytes -= 25;
+          return Promise.resolve({ freedBytes: 25 });
+        },
+      });
+      assert.deepEqual(deleted, gone.map(runId));
+    });
+  }
 });
 
 Deno.test("sweep: a run whose row is damaged may live, and is left alone", async () => {
@@ -149,6 +177,7 @@ Deno.test("sweep: a run whose row is damaged may live, and is left alone", async
       },
       diskUsage: () => Promise.resolve({ byRun: new Map(), telemetryByRun: new Map([1, 2].map((n) => [runId(n), 9])) }),
       policy: { maxBytes: 0 },
+      telemetryBytes: () => 0,
       log: createLogger({ sinks: [] }),
       deleteRun: (id) => {
         asked.push(id);
