@@ -148,6 +148,34 @@ withDirectory(
     for (const run of runs) await untilState(daemon, run, "TERMINATED");
     assert.deepEqual(await valuesOf(daemon, runs[0]!), { one: [11, 12] });
     assert.deepEqual(await valuesOf(daemon, runs[1]!), { two: [21, 22] });
+    // The other's files are the other's, by the same names.
+    for (const run of runs) assert.deepEqual(await payloads(daemon, run, "source_problem"), []);
+  },
+);
+
+withDirectory(
+  "two runs in one directory: of a table that nobody keeps open each run tells, and --observe reads it",
+  async (daemon, cwd) => {
+    const script = (name: string) =>
+      `while [ ! -e go ]; do sleep 0.05; done
+    mkdir ${name}; printf 'step,loss\\n1,5\\n' > ${name}/metrics.csv
+    while [ ! -e end ]; do sleep 0.05; done`;
+    const silent = await shell(daemon, cwd, script("one"));
+    const asking = await shell(daemon, cwd, script("two"), { observe: ["two/metrics.csv"] });
+    for (const run of [silent, asking]) await untilState(daemon, run, "READY", "EXECUTING");
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    await until(async () => await points(daemon, asking) === 1, { what: "its own point", timeoutMs: 60_000 });
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const run of [silent, asking]) await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual(await valuesOf(daemon, silent), {});
+    assert.deepEqual(await valuesOf(daemon, asking), { loss: [5] });
+    const told = (await payloads(daemon, silent, "source_problem")).map(({ problem, detail }) =>
+      `${problem} ${detail}`
+    );
+    assert.equal(told.length, 2, told.join("\n"));
+    for (const [i, name] of ["one", "two"].entries()) {
+      assert.match(told[i]!, new RegExp(`^left_out ${cwd}/${name}/metrics.csv is not read: .*--observe`));
+    }
   },
 );
 

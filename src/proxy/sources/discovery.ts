@@ -56,8 +56,9 @@ export class Discovery {
     this.#runDirectory = runDirectory;
     this.#roots = [
       { path: runDirectory, place: "run" },
-      ...roots.map((path) => ({ path, place: "shared" as const })),
+      // What was asked for is the run's, also where others' files lie.
       ...globs.map(({ root }) => ({ path: root, place: "asked" as const })),
+      ...roots.map((path) => ({ path, place: "shared" as const })),
     ];
     this.#globs = globs.map(({ glob }) => matcherOf(glob));
     this.#excluded = new Set([...excluded, runDirectory]);

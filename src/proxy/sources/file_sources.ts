@@ -14,7 +14,7 @@ import { Discovery, type FoundFile } from "./discovery.ts";
 import { FileSource } from "./file_source.ts";
 import { labelOf, writerOf } from "./labels.ts";
 import type { Observation } from "./observation.ts";
-import { pidInName, processesOf } from "./open_files.ts";
+import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
 import { type Embedded, eventOf, problemEvent, type Records, recordsOf } from "./source_records.ts";
 
 export type SourceBatchInit = Exclude<MessageInitShape<typeof SourceBatchSchema>, { $typeName: string }>;
@@ -36,6 +36,9 @@ const ASK_MS = { least: 2000, most: 30_000 };
 const MAX_PIDS = 256;
 /** A file is complete when it has not changed for so long. */
 const QUIET_MS = 3000;
+/** A file that nobody was seen to write for so long is told of; several, by one event each. */
+const UNCLAIMED_MS = 10_000;
+const MAX_UNCLAIMED = 8;
 /** After the worker's end: what cannot be read within this time is left out. */
 const FINAL_MS = 60_000;
 
@@ -313,9 +316,37 @@ export class FileSources {
   #ask(undecided: readonly FoundFile[], final: boolean): void {
     this.#askProcesses(final);
     const { since } = this.#started();
+    const unclaimed: string[] = [];
     for (const file of undecided) {
       const info = statOf(file.path);
-      if (info !== undefined && this.#isOurs(file, info, since)) this.#take(file, info, final);
+      if (info === undefined) continue;
+      if (this.#isOurs(file, info, since)) this.#take(file, info, final);
+      else if (file.artifact === undefined && this.#isUnclaimed(file.path, info, since, final)) {
+        unclaimed.push(file.path);
+      }
+    }
+    if (unclaimed.length > 0) this.#tellUnclaimed(unclaimed);
+  }
+
+  /** It may be the worker's and may be another run's: it was begun since, and its name tells nothing. */
+  #isUnclaimed(path: string, info: Deno.FileInfo, since: number, final: boolean): boolean {
+    const { host, said } = this.#own.state;
+    const begunAt = info.birthtime?.getTime() ?? changedAt(info);
+    if (begunAt < since || this.#before?.has(path) || said.includes(path)) return false;
+    return (final || Date.now() - begunAt > UNCLAIMED_MS) &&
+      (host === undefined || pidInName(path, host) === undefined);
+  }
+
+  #tellUnclaimed(paths: readonly string[]): void {
+    const told = this.#own.state.said.filter((what) => what.startsWith("/")).length;
+    if (told >= MAX_UNCLAIMED) return;
+    const others = writtenByAnyone();
+    for (const path of paths.filter((path) => !others.has(path)).slice(0, MAX_UNCLAIMED - told)) {
+      this.#sayOnce(
+        path,
+        `${path} is not read: another run has the same working directory, and neither an open descriptor nor the name ` +
+          "tells whose file it is. Give each run its own --cwd, or name the file with --observe",
+      );
     }
   }
 

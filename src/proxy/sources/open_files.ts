@@ -30,12 +30,23 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
   if (listing === undefined || listing.trim() === "") return undefined;
   const found: WorkerProcesses = { writes: new Set(), pids: new Set() };
   for (const line of listing.split("\n")) {
-    const path = /^l.w\S* .*? -> (\/.*)$/.exec(line)?.[1];
+    const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
     const [, pids = ""] = /^(?:pids|NSpid):\s*(.*)$/.exec(line) ?? [];
     for (const pid of pids.match(/\d+/g) ?? []) found.pids.add(Number(pid));
   }
   return found;
+}
+
+/** What any process that this user may look at has open for writing. Reads all of /proc: seldom. */
+export function writtenByAnyone(): Set<string> {
+  const listing = askShell("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
+  return new Set(listing.split("\n").map(writtenPath).filter((path) => path !== undefined));
+}
+
+/** The file behind a line of `ls -l /proc/PID/fd`, if it is open for writing. */
+function writtenPath(line: string): string | undefined {
+  return /^l.w\S* .*? -> (\/.*)$/.exec(line)?.[1];
 }
 
 /**
