@@ -74,7 +74,7 @@ def main():
     mosaic = shlex.split(parser.parse_args().mosaic)
     with tempfile.TemporaryDirectory() as root:
         environment = dict(os.environ, MOSAIC_STATE_DIR=root + "/state")
-        daemon = subprocess.Popen(mosaic + ["daemon", "--listen", "none", "--http", "off"], env=environment,
+        daemon = subprocess.Popen(mosaic + ["daemon", "--listen", "none", "--http", "none"], env=environment,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             while subprocess.run(mosaic + ["status"], env=environment, capture_output=True).returncode != 0:

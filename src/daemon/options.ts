@@ -6,7 +6,7 @@ import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
 import { type Auth, AUTHS, type TlsFiles } from "../wire/tls.ts";
-import { messageOf } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { type GpuOption, parseGpuOption } from "../os/gpus.ts";
 import { parseWorkerUser, type WorkerUserOption } from "../os/worker_user.ts";
 import { cpuCount } from "../os/host_resources.ts";
@@ -15,6 +15,7 @@ import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
 import { absolutePath } from "../permissions/arguments.ts";
+import { parseListen } from "../wire/address.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 
@@ -22,7 +23,7 @@ export interface DaemonOptions {
   stateDir: string;
   /** HOST:PORT, unix:PATH, or "none". */
   listen: string;
-  /** HOST:PORT, or "off". */
+  /** HOST:PORT, or "none". */
   http: string;
   gpus: GpuOption;
   maxRuns: number;
@@ -64,6 +65,34 @@ function bytes(text: string): number {
   const value = parseBytes(text);
   if (value === undefined) throw new Error("must be a size such as 500M or 10G");
   return value;
+}
+
+function listenAddress(text: string): string {
+  if (text !== "none" && !isListenAddress(text)) {
+    throw new Error("must be HOST:PORT (such as 127.0.0.1:50055), unix:PATH, or none");
+  }
+  return text;
+}
+
+/** `off` is what `none` was called here. */
+function httpAddress(text: string): string {
+  if (text === "none" || text === "off") return "none";
+  if (text.startsWith("unix:") || !isListenAddress(text)) {
+    throw new Error(
+      "must be HOST:PORT (such as 127.0.0.1:8055), or none; the API is always on the state directory's socket",
+    );
+  }
+  return text;
+}
+
+function isListenAddress(text: string): boolean {
+  try {
+    parseListen(text);
+    return true;
+  } catch (error) {
+    if (error instanceof MosaicError) return false;
+    throw error;
+  }
 }
 
 function cgroup(text: string): string {
@@ -173,12 +202,22 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       "Runs the daemon: registry, dispatch, telemetry store, gRPC and the status page. SIGTERM stops it; the runs continue.",
     )
     .option("--state-dir <dir>", "state directory (default: $MOSAIC_STATE_DIR, else ~/.local/state/mosaic)")
-    .option(
-      "--listen <address>",
-      "gRPC address: HOST:PORT (port 0: any free port), unix:PATH, or none",
-      "127.0.0.1:50055",
+    .addOption(
+      checked(
+        "--listen <address>",
+        "gRPC address: HOST:PORT (port 0: any free port), unix:PATH, or none",
+        listenAddress,
+        "127.0.0.1:50055",
+      ),
     )
-    .option("--http <address>", "address of the page and the API: HOST:PORT, or off", "127.0.0.1:8055")
+    .addOption(
+      checked(
+        "--http <address>",
+        "address of the page and the API: HOST:PORT (port 0: any free port), or none",
+        httpAddress,
+        "127.0.0.1:8055",
+      ),
+    )
     .addOption(
       checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
     )
@@ -304,7 +343,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         examples: [
           ["mosaic daemon", "all GPUs of this host, loopback only, state in ~/.local/state/mosaic"],
           ["mosaic daemon --state-dir /var/lib/mosaic --gpus 0,1 --max-disk 2T", "as a service of the host"],
-          ["mosaic daemon --listen unix:/run/mosaic.sock --http off", "for local clients only, without the page"],
+          ["mosaic daemon --listen unix:/run/mosaic.sock --http none", "for local clients only, without the page"],
           ["mosaic daemon --replace", "replace an older daemon; its runs continue"],
         ],
         exits: {

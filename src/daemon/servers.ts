@@ -1,5 +1,6 @@
 /** The daemon's listeners, started together or not at all. */
 import { gatekeeper } from "../rpc/auth/gatekeeper.ts";
+import { parseListen } from "../wire/address.ts";
 import { type Auth, checkListener, readTls, type TlsFiles } from "../wire/tls.ts";
 import { pageLogin } from "../ui/page_login.ts";
 import { TokenFile } from "../wire/tokens.ts";
@@ -100,7 +101,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => grpc?.stop(0));
   const api = apiOf(services);
   const login = tokens && pageLogin(tokens, { secure: options.tls !== undefined });
-  const bound = options.http === "off" ? undefined : parseAddress(options.http);
+  const bound = options.http === "none" ? undefined : hostAndPort(options.http);
   const page = createApp(core, {
     log,
     maxStreams: bounds.maxPageStreams,
@@ -125,7 +126,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, waiting, tls: tls && { cert: tls.cert, key: tls.key } });
   for (const listener of [grpc, socket, http]) if (listener !== undefined) listeners.push(listener);
-  const httpPort = http === undefined ? 0 : parseAddress(http.address).port;
+  const httpPort = http === undefined ? 0 : hostAndPort(http.address).port;
   return {
     listen: grpc?.address ?? "",
     local: grpc?.localAddress ?? "",
@@ -157,23 +158,18 @@ function knownPeers(): (peer: TcpEnd, port: number) => Promise<User> {
 
 /** Whether processes of the daemon's user, sandboxed ones too, get in by TCP without a token. */
 export function isOpenToOwnUser({ auth, http, listen }: Pick<ServerOptions, "auth" | "http" | "listen">): boolean {
-  return auth !== "token" && (http !== "off" || (listen !== "none" && !listen.startsWith("unix:")));
+  return auth !== "token" && (http !== "none" || (listen !== "none" && !listen.startsWith("unix:")));
 }
 
-/** @throws MosaicError `invalid_argument` when it is not HOST:PORT. */
-function parseAddress(text: string): { hostname: string; port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
-  const port = Number(match?.[3]);
-  if (match === null || port > 65535) {
-    throw new MosaicError("invalid_argument", `--http is "${text}"; must be HOST:PORT, such as 127.0.0.1:8055`);
-  }
-  return { hostname: match[1] ?? match[2]!, port };
+/** @param text HOST:PORT, as the options have checked it */
+function hostAndPort(text: string): { hostname: string; port: number } {
+  const address = parseListen(text);
+  if (address.type === "unix") throw new Error(`--http is never a Unix socket: ${text}`);
+  return { hostname: address.host.replace(/^\[|\]$/g, ""), port: address.port };
 }
 
 /** The page can run programs as the daemon's user. Browsers have no client certificate, so beyond loopback it needs a token. */
 function checkPage({ http, auth, tls }: ServerOptions): void {
-  if (http === "off") return;
-  const { hostname, port } = parseAddress(http);
-  const listen = `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
-  checkListener({ listen, auth, tls: tls && { cert: tls.cert, key: tls.key } }, "--http");
+  if (http === "none") return;
+  checkListener({ listen: http, auth, tls: tls && { cert: tls.cert, key: tls.key } }, "--http");
 }

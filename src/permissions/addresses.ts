@@ -19,12 +19,13 @@ export function addressGrant(given: string, option: string, cwd: string): Addres
     const socket = absolutePath(text.slice("unix:".length), cwd);
     return { net: [`unix:${socket}`], socket };
   }
-  const local = /^localhost:(\d{1,5})$/.exec(text);
-  if (local !== null) {
-    return { net: ["localhost", `127.0.0.1:${local[1]}`, `[::1]:${local[1]}`], socket: undefined };
-  }
-  if (!/^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):\d{1,5}$/.test(text)) {
+  const [, host, port] = /^(\[[0-9a-fA-F:.]+\]|[^:[\]/\s,]+):(\d{1,5})$/.exec(text) ?? [];
+  // The runtime ends with a panic when it is given a larger port.
+  if (host === undefined || Number(port) > 65535) {
     throw new MosaicError("invalid_argument", `${option} "${given}" is neither HOST:PORT nor unix:PATH`);
+  }
+  if (host === "localhost") {
+    return { net: ["localhost", `127.0.0.1:${port}`, `[::1]:${port}`], socket: undefined };
   }
   return { net: [text], socket: undefined };
 }

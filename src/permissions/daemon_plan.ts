@@ -41,7 +41,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
   ] as const;
   for (const [option, address] of listeners) {
-    if (address === "off" || (option === "--listen" && address === "none")) continue;
+    if (address === "none" || (option === "--http" && address === "off")) continue;
     const grant = addressGrant(address, option, world.cwd);
     net.push(...grant.net);
     if (grant.socket === undefined) continue;

@@ -35,7 +35,7 @@ Deno.test("daemon: what is in its way is one clear line and an exit code of its 
       }
     });
     await t.step("2: others could reach it", async () => {
-      const { code, said } = await failing("--state-dir", stateDir, "--listen", "0.0.0.0:0", "--http", "off");
+      const { code, said } = await failing("--state-dir", stateDir, "--listen", "0.0.0.0:0", "--http", "none");
       assert.equal(code, 2);
       assert.match(said, /0\.0\.0\.0:0/);
     });

@@ -8,7 +8,7 @@ import { diskTest } from "./small_disk.ts";
 import { SteppedWorker } from "./workers.ts";
 
 function startAgain(stateDir: string): Promise<Said> {
-  return mosaic(["daemon", "--state-dir", stateDir, "--gpus", "0", "--listen", "127.0.0.1:0", "--http", "off"]);
+  return mosaic(["daemon", "--state-dir", stateDir, "--gpus", "0", "--listen", "127.0.0.1:0", "--http", "none"]);
 }
 
 /** One line that says what is wrong, and one that says what to do. */

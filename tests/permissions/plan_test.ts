@@ -59,17 +59,17 @@ Deno.test("plan: a state directory whose socket would have too long a name puts 
 
 const RESOLVED = ["192.0.2.7:443", "[2001:db8::7]:443", "gpu.example", "gpu.example:443"];
 const NOTIFY = { NOTIFY_SOCKET: "/run/systemd/notify", RUNTIME_DIRECTORY: "/run/m" };
-const ONE = "daemon --http off --listen 127.0.0.1:1";
+const ONE = "daemon --http none --listen 127.0.0.1:1";
 
 Deno.test("plan: the daemon's options and environment move and add", async (t) => {
   const cases: [string, Record<string, string>, kind: "read" | "write" | "net", string[]][] = [
-    ["daemon --state-dir=s --http off", {}, "write", ["/work/s"]],
+    ["daemon --state-dir=s --http none", {}, "write", ["/work/s"]],
     [ONE, {}, "net", ["127.0.0.1:1"]],
-    ["daemon --listen localhost:7 --http off", {}, "net", ["127.0.0.1:7", "[::1]:7", "localhost"]],
-    ["daemon --listen unix:run/m.sock --http off", {}, "net", ["unix:/work/run/m.sock"]],
-    ["daemon --listen unix:run/m.sock --http off", {}, "write", [STATE, "/work/run/m.sock"]],
+    ["daemon --listen localhost:7 --http none", {}, "net", ["127.0.0.1:7", "[::1]:7", "localhost"]],
+    ["daemon --listen unix:run/m.sock --http none", {}, "net", ["unix:/work/run/m.sock"]],
+    ["daemon --listen unix:run/m.sock --http none", {}, "write", [STATE, "/work/run/m.sock"]],
     [`${ONE} --webhook https://gpu.example/x`, {}, "net", ["127.0.0.1:1", ...RESOLVED]],
-    [`daemon --tls-cert c.pem --listen 0.0.0.0:5 --http off`, {}, "net", ["0.0.0.0:5", "127.0.0.1:0"]],
+    [`daemon --tls-cert c.pem --listen 0.0.0.0:5 --http none`, {}, "net", ["0.0.0.0:5", "127.0.0.1:0"]],
     ["daemon --tls-cert c.pem --tls-key /k.pem", {}, "read", ["/dev/null", STATE, "/k.pem", "/work/c.pem"]],
     [ONE, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }, "net", ["127.0.0.1:1", "127.0.0.1:4318"]],
     [ONE, NOTIFY, "net", ["127.0.0.1:1", "unix:/run/m/notify.sock", "unix:/run/systemd/notify"]],
@@ -119,6 +119,7 @@ Deno.test("plan: a proxy that stands alone reads the certificates that its envir
 Deno.test("plan: what cannot be planned is refused", async () => {
   await refused("daemon --listen", /--listen has no value/);
   await refused("daemon --listen nowhere", /--listen "nowhere"/);
+  for (const large of ["h:65536", "localhost:65536"]) await refused(`daemon --http ${large}`, /is neither HOST:PORT/);
   await refused("daemon --webhook nowhere", /--webhook "nowhere"/);
   for (const flag of ["-A", "--allow-all", "--allow-ffi", "--allow-ffi=/x", "--unstable-net", "read"]) {
     await refused("daemon", /MOSAIC_ALLOW/, { env: { MOSAIC_ALLOW: flag } });

@@ -111,3 +111,25 @@ Deno.test("a permission that is missing is named in one line, with its flag", as
     assert.notEqual(out.code, 0);
   }
 });
+
+Deno.test("without a plan: a part says which of its options is wrong, whatever it may do", async () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  try {
+    const lines: [string, RegExp][] = [
+      ["daemon --listen nowhere", /--listen "nowhere": must be HOST:PORT/],
+      ["daemon --listen 127.0.0.1:65536", /--listen "127\.0\.0\.1:65536": must be/],
+      ["daemon --http nowhere", /--http "nowhere": must be HOST:PORT/],
+      ["daemon --http unix:/run/m.sock", /--http "unix:\/run\/m\.sock": must be HOST:PORT/],
+      ["daemon --http localhost:65536", /--http "localhost:65536": must be/],
+      ["daemon --advertise h:65536", /--advertise "h:65536"/],
+      ["proxy --target h:65536 --run-id R --run-dir d -- true", /"h:65536"/],
+    ];
+    for (const [line, says] of lines) {
+      const words = line.split(" ");
+      const { code, err } = await mosaic(...words, ...(words[0] === "daemon" ? ["--state-dir", directory] : []));
+      assert.deepEqual([code, says.test(err)], [2, true], `${line}: ${code} ${err}`);
+    }
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});

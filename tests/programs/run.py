@@ -56,7 +56,7 @@ class Mosaic:
 
     def start(self):
         self.daemon = subprocess.Popen(
-            self.command + ["daemon", "--listen", "none", "--http", "off"],
+            self.command + ["daemon", "--listen", "none", "--http", "none"],
             env=self.environment, stdout=self.log, stderr=self.log,
         )
         for _ in range(600):

@@ -145,7 +145,7 @@ Deno.test("a state directory that another user owns or may write to is refused, 
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   try {
     const daemon = () =>
-      mosaic(["daemon", "--state-dir", directory, "--listen", "none", "--http", "off", "--gpus", "0"]);
+      mosaic(["daemon", "--state-dir", directory, "--listen", "none", "--http", "none", "--gpus", "0"]);
     Deno.chmodSync(directory, 0o777);
     const shared = await daemon();
     assert.deepEqual([shared.code, shared.err.includes(`chmod go-w ${directory}`)], [4, true], shared.err);

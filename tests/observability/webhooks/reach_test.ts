@@ -40,7 +40,7 @@ Deno.test("a daemon under its plan refuses a run whose webhook it cannot reach; 
   });
   const host = `127.0.0.1:${receiver.addr.port}`;
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
-  const args = ["--listen", "127.0.0.1:0", "--http", "off"];
+  const args = ["--listen", "127.0.0.1:0", "--http", "none"];
   const start = async (allow: string) => {
     const env = (name: string) => name === "MOSAIC_ALLOW" ? allow : Deno.env.get(name);
     const flags = flagsOf(await planFor("daemon", [...args, "--state-dir", stateDir], { ...realWorld(), env }));

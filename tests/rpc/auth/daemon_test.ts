@@ -108,7 +108,7 @@ Deno.test("the state directory: what a daemon makes is for its user only", async
 Deno.test("a daemon that other machines could reach: refused unprotected, and with TLS it works for both sides", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-tls-" });
   try {
-    const open = await mosaic(directory, "daemon", "--listen", "0.0.0.0:0", "--http", "off", "--gpus", "0");
+    const open = await mosaic(directory, "daemon", "--listen", "0.0.0.0:0", "--http", "none", "--gpus", "0");
     assert.equal(open.code, 2);
     assert.match(open.err, /0\.0\.0\.0:0 can be reached from other machines and lacks TLS/);
 

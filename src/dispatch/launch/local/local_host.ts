@@ -238,7 +238,7 @@ export class LocalHost implements Host {
     throw new MosaicError(
       "failed_precondition",
       "metadata.sandbox has network: true, and this daemon takes calls of its own user on loopback without a token: " +
-        'start it with "--auth token" or with "--http off --listen none", or leave out sandbox.network',
+        'start it with "--auth token" or with "--http none --listen none", or leave out sandbox.network',
     );
   }
 
