@@ -5,7 +5,7 @@
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer, User } from "../rpc/calls.ts";
-import { MLFLOW_BODY, type MlflowApi } from "../rpc/mlflow/api.ts";
+import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../rpc/mlflow/api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
@@ -28,7 +28,7 @@ export function front({ api, mlflow, page, bound, tokens, userOf }: FrontOptions
   return async (request, info) => {
     const { remoteAddr } = info;
     const path = pathOf(request.url);
-    const isMlflow = path.startsWith("/mlflow/");
+    const isMlflow = isMlflowCall(path);
     const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : SOCKET_PEER;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || api.has(path)) {

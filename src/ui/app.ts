@@ -101,6 +101,8 @@ export function createApp(core: Core, options: AppOptions): PageApp {
   for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
     app.get(path, (c) => c.html(shell(token, c.get("identity"), core.version), 200, { "cache-control": "no-store" }));
   }
+  // Where MLflow's client tells people to look: MLFLOW_TRACKING_URI, and the rest behind "#".
+  app.get("/mlflow/:id/", (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`));
 
   return {
     token,

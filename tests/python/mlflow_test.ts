@@ -58,7 +58,15 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
       "created again": true,
       "model": "LOGGED_MODEL_READY",
       "run": { status: "FINISHED", end_time: 1700000004000, user_id: "u", experiment_id: "1" },
-      "params": [{ key: "lr", value: "0.0003" }, { key: "env", value: "CartPole-v1" }],
+      "params": [
+        { key: "lr", value: "0.0003" },
+        { key: "env", value: "CartPole-v1" },
+        { key: "api_key", value: "hunter-1" },
+        { key: "db", value: "postgres://me:hunter-2@host/db" },
+      ],
+      "big": [null, null, "INVALID_PARAMETER_VALUE"],
+      "big stayed": ["big0", "big1"],
+      "huge": 413,
       "latest": [["loss", "NaN", 1000], ["reward", 1e-300 * 19, 19]],
       "history": true,
       "runs": ["child", "agent"],
@@ -80,9 +88,17 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
     assert.deepEqual(of("mlflow/reward").map((p) => p.value), Array.from({ length: 20 }, (_, i) => 1e-300 * i));
     assert.deepEqual(of("child/loss").map((p) => p.value), [7]);
     const parameters = (await records(calls, runId, "events")).filter((e) => e.event === "parameters");
-    assert.deepEqual(parameters.map((e) => e.payload), [
-      { source: "mlflow", values: { lr: 0.0003, env: "CartPole-v1" } },
+    const told = parameters.map((e) => (e.payload as { values: Json }).values);
+    assert.deepEqual(told.slice(0, 2), [
+      { lr: 0.0003, env: "CartPole-v1" },
+      { api_key: "••••••••", db: "postgres://me:••••••••@host/db" },
     ]);
+    // What was refused is not stored, and secrets are only in the file that the client reads back.
+    assert.deepEqual(told.slice(2).flatMap(Object.keys), ["child/big0", "child/big1"]);
+    const all = await Promise.all(["events", "metrics"].map((kind) => records(calls, runId, kind)));
+    assert.doesNotMatch(JSON.stringify(all), /hunter/);
+    const { directory } = run;
+    assert.equal(Deno.statSync(`${directory}/.mosaic/mlflow.json`).mode! & 0o77, 0);
   } finally {
     calls.close();
     Deno.removeSync(cwd, { recursive: true });

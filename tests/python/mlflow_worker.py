@@ -44,6 +44,9 @@ create = dict(experiment_id=experiment, user_id="u", start_time=1700000000000, t
 run = call("POST", "runs/create", **create)["run"]["info"]["run_id"]
 said["created again"] = call("POST", "runs/create", **create)["run"]["info"]["run_id"] == run
 call("POST", "runs/log-batch", run_id=run, params=[{"key": "lr", "value": "0.0003"}, {"key": "env", "value": "CartPole-v1"}])
+secrets = {"api_key": "hunter-1", "db": "postgres://me:hunter-2@host/db"}
+call("POST", "runs/log-batch", run_id=run, params=[{"key": k, "value": v} for k, v in secrets.items()],
+     tags=[{"key": "password", "value": "hunter-3"}])
 said["changed"] = call("POST", "runs/log-parameter", run_id=run, key="lr", value="1")
 points = [metric("loss", 0.1 + 0.2 + i / 7, i, 1700000000000 + i) for i in range(1000)]
 call("POST", "runs/log-batch", run_id=run, metrics=points)
@@ -63,6 +66,10 @@ call("PATCH", "logged-models/" + model["model_id"], status="LOGGED_MODEL_READY")
 said["model"] = call("GET", "logged-models/" + model["model_id"])["model"]["info"]["status"]
 call("POST", "runs/update", run_id=run, status="FINISHED", end_time=1700000004000)
 
+big = [call("POST", "runs/log-parameter", run_id=child, key="big%d" % i, value=str(i) * (3 << 20)) for i in range(3)]
+said["big"] = [b.get("error_code") for b in big]
+said["huge"] = call("POST", "runs/set-tag", run_id=child, key="huge", value="x" * (5 << 20)).get("status")
+said["big stayed"] = [p["key"] for p in call("GET", "runs/get", run_id=child)["run"]["data"]["params"]]
 got = call("GET", "runs/get", run_id=run, run_uuid=run)["run"]
 artifacts = urllib.parse.unquote(urllib.parse.urlparse(got["info"]["artifact_uri"]).path)
 os.makedirs(artifacts)

@@ -49,6 +49,17 @@ function change(path: string, token: string, body: unknown = {}, headers: Record
 }
 
 Deno.test(
+  "where MLflow's client tells people to look is the run's page",
+  withApp(async ({ get }) => {
+    const answer = await get("/mlflow/01M8490ZRHB1ED24Z7PCGF1ESD/");
+    assert.deepEqual(
+      [answer.status, answer.headers.get("location")],
+      [302, "/runs/01M8490ZRHB1ED24Z7PCGF1ESD#overview"],
+    );
+  }),
+);
+
+Deno.test(
   "API: runs are listed with filters, order and pages",
   withApp(async ({ core, get }) => {
     for (let i = 0; i < 25; i++) {

@@ -32,6 +32,8 @@ import {
 /** MLflow's client sends 1 MB or 1000 points at most. */
 export const MLFLOW_BODY = { maxBytes: 4 << 20, withinMs: 30_000 };
 const PATH = /^\/mlflow\/([^/]+)\/api\/2\.0\/mlflow\/(.+)$/;
+/** What is no call is for a browser. */
+export const isMlflowCall = (path: string) => /^\/mlflow\/[^/]+\/./.test(path);
 /** Runs of mosaic whose state is in memory. */
 const OPEN_RUNS = 64;
 const HISTORY_ROWS = 100_000;
@@ -133,9 +135,11 @@ export class MlflowApi {
 
   save({ directory, tracked, row }: Open): void {
     const text = JSON.stringify(tracked);
-    if (text.length > MAX_STATE_BYTES) {
+    try {
+      requireRoom(text.length);
+    } catch (error) {
       this.#open.delete(row.runId);
-      throw invalid(`the parameters and tags of a run take ${MAX_STATE_BYTES >> 20} MiB at most`);
+      throw error;
     }
     try {
       writeRecord(fileOf(directory), text);
@@ -176,6 +180,12 @@ export class MlflowApi {
       }
     }
     return { points, next: seq < end ? seq : undefined };
+  }
+}
+
+function requireRoom(bytes: number): void {
+  if (bytes > MAX_STATE_BYTES) {
+    throw invalid(`the parameters and tags of a run take ${MAX_STATE_BYTES >> 20} MiB at most`);
   }
 }
 
@@ -356,6 +366,8 @@ function setParameters(
     if (before === undefined) values[of.prefix + key] = typedParameter(value);
   }
   const isNew = Object.keys(values).length > 0;
+  // Before anything of it is stored.
+  if (isNew) requireRoom(JSON.stringify(run.tracked).length + JSON.stringify(params).length);
   const data = JSON.stringify({ source: "mlflow", values: withoutSecrets("", values) });
   api.record(run, points, isNew ? [{ kind: "parameters", dataJson: data, tsNs: "" }] : []);
   if (!isNew) return;
