@@ -1,16 +1,17 @@
 /**
  * Files of shared memory. Under a permission set the runtime opens nothing below /dev, so a child of the granted /bin/sh does:
  * a perl that reads and writes where it is told, while somebody needs it. One that makes a file removes it when its input
- * ends, also where the process that asked for it was killed.
+ * ends, also where the process that asked for it was killed. If it is killed itself, the next one takes the name: files made
+ * here have a mode that nobody else gives theirs, and are locked while their maker lives.
  */
 import { messageOf, MosaicError } from "../base/errors.ts";
 
 /** Requests are lines, with bytes behind `write`; answers are a length, a line feed and so many bytes. */
 const HELPER = String.raw`
-use strict; use Fcntl qw(:DEFAULT :seek);
+use strict; use Fcntl qw(:DEFAULT :flock :seek);
 $SIG{$_} = "IGNORE" for qw(INT TERM HUP PIPE);
 binmode STDIN; binmode STDOUT; $| = 1;
-my %made;
+my %made; my $mark = 01600;
 sub answer { print length($_[0]), "\n", $_[0] }
 sub drop {
   my $file = delete $made{$_[0]} or return;
@@ -38,9 +39,15 @@ while (defined(my $line = <STDIN>)) {
     answer($out);
   } elsif ($op eq "make") {
     drop($name);
-    my $file;
-    if (sysopen($file, "/dev/shm/$name", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600)) {
+    my ($path, $file) = "/dev/shm/$name";
+    if (sysopen($file, $path, O_RDWR | O_NOFOLLOW | O_NONBLOCK) and -f $file) {
+      my ($mode, $owner) = (stat _)[2, 4];
+      unlink $path if $owner == $> && ($mode & 07777) == $mark && flock $file, LOCK_EX | LOCK_NB;
+    }
+    if (sysopen($file, $path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600)) {
       $made{$name} = $file;
+      flock $file, LOCK_EX | LOCK_NB;
+      chmod $mark, $file;
       answer(truncate($file, $n[0]) ? "" : "$!");
     } else { answer($!{EEXIST} ? "exists" : "$!") }
   } elsif ($op eq "write") {

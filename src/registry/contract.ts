@@ -489,6 +489,8 @@ export const PageLiveFrame = z.strictObject({
   channels: integer(),
   episode: maybe(integer()),
   step: maybe(integer()),
+  /** How far the run is, where the frame itself names no step. */
+  run_step: maybe(integer()),
   agent: maybe(text()),
   action: z.unknown(),
   reward: maybe(real),

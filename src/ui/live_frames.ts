@@ -55,12 +55,14 @@ const NO_STEP = { episode: null, step: null, agent: null, action: null };
 
 /** One environment: a ring of a run. */
 class Ring {
+  readonly #core: Core;
   readonly #runId: string;
   readonly #rest: string;
   readonly #reader: RingReader;
   spoilt = false;
 
-  constructor(runId: string, rest: string, memory: SharedMemory) {
+  constructor(core: Core, runId: string, rest: string, memory: SharedMemory) {
+    this.#core = core;
     this.#runId = runId;
     this.#rest = rest;
     this.#reader = new RingReader({ read: (...ranges) => memory.read(ringName(runId + rest), ...ranges) });
@@ -94,7 +96,9 @@ class Ring {
 
   #head(n: number) {
     const [run_id, part] = [this.#runId, this.#rest];
-    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: Date.now(), ...NO_STEP };
+    const { steps, toldStep } = this.#core.records.summary(run_id);
+    const run_step = Math.max(steps, toldStep) || null;
+    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: Date.now(), ...NO_STEP, run_step };
   }
 }
 
@@ -165,7 +169,7 @@ class Watched {
     for (const rest of rests) {
       const before = this.#rings.get(rest);
       if (before !== undefined && (!before.spoilt || trouble !== "")) continue;
-      const ring = new Ring(this.#runId, rest, this.#memory);
+      const ring = new Ring(this.#core, this.#runId, rest, this.#memory);
       this.#rings.set(rest, ring);
       if (trouble === "") continue;
       ring.spoilt = true;
@@ -189,7 +193,7 @@ class Watched {
     const head: LiveFrame = {
       ...{ of: this.#runId, run_id: this.#runId, part: "", source: kind, n: record.seq },
       ...{ at: Number(BigInt(record.tsNs) / 1_000_000n), width, height, channels },
-      ...{ episode: record.episode, agent: record.agentId, ...placeOf(record) },
+      ...{ episode: record.episode, agent: record.agentId, ...placeOf(record), run_step: null },
       ...{ rolling_return: null, steps_per_second: null, payload: picture === undefined ? parsed(payload) : null },
     };
     return message(head, pixels);

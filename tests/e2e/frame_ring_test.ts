@@ -1,12 +1,13 @@
 /** The original's ring of frames, filled by a run's proxy from render payloads, as its GUI reads it. */
 import assert from "node:assert/strict";
+import { processRef } from "../../src/os/identity.ts";
 import { SharedMemory } from "../../src/os/shared_memory.ts";
 import { ringName, RingReader } from "../../src/wire/fastlane.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { PlannedDaemon } from "../harness/planned_daemon.ts";
-import { submit, untilState } from "../harness/runs.ts";
+import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 
 const isThere = (path: string) => {
@@ -16,6 +17,15 @@ const isThere = (path: string) => {
     return false;
   }
 };
+
+/** SIGKILL for the perls that a process has started. */
+async function killReaders(pid: number): Promise<void> {
+  const { stdout } = await new Deno.Command("pgrep", { args: ["-P", String(pid), "perl"] }).output();
+  const perls = new TextDecoder().decode(stdout).split("\n").filter((line) => line !== "").map(Number);
+  assert.ok(perls.length > 0);
+  for (const perl of perls) Deno.kill(perl, "SIGKILL");
+  await until(() => perls.every((perl) => processRef(perl) === undefined), { what: "its perl to be gone" });
+}
 
 /** Prints what is in the file `next` of its directory whenever it changes, until there is `end`. */
 const WORKER = `last=; while [ ! -e end ]; do
@@ -55,6 +65,14 @@ Deno.test("frames of render_payload are in the ring, also of another size; it go
     assert.deepEqual(words, [1, 0, 128, 22, 6, 2, 1, 3, 0xb793dab2]);
     assert.deepEqual([view.getBigUint64(40, true), view.getBigUint64(48, true), bytes.length], [1n, 0n, 80 + 128 * 22]);
     assert.deepEqual([view.getBigUint64(80, true), view.getUint32(88, true), view.getUint32(92, true)], [4n, 6, 0]);
+    // Who writes it is killed, with nobody to remove it.
+    const before = Deno.statSync(path(run)).ino;
+    await killReaders(Number((await getRun(daemon, run)).proxyPid));
+    assert.equal(Deno.statSync(path(run)).ino, before);
+    await until(() => {
+      step(1, [[[1, 2, 3], [4, 5, Math.floor(Math.random() * 200)]]]);
+      return isThere(path(run)) && Deno.statSync(path(run)).ino !== before;
+    }, { what: "a ring of the next writer" });
     step(2, [[[7, 8, 9, 255]]]);
     await shown("1x1: 7,8,9,255 0.5 2");
     // How an episode ended is a frame, too.

@@ -105,6 +105,7 @@ export class LiveView {
     const brief = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 24);
     const told = [
       head.episode !== null && `episode ${whole(head.episode)}, step ${whole(head.step)}`,
+      head.run_step !== null && `run at step ${whole(head.run_step)}`,
       head.agent,
       head.action !== null && `action ${brief(head.action)}`,
       head.reward !== null && `reward ${figure(head.reward)}`,
