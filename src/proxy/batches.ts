@@ -7,6 +7,8 @@ import { numberText } from "../telemetry/store/step_block.ts";
 import { seal, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { hasRenderPayload } from "../telemetry/render_payload.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
+import { joinedObjects } from "../telemetry/dialects/json_scan.ts";
+import { Lines } from "../telemetry/dialects/lines.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalPiece } from "./journal.ts";
 import { recordsOf, TextRecords } from "./text_records.ts";
@@ -73,10 +75,8 @@ export function buildBatch(
     events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
   }
 
-  const { lines } = piece;
-  const text = new TextRecords(lines, textOff);
   let framed: BuiltBatch["framed"];
-  const violated = (kind: string, rules: readonly string[], i: number) => {
+  const violated = (kind: string, rules: readonly string[], lines: Lines, i: number) => {
     if (rules.length === 0) return;
     for (const rule of rules) {
       const name = `${kind}: ${rule}`;
@@ -84,39 +84,51 @@ export function buildBatch(
     }
     if (violationSamples.length < SAMPLES) violationSamples.push(sample(lines.line(i)));
   };
-  for (let i = 0; i < lines.length; i++) {
+  const take = (lines: Lines, text: TextRecords) => {
+    for (let i = 0; i < lines.length; i++) takeLine(lines, i, text);
+  };
+  const takeLine = (lines: Lines, i: number, text: TextRecords) => {
     const parsed = readLine(lines, i, context, check);
     if (parsed.type === "other") {
       const fields = text.read(i);
       if (fields === undefined) {
         otherLines++;
-        continue;
+        return;
       }
       const records = recordsOf(fields, context);
       episodes.push(...records.episodes);
       events.push(...records.events);
-      continue;
+      return;
     }
     text.pass();
     switch (parsed.type) {
       case "step":
         columns.add(parsed.step);
         if (parsed.step.renderPayloadJson !== "") framed = parsed.step;
-        violated("step", parsed.violations, i);
+        violated("step", parsed.violations, lines, i);
         break;
       case "episode":
         episodes.push(parsed.episode);
         if (hasRenderPayload(parsed.episode)) framed = parsed.episode;
-        violated("episode", parsed.violations, i);
+        violated("episode", parsed.violations, lines, i);
         break;
       case "event":
         events.push(parsed.event);
         break;
-      case "malformed":
+      case "malformed": {
+        const joined = joinedObjects(lines.bytes, lines.begin(i), lines.ends[i]!);
+        if (joined !== undefined) {
+          const apart = Lines.of(...joined.map(({ from, to }) => lines.slice(from, to)));
+          return take(apart, new TextRecords(apart, textOff));
+        }
         malformedLines++;
         if (malformedSamples.length < SAMPLES) malformedSamples.push(sample(`${parsed.why}: ${lines.line(i)}`));
+      }
     }
-  }
+  };
+  const { lines } = piece;
+  const text = new TextRecords(lines, textOff);
+  take(lines, text);
 
   let to = piece.to;
   const openAt = lines.length - text.openLines;

@@ -38,6 +38,14 @@ Deno.test("batch: counts and samples what is no record", () => {
   assert.equal(message.stepsJson!.length, 0);
 });
 
+Deno.test("batch: objects of processes that printed at once are each a record", () => {
+  const step = (n: number) => `{"type":"step","step_index":${n},"reward":NaN}`;
+  const lines = Lines.of(step(1) + step(2), "", "", `${step(3)} {"step":4,"loss":2}{"type":"episode"}`, step(5) + "x");
+  const { message, steps, eventKinds } = buildBatch({ from: 0, to: 9, lines, overlong: 0 }, { context: CONTEXT });
+  assert.deepEqual([steps, eventKinds, message.malformedLines, message.otherLines], [3, ["metrics"], 1n, 0n]);
+  assert.equal(JSON.parse(new TextDecoder().decode(message.episodesJson)).length, 1);
+});
+
 Deno.test("batch: steps are a block where there are enough and the daemon takes blocks of this form, else columns", () => {
   const lines = (n: number, agent = (_: number) => "a") =>
     Lines.of(

@@ -166,3 +166,18 @@ export function afterValue(bytes: Uint8Array, at: number, end: number, nonFinite
     }
   }
 }
+
+/**
+ * Objects that follow each other within one line, where there are several and nothing else: two processes printed at once
+ * (Python writes a text and its newline apart from each other when it does not buffer).
+ */
+export function joinedObjects(bytes: Uint8Array, at: number, end: number): { from: number; to: number }[] | undefined {
+  const found: { from: number; to: number }[] = [];
+  for (let from = afterBlanks(bytes, at, end); from < end;) {
+    const to = bytes[from] === OPEN_BRACE ? afterValue(bytes, from, end, true) : -1;
+    if (to < 0) return undefined;
+    found.push({ from, to });
+    from = afterBlanks(bytes, to, end);
+  }
+  return found.length > 1 ? found : undefined;
+}
