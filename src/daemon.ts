@@ -3,6 +3,7 @@ import { dialable } from "./wire/dialable.ts";
 import { DAEMON_EXIT, StartFailure } from "./daemon/exit_codes.ts";
 import { configDefaults } from "./daemon/config_defaults.ts";
 import { LogFile } from "./daemon/log_file.ts";
+import { startIdleHeap } from "./daemon/idle_heap.ts";
 import { startSuccessor, watchMemory } from "./daemon/memory_limit.ts";
 import type { DaemonOptions } from "./daemon/options.ts";
 import { startRetention } from "./daemon/retention_sweeps.ts";
@@ -142,10 +143,13 @@ async function serve(
       go: () => manager.present ? stop.request(TOO_MUCH_MEMORY) : startSuccessor(args),
     });
 
+    const endIdleHeap = startIdleHeap();
+
     const reason = await stop.wait;
     log.info({ reason }, "stopping; runs and their proxies continue");
     endAnnouncing();
     endMemory();
+    endIdleHeap();
     await manager.stopping();
     await sweeps?.close();
     await samples.close();

@@ -10,7 +10,6 @@ import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import type { Audit } from "../wire/audit.ts";
 import { errorBody, RequestRefused } from "./answers.ts";
 import { pageApi } from "./api.ts";
-import { asset, shell } from "./assets.ts";
 import { EventStreams } from "./event_stream.ts";
 import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
 import { BODY_LIMITS, type BodyLimits } from "./request.ts";
@@ -97,9 +96,14 @@ export function createApp(core: Core, options: AppOptions): PageApp {
     }),
   );
 
-  app.get("/assets/:name", (c) => asset(c.req.param("name"), c.req.raw.headers));
+  // The page's scripts and styles are half of a daemon's program, and many daemons show nobody a page.
+  const files = () => import("./assets.ts");
+  app.get("/assets/:name", async (c) => (await files()).asset(c.req.param("name"), c.req.raw.headers));
   for (const path of ["/", "/runs/:id", "/compare", "/wall"]) {
-    app.get(path, (c) => c.html(shell(token, c.get("identity"), core.version), 200, { "cache-control": "no-store" }));
+    app.get(path, async (c) => {
+      const html = (await files()).shell(token, c.get("identity"), core.version);
+      return c.html(html, 200, { "cache-control": "no-store" });
+    });
   }
   // Where MLflow's client tells people to look: MLFLOW_TRACKING_URI, and the rest behind "#".
   app.get("/mlflow/:id/", (c) => c.redirect(`/runs/${encodeURIComponent(c.req.param("id"))}#overview`));

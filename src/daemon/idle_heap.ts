@@ -1,0 +1,46 @@
+/**
+ * Gives back what the start and a time of load have left in V8's heap. V8 collects when a program allocates: a daemon that
+ * has nothing to do would keep it for days.
+ */
+import process from "node:process";
+
+const LOOK_MS = 5000;
+/** A hundredth of a core. */
+const QUIET_MS = LOOK_MS / 100;
+/** What is worth a collection. The start alone is. */
+const WORK_MS = 1000;
+/** A collection takes some 3 ms for each MiB that is in use, and nobody is served meanwhile. */
+const LARGEST_BYTES = 48 << 20;
+
+export interface HeapState {
+  /** Processor time in the last interval. */
+  usedMs: number;
+  /** Processor time since the last collection, with that of the interval. */
+  workMs: number;
+  heapBytes: number;
+}
+
+export function mayCollect({ usedMs, workMs, heapBytes }: HeapState): boolean {
+  return usedMs < QUIET_MS && workMs >= WORK_MS && heapBytes <= LARGEST_BYTES;
+}
+
+/** @param collect V8's own, where the runtime was started with `--expose-gc` @returns ends it */
+export function startIdleHeap(collect = (globalThis as { gc?: (options: object) => void }).gc): () => void {
+  if (collect === undefined) return () => {};
+  let collectedAt = -WORK_MS;
+  let before = spentMs();
+  const timer = setInterval(() => {
+    const now = spentMs();
+    const state = { usedMs: now - before, workMs: now - collectedAt, heapBytes: Deno.memoryUsage().heapUsed };
+    before = now;
+    if (!mayCollect(state)) return;
+    collect({ type: "major", execution: "sync", flavor: "last-resort" });
+    collectedAt = before = spentMs();
+  }, LOOK_MS);
+  return () => clearInterval(timer);
+}
+
+function spentMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
