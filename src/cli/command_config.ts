@@ -10,6 +10,8 @@ export interface CommandOptions {
   env(name: string): string | undefined;
   /** Variables of the caller that are passed on unasked. */
   inherited?: Readonly<Record<string, string>>;
+  /** The names of the others, which the run does not get. */
+  leftOut?: readonly string[];
   /** The caller's, octal. */
   umask?: string | undefined;
   tag?: unknown;
@@ -56,7 +58,11 @@ export function commandConfig(
     artifacts: {},
     ...(Object.keys(schedule).length === 0 ? {} : { schedule }),
     metadata: {
-      submission: { by: "mosaic run", nonce: options.nonce },
+      submission: {
+        by: "mosaic run",
+        nonce: options.nonce,
+        ...(options.leftOut === undefined || options.leftOut.length === 0 ? {} : { left_out: options.leftOut }),
+      },
       ...(options.umask === undefined ? {} : { umask: options.umask }),
       ...(options.priority === undefined ? {} : { priority: options.priority }),
       ...(options.tag === undefined ? {} : { tags: options.tag }),

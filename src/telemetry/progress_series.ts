@@ -34,3 +34,8 @@ export function progressSeries(series: readonly { name: string; points: bigint }
   }
   return names.find((name) => !OF_THE_MACHINE.test(name)) ?? names[0];
 }
+
+/** Steps that were recorded, or the step that a metric told: most programs record no single steps. */
+export function stepsReached({ steps, toldStep }: { steps: number; toldStep: number }): number {
+  return Math.max(steps, toldStep);
+}

@@ -19,6 +19,7 @@ import {
   ringsOf,
 } from "../wire/fastlane.ts";
 import { pause } from "../wire/waiting.ts";
+import { stepsReached } from "../telemetry/progress_series.ts";
 import { FRAME_KINDS, type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
 import { finiteOrText, type LiveFrame, parsed } from "./page_json.ts";
 import { placeOf } from "./pictures.ts";
@@ -96,8 +97,7 @@ class Ring {
 
   #head(n: number) {
     const [run_id, part] = [this.#runId, this.#rest];
-    const { steps, toldStep } = this.#core.records.summary(run_id);
-    const run_step = Math.max(steps, toldStep) || null;
+    const run_step = stepsReached(this.#core.records.summary(run_id)) || null;
     return { of: run_id + part, run_id, part, source: "ring" as const, n, at: Date.now(), ...NO_STEP, run_step };
   }
 }

@@ -5,6 +5,7 @@ import type * as contract from "../registry/contract.ts";
 import type { EventRow, TransitionRow } from "../registry/types.ts";
 import type { SeriesSummary } from "../telemetry/types.ts";
 import { rawJson } from "../base/json_text.ts";
+import { stepsReached } from "../telemetry/progress_series.ts";
 
 export type RunLine = z.infer<typeof contract.PageRun>;
 export type RunPage = z.infer<typeof contract.PageRunDetail>;
@@ -41,7 +42,7 @@ export function runLine(detail: RunDetail): RunLine {
     finished_at: row.finishedAt,
     outcome: row.outcome,
     reason: row.reason,
-    steps: Math.max(telemetry.steps, telemetry.toldStep),
+    steps: stepsReached(telemetry),
     episodes: telemetry.episodes,
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,

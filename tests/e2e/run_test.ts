@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TestDaemon } from "../harness/daemon.ts";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { processesOf } from "../harness/processes.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
@@ -86,4 +86,28 @@ Deno.test("many runs: twenty at one time end as they should, with all they print
     assert.equal(ended.state, "TERMINATED", ended.reason);
     assertAll(await steps(daemon, run), 50);
   }
+});
+
+Deno.test("run: variables that a run does not get are named once, and again when there are others", async () => {
+  await using daemon = await TestDaemon.start();
+  const run = async (env: Record<string, string>) => {
+    const { success, stderr } = await new Deno.Command(PROGRAM[0]!, {
+      args: [...PROGRAM.slice(1), "run", "--gpus", "0", "--state-dir", daemon.stateDir, "--", "sh", "-c", "true"],
+      env: {
+        PATH: Deno.env.get("PATH")!,
+        HOME: Deno.env.get("HOME")!,
+        DENO_DIR: Deno.env.get("DENO_DIR") ?? "",
+        ...env,
+      },
+      clearEnv: true,
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    const text = new TextDecoder().decode(stderr);
+    assert.ok(success, text);
+    return /does not get (.*) of your environment/.exec(text)?.[1];
+  };
+  assert.equal(await run({ ODD_ONE: "1", ODD_TWO: "2" }), "ODD_ONE, ODD_TWO");
+  assert.equal(await run({ ODD_ONE: "1", ODD_TWO: "2" }), undefined);
+  assert.equal(await run({ ODD_ONE: "1", ODD_THREE: "3" }), "ODD_ONE, ODD_THREE");
 });

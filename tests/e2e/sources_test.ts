@@ -74,6 +74,10 @@ withDirectory("NaN and infinities of a file and of the output are points, by the
   assert.deepEqual(points.map(({ name, step, value, value_text }) => [name, step, value ?? value_text]).sort(), [
     ...[["entropy", 5, "Infinity"], ["kl", 4, "NaN"], ["loss", 1, 0.5], ["loss", 2, "NaN"], ["loss", 3, "-Infinity"]],
   ]);
+  // What metrics tell counts, as in `mosaic list`.
+  using registry = new DatabaseSync(daemon.layout.registryDb, { readOnly: true });
+  const [event] = registry.prepare("SELECT data_json FROM events WHERE run_id = ? AND kind = 'completed'").all(run);
+  assert.equal(JSON.parse(String(event!.data_json)).steps, 5);
 });
 
 withDirectory("alerts watch what files say, and steps that come as blocks", async (daemon, cwd) => {

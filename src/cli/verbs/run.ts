@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { resolve } from "node:path";
 import { MosaicError } from "../../base/errors.ts";
 import { manual } from "../command.ts";
+import type { Link } from "../daemon_link.ts";
 import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";
 import { escapeControl } from "../text.ts";
@@ -59,23 +60,28 @@ export function define(command: Command, context: Context, result: { code: numbe
       const here = flags["target"] === undefined && !context.env("MOSAIC_TARGET");
       const all = flags["envAll"] === true;
       const { inherited, leftOut } = inheritedFrom(here || all ? context.variables() : {}, all);
+      const given = variables.map((variable) => variable.split("=", 1)[0]!);
+      const missing = leftOut.filter((name) => !given.includes(name));
       const config = commandConfig([program, ...words.slice(1)], {
         ...flags,
         cwd,
         nonce: crypto.randomUUID(),
         env: context.env,
         inherited,
+        leftOut: missing,
         umask: here ? Deno.umask().toString(8).padStart(3, "0") : undefined,
       }, variables);
-      const given = Object.keys(config.environment as Record<string, string>);
-      tellLeftOut(leftOut.filter((name) => !given.includes(name)), context);
       if (flags["dryRun"] === true) {
+        tellLeftOut(missing, context);
         context.out.write(`${JSON.stringify(config, null, 2)}\n`);
         return;
       }
       if (here) requireProgram(program);
       const choosesGpus = flags["gpus"] !== undefined || variables.some((v) => /^CUDA_VISIBLE_DEVICES\b/.test(v));
-      result.code = await submit(context, JSON.stringify(config), flags, choosesGpus ? undefined : unusedGpus);
+      result.code = await submit(context, JSON.stringify(config), flags, async (link) => {
+        if (!choosesGpus) tellUnusedGpus(await link.unary(link.methods.getHost, {}), context);
+        if (missing.length > 0 && !await wasTold(missing, link)) tellLeftOut(missing, context);
+      });
     });
 }
 
@@ -91,11 +97,26 @@ function tellLeftOut(names: readonly string[], context: Context): void {
   );
 }
 
+/** Whether the newest run did not get them either: then they were named when it was submitted. */
+async function wasTold(names: readonly string[], link: Link): Promise<boolean> {
+  try {
+    const { configJson } = await link.unary(link.methods.getRun, { run: "@last" });
+    const before: unknown = JSON.parse(configJson).metadata?.submission?.left_out;
+    return Array.isArray(before) && names.every((name) => before.includes(name));
+  } catch (error) {
+    // There is none, or it is not this caller's to see.
+    if (error instanceof MosaicError && ["not_found", "permission_denied"].includes(error.code)) return false;
+    throw error;
+  }
+}
+
 /** A program that finds no GPU trains on the CPU, often without a word. */
-function unusedGpus({ gpus }: HostResponse): string {
-  if (gpus.length === 0) return "";
+function tellUnusedGpus({ gpus }: HostResponse, context: Context): void {
+  if (gpus.length === 0) return;
   const slots = gpus.length === 1 ? "a GPU slot" : `${gpus.length} GPU slots`;
-  return `the host has ${slots}, and this run asks for none: it sees no GPU (--gpus 1 asks for one, --gpus 0 says that none is meant)`;
+  context.err.write(
+    `mosaic: the host has ${slots}, and this run asks for none: it sees no GPU (--gpus 1 asks for one, --gpus 0 says that none is meant)\n`,
+  );
 }
 
 /** @param program as `resolveProgram` gives it @throws MosaicError `not_found` */

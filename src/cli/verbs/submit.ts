@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
-import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated } from "../flags.ts";
@@ -80,21 +79,18 @@ export const FOLLOW_EXITS = {
 /**
  * Submits, prints the id, and with --follow prints events until the end.
  *
- * @param note what the daemon's host means for the run, said before it is submitted; "" for nothing
+ * @param before done once the daemon is reached: what there is to be told before the run is submitted
  * @returns the exit code
  */
 export async function submit(
   context: Context,
   configJson: string,
   flags: Record<string, unknown>,
-  note?: (host: HostResponse) => string,
+  before?: (link: Link) => Promise<void>,
 ): Promise<number> {
   const follow = flags["follow"] === true;
   using link = await Link.open(context, connectionFlags(flags), { retryMs: follow ? FOLLOW_RETRY_MS : 0 });
-  if (note !== undefined) {
-    const text = note(await link.unary(link.methods.getHost, {}));
-    if (text !== "") context.err.write(`mosaic: ${text}\n`);
-  }
+  await before?.(link);
   const { TrainerService } = await import("../../gen/gymgui/trainer_pb.ts");
   let submitted: SubmitRunResponse;
   try {

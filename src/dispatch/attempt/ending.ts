@@ -1,7 +1,19 @@
 /** The event that tells how a run has ended, with a summary. Pure. */
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { RunRow } from "../../registry/types.ts";
+import { stepsReached } from "../../telemetry/progress_series.ts";
 import type { RunTelemetry } from "../../telemetry/types.ts";
+
+/** How far a run is, as `mosaic list` has it: of a program that records no steps or episodes by what its metrics tell. */
+export function summaryOf(telemetry: RunTelemetry) {
+  const { episodes, meanReward100, toldReward } = telemetry;
+  return {
+    steps: stepsReached(telemetry),
+    episodes,
+    mean_reward_100: meanReward100,
+    ...(meanReward100 === null && toldReward !== null ? { told_reward: toldReward.value } : {}),
+  };
+}
 
 /** @param usedMs duration of the attempt, pauses excluded */
 export function endedEvent(
@@ -9,12 +21,7 @@ export function endedEvent(
   telemetry: RunTelemetry,
   usedMs: number,
 ): EventToAppend {
-  const summary = {
-    steps: telemetry.steps,
-    episodes: telemetry.episodes,
-    mean_reward_100: telemetry.meanReward100,
-    duration_s: Math.round(usedMs) / 1000,
-  };
+  const summary = { ...summaryOf(telemetry), duration_s: Math.round(usedMs) / 1000 };
   if (row.state === "TERMINATED") return { kind: "completed", data: summary };
   if (row.state === "CANCELLED") return { kind: "cancelled", data: { ...summary, reason: row.reason } };
   return {

@@ -1,6 +1,7 @@
 /** Enters how a running run does into the event log, now and then, for those who follow events and draw no charts. */
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
+import { summaryOf } from "./ending.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -24,15 +25,14 @@ export class MetricsEvents {
     const { registry, telemetry, log } = this.#context;
     const last = this.#told.get(row.runId);
     if (last !== undefined && now - last.at < INTERVAL_MS) return;
-    const { steps, episodes, events, meanReward100 } = telemetry.summary(row.runId);
+    const summary = telemetry.summary(row.runId);
+    const { steps, episodes, events } = summary;
     const records = steps + episodes + events;
     if (records === (last?.records ?? 0)) return;
     try {
       const metrics = telemetry.listSeries(row.runId).slice(0, MOST_METRICS).map(({ name, last }) => [name, last]);
       registry.replaceEvent(row.runId, "metrics", {
-        steps,
-        episodes,
-        mean_reward_100: meanReward100,
+        ...summaryOf(summary),
         metrics: Object.fromEntries(metrics),
       });
     } catch (error) {
