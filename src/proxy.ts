@@ -14,7 +14,12 @@ export async function runProxy(args: string[]): Promise<number> {
   const end = args.indexOf("--");
   const own = end < 0 ? args : args.slice(0, end);
   if (own.includes("--help") || own.includes("-h")) {
-    Deno.stdout.writeSync(new TextEncoder().encode(PROXY_USAGE));
+    try {
+      Deno.stdout.writeSync(new TextEncoder().encode(PROXY_USAGE));
+    } catch (error) {
+      // `| head` has seen enough.
+      if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    }
     return 0;
   }
   let parsed: ProxyArguments;

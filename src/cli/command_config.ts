@@ -133,13 +133,17 @@ export function environmentOf(
 const INTERPRETER = /^(python[\d.]*|node|deno|bash|sh|ruby|julia|uv|mosaic)$/;
 const SUBCOMMANDS = ["run", "-m"];
 
-/** "train" of `python -u train.py --lr 1`, the program's own name where it is no interpreter. */
+const TAKES_CODE_BY_E = /^(node|ruby|julia)$/;
+
+/** "train" of `python -u train.py --lr 1`, the program's own name where it is no interpreter, or one of code. */
 export function nameOf(words: readonly string[]): string {
   const base = (path: string) => path.split("/").filter((p) => p !== "").at(-1) ?? path;
   const program = base(words[0]!);
-  const script = INTERPRETER.test(program)
-    ? words.slice(1).find((w) => !w.startsWith("-") && !SUBCOMMANDS.includes(w))
-    : undefined;
+  const at = INTERPRETER.test(program)
+    ? words.findIndex((w, i) => i > 0 && !w.startsWith("-") && !SUBCOMMANDS.includes(w))
+    : -1;
+  const code = TAKES_CODE_BY_E.test(program) ? /^-\w*e$/ : /^-\w*c$/;
+  const script = code.test(words[at - 1] ?? "") ? undefined : words[at];
   return [...(script === undefined ? program : base(script).replace(/\.\w+$/, ""))].slice(0, LONGEST_RUN_NAME).join(
     "",
   ) || "run";
