@@ -185,7 +185,9 @@ export class Logs {
   }
 
   #describe(size: number): void {
-    this.#earlier.hidden = this.#from === 0;
+    // A journal may begin with a blank line that is mosaic's own.
+    const nothing = size === 0 || (this.#lines.childElementCount === 0 && this.#hidden === 0);
+    this.#earlier.hidden = this.#from === 0 || nothing;
     const hidden = this.#hidden > 0 ? `, ${whole(this.#hidden)} telemetry lines hidden` : "";
     const none = this.#lines.childElementCount === 0;
     this.#empty.hidden = !none;
@@ -193,9 +195,9 @@ export class Logs {
     const where = this.#from > 0 ? "in the last lines" : "in this log";
     setText(
       this.#empty,
-      size === 0 ? `Nothing on ${this.#stream} so far.` : `There is only telemetry ${where}; it has views of its own.`,
+      nothing ? `Nothing on ${this.#stream} so far.` : `There is only telemetry ${where}; it has views of its own.`,
     );
-    setText(this.#state, size === 0 ? "empty so far" : `${bytes(size)}${hidden}`);
+    setText(this.#state, nothing ? "empty so far" : `${bytes(size)}${hidden}`);
   }
 
   #rows(chunk: Chunk): HTMLElement[] {
