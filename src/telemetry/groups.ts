@@ -54,12 +54,27 @@ const RESAMPLES = 200;
 
 const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
-/** The mean of the middle half; what lies partly in it counts in part. @param sorted ascending */
-function interquartileMean(sorted: readonly number[]): number {
-  const n = sorted.length;
-  let sum = 0;
-  for (let i = 0; i < n; i++) sum += sorted[i]! * Math.max(0, Math.min(i + 1, 0.75 * n) - Math.max(i, 0.25 * n));
-  return sum / (0.5 * n);
+/** What values count for in a mean, by their ranks; those before `from` and after the last count for nothing. */
+interface Weights {
+  from: number;
+  of: Float64Array;
+}
+
+/**
+ * For the mean of the middle half; what lies partly in it counts in part.
+ *
+ * @param times how often the value of each rank is there; `n` in all
+ */
+function interquartileWeights(times: ArrayLike<number>, n: number): Weights {
+  let below = 0;
+  const all = Float64Array.from(times, (k) => {
+    const inside = Math.min(below + k, 0.75 * n) - Math.max(below, 0.25 * n);
+    below += k;
+    return Math.max(0, inside) / (0.5 * n);
+  });
+  const counts = (weight: number) => weight > 0;
+  const from = all.findIndex(counts);
+  return { from, of: all.slice(from, all.findLastIndex(counts) + 1) };
 }
 
 /** @param values one of each run, at least one */
@@ -73,24 +88,56 @@ export function spreadOf(values: readonly number[], band: Band): Spread {
   return { middle, low: middle - half, high: middle + half };
 }
 
-/** The same draws each time, so that a chart that is drawn again does not tremble. */
+/** @param values at least one */
 function bootstrapped(values: readonly number[]): Spread {
-  let seed = 1;
-  const draw = () => {
-    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-    // The high bits: the low ones of such a row repeat after few draws.
-    return values[Math.floor(seed / 2 ** 32 * values.length)]!;
+  const sorted = Float64Array.from(values).sort();
+  const { whole, resamples } = resamplesOf(sorted.length);
+  const meanBy = ({ from, of }: Weights) => {
+    let sum = 0;
+    for (let i = 0; i < of.length; i++) sum += sorted[from + i]! * of[i]!;
+    return sum;
   };
-  const ascending = (a: number, b: number) => a - b;
-  const means = Array.from(
-    { length: RESAMPLES },
-    () => interquartileMean(values.map(draw).sort(ascending)),
-  ).sort(ascending);
+  const means = Float64Array.from(resamples, meanBy).sort();
   return {
-    middle: interquartileMean([...values].sort(ascending)),
+    middle: meanBy(whole),
     low: means[Math.floor(RESAMPLES * 0.025)]!,
     high: means[Math.ceil(RESAMPLES * 0.975) - 1]!,
   };
+}
+
+interface Resamples {
+  whole: Weights;
+  resamples: Weights[];
+}
+
+const resamplesByCount = new Map<number, Resamples>();
+
+/**
+ * The resamples of n values, as what the value of each rank counts for. They do not depend on the values: a chart of 1000
+ * runs draws them once instead of at each of its places, and sorts nothing but the values. Always the same draws, so that
+ * a chart that is drawn again does not tremble.
+ */
+function resamplesOf(n: number): Resamples {
+  let found = resamplesByCount.get(n);
+  if (found !== undefined) return found;
+  let seed = 1;
+  const drawn = () => {
+    const times = new Uint32Array(n);
+    for (let i = 0; i < n; i++) {
+      seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+      // The high bits: the low ones of such a row repeat after few draws.
+      times[Math.floor(seed / 2 ** 32 * n)]!++;
+    }
+    return times;
+  };
+  found = {
+    whole: interquartileWeights(new Uint8Array(n).fill(1), n),
+    resamples: Array.from({ length: RESAMPLES }, () => interquartileWeights(drawn(), n)),
+  };
+  // Some counts at a time: for a thousand runs they are 0.8 MB.
+  if (resamplesByCount.size >= 8) resamplesByCount.delete(resamplesByCount.keys().next().value!);
+  resamplesByCount.set(n, found);
+  return found;
 }
 
 /** y values, null where there is none. */

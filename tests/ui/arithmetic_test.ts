@@ -78,3 +78,24 @@ Deno.test("groups: spreads as textbooks have them", () => {
   assert.ok(four.low < 2 && four.high > 3, JSON.stringify(four));
   assert.deepEqual(spreadOf([7], "ci95"), { middle: 7, low: 7, high: 7 });
 });
+
+Deno.test("groups: the bootstrap by ranks is as wide as one that draws values", () => {
+  const values = Array.from({ length: 60 }, (_, i) => ((i * 37) % 61) ** 2);
+  const middleHalf = (drawn: number[]) => {
+    const sorted = drawn.toSorted((a, b) => a - b).slice(15, 45);
+    return sorted.reduce((a, b) => a + b, 0) / sorted.length;
+  };
+  // Another row of numbers than the page's.
+  let state = 7;
+  const draw = () => {
+    state = state * 48271 % 2147483647;
+    return values[Math.floor(state / 2147483647 * values.length)]!;
+  };
+  const means = Array.from({ length: 4000 }, () => middleHalf(values.map(draw))).sort((a, b) => a - b);
+  const [low, high] = [means[100]!, means[3899]!];
+  const found = spreadOf(values, "iqm");
+  assert.ok(Math.abs(found.middle - middleHalf(values)) < 1e-9);
+  const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 0.12 * (high - low), `${a} is not near ${b}`);
+  near(found.low, low);
+  near(found.high, high);
+});
