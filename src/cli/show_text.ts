@@ -16,9 +16,11 @@ export interface ShowOptions {
   color: boolean;
   /** GPU slots of the host. */
   hostGpus: number;
+  /** Files that are not read, and why. */
+  leftOut?: readonly string[];
 }
 
-export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): string {
+export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: ShowOptions): string {
   const ms = (at: string | null) => at === null ? null : Date.parse(at);
   const elapsed = elapsedMs(run, now);
   const { telemetry: t, capabilities: c } = run;
@@ -113,6 +115,9 @@ export function showText(run: ShownRun, { now, color, hostGpus }: ShowOptions): 
     headline,
     main,
     section("Telemetry", telemetry, color),
+    leftOut.length === 0
+      ? ""
+      : section("Not read", leftOut.map((detail) => `${escapeControl(detail)}\n`).join(""), color),
     run.parameters.length === 0 ? "" : section("Parameters", parameters, color),
     section("States", states, color),
     run.ranks.length === 0 ? "" : section("Ranks", ranks, color),

@@ -29,6 +29,7 @@ import { comparedRuns, namesOfMany, runsWanted, seriesOfMany, seriesWanted } fro
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
 import { momentOf, toldBefore } from "./told.ts";
+import { parseEventKinds } from "../registry/event_kinds.ts";
 
 export interface ApiOptions {
   log: Logger;
@@ -119,10 +120,12 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
       const ids = of.map((id) => core.runs.resolve(id).runId);
       return streams.respondBytes((signal) => counted(core, { stream: "frames" }, framesLive(core, ids, signal)));
     })
-    .get("/events", takes<{ query: { since?: string; limit?: string; run?: string } }>(), (c) => {
+    .get("/events", takes<{ query: { since?: string; limit?: string; run?: string; kinds?: string } }>(), (c) => {
+      const kinds = c.req.query("kinds");
       const rows = core.runs.eventsSince(wholeNumber("since", c.req.query("since"), 0), {
         limit: wholeNumber("limit", c.req.query("limit"), 100, 1, RECORDS_LIMIT),
         ...(c.req.query("run") ? { runId: c.req.query("run")! } : {}),
+        ...(kinds ? { kinds: parseEventKinds(kinds) } : {}),
       });
       return c.json({ events: rows.map(eventLine), head: head() });
     })

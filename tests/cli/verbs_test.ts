@@ -153,6 +153,14 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
       }),
     ListArtifacts: () => ({ artifacts: [{ path: "checkpoints/a", kind: "checkpoint", bytes: 2048n, step: 10n }] }),
     GetHost: () => ({}),
+    StreamEvents: () => [
+      {
+        seq: 1n,
+        kind: "source_problem",
+        dataJson: '{"problem":"left_out","detail":"/w/metrics.csv is not read: why"}',
+      },
+      { seq: 2n, kind: "source_problem", dataJson: '{"problem":"torn","detail":"a torn line"}' },
+    ],
   });
   for (
     const line of [
@@ -161,6 +169,7 @@ Deno.test("show: says what is known and leaves out what is not", async () => {
       /^hint +Install it\.$/m,
       /^ {2}violations +4 × step: reward$/m,
       /^ {2}checkpoint +2\.0 KiB +step 10 +checkpoints\/a$/m,
+      /^Not read\n {2}\/w\/metrics.csv is not read: why\n\n/m,
       /^ {2}ModuleNotFoundError: no␇pe$/m,
     ]
   ) assert.match(out, line);
@@ -173,6 +182,7 @@ Deno.test("show: a run that asks for no GPU on a host with some, and for no limi
     const { out } = await run(["show", "cart-1"], {
       GetRun: () => fakeRun({ gpusRequested: 0, gpuSlots: [], configJson: JSON.stringify(config) }),
       ListArtifacts: () => ({ artifacts: [] }),
+      StreamEvents: () => [],
       GetHost: () => ({ gpus: [{ slot: 0 }, { slot: 1 }] }),
     });
     return out;

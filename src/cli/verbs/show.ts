@@ -5,7 +5,7 @@ import { presentConfig } from "../../config/secrets.ts";
 import { manual } from "../command.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
-import { artifactJson, runDetailJson } from "../message_json.ts";
+import { artifactJson, eventJson, runDetailJson } from "../message_json.ts";
 import { Link } from "../daemon_link.ts";
 import { showText } from "../show_text.ts";
 
@@ -52,9 +52,17 @@ export function define(command: Command, context: Context): void {
         context.out.write(`${JSON.stringify(detail, null, 2)}\n`);
         return;
       }
+      const leftOut: string[] = [];
+      const kinds = ["source_problem"];
+      const { signal } = new AbortController();
+      const request = (sinceSeq: bigint) => ({ run: run.runId, kinds, sinceSeq });
+      for await (const event of link.resumed(link.methods.streamEvents, request, (event) => event.seq, 0n, signal)) {
+        const { problem, detail } = eventJson(event).data as { problem?: string; detail?: string };
+        if (problem === "left_out") leftOut.push(detail ?? "");
+      }
       const { gpus } = await link.unary(link.methods.getHost, {});
       context.out.write(
-        showText(detail, { now: context.now(), color: context.terminal.color, hostGpus: gpus.length }),
+        showText(detail, { now: context.now(), color: context.terminal.color, hostGpus: gpus.length, leftOut }),
       );
     });
 }

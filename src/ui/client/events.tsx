@@ -4,7 +4,7 @@ import { answer, api } from "./api.ts";
 import { attempt } from "./dialog.tsx";
 import { moment, words } from "./format.ts";
 import { ScrollTable, useRedraw } from "./parts.tsx";
-import { useEffect, useRef } from "./preact.ts";
+import { useEffect, useRef, useState } from "./preact.ts";
 
 const PAGE = 500;
 /** The newest ones stay in the document. */
@@ -48,5 +48,25 @@ export function Events({ runId, changes }: { runId: string; changes: number }) {
         </tr>
       ))}
     </ScrollTable>
+  );
+}
+
+/** Why curves may be missing: files that were left out, which only the run's events tell otherwise. */
+export function LeftOut({ runId, changes }: { runId: string; changes: number }) {
+  const [details, setDetails] = useState<string[]>([]);
+  useEffect(() => {
+    attempt(async () => {
+      const { events } = await answer(
+        api.events.$get({ query: { run: runId, kinds: "source_problem", limit: "100" } }),
+      );
+      const problems = (events as EventLine[]).map(({ data }) => data as { problem?: string; detail?: string });
+      setDetails(problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? ""));
+    });
+  }, [changes]);
+  if (details.length === 0) return null;
+  return (
+    <section class="left-out" aria-label="Files that are not read">
+      {details.map((detail) => <p key={detail}>{detail}</p>)}
+    </section>
   );
 }

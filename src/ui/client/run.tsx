@@ -7,7 +7,7 @@ import { Charts } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt, notice } from "./dialog.tsx";
 import { go } from "./dom.ts";
-import { Events } from "./events.tsx";
+import { Events, LeftOut } from "./events.tsx";
 import { Explorer } from "./explorer.tsx";
 import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.ts";
 import { Frames, type Sought } from "./frames.tsx";
@@ -213,6 +213,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
             label: "Overview",
             content: () => (
               <div>
+                <LeftOut runId={runId} changes={events} />
                 {run.is_eval && <Evaluation runId={runId} state={run.state} />}
                 <div ref={curves} class="curves">
                   {!isEnded(run) && tab !== "" && <LiveTiles runs={tab === "overview" ? [run] : []} titled={false} />}
