@@ -57,13 +57,19 @@ class Going {
   /** The daemon's answer does not follow from what was sent: what is under way is let go by. */
   rewinds = false;
   underWay = 0;
-  readonly #hash = createHash("sha256");
+  #hash = createHash("sha256");
   #hashed = 0;
 
   constructor(path: string, file: Readable, isLog: boolean) {
     this.path = path;
     this.file = file;
     this.isLog = isLog;
+  }
+
+  /** It is another file now. */
+  restart(): void {
+    this.#hash = createHash("sha256");
+    this.#hashed = 0;
   }
 
   hash(from: number, data: Uint8Array): void {
@@ -181,7 +187,7 @@ export class FileUploads {
   /** Whether there is something of a log to be sent. */
   #isDue(log: Going, final: boolean): boolean {
     if (log.closed) return false;
-    return log.next === undefined ? log.file.size > 0 : log.file.size > log.next || final;
+    return final || log.file.size > (log.next ?? 0);
   }
 
   /** Opens the next file that the daemon may not have. */
@@ -271,6 +277,7 @@ export class FileUploads {
     if (going.isLog) {
       // Emptied: the daemon is told with its last piece.
       going.next = going.file.size;
+      going.restart();
       if (changes > MAX_CHANGES) going.closed = true;
       return undefined;
     }

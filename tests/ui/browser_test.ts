@@ -272,10 +272,10 @@ inBrowser(
     const box = (await over.boundingBox())!;
     await page.mouse.move(box.x + box.width / 2, box.y + 2);
     await page.mouse.move(box.x + box.width / 2, box.y + 8);
-    await chart.locator(".readout", { hasText: /^ppo-lr\d-seed5\d \d+ at episode 3\d$/ }).waitFor();
+    await chart.locator(".legend", { hasText: /^ppo-lr\d-seed5\d \d+ at episode 3\d$/ }).waitFor();
     // The other chart over episodes names the same run.
-    const named = (await chart.locator(".readout").textContent())!.split(" ")[0]!;
-    await page.locator("[data-series=episode_length] .readout", { hasText: named }).waitFor();
+    const named = (await chart.locator(".legend").textContent())!.split(" ")[0]!;
+    await page.locator("[data-series=episode_length] .legend", { hasText: named }).waitFor();
     await chart.getByRole("button", { name: "Table of Episode reward" }).click();
     assert.equal(await chart.locator(".figures tbody tr").count(), 60);
     await chart.getByRole("button", { name: "Table of Episode reward" }).click();

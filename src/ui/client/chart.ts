@@ -64,8 +64,9 @@ interface Line {
 const TABLE_ROWS = 200;
 /** More lines than this are a crowd: thin, without bands, and a name only where one points. */
 export const MANY_LINES = 40;
-/** The run that is pointed at, in all charts. */
+/** The run that is pointed at, in all charts of crowds. */
 let pointedAt = "";
+const crowds = new Set<Chart>();
 /** Series of a line after x. */
 const PER_LINE = 5;
 
@@ -175,6 +176,8 @@ export class Chart {
   #pinned = false;
   #resize: ResizeObserver | undefined;
   #crowd: Crowd | undefined;
+  /** What is below it while no line is pointed at. */
+  #crowdTold = "";
   /** What was last shown of all. */
   #whole: DataSet[] = [];
   readonly element: HTMLElement;
@@ -277,6 +280,7 @@ export class Chart {
     this.#style = style;
     this.#lines = linesOf(sets, style);
     const tables = this.#lines.map((l) => l.table);
+    crowds.delete(this);
     this.#crowd = tables.length > MANY_LINES
       ? new Crowd(
         this.#lines.map(({ label, color, table }) => ({
@@ -309,6 +313,7 @@ export class Chart {
       this.#plot = new uPlot(this.#options(), data, this.#holder);
       this.#drawnAs = shape;
     } else this.#plot.setData(data);
+    this.#legend.classList.toggle("crowd", this.#crowd !== undefined);
     this.#describe();
     if (!this.#figures.hidden) this.#fillFigures();
   }
@@ -470,7 +475,10 @@ export class Chart {
 
   #point(u: uPlot): void {
     const i = u.cursor.idx;
-    if (i === null || i === undefined || this.#lines.length === 0) return this.#describe();
+    if (i === null || i === undefined || this.#lines.length === 0) {
+      if (document.querySelector(".u-over:hover") === null) pointedAt = "";
+      return this.#describe();
+    }
     if (this.#crowd !== undefined) return this.#pointInCrowd(u, this.#crowd);
     const x = u.data[0]?.[i] ?? 0;
     const alone = this.#lines.length === 1;
@@ -485,21 +493,25 @@ export class Chart {
     if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
   }
 
-  /** Names the line that is nearest; in other charts, which follow the cursor, that of the same run. */
+  /** The line that is nearest comes to the front, here and in the other charts: they follow the cursor. */
   #pointInCrowd(u: uPlot, crowd: Crowd): void {
     const { left = 0, top = -1 } = u.cursor;
-    const x = u.posToVal(left, "x");
-    let index: number | undefined = crowd.lines.findIndex(({ label }) => label === pointedAt);
-    if (top >= 0) {
-      index = crowd.nearest(u, left, top);
+    if (u.over.matches(":hover") || document.activeElement === this.#holder) {
+      const index = crowd.nearest(u, left, top);
       pointedAt = index === undefined ? "" : crowd.lines[index]!.label;
-    }
-    if (index === -1) index = undefined;
-    crowd.mark(u, index, css("--ink"));
-    const line = index === undefined ? undefined : crowd.lines[index]!;
-    this.#readout.textContent = `${line === undefined ? "" : `${line.label} ${figure(valueAt(line, x))} `}at ${
-      this.#place(x)
-    }`;
+      for (const chart of crowds) chart.#frontInCrowd();
+    } else this.#frontInCrowd();
+  }
+
+  #frontInCrowd(): void {
+    const [plot, crowd] = [this.#plot, this.#crowd];
+    if (plot === undefined || crowd === undefined) return;
+    const index = crowd.lines.findIndex(({ label }) => label === pointedAt);
+    const line = crowd.lines[index];
+    crowd.mark(plot, line === undefined ? undefined : index, css("--ink"));
+    if (line === undefined) return void (this.#legend.textContent = this.#crowdTold);
+    const x = plot.posToVal(plot.cursor.left ?? 0, "x");
+    this.#legend.textContent = `${line.label} ${figure(valueAt(line, x))} at ${this.#place(x)}`;
   }
 
   /** A position on the x axis for a person. */
@@ -519,19 +531,18 @@ export class Chart {
       lasts.reduce((a, b) => Math.max(a, b), -Infinity),
     ];
     const runs = plural(crowd.lines.length, this.#sets[0]?.group === undefined ? "run" : "group");
-    if (this.#plot?.cursor.idx == null) {
-      this.#readout.textContent = "";
-      if (this.#plot !== undefined) crowd.mark(this.#plot, undefined, "");
-    }
+    this.#readout.textContent = "";
     this.#nonFinite.textContent = "";
     const most = this.#sets.reduce((n, { columns }) => Math.max(n, columns.last_x.length), 0);
     this.#holder.setAttribute("aria-label", `${this.title}: ${runs}, last ${figure(low)} to ${figure(high)}`);
     this.#holder.dataset.points = String(this.#sets.reduce((n, { columns }) => n + columns.last_x.length, 0));
     this.#holder.dataset.view = crowd.view.join();
     this.#legend.dataset.labels = "";
-    this.#legend.textContent = `${runs}, ${plural(most, "place")} each at most${
+    this.#crowdTold = `${runs}, ${plural(most, "place")} each at most${
       this.large || this.range ? "" : ": zoom or enlarge for more"
     }. Point at a line for its name.`;
+    crowds.add(this);
+    this.#frontInCrowd();
   }
 
   #describe() {
@@ -710,6 +721,7 @@ export class Chart {
   }
 
   destroy() {
+    crowds.delete(this);
     this.#resize?.disconnect();
     this.#plot?.destroy();
   }
@@ -720,6 +732,7 @@ export class Chart {
     [this.#plot, this.#crowd] = [undefined, undefined];
     [this.#sets, this.#whole, this.#lines] = [[], [], []];
     this.#drawnAs = "";
+    crowds.delete(this);
   }
 }
 

@@ -1,6 +1,6 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
 import { answer, api, Refused, seriesOf } from "./api.ts";
-import { Chart, type ChartStyle, type DataSet, MANY_LINES, type XMode } from "./chart.ts";
+import { Chart, type ChartStyle, type DataSet, MANY_LINES, type Range, type XMode } from "./chart.ts";
 import { notice } from "./dialog.tsx";
 import { natural } from "../../base/natural_order.ts";
 import { figure, plural } from "./format.ts";
@@ -60,15 +60,21 @@ function stored<T>(key: string, otherwise: T): T {
 const IN_ADDRESS = ["x", "band", "smoothing", "log", "overwritten", "metrics", "zoom", "pin", "fold"];
 
 /** A link shows what its sender saw; an address that says nothing of the charts, what a person last chose. */
-function chosenView(): { style: ChartStyle; pinned: string[]; folded: string[]; given: boolean } {
+function chosenView() {
   const query = new URLSearchParams(location.search);
   const given = IN_ADDRESS.some((name) => query.has(name));
   const style = given ? USUAL : { ...USUAL, ...stored("mosaic-charts", {}) };
   const { x = style.x, band = style.band, smoothing, log, overwritten } = Object.fromEntries(query);
+  // `zoom=NAME:FIRST-LAST`, once a chart.
+  const zooms = query.getAll("zoom").flatMap((zoom): [string, Range][] => {
+    const [, name, first, last] = /^(.*):(\d+)-(\d+)$/s.exec(zoom) ?? [];
+    return name === undefined ? [] : [[name, [Number(first), Number(last)]]];
+  });
   return {
     given,
-    pinned: given ? query.getAll("pin") : stored("mosaic-pinned", []),
-    folded: given ? query.getAll("fold") : stored("mosaic-folded", []),
+    zooms: new Map(zooms),
+    pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
+    folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
     style: {
       x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
@@ -114,6 +120,8 @@ class ChartReader {
   /** Some points were overwritten by a later attempt. */
   rewound = false;
   #given: boolean;
+  /** The charts that are zoomed. */
+  #zooms: Map<string, Range>;
   #sets = new Map<string, DataSet[]>();
   #inSight = new Set<string>();
   /** Which are as new as the runs; the newest last. */
@@ -133,7 +141,8 @@ class ChartReader {
   }, { rootMargin: "200px" });
 
   constructor(readonly redraw: () => void) {
-    ({ style: this.style, pinned: this.pinned, folded: this.folded, given: this.#given } = chosenView());
+    ({ style: this.style, pinned: this.pinned, folded: this.folded, given: this.#given, zooms: this.#zooms } =
+      chosenView());
     addEventListener("mosaic-theme", this.#onTheme);
   }
 
@@ -148,7 +157,7 @@ class ChartReader {
     if (chart === undefined) {
       const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
       chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(name), () => this.pin(name));
-      chart.range = this.#zoomOf(name);
+      chart.range = this.#zooms.get(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
       chart.ownAxis = name.startsWith("system/");
       chart.pinned(this.pinned.includes(name));
@@ -159,15 +168,10 @@ class ChartReader {
     return chart;
   }
 
-  /** The address as `zoom=NAME:FIRST-LAST`, once a chart that is zoomed. */
-  #zoomOf(name: string): [number, number] | undefined {
-    const its = new URLSearchParams(location.search).getAll("zoom").find((z) => z.startsWith(`${name}:`));
-    const [first, last] = its?.slice(name.length + 1).split("-").map(Number) ?? [];
-    return Number.isInteger(first) && Number.isInteger(last) ? [first!, last!] : undefined;
-  }
-
   /** A part of it is looked at, or all again. */
   #zoomed(name: string): void {
+    const { range } = this.charts.get(name)!;
+    range === undefined ? this.#zooms.delete(name) : this.#zooms.set(name, range);
     this.#toAddress();
     for (const [request, names] of this.#reading) if (names.includes(name)) request.abort();
     this.#fresh.delete(name);
@@ -223,7 +227,7 @@ class ChartReader {
       overwritten: this.rewound ? (overwritten ? "1" : "0") : "",
       pin: this.pinned.filter((name) => this.names.includes(name)),
       fold: this.folded.filter((section) => sections.has(section)),
-      zoom: [...this.charts].flatMap(([name, { range }]) => range ? [`${name}:${range.join("-")}`] : []),
+      zoom: [...this.#zooms].map(([name, range]) => `${name}:${range.join("-")}`),
     });
   }
 

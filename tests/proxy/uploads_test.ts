@@ -1,0 +1,66 @@
+/** Both ends of an upload, without a wire between them. */
+import assert from "node:assert/strict";
+import { RunFiles } from "../../src/base/layout.ts";
+import { createLogger } from "../../src/base/log.ts";
+import { FileUploads } from "../../src/proxy/uploads.ts";
+import { Uploads } from "../../src/registry/artifacts/uploads.ts";
+
+type Taken = Parameters<Uploads["take"]>[0];
+
+Deno.test("uploads: a log that was emptied on its host, and a file that changes while it is read", async () => {
+  const directory = await Deno.makeTempDir();
+  const [there, here] = ["there", "here"].map((name) => new RunFiles(`${directory}/${name}`, "w")) as [
+    RunFiles,
+    RunFiles,
+  ];
+  for (const { logs, control } of [there, here]) {
+    for (const path of [logs, control]) Deno.mkdirSync(path, { recursive: true });
+  }
+  const sender = new FileUploads(there, 1, createLogger({ sinks: [] }));
+  using receiver = new Uploads({ files: here, attempt: 1, maxBytes: 1 << 30 });
+  sender.begin(0);
+  const paths: string[] = [];
+  /** All that is there, piece by piece; `meet` may change what is answered. */
+  const drain = async (final: boolean, meet: (piece: Taken) => void = () => {}) => {
+    for (
+      let piece = await sender.next(final);
+      piece !== undefined && piece !== "closed";
+      piece = await sender.next(final)
+    ) {
+      const { size, changedAt, offset, ...rest } = piece.message as Record<string, never>;
+      const taken = {
+        ...(rest as object),
+        size: Number(size),
+        changedAt: Number(changedAt),
+        offset: Number(offset),
+      } as Taken;
+      paths.push(taken.path);
+      meet(taken);
+      const { offset: at, done = false, refused = "", hold = false } = await receiver.take(taken);
+      sender.answered({ offset: BigInt(at), done, refused, hold });
+    }
+  };
+  Deno.writeTextFileSync(there.stdout(1), "line\n".repeat(100_000));
+  await drain(false);
+  assert.equal(Deno.statSync(here.stdout(1)).size, 500_000);
+  Deno.writeTextFileSync(there.stdout(1), "new\n");
+  const model = `${there.directory}/model.pt`;
+  Deno.writeFileSync(model, new Uint8Array(600_000).fill(1));
+  let changes = 0;
+  await drain(true, ({ path, offset, data }) => {
+    // Its writer was not done with it.
+    if (path === "model.pt" && offset === 0 && data.length > 0 && changes++ === 0) {
+      Deno.writeFileSync(model, new Uint8Array(700_000).fill(2));
+    }
+  });
+  assert.equal(Deno.readTextFileSync(here.stdout(1)), "new\n");
+  assert.equal(Deno.readTextFileSync(here.stderr(1)), "");
+  assert.deepEqual(Deno.readFileSync(`${here.directory}/model.pt`), new Uint8Array(700_000).fill(2));
+  // Another connection: the daemon has it all, and nothing is carried again.
+  paths.length = 0;
+  sender.begin(0);
+  let bytes = 0;
+  await drain(true, ({ data }) => bytes += data.length);
+  assert.ok(bytes === 0, `${bytes} bytes of ${paths}`);
+  await Deno.remove(directory, { recursive: true });
+});
