@@ -15,6 +15,7 @@ import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import { MAX_NAME_LENGTH } from "../../telemetry/store/points.ts";
 import type { Gatekeeper } from "../auth/gatekeeper.ts";
 import type { Peer } from "../calls.ts";
+import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";
 import {
   addExperiment,
@@ -228,14 +229,21 @@ const METHODS: Readonly<Record<string, Method>> = {
   },
   "runs/get": (api, { run, fields }) => ({ run: runJson(api, run, mlflowRun(run, fields)) }),
   "runs/search": (api, { run, fields }) => {
-    refuseFilter(fields);
     const ids = Array.isArray(fields.experiment_ids) ? fields.experiment_ids.map(String) : [];
     const view = string(fields, "run_view_type") || "ACTIVE_ONLY";
-    const runs = run.tracked.runs
+    const order = Array.isArray(fields.order_by) ? fields.order_by.map(String) : [];
+    const [holds, compare] = searching(() => [conditionsOf(string(fields, "filter")), orderOf(order)] as const);
+    const found = run.tracked.runs
       .filter((r) => ids.includes(r.experiment) && (view === "ALL" || r.deleted === (view === "DELETED_ONLY")))
-      .sort((a, b) => b.start - a.start)
-      .slice(0, whole(fields, "max_results", 1000));
-    return { runs: runs.map((r) => runJson(api, run, r)) };
+      .map((r) => ({ r, searched: searchedOf(api, run, r) }))
+      .filter(({ searched }) => holds(searched))
+      .sort((a, b) => compare(a.searched, b.searched) || b.r.start - a.r.start);
+    const from = whole(fields, "page_token", 0);
+    const to = from + whole(fields, "max_results", 1000);
+    return {
+      runs: found.slice(from, to).map(({ r }) => runJson(api, run, r)),
+      ...(to < found.length ? { next_page_token: String(to) } : {}),
+    };
   },
   "runs/update": (api, { run, fields }) => {
     const changed = mlflowRun(run, fields);
@@ -449,10 +457,31 @@ function pointOf(run: MlflowRun, fields: Json): MetricPoint {
   return { name, value, step: whole(fields, "step", 0), timestamp: whole(fields, "timestamp", Date.now()) };
 }
 
+function searchedOf(api: MlflowApi, open: Open, run: MlflowRun): Searched {
+  let metrics: Map<string, number> | undefined;
+  return {
+    // Each is looked up in the store, and most searches do not ask for any.
+    get metrics() {
+      return metrics ??= new Map(api.latest(open, run).map(({ key, value }) => [String(key), Number(value)]));
+    },
+    params: run.params,
+    tags: run.tags,
+    attributes: infoJson(open, run) as Searched["attributes"],
+  };
+}
+
+function searching<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof SearchError ? invalid(error.message) : error;
+  }
+}
+
 function refuseFilter(fields: Json): void {
   // Clients send this one where a user gives none.
   if (["", "attribute.name != ''"].includes(string(fields, "filter"))) return;
-  throw invalid("mosaic does not filter MLflow runs: search without a filter, and filter what comes");
+  throw invalid("mosaic filters MLflow runs only: search experiments and models without a filter");
 }
 
 function string(fields: Json, name: string): string {

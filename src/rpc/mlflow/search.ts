@@ -1,0 +1,138 @@
+/** What MLflow's `search_runs` may ask for: conditions joined by AND, and an order. Pure. */
+
+/** A run as conditions see it. Numbers may be NaN. */
+export interface Searched {
+  metrics: ReadonlyMap<string, number>;
+  params: Readonly<Record<string, string>>;
+  tags: Readonly<Record<string, string>>;
+  attributes: Readonly<Record<string, string | number | null>>;
+}
+
+type Value = string | number | null | undefined;
+type Field = (run: Searched) => Value;
+
+const ATTRIBUTES = [
+  ...["run_id", "run_name", "status", "start_time", "end_time", "user_id", "experiment_id", "artifact_uri"],
+];
+const own = <T>(of: Readonly<Record<string, T>>, key: string) => Object.hasOwn(of, key) ? of[key] : undefined;
+
+const ENTITIES: Readonly<Record<string, (key: string) => Field>> = {
+  metric: (key) => (run) => run.metrics.get(key),
+  param: (key) => (run) => own(run.params, key),
+  tag: (key) => (run) => own(run.tags, key),
+  attribute: (key) => {
+    const name = key.toLowerCase() === "created" ? "start_time" : key.toLowerCase();
+    if (!ATTRIBUTES.includes(name)) {
+      throw new SearchError(`"${key}" is no attribute of a run: ${ATTRIBUTES.join(", ")}`);
+    }
+    return (run) => own(run.attributes, name);
+  },
+};
+const ALIASES: Readonly<Record<string, string>> = { parameter: "param", attr: "attribute", run: "attribute" };
+
+const KEY = String.raw`"[^"]+"|${"`[^`]+`"}|[\w./-]+`;
+const FIELD = new RegExp(String.raw`^\s*(?:(metric|param|parameter|tag|attribute|attr|run)s?\.)?(${KEY})`, "i");
+const REST =
+  /^\s*(!=|>=|<=|=|>|<|(?:NOT\s+)?IN\b|I?LIKE\b)\s*(\((?:[^'"()]|'[^']*'|"[^"]*")*\)|'[^']*'|"[^"]*"|[-+\w.]+)/i;
+const AND = /^\s+AND\b/i;
+const MAX_LENGTH = 4096;
+
+/** @throws SearchError for what it does not understand, with the place */
+export class SearchError extends Error {}
+
+/** @param filter "" for all; `metrics.loss < 0.1 and tags.mlflow.parentRunId = 'X'` */
+export function conditionsOf(filter: string): (run: Searched) => boolean {
+  if (filter.length > MAX_LENGTH) throw new SearchError(`it has more than ${MAX_LENGTH} characters`);
+  const conditions: ((run: Searched) => boolean)[] = [];
+  for (let rest = filter; rest.trim() !== "";) {
+    const field = FIELD.exec(rest);
+    const match = field && REST.exec(rest.slice(field[0].length));
+    if (!match) {
+      throw new SearchError(`"${rest.trim()}" is no condition such as metrics.loss < 0.1 or tags.team = 'rl'`);
+    }
+    conditions.push(condition(fieldOf(field), match[1]!.toUpperCase().replace(/\s+/, " "), match[2]!));
+    rest = rest.slice(field[0].length + match[0].length);
+    const and = AND.exec(rest);
+    if (and === null && rest.trim() !== "") throw new SearchError(`"${rest.trim()}": conditions are joined by AND`);
+    rest = rest.slice(and?.[0].length ?? 0);
+  }
+  return (run) => conditions.every((holds) => holds(run));
+}
+
+/** @param order "metrics.loss ASC", the most important first; runs without the field come last */
+export function orderOf(order: readonly string[]): (a: Searched, b: Searched) => number {
+  const by = order.map((text) => {
+    const [, what = "", direction = ""] = /^(.*?)(?:\s+(ASC|DESC))?\s*$/i.exec(text)!;
+    const found = FIELD.exec(what);
+    if (found?.[0].length !== what.length) throw new SearchError(`"${text}" is no order such as metrics.loss DESC`);
+    return { field: fieldOf(found), sign: direction.toUpperCase() === "DESC" ? -1 : 1 };
+  });
+  return (a, b) => {
+    for (const { field, sign } of by) {
+      const [x, y] = [field(a), field(b)].map((value) => Number.isNaN(value) ? undefined : value ?? undefined);
+      if (x === y) continue;
+      if (x === undefined || y === undefined) return x === undefined ? 1 : -1;
+      return x < y ? -sign : sign;
+    }
+    return 0;
+  };
+}
+
+function fieldOf([, entity = "attribute", key]: RegExpExecArray): Field {
+  const name = entity.toLowerCase();
+  return ENTITIES[ALIASES[name] ?? name]!(key!.replace(/^["`]|["`]$/g, ""));
+}
+
+function condition(field: Field, operator: string, text: string): (run: Searched) => boolean {
+  if (text.startsWith("(") !== operator.endsWith("IN")) throw new SearchError(`${operator} ${text}: IN takes a list`);
+  const unquoted = (word: string) => word.slice(1, -1);
+  if (operator.endsWith("IN")) {
+    const words = new Set((text.match(/'[^']*'|"[^"]*"/g) ?? []).map(unquoted));
+    return (run) => {
+      const value = field(run);
+      return value !== undefined && value !== null && words.has(String(value)) === (operator === "IN");
+    };
+  }
+  const wanted: string | number = /^['"]/.test(text) ? unquoted(text) : Number(text);
+  if (Number.isNaN(wanted)) throw new SearchError(`${text} is no number; texts are quoted`);
+  if (operator.endsWith("LIKE")) {
+    const cased = (value: string) => operator === "ILIKE" ? value.toLowerCase() : value;
+    const pattern = cased(String(wanted));
+    return (run) => {
+      const value = field(run);
+      return typeof value === "string" && isLike(cased(value), pattern);
+    };
+  }
+  return (run) => {
+    const found = field(run);
+    if (found === undefined || found === null) return false;
+    const value = typeof wanted === "number" ? Number(found) : String(found);
+    switch (operator) {
+      case "=":
+        return value === wanted;
+      case "!=":
+        return value !== wanted;
+      case ">":
+        return value > wanted;
+      case ">=":
+        return value >= wanted;
+      case "<":
+        return value < wanted;
+      default:
+        return value <= wanted;
+    }
+  };
+}
+
+/** `%` stands for any text, `_` for one character. In the time of their lengths' product, whatever they are. */
+function isLike(text: string, pattern: string): boolean {
+  let [at, from, any, anyAt] = [0, 0, -1, 0];
+  while (at < text.length) {
+    if (pattern[from] === "%") [any, anyAt] = [from++, at];
+    else if (from < pattern.length && (pattern[from] === "_" || pattern[from] === text[at])) {
+      [at, from] = [at + 1, from + 1];
+    } else if (any >= 0) [from, at] = [any + 1, ++anyAt];
+    else return false;
+  }
+  return /^%*$/.test(pattern.slice(from));
+}

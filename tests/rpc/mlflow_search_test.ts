@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/rpc/mlflow/search.ts";
+
+function run(name: string, metrics: Record<string, number>, params = {}, tags = {}): Searched {
+  const attributes = { run_name: name, status: "FINISHED", start_time: 5, end_time: null };
+  return { metrics: new Map(Object.entries(metrics)), params, tags, attributes };
+}
+const RUNS = [
+  run("a", { "loss": 0.5, "val loss": 3 }, { lr: "0.1" }, { "mlflow.parentRunId": "P", team: "Rl-one" }),
+  run("b", { "loss": 0.25 }, { lr: "0.01" }, { "mlflow.parentRunId": "P" }),
+  run("c", { "loss": NaN }),
+  run("d", {}),
+];
+const names = (runs: Searched[]) => runs.map(({ attributes }) => attributes.run_name).join("");
+
+Deno.test("mlflow search: the conditions of its clients", () => {
+  for (
+    const [filter, found] of [
+      ["", "abcd"],
+      ["tags.mlflow.parentRunId = 'P' and metrics.loss < 0.4", "b"],
+      ["metrics.`val loss` >= 3", "a"],
+      ['params."lr" != "0.1" AND attributes.status=\'FINISHED\'', "b"],
+      ["tag.team LIKE 'Rl%'", "a"],
+      ["tags.team like 'rl%'", ""],
+      ["tags.team ILIKE 'rl_one'", "a"],
+      ["run_name IN ('a', \"d\") and start_time > 4", "ad"],
+      ["attribute.run_name NOT IN ('a','and')", "bcd"],
+      ["end_time > 0", ""],
+      ["params.constructor != ''", ""],
+      ["parameter.lr = '0.01 and x'", ""],
+    ] as const
+  ) assert.equal(names(RUNS.filter(conditionsOf(filter))), found, filter);
+  for (
+    const wrong of [
+      "metrics.loss",
+      "metrics.loss < 'x' or run_name = 'a'",
+      "loss ~ 3",
+      "metrics.loss < many",
+      "run_name IN 'a'",
+      "status = ('a')",
+      "datasets.name = 'x'",
+      "x".repeat(5000),
+    ]
+  ) assert.throws(() => conditionsOf(wrong), SearchError, wrong);
+  assert.equal(conditionsOf(`tags.t LIKE '${"%a".repeat(500)}b'`)(run("e", {}, {}, { t: "a".repeat(5000) })), false);
+});
+
+Deno.test("mlflow search: an order; runs without the field come last, and those that are alike stay", () => {
+  const sorted = (...by: string[]) => names(RUNS.toSorted(orderOf(by)));
+  assert.equal(sorted("metrics.loss ASC"), "bacd");
+  assert.equal(sorted("metrics.loss desc"), "abcd");
+  assert.equal(sorted("metrics.`val loss`", "attributes.run_name DESC"), "adcb");
+  assert.equal(sorted("start_time DESC"), "abcd");
+  assert.throws(() => orderOf(["metrics.loss UP"]), SearchError);
+});
