@@ -48,6 +48,8 @@ export class Delivery implements Receiver {
   #uploads: FileUploads | undefined;
   /** Bytes a second, by the last welcome; undefined: no files are wanted. */
   #uploadRate: number | undefined;
+  /** The daemon has said over this connection that it has all of them. */
+  #allUploaded = false;
   #closings = 0;
   /** Bytes of uploaded files that this connection has carried. */
   #uploaded = 0;
@@ -132,6 +134,7 @@ export class Delivery implements Receiver {
       this.#observed = observedOf(message.value.observed);
       this.#sealedForm = message.value.sealedForm;
       this.#uploadRate = message.value.files && Number(message.value.files.rate);
+      this.#allUploaded = false;
     }
     if (message.case === "observed" && message.value.shared) this.#files?.share();
     if (message.case === "fileAck") this.#uploads?.answered(message.value);
@@ -183,6 +186,11 @@ export class Delivery implements Receiver {
     this.#files?.restore(this.#observed);
   }
 
+  /** Nothing in the run's directory is needed here any more. */
+  get allUploaded(): boolean {
+    return this.#allUploaded;
+  }
+
   /** Calls `changed` when files may have to be uploaded. */
   armUploads(changed: () => void): void {
     this.#uploads?.arm(changed);
@@ -217,7 +225,10 @@ export class Delivery implements Receiver {
       }
       const piece = await this.#uploads.next(final);
       if (piece === "closed") return;
-      if (piece === undefined) return this.#queue.put({ tag: "caught_up", source: "uploads", final });
+      if (piece === undefined) {
+        this.#allUploaded = final && !this.#uploads.hasLeft;
+        return this.#queue.put({ tag: "caught_up", source: "uploads", final });
+      }
       const to = this.#uploaded += piece.bytes;
       this.#parts!.transport.send({ case: "filePiece", value: { ...piece.message, position: BigInt(to) } });
       const { bytes } = piece;

@@ -137,24 +137,29 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     lingerMs: millisecondsOf(placed?.lingerSeconds),
     leaseMs: millisecondsOf(placed?.leaseSeconds),
   };
-  let isDone = false;
+  const ownDisk = placed?.ownDisk !== undefined;
+  let isUploaded = false;
   try {
     const { code, result } = await new ProxyLoop(settings, queue, edges).run();
     await Promise.all(mirrors.map((one) => one.finish()));
-    if (fate === "packed" && result.type !== "given_up" && placed?.ownDisk === undefined) {
+    if (fate === "packed" && result.type !== "given_up" && !ownDisk) {
       await packer?.finish();
       await packEndedLog(files.stderr(attempt), log);
     }
+    if (ownDisk && result.type === "done") {
+      isUploaded = delivery.allUploaded;
+      if (!isUploaded) {
+        log.warn({ directory: files.directory }, "the run's directory stays here: the daemon has not all of it");
+      }
+    }
     log.info({ result: result.type, code }, "proxy leaves");
-    isDone = result.type === "done";
     return code;
   } finally {
     ring?.close();
     growth.close();
     await packer?.settled();
     journal.close();
-    // All that is in it has been uploaded.
-    if (isDone && placed?.ownDisk !== undefined) Deno.removeSync(files.directory, { recursive: true });
+    if (isUploaded) Deno.removeSync(files.directory, { recursive: true });
   }
 }
 

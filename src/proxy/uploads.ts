@@ -25,8 +25,10 @@ const MAX_FILES = 20_000;
 const MAX_DEPTH = 16;
 /** Where the daemon has no room it is asked again. */
 const HOLD_MS = 5000;
-/** A file that changes while it is read is begun anew so often after the worker's end. */
-const MAX_CHANGES = 3;
+/** After the worker's end the directory is searched so often: what is still written to would be found for ever. */
+const FINAL_SEARCHES = 4;
+/** A log that somebody empties again and again is begun anew so often. */
+const MAX_EMPTIED = 3;
 
 type PieceMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
 
@@ -57,6 +59,8 @@ class Going {
   /** The daemon's answer does not follow from what was sent: what is under way is let go by. */
   rewinds = false;
   underWay = 0;
+  /** How often it was emptied, for a log. */
+  emptied = 0;
   #hash = createHash("sha256");
   #hashed = 0;
 
@@ -114,7 +118,10 @@ export class FileUploads {
   #searchAt = 0;
   /** Versions that the daemon has, or never takes, by path. */
   readonly #settled = new Map<string, string>();
-  readonly #changes = new Map<string, number>();
+  /** What the daemon has not. */
+  readonly #left = new Set<string>();
+  readonly #unseen = new Set<string>();
+  #finalSearches = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #done = { files: 0, bytes: 0 };
 
@@ -124,12 +131,19 @@ export class FileUploads {
     this.#log = log;
   }
 
+  /** Some file is on this host only, by its name or its place one that would be uploaded. */
+  get hasLeft(): boolean {
+    const isThere = (path: string) => lstat(`${this.#files.directory}/${path}`) !== undefined;
+    return this.#unseen.size > 0 || [...this.#left].some(isThere);
+  }
+
   /** A new connection: the daemon is asked anew. @param rate bytes a second; 0: unlimited */
   begin(rate: number): void {
     this.close();
     this.#rate = rate;
     this.#mayGoAt = 0;
     this.#searchAt = 0;
+    this.#finalSearches = 0;
     this.#logs = logFiles(this.#files, this.#attempt).map((path) => new Going(path, new Log(this.#files, path), true));
   }
 
@@ -210,6 +224,7 @@ export class FileUploads {
   }
 
   #search(final: boolean): void {
+    if (final && this.#finalSearches > FINAL_SEARCHES) return;
     const begun = performance.now();
     const now = Date.now();
     const { directory } = this.#files;
@@ -225,12 +240,17 @@ export class FileUploads {
     let seen = 0;
     const walk = (below: string, depth: number) => {
       for (const { name, isDirectory } of entries(`${directory}${below}`)) {
-        if (isLeftOut(name) || (below === "" && name === "logs") || ++seen > MAX_FILES) continue;
+        if (isLeftOut(name) || (below === "" && name === "logs")) continue;
+        if (++seen > MAX_FILES) return this.#beyond(`more than ${MAX_FILES} files`);
         if (!isDirectory) consider(`${below}/${name}`.slice(1));
         else if (depth > 1) walk(`${below}/${name}`, depth - 1);
+        else this.#beyond(`directories deeper than ${MAX_DEPTH}`);
       }
     };
     walk("", MAX_DEPTH);
+    if (final && ++this.#finalSearches > FINAL_SEARCHES) {
+      for (const { path } of found.splice(0)) this.#leave(path, "it is still being written to");
+    }
     // A next attempt needs checkpoints.
     const rank = ({ path }: { path: string }) => path.startsWith("checkpoints/") ? 0 : 1;
     this.#found = found.sort((a, b) => rank(a) - rank(b) || a.changedAt - b.changedAt);
@@ -253,7 +273,7 @@ export class FileUploads {
     const data = new Uint8Array(Math.min(PIECE_BYTES, Math.max(0, size - from)));
     for (let filled = 0; filled < data.length;) {
       const read = await file.read(from + filled, data.subarray(filled));
-      if (read === 0) return this.#changed(going, final);
+      if (read === 0) return this.#changed(going);
       filled += read;
     }
     going.hash(from, data);
@@ -262,7 +282,7 @@ export class FileUploads {
     let sha256 = "";
     if (isLast) {
       const digest = await going.digest(size);
-      if (digest === undefined || (!isLog && !file.isSame())) return this.#changed(going, final);
+      if (digest === undefined || (!isLog && !file.isSame())) return this.#changed(going);
       sha256 = digest;
     }
     going.next = from + data.length;
@@ -270,20 +290,15 @@ export class FileUploads {
     return { ...whole, offset: BigInt(from), data, crc: crc32c(data), sha256 };
   }
 
-  /** Somebody has written to it: it is looked at again later. */
-  #changed(going: Going, final: boolean): undefined {
-    const changes = (this.#changes.get(going.path) ?? 0) + 1;
-    this.#changes.set(going.path, changes);
-    if (going.isLog) {
-      // Emptied: the daemon is told with its last piece.
-      going.next = going.file.size;
-      going.restart();
-      if (changes > MAX_CHANGES) going.closed = true;
-      return undefined;
-    }
-    this.#drop(going);
-    if (final && changes > MAX_CHANGES) this.#leave(going.path, "it is still being written to");
-    return undefined;
+  /** Somebody has written to it: the next search finds it again. */
+  #changed(going: Going): undefined {
+    if (!going.isLog) return this.#drop(going);
+    // Emptied: the daemon is told with its last piece.
+    going.next = going.file.size;
+    going.restart();
+    if (++going.emptied <= MAX_EMPTIED) return;
+    going.closed = true;
+    this.#leave(going.path, "it is emptied again and again");
   }
 
   #sent(of: Going, message: PieceMessage["value"]): NextPiece {
@@ -310,6 +325,7 @@ export class FileUploads {
       this.#done = { files: this.#done.files + 1, bytes: this.#done.bytes + Number(offset) };
       if (!of.isLog) {
         this.#settled.set(of.path, versionOf(of.file));
+        this.#left.delete(of.path);
         this.#drop(of);
       }
     } else if (isCurrent) {
@@ -325,13 +341,20 @@ export class FileUploads {
     this.#answered = Promise.withResolvers();
   }
 
-  #drop(going: Going): void {
+  #drop(going: Going): undefined {
     going.file[Symbol.dispose]();
     if (this.#current === going) this.#current = undefined;
   }
 
+  /** There are files that nobody looks at. */
+  #beyond(why: string): void {
+    if (!this.#unseen.has(why)) this.#log.warn({ why }, "files are not uploaded");
+    this.#unseen.add(why);
+  }
+
   #leave(path: string, why: string, version?: string): void {
     this.#log.warn({ path, why }, "a file is not uploaded");
+    this.#left.add(path);
     const info = version === undefined ? lstat(`${this.#files.directory}/${path}`) : undefined;
     const now = info && versionOf({ size: info.size, changedAt: Math.trunc(info.mtime?.getTime() ?? 0) });
     this.#settled.set(path, version ?? now ?? "");

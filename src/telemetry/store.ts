@@ -465,7 +465,7 @@ export class TelemetryStore implements TelemetryLog {
     return this.#summaries.named(name);
   }
 
-  *namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean }> {
+  *namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean } | undefined> {
     const keys = runIds.map((id) => this.#state(id)?.runKey).filter((key) => key !== undefined);
     yield* this.#summaries.namesOf(keys.sort((a, b) => a - b));
   }

@@ -137,9 +137,9 @@ export interface TelemetryReader {
   ): SeriesBucketRow[];
   /**
    * The names of series of these runs: those that have more than one point in one of them (or that every run has), and
-   * those of one point at most. A name at a time, because there may be thousands.
+   * those of one point at most. A name at a time, because there may be thousands; undefined for each that only others have.
    */
-  namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean }>;
+  namesOfMany(runIds: readonly string[]): Generator<{ name: string; once: boolean } | undefined>;
   /** The numbers of the points that later attempts overwrote, as ranges. @throws as `series` */
   overwritten(runId: string, name: string): { first: number; last: number }[];
   fileBytes(): number;

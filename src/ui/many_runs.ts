@@ -109,11 +109,13 @@ export async function namesOfMany(core: Core, runs: readonly string[]): Promise<
   const answer: SeriesNames = { names: [], once: [] };
   const turns = new Turns();
   const valued = runs.length <= MOST_VALUED;
-  for (const { name, once } of core.records.namesOfMany(runs)) {
+  for (const found of core.records.namesOfMany(runs)) {
+    await turns.take();
+    if (found === undefined) continue;
+    const { name, once } = found;
     // Each attempt reports its settings again.
     if (once || name.startsWith("config.")) answer.once.push({ name, values: valued ? runs.map(() => null) : [] });
     else answer.names.push(name);
-    await turns.take();
   }
   if (!valued || answer.once.length === 0) return answer;
   const byName = new Map(answer.once.map(({ name, values }) => [name, values]));

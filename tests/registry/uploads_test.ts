@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { RunFiles } from "../../src/base/layout.ts";
 import { storedPath, withinRun } from "../../src/base/uploaded.ts";
 import { checkpointFiles } from "../../src/registry/artifacts/checkpoint_files.ts";
-import { type Piece, unfinishedUploads, Uploads } from "../../src/registry/artifacts/uploads.ts";
+import { Allowance, type Piece, unfinishedUploads, Uploads } from "../../src/registry/artifacts/uploads.ts";
 import { crc32c } from "../../src/telemetry/formats/crc32c.ts";
 
 const AT = 1_700_000_000_123;
@@ -23,8 +23,9 @@ async function inRun(
   const files = new RunFiles(`${directory}/run`, "w");
   Deno.mkdirSync(files.directory);
   // Each piece over a connection of its own: nothing depends on what one remembers.
+  const allowances = [1, 2].map(() => new Allowance(1 << 20));
   const take = async (one: Piece, attempt = 1) => {
-    using uploads = new Uploads({ files, attempt, maxBytes: 1 << 20 });
+    using uploads = new Uploads({ files, attempt, allowance: allowances[attempt - 1]! });
     return await uploads.take(one);
   };
   await test(files, take).finally(() => Deno.remove(directory, { recursive: true }));
@@ -91,7 +92,23 @@ Deno.test("uploads: an attempt writes its own files only, inside the run's direc
       (await take({ ...piece("big", "x"), size: 2 << 20 })).refused!,
       /more than 1048576 bytes \(--max-upload\)/,
     );
+    // Nor in parts, nor as a log, nor under the name of a smaller one.
     assert.deepEqual([...Deno.readDirSync(files.directory)], []);
+    assert.deepEqual(await take(piece("grown", "x".repeat(700_000), 0, 0)), { offset: 0 });
+    for (const path of ["grown", "logs/w.stdout.log", "another"]) {
+      const [size, changedAt] = [900_000 + path.length, path.startsWith("logs") ? 0 : AT + 1];
+      const { refused = "" } = await take({ ...piece(path, "x".repeat(100), 0, 100, changedAt), size, sha256: "" });
+      assert.match(refused, path === "grown" ? /^$/ : /--max-upload/, path);
+    }
+    const beyond = { ...piece("logs/w.stderr.log", "x".repeat(100), 0, 100, 0), size: 10, sha256: "" };
+    assert.match((await take(beyond)).refused!, /pieces do not fit/);
+    // A time that many tools give what they pack, and one before it.
+    for (const changedAt of [0, -86_400_500]) {
+      const old = piece(`old${changedAt}`, "x", 0, 1, changedAt);
+      assert.deepEqual(await take(old), { offset: 1, done: true });
+      assert.equal(Deno.statSync(`${files.directory}/${old.path}`).mtime?.getTime(), changedAt);
+      assert.deepEqual(await take(old), { offset: 1, done: true });
+    }
     // A later attempt's are beside, whatever their names.
     assert.deepEqual(await take(piece("videos/a.mp4", "first")), { offset: 5, done: true });
     assert.deepEqual(await take(piece("videos/a.mp4", "later"), 2), { offset: 5, done: true });

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { Relay } from "../faults/relay.ts";
 import { configOf } from "../harness/configs.ts";
+import type { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState } from "../harness/runs.ts";
 import { processesOf } from "../harness/processes.ts";
 import { kindOf } from "../../src/os/file_kinds.ts";
@@ -30,6 +31,14 @@ case $MOSAIC_ATTEMPT in
 esac
 `;
 
+async function leftOf(daemon: TestDaemon, run: string): Promise<string[]> {
+  const left: string[] = [];
+  for await (const event of daemon.client.stream(Mosaic.method.streamEvents, { run })) {
+    if (event.kind === "file_left") left.push(event.dataJson);
+  }
+  return left;
+}
+
 Deno.test({
   name:
     "Slurm: nodes without the daemon's disk: all is uploaded through cuts, and the next attempt fetches its checkpoint",
@@ -43,7 +52,18 @@ Deno.test({
     await using relay = new Relay(http);
     await using daemon = await cluster.daemon({
       stateDir,
-      args: ["--http", http, "--advertise", relay.address, "--slurm", `node_dir=${nodeDir}`, "--upload-rate", "12M"],
+      args: [
+        "--http",
+        http,
+        "--advertise",
+        relay.address,
+        "--slurm",
+        `node_dir=${nodeDir}`,
+        "--upload-rate",
+        "12M",
+        "--max-upload",
+        "60M",
+      ],
     });
     const runId = await submit(
       daemon,
@@ -90,6 +110,26 @@ Deno.test({
       state: () => [...Deno.readDirSync(nodeDir)].map(({ name }) => name),
     });
 
+    // What the daemon does not take stays on the node.
+    const large = await submit(
+      daemon,
+      configOf({
+        command: ["unused"],
+        metadata: {
+          worker: {
+            script: "/bin/sh",
+            arguments: ["-c", 'head -c 70000000 /dev/zero >"$MOSAIC_RUN_DIR/large"'],
+            use_grpc: false,
+          },
+          launcher: "slurm",
+        },
+      }),
+    );
+    await untilState(daemon, large, "TERMINATED");
+    await nothingLeft(cluster, daemon, large);
+    assert.equal(Deno.statSync(`${nodeDir}/${large}.1/large`).size, 70_000_000);
+    assert.match((await leftOf(daemon, large)).join(), /"large".*--max-upload/);
+
     // What a killed proxy has not uploaded does not come any more, and the run says so.
     const args = ["-c", `${WORKER.replace("exit 3", "sleep 600")}`, "worker", stateDir];
     const lost = await submit(
@@ -104,11 +144,10 @@ Deno.test({
     await until(() => kindOf(part) === "directory", { what: "the second run's upload", state: () => cluster.jobs() });
     for (const { pid } of proxies()) Deno.kill(pid, "SIGKILL");
     await assert.rejects(untilState(daemon, lost, "TERMINATED"), /lost/);
-    const left: string[] = [];
-    for await (const event of daemon.client.stream(Mosaic.method.streamEvents, { run: lost })) {
-      if (event.kind === "file_left") left.push(event.dataJson);
-    }
-    assert.match(left.join(), /checkpoints\/model.pt.*the attempt ended before it was uploaded/);
+    assert.match(
+      (await leftOf(daemon, lost)).join(),
+      /checkpoints\/model.pt.*the attempt ended before it was uploaded/,
+    );
     await nothingLeft(cluster, daemon, lost);
   },
 });

@@ -21,6 +21,8 @@ Deno.test("report: ticks are round, and within the range", () => {
   assert.deepEqual(ticksOf(0, 10, 5), [0, 2, 4, 6, 8, 10]);
   assert.deepEqual(ticksOf(-0.031, 0.02, 4), [-0.02, 0, 0.02]);
   assert.deepEqual(ticksOf(3, 3, 4), [3]);
+  // A metric that is one but for its last bit.
+  assert.deepEqual(ticksOf(0.9999999999999999, 1, 4), [0.9999999999999999]);
 });
 
 Deno.test("report: runs and groups as one file that opens from disk", async () => {
@@ -55,6 +57,12 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
   assert.doesNotMatch(text, /<img|<script|<b>bold|href="javascript|url\(/);
   assert.match(text, /&lt;b&gt;bold/);
   assert.match(text, /<strong>Good<\/strong>/);
+
+  // The parser gives up on these; its text is shown.
+  await mosaic(["note", runs[1]!, `${">".repeat(4000)}${EVIL}`]);
+  const deep = await mosaic(["report", runs[1]!, "--out", "-"]);
+  assert.equal(deep.code, 0, deep.err);
+  assert.match(deep.out, /<pre>(&gt;){4000}&lt;img/);
 
   const printed = await mosaic(["report", "--tag", "t", "--group-by", "name", "-m", "loss", "--out", "-"]);
   // The mean of two seeds, and its band.

@@ -5,7 +5,12 @@ import { all, type Html } from "./parts.ts";
 
 /** Elements from tokens, never HTML from text: what is HTML in the notes is shown as it was written. */
 export function markdown(text: string): Html {
-  return blocks(Lexer.lex(text));
+  try {
+    return blocks(Lexer.lex(text));
+  } catch {
+    // Some thousand quotes within each other are too many for the parser.
+    return html`<pre>${text}</pre>`;
+  }
 }
 
 function blocks(tokens: Token[] = []): Html {

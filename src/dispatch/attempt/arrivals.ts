@@ -1,9 +1,15 @@
 /** The files of one attempt that come from a host without the daemon's disk, and what its records say of them. */
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
-import { storedPath, withinRun } from "../../base/uploaded.ts";
+import { logFiles, storedPath, withinRun } from "../../base/uploaded.ts";
 import { announcementOf } from "../../registry/artifacts/announced.ts";
-import { type Piece, type PieceAnswer, unfinishedUploads, Uploads } from "../../registry/artifacts/uploads.ts";
+import {
+  Allowance,
+  type Piece,
+  type PieceAnswer,
+  unfinishedUploads,
+  Uploads,
+} from "../../registry/artifacts/uploads.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
@@ -29,6 +35,8 @@ export interface ArrivalsOptions {
 export class Arrivals {
   readonly #of: { runId: string; attempt: number };
   readonly #options: ArrivalsOptions;
+  readonly #allowance: Allowance;
+  readonly #logs: readonly string[];
   /** By the file's place here. */
   readonly #announced = new Map<string, NamedFile>();
   #recalled = false;
@@ -37,18 +45,20 @@ export class Arrivals {
   constructor({ runId, attempt }: RunRow, options: ArrivalsOptions) {
     this.#of = { runId, attempt };
     this.#options = options;
+    this.#allowance = new Allowance(options.maxUploadBytes);
+    this.#logs = logFiles(options.files, attempt);
   }
 
   /** Of one connection. */
   receiver(): Uploads {
-    const { files, maxUploadBytes: maxBytes } = this.#options;
-    return new Uploads({ files, attempt: this.#of.attempt, maxBytes });
+    const { files } = this.#options;
+    return new Uploads({ files, attempt: this.#of.attempt, allowance: this.#allowance });
   }
 
   async take(uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
     const answer = await uploads.take(piece);
     if (answer.refused !== undefined) this.#left(piece.path, piece.size, answer.refused);
-    if (answer.done && piece.changedAt !== 0) this.#arrived(piece.path);
+    if (answer.done && !this.#logs.includes(piece.path)) this.#arrived(piece.path);
     return answer;
   }
 

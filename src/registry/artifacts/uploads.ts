@@ -38,8 +38,31 @@ export interface PieceAnswer {
 export interface UploadsOptions {
   files: RunFiles;
   attempt: number;
-  /** Bytes of all files of one attempt. */
-  maxBytes: number;
+  allowance: Allowance;
+}
+
+/** What the files of one attempt may take, over all its connections. */
+export class Allowance {
+  readonly #maxBytes: number;
+  readonly #sizes = new Map<string, number>();
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Counts a file with its present size. @returns why it may not be stored */
+  refusal(stored: string, size: number): string | undefined {
+    const before = this.#sizes.get(stored);
+    if (before === undefined && this.#sizes.size >= MAX_FILES) return `the attempt has ${MAX_FILES} files already`;
+    const bytes = this.#bytes - (before ?? 0) + size;
+    if (bytes > this.#maxBytes) {
+      return `the attempt's files would have more than ${this.#maxBytes} bytes (--max-upload)`;
+    }
+    this.#sizes.set(stored, size);
+    this.#bytes = bytes;
+    return undefined;
+  }
 }
 
 interface Open {
@@ -55,9 +78,6 @@ export class Uploads implements Disposable {
   readonly #parts: string;
   readonly #logs: readonly string[];
   #open: Open | undefined;
-  /** Bytes and number of files of this attempt, as far as this connection knows. */
-  #bytes = 0;
-  readonly #counted = new Set<string>();
 
   constructor(options: UploadsOptions) {
     this.#options = options;
@@ -87,19 +107,10 @@ export class Uploads implements Disposable {
     if (data.length > MOST_PIECE_BYTES) {
       return `a piece has ${data.length} bytes; at most ${MOST_PIECE_BYTES} are taken`;
     }
-    if (![size, offset].every((value) => Number.isSafeInteger(value) && value >= 0)) return "its size is no number";
+    const isWhole = [size, offset].every((value) => Number.isSafeInteger(value) && value >= 0);
+    if (!isWhole || offset + data.length > size) return "its pieces do not fit its size";
     if (data.length > 0 && crc32c(data) !== crc) throw new Error(`a piece of ${stored} was damaged on its way`);
-    const first = !this.#counted.has(stored);
-    if (first && this.#counted.size >= MAX_FILES) return `the attempt has ${MAX_FILES} files already`;
-    const { maxBytes } = this.#options;
-    if (this.#bytes + (first ? size : 0) > maxBytes) {
-      return `the attempt's files would have more than ${maxBytes} bytes (--max-upload)`;
-    }
-    if (first) {
-      this.#counted.add(stored);
-      this.#bytes += size;
-    }
-    return undefined;
+    return this.#options.allowance.refusal(stored, size);
   }
 
   // -------------------------------------------------------------------------------------------------------- files
@@ -109,7 +120,7 @@ export class Uploads implements Disposable {
     if (this.#isThere(place, size, changedAt)) return { offset: size, done: true };
     if (this.#open?.key !== key) this.#begin(stored, key, piece);
     const open = this.#open!;
-    if (offset !== open.at || offset + data.length > size) return { offset: open.at };
+    if (offset !== open.at) return { offset: open.at };
     if (!freeSpaceOf(this.#options.files.directory).enough) return { offset: open.at, hold: true };
     await write(open, data);
     if (open.at < size || piece.sha256 === "") return { offset: open.at };

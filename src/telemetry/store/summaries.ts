@@ -166,8 +166,9 @@ export class Summaries {
    * Names of series of these runs, and whether each run has one point at most of it. For each name the index is read at
    * the next of these runs that may have it, so neither other runs nor most of these are looked at.
    * @param runKeys ascending
+   * @returns undefined for a name that none of them has, so that whoever reads may let others go on
    */
-  *namesOf(runKeys: readonly number[]): Generator<{ name: string; once: boolean }> {
+  *namesOf(runKeys: readonly number[]): Generator<{ name: string; once: boolean } | undefined> {
     let name: string | null = "";
     while ((name = allRows(this.#nextName, name)[0]![0] as string | null) !== null) {
       let found = false;
@@ -182,7 +183,7 @@ export class Summaries {
         found ||= points > 0;
         more = points > 1 || series <= BASE_SERIES.length;
       }
-      if (found) yield { name, once: !more };
+      yield found ? { name, once: !more } : undefined;
     }
   }
 

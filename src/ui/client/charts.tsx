@@ -184,7 +184,7 @@ class ChartReader {
     for (const [name, chart] of this.charts) {
       if (kept.has(name)) continue;
       this.#observer.unobserve(chart.element);
-      for (const  of of[this.#inSight, this.#fresh]) of.delete(name);
+      for (const set of [this.#inSight, this.#fresh]) set.delete(name);
       this.#sets.delete(name);
       chart.destroy();
       this.charts.delete(name);

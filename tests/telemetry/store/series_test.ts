@@ -249,3 +249,21 @@ Deno.test("series: the metric that is most surely the reward of episodes is told
     metrics(4, { "rollout/ep_rew_mean": 30 });
     assert.deepEqual(told(), { name: "rollout/ep_rew_mean", value: 30 });
   }));
+
+Deno.test("series: names of several runs come one at a time, also those that only other runs have, as nothing", () =>
+  withStore((bench) => {
+    const event = (json: string) => [{ kind: "metrics", dataJson: json, tsNs: "1" }];
+    bench.store.ingest("R", 1, batch(0, 10, { events: event('{"b":1}') }));
+    bench.store.ingest("R", 1, batch(10, 20, { events: event('{"b":2,"d":1}') }));
+    bench.store.ingest("other", 1, batch(0, 10, { events: event('{"a":1,"c":1,"e":1}') }));
+    assert.deepEqual(
+      [...bench.store.namesOfMany(["R", "none"])].filter((name) => !/reward|length/.test(name?.name ?? "")),
+      [
+        undefined,
+        { name: "b", once: false },
+        undefined,
+        { name: "d", once: true },
+        undefined,
+      ],
+    );
+  }));
