@@ -3,11 +3,11 @@ import { sha256 } from "../base/node_modules.ts";
 import { zlib } from "../base/node_modules.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Identity } from "./viewer.ts";
+import firstJs from "../gen/page/first.js" with { type: "text" };
 import indexHtml from "./client/index.html" with { type: "text" };
 import mainJs from "../gen/page/main.js" with { type: "text" };
 import markdownJs from "../gen/page/markdown.js" with { type: "text" };
 import styleCss from "../gen/page/style.css" with { type: "text" };
-import themeJs from "../gen/page/theme.js" with { type: "text" };
 
 const JAVASCRIPT = "text/javascript; charset=utf-8";
 const CSS = "text/css; charset=utf-8";
@@ -34,7 +34,7 @@ class Asset {
 
 const ASSETS = new Map<string, Asset>(Object.entries({
   "style.css": new Asset(CSS, styleCss),
-  "theme.js": new Asset(JAVASCRIPT, themeJs),
+  "first.js": new Asset(JAVASCRIPT, firstJs),
   "main.js": new Asset(JAVASCRIPT, mainJs),
   "markdown.js": new Asset(JAVASCRIPT, markdownJs),
   "icon.svg": new Asset(SVG, ICON),

@@ -267,6 +267,9 @@ inBrowser(
     await page.getByRole("button", { name: "The first 6 of 60 rows: show all" }).waitFor();
     // However many runs there are.
     assert.ok(asked.length < 12, asked.join("\n"));
+    // The first script asks; the program takes the answers, and asks for names again only because a run is gone.
+    const of = (path: string) => asked.filter((url) => url.endsWith(path)).length;
+    assert.deepEqual([of("/api/compared"), of("/api/series/names")], [1, 2]);
     const over = chart.locator(".u-over");
     await over.scrollIntoViewIfNeeded();
     const box = (await over.boundingBox())!;

@@ -2,6 +2,7 @@
 import { type ClientResponse, hc } from "npm:hono@4.13.19/client";
 import type { PageApi } from "../api.ts";
 import { decodeSeries } from "../series_frame.ts";
+import { takeEarly } from "./early.ts";
 import type { ColumnNames, ComparedRun, RunColumn, RunLine, SeriesColumns } from "../page_json.ts";
 
 export interface Connection {
@@ -52,7 +53,9 @@ async function send(input: RequestInfo | URL, init: RequestInit = {}): Promise<R
     headers.set("x-mosaic-token", token);
     return fetch(input, { ...init, headers });
   };
-  const first = await once();
+  const early = await takeEarly(new URL(input.toString(), location.href).pathname, init.body)?.catch(() => undefined);
+  init.signal?.throwIfAborted();
+  const first = early ?? await once();
   if (first.status !== 403) return first;
   const before = token;
   await session();
@@ -117,9 +120,6 @@ export async function logOf<T>(id: string, stream: string, query: Record<string,
   const texts = Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)]));
   return await answer(runApi.logs[":stream"].$get({ param: { ...param(id).param, stream }, query: texts })) as T;
 }
-
-/** Runs that one request may name. */
-export const MOST_RUNS = 1000;
 
 /** Buckets of series of runs. @returns of each name each run's */
 export async function seriesOf(

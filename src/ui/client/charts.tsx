@@ -372,13 +372,13 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   useEffect(() => reader.keep(shown));
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
-  // A thousand cards at once would hold the page: they come in turns.
+  // A thousand cards at once would hold the page: they come in turns, when there is nothing else to do.
   const [cards, setCards] = useState(CARDS_AT_ONCE);
   const all = [...shown.filter((n) => pinned.has(n)), ...shown];
   useEffect(() => {
     if (cards >= all.length) return;
-    const timer = setTimeout(() => setCards(cards + CARDS_AT_ONCE), 30);
-    return () => clearTimeout(timer);
+    const idle = requestIdleCallback(() => setCards(cards + CARDS_AT_ONCE), { timeout: 1000 });
+    return () => cancelIdleCallback(idle);
   }, [cards, all.length]);
   const sections = new Map<string, Set<string>>();
   for (const name of all.slice(0, cards)) {

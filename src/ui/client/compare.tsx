@@ -1,7 +1,8 @@
 /** Several runs side by side: figures, charts laid over each other, and where their configs differ. */
 import { rewardOf } from "./runs_model.ts";
 import type { ComparedRun, RunLine } from "../page_json.ts";
-import { comparedRuns, heardTime, listRuns, live, MOST_RUNS } from "./api.ts";
+import { comparedRuns, heardTime, listRuns, live } from "./api.ts";
+import { MOST_RUNS, runsOfAddress } from "./early.ts";
 import { Charts, toAddress } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt } from "./dialog.tsx";
@@ -28,12 +29,13 @@ function labelled(runs: ComparedRun[]): ComparedRun[] {
 
 export function Compare() {
   const query = new URLSearchParams(location.search);
-  const all = (query.get("runs") ?? "").split(",").filter((id) => id !== "");
+  const all = runsOfAddress();
   const ids = all.slice(0, MOST_RUNS);
   const [groupBy, setGroupBy] = useState(query.get("group") ?? "");
   const [known, setKnown] = useState<RunLine[]>([]);
   const [chosen, setChosen] = useState<ComparedRun[]>();
   const [changes, setChanges] = useState(0);
+  const [picking, setPicking] = useState(false);
   const latest = useRef<ComparedRun[]>([]);
   useEffect(() => {
     document.title = "Compare · mosaic";
@@ -80,20 +82,21 @@ export function Compare() {
     go(location.pathname + location.search);
   };
   const names = new Map([...known, ...(chosen ?? [])].map((r) => [r.run_id, r.name]));
-  const picked = ids.map((id) => {
-    const name = names.get(id) ?? id.slice(-6);
-    return (
-      <button
-        key={id}
-        type="button"
-        class="picked"
-        aria-label={`Leave out ${name}`}
-        onClick={() => pick(ids.filter((i) => i !== id))}
-      >
-        <span>{name}</span> ×
-      </button>
-    );
-  });
+  const picked = () =>
+    ids.map((id) => {
+      const name = names.get(id) ?? id.slice(-6);
+      return (
+        <button
+          key={id}
+          type="button"
+          class="picked"
+          aria-label={`Leave out ${name}`}
+          onClick={() => pick(ids.filter((i) => i !== id))}
+        >
+          <span>{name}</span> ×
+        </button>
+      );
+    });
   const gone = chosen === undefined ? 0 : ids.length - chosen.length;
   return (
     <>
@@ -101,12 +104,12 @@ export function Compare() {
       <div class="filters">
         {ids.length > FEW
           ? (
-            <details class="many">
+            <details class="many" onToggle={(e) => setPicking(e.currentTarget.open)}>
               <summary>{plural(ids.length, "run")}</summary>
-              <div class="filters">{picked}</div>
+              {picking && <div class="filters">{picked()}</div>}
             </details>
           )
-          : picked}
+          : picked()}
         {chosen && (
           <label>
             Group by{" "}

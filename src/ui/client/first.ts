@@ -1,4 +1,7 @@
-// A script of its own, loaded before anything is drawn, so that a page in dark colours does not flash white.
+// A script of its own, loaded before anything is drawn.
+import { askEarly } from "./early.ts";
+
+// A page in dark colours must not flash white.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function apply(): void {
   const chosen = localStorage.getItem("mosaic-theme");
@@ -12,3 +15,4 @@ function apply(): void {
 dark.addEventListener("change", apply);
 addEventListener("mosaic-choose-theme", apply);
 apply();
+askEarly();

@@ -1,1 +1,0 @@
-var a=matchMedia("(prefers-color-scheme: dark)");function t(){let e=localStorage.getItem("mosaic-theme");document.documentElement.dataset.theme=e==="light"||e==="dark"?e:a.matches?"dark":"light",dispatchEvent(new Event("mosaic-theme"))}a.addEventListener("change",t);addEventListener("mosaic-choose-theme",t);t();
