@@ -46,8 +46,8 @@ export function* leftInFiles(
     log: createLogger({ sinks: [] }),
     endedAt: isOver ? endOf(files, attempt) : Date.now(),
   });
-  const shared = which === "new" && isShared(known, attempt, start.cwd ?? "");
-  for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, shared, MAX_BATCH_BYTES, which)) {
+  const company = which === "new" ? companyOf(known, attempt, start.cwd ?? "") : { shared: false, others: false };
+  for (const { cursor, episodesJson, eventsJson } of sources.left(cursors, company, MAX_BATCH_BYTES, which)) {
     const { name = "", label = "", state = "", serial } = cursor!;
     yield {
       ...NO_RECORDS,
@@ -70,18 +70,20 @@ function endOf(files: RunFiles, attempt: number): number {
   return Date.now();
 }
 
-/** Whether another run had the same working directory meanwhile: then a file there may be either's. */
-function isShared({ files, others }: RunOnDisk, attempt: number, cwd: string): boolean {
+/** Whether another run was there meanwhile, and in the same working directory: then a file may be either's. */
+function companyOf({ files, others }: RunOnDisk, attempt: number, cwd: string): { shared: boolean; others: boolean } {
   const begin = begunAt(files, attempt);
   const end = endOf(files, attempt);
-  return others.some(({ run, files: its }) => {
+  const company = { shared: false, others: false };
+  for (const { run, files: its } of others) {
     for (let other = 1; other <= run.attempt; other++) {
       if (its.directory === files.directory || begunAt(its, other) > end || endOf(its, other) < begin) continue;
       const start = JSON.parse(readRecord(its.proxyFile(other)) ?? "{}") as Partial<ProxyStartFile>;
-      if (start.cwd === cwd) return true;
+      company.others = true;
+      company.shared ||= start.cwd === cwd;
     }
-    return false;
-  });
+  }
+  return company;
 }
 
 function begunAt(files: RunFiles, attempt: number): number {

@@ -66,8 +66,9 @@ function startFileOf(runDir: string, line: CommandLine, world: World): Said {
   try {
     const start = JSON.parse(world.readText(files.proxyFile(attempt)) ?? "");
     const list = (value: unknown): unknown[] => Array.isArray(value) ? value : [];
-    const { roots, globs } = start.observe ?? {};
-    const observed = [...list(roots), ...list(globs).map((one) => (one as { root?: unknown })?.root)].map(path);
+    const { roots = [], places = [], globs } = start.observe ?? {};
+    const observed = [...list(roots), ...list(places), ...list(globs).map((one) => (one as { root?: unknown })?.root)]
+      .map(path);
     return {
       daemonJson: path(start.daemonJson),
       ca: path(start.tls?.ca),

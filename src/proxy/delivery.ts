@@ -136,7 +136,7 @@ export class Delivery implements Receiver {
       this.#uploadRate = message.value.files && Number(message.value.files.rate);
       this.#allUploaded = false;
     }
-    if (message.case === "observed" && message.value.shared) this.#files?.share();
+    if (message.case === "observed") this.#files?.accompanied(message.value);
     if (message.case === "fileAck") this.#uploads?.answered(message.value);
     const event = eventOf(message, this.#plan.address.current);
     if (event !== undefined) this.#queue.put(event);
@@ -283,7 +283,7 @@ export class Delivery implements Receiver {
 function observedOf(observed: Observed | undefined): Parameters<FileSources["restore"]>[0] {
   if (observed === undefined) return undefined;
   const cursors = observed.cursors.map((cursor) => ({ ...cursor, serial: Number(cursor.serial) }));
-  return { cursors, shared: observed.shared };
+  return { cursors, shared: observed.shared, others: observed.others };
 }
 
 function eventOf(message: DaemonMessage["message"], target: string): Event | undefined {

@@ -163,8 +163,8 @@ class StreamLink implements ProxyLink {
     this.#tell({ case: "stop", value: { graceSeconds } });
   }
 
-  shared(shared: boolean): void {
-    this.#tell({ case: "observed", value: { cursors: [], shared } });
+  accompanied(shared: boolean): void {
+    this.#tell({ case: "observed", value: { cursors: [], shared, others: true } });
   }
 
   close(reason: string): void {
@@ -499,8 +499,8 @@ export function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch)
   };
 }
 
-function observedOf({ cursors, shared }: Observed) {
-  return { shared, cursors: cursors.map((cursor) => ({ ...cursor, serial: BigInt(cursor.serial) })) };
+function observedOf({ cursors, ...beside }: Observed) {
+  return { ...beside, cursors: cursors.map((cursor) => ({ ...cursor, serial: BigInt(cursor.serial) })) };
 }
 
 /** @throws MosaicError `invalid_argument` for anything but an array of objects */

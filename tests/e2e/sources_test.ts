@@ -158,6 +158,30 @@ withDirectory(
 );
 
 withDirectory(
+  "two runs with one home, each in its own directory: what lies in ~/ray_results is that run's which writes it",
+  async (daemon, cwd) => {
+    const script = (name: string) =>
+      `while [ ! -e ${cwd}/go ]; do sleep 0.05; done
+    mkdir -p $HOME/ray_results/${name}; exec 8> $HOME/ray_results/${name}/result.json
+    echo '{"training_iteration": 1, "${name}": 1}' >&8
+    while [ ! -e ${cwd}/end ]; do sleep 0.05; done`;
+    const runs = await Promise.all(["one", "two"].map((name) => {
+      Deno.mkdirSync(`${cwd}/${name}`);
+      const worker = { script: "/bin/sh", arguments: ["-c", script(name)], cwd: `${cwd}/${name}`, use_grpc: false };
+      return submit(daemon, configOf({ command: ["sh"], environment: { HOME: cwd }, metadata: { worker } }));
+    }));
+    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    for (const run of runs) {
+      await until(async () => await points(daemon, run) === 1, { what: "its own point", timeoutMs: 60_000 });
+    }
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    assert.deepEqual(await Promise.all(runs.map((run) => valuesOf(daemon, run))), [{ one: [1] }, { two: [1] }]);
+  },
+);
+
+withDirectory(
   "two runs in one directory: of a table that nobody keeps open each run tells, and --observe reads it",
   async (daemon, cwd) => {
     const script = (name: string) =>

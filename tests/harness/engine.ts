@@ -40,7 +40,7 @@ export class PlayedProxy implements ProxyLink {
   session!: ProxySession;
   position = 0;
 
-  shared(): void {}
+  accompanied(): void {}
   control(wish: DesiredControl): void {
     this.wishes.push(wish);
   }

@@ -42,20 +42,22 @@ export class ProxySessions implements SessionOwner {
     const worker = hello.worker ?? host.worker() ?? null;
     registry.update(row.runId, { proxy: hello.proxy, worker });
     performer.apply(attempt, { type: "registered" });
-    const beside = this.#beside(attempt);
+    const others = this.#others(attempt);
+    const shares = (other: Attempt) => sharesDirectory(attempt.plan.worker.cwd, other.plan.worker.cwd);
     const session = new Session(this, row.runId, {
       position: this.#positionOf(attempt),
       control: performer.desired(attempt),
       observed: {
         cursors: telemetry.sourceCursors(row.runId, row.attempt),
-        shared: beside.length > 0,
+        shared: others.some(shares),
+        others: others.length > 0,
       },
       uploads: attempt.arrivals?.receiver(),
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
-    // They are not alone in their working directory any more.
-    for (const other of beside) other.link?.shared(true);
+    // They are not alone any more.
+    for (const other of others) other.link?.accompanied(shares(other));
     log.info(
       { run_id: row.runId, attempt: row.attempt, proxy: hello.proxy.pid, worker: worker?.pid },
       "proxy connected",
@@ -155,14 +157,11 @@ export class ProxySessions implements SessionOwner {
     if (steps === 0) progress.told(toldStep, now);
   }
 
-  /** Other live runs of this host whose working directory is the attempt's, or lies below it, or above. */
-  #beside({ runId, plan: { worker } }: Attempt): Attempt[] {
-    const within = (inner: string, outer: string) => outer !== "" && `${inner}/`.startsWith(`${outer}/`);
-    return [...this.#options.runs.values()].map(({ attempt }) => attempt).filter((other) => {
-      const its = other.plan.worker;
-      if (other.runId === runId || worker.external || its.external) return false;
-      return its.cwd === worker.cwd || within(its.cwd, worker.cwd) || within(worker.cwd, its.cwd);
-    });
+  /** Other live runs of this host. */
+  #others({ runId, plan: { worker } }: Attempt): Attempt[] {
+    if (worker.external) return [];
+    return [...this.#options.runs.values()].map(({ attempt }) => attempt)
+      .filter((other) => other.runId !== runId && !other.plan.worker.external);
   }
 
   async takeFile(session: Session, uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
@@ -235,4 +234,10 @@ export class ProxySessions implements SessionOwner {
     if (supervised?.attempt.session === session) return supervised;
     throw new MosaicError("aborted", `another proxy of run ${session.runId} has taken over, or the attempt is over`);
   }
+}
+
+/** The same, or one below the other. */
+function sharesDirectory(one: string, other: string): boolean {
+  const within = (inner: string, outer: string) => outer !== "" && `${inner}/`.startsWith(`${outer}/`);
+  return one === other || within(one, other) || within(other, one);
 }

@@ -105,10 +105,13 @@ export interface Observed {
   cursors: SourceCursor[];
   /** Another live run has the same working directory. */
   shared: boolean;
+  /** Another run is live: what lies where trackers write besides the working directory may be its. */
+  others: boolean;
 }
 
 export interface ProxyLink {
-  shared(shared: boolean): void;
+  /** Another run has begun. @param shared it has the same working directory */
+  accompanied(shared: boolean): void;
   control(wish: DesiredControl): void;
   /** SIGTERM to the worker's group, after the grace period SIGKILL. */
   stop(graceSeconds: number): void;

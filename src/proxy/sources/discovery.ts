@@ -26,8 +26,8 @@ const FILES_OF_RUNS: readonly [pattern: RegExp, kind: string][] = [
 
 export interface FoundFile {
   path: string;
-  /** Whose files the root has: the run's own, perhaps others', or those that were asked for. */
-  place: "run" | "shared" | "asked";
+  /** Whose files the root has: the run's own, those of runs in its working directory, of any run, or what was asked for. */
+  place: "run" | "cwd" | "common" | "asked";
   /** undefined: its records are read. */
   artifact: string | undefined;
   /** The directory below which no link is followed. */
@@ -52,13 +52,15 @@ export class Discovery {
   readonly leftOut = new Map<"depth" | "directories" | "permission", string>();
 
   /** @param excluded directories that are not looked into: the state directory, where other runs' files lie */
-  constructor(runDirectory: string, { roots, globs }: Observation, excluded: readonly string[]) {
+  constructor(runDirectory: string, { roots, places = [], globs }: Observation, excluded: readonly string[]) {
     this.#runDirectory = runDirectory;
     this.#roots = [
       { path: runDirectory, place: "run" },
       // What was asked for is the run's, also where others' files lie.
       ...globs.map(({ root }) => ({ path: root, place: "asked" as const })),
-      ...roots.map((path) => ({ path, place: "shared" as const })),
+      // Also where they lie below the working directory.
+      ...places.map((path) => ({ path, place: "common" as const })),
+      ...roots.map((path) => ({ path, place: "cwd" as const })),
     ];
     this.#globs = globs.map(({ glob }) => matcherOf(glob));
     this.#excluded = new Set([...excluded, runDirectory]);

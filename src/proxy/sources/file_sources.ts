@@ -54,8 +54,18 @@ const WHY_LEFT_OUT = {
 /** The cursor of what is no file: which artifacts were told, what was said once. */
 const OWN_SOURCE = ".";
 
+/** Who else there is. */
+interface Company {
+  /** In the same working directory. */
+  shared: boolean;
+  /** On this host, so perhaps in places that all have in common. */
+  others: boolean;
+}
+
 interface OwnState {
   shared: boolean;
+  /** Absent in what earlier versions stored. */
+  others?: boolean;
   /** Processes of the worker, while others use its directory, too; absent in what earlier versions stored. */
   pids?: number[];
   /** Where they are. */
@@ -99,6 +109,8 @@ export class FileSources {
   #askAt = 0;
   #askMs = ASK_MS.least;
   #open: Set<string> = new Set();
+  /** Of these files who writes them was seen, be it another run. */
+  #written: Set<string> = new Set();
   #next = 0;
   #grewAt = -ACTIVE_MS;
   #finalUntil: number | undefined;
@@ -111,7 +123,7 @@ export class FileSources {
   }
 
   /** Goes on where the daemon's store ends. @param observed undefined: it takes nothing but the journal */
-  restore(observed: { cursors: SourceCursor[]; shared: boolean } | undefined): void {
+  restore(observed: { cursors: SourceCursor[] } & Company | undefined): void {
     this.#isOn = observed !== undefined;
     this.#events = [];
     this.#sources = new Map();
@@ -124,13 +136,15 @@ export class FileSources {
         if (cursor.serial > 0) this.#own = { serial: cursor.serial, state: JSON.parse(cursor.state) };
       } else this.#sources.set(cursor.name, FileSource.of(cursor));
     }
-    if (observed?.shared) this.share();
+    if (observed !== undefined) this.accompanied(observed);
   }
 
-  /** Another run has the same working directory, from now on. */
-  share(): void {
-    if (this.#own.state.shared) return;
-    this.#own.state.shared = true;
+  /** From now on. */
+  accompanied({ shared, others }: Company): void {
+    const { state } = this.#own;
+    if ((!shared || state.shared) && (!others || state.others)) return;
+    state.shared ||= shared;
+    state.others ||= others;
     // It stays so when the other has ended: its files are still there.
     this.#isToldOf = false;
   }
@@ -188,11 +202,11 @@ export class FileSources {
    */
   *left(
     cursors: readonly SourceCursor[],
-    shared: boolean,
+    company: Company,
     most: number,
     which: "known" | "new" | "again",
   ): Generator<SourceBatchInit> {
-    this.restore({ cursors: [...cursors], shared });
+    this.restore({ cursors: [...cursors], ...company });
     for (const [name, source] of this.#sources) {
       const info = statOf(name);
       // Who has written to it since is not known.
@@ -301,9 +315,11 @@ export class FileSources {
   }
 
   #isOurs(file: FoundFile, info: Deno.FileInfo, since: number): boolean {
-    if (file.place !== "shared" || this.#open.has(file.path)) return true;
+    if (file.place === "run" || file.place === "asked" || this.#open.has(file.path)) return true;
     const isBegun = (info.birthtime?.getTime() ?? changedAt(info)) >= since && !this.#before?.has(file.path);
-    return isBegun && (!this.#own.state.shared || this.#isByOurProcess(file.path));
+    const { shared, others } = this.#own.state;
+    const isAlone = !shared && (file.place === "cwd" || !others);
+    return isBegun && (isAlone || this.#isByOurProcess(file.path));
   }
 
   #isByOurProcess(path: string): boolean {
@@ -314,15 +330,18 @@ export class FileSources {
 
   /** Files in a directory that others use, too, are the worker's if it has them open, or if their names tell its processes. */
   #ask(undecided: readonly FoundFile[], final: boolean): void {
-    this.#askProcesses(final);
+    if (this.#askProcesses(final)) {
+      const written = writtenByAnyone();
+      for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
+    }
     const { since } = this.#started();
-    const unclaimed: string[] = [];
+    const unclaimed: FoundFile[] = [];
     for (const file of undecided) {
       const info = statOf(file.path);
       if (info === undefined) continue;
       if (this.#isOurs(file, info, since)) this.#take(file, info, final);
       else if (file.artifact === undefined && this.#isUnclaimed(file.path, info, since, final)) {
-        unclaimed.push(file.path);
+        unclaimed.push(file);
       }
     }
     if (unclaimed.length > 0) this.#tellUnclaimed(unclaimed);
@@ -337,30 +356,33 @@ export class FileSources {
       (host === undefined || pidInName(path, host) === undefined);
   }
 
-  #tellUnclaimed(paths: readonly string[]): void {
+  #tellUnclaimed(files: readonly FoundFile[]): void {
     const told = this.#own.state.said.filter((what) => what.startsWith("/")).length;
     if (told >= MAX_UNCLAIMED) return;
-    const others = writtenByAnyone();
-    for (const path of paths.filter((path) => !others.has(path)).slice(0, MAX_UNCLAIMED - told)) {
+    const unseen = files.filter(({ path }) => !this.#written.has(path));
+    for (const { path, place } of unseen.slice(0, MAX_UNCLAIMED - told)) {
       this.#sayOnce(
         path,
-        `${path} is not read: another run has the same working directory, and neither an open descriptor nor the name ` +
-          "tells whose file it is. Give each run its own --cwd, or name the file with --observe",
+        `${path} is not read: another run ${
+          place === "cwd" ? "has the same working directory" : "was live, too"
+        }, and ` +
+          "neither an open descriptor nor the name tells whose file it is. " +
+          `${place === "cwd" ? "Give each run its own --cwd, or name" : "Name"} the file with --observe`,
       );
     }
   }
 
   /** Learns what the worker's processes are, and what they write; now and then, because it costs a shell's look at all of /proc. */
-  #askProcesses(final: boolean): void {
+  #askProcesses(final: boolean): boolean {
     const now = performance.now();
-    if (now < this.#askAt && !final) return;
+    if (now < this.#askAt && !final) return false;
     const found = processesOf(this.#started().leader);
     const { state } = this.#own;
     const known = this.#open.size;
     for (const path of found?.writes ?? []) this.#open.add(path);
     const pids = new Set([...state.pids ?? [], ...found?.pids ?? []]);
     const more = pids.size > (state.pids?.length ?? 0) && pids.size <= MAX_PIDS;
-    if (more && state.shared) {
+    if (more && (state.shared || state.others)) {
       // Kept: after a restart of this proxy the worker may be gone.
       state.pids = [...pids];
       state.host = Deno.hostname();
@@ -368,13 +390,14 @@ export class FileSources {
     }
     this.#askMs = this.#open.size > known || more ? ASK_MS.least : Math.min(this.#askMs * 2, ASK_MS.most);
     this.#askAt = now + this.#askMs;
-    if (found === undefined && state.pids === undefined) {
+    if (found === undefined && state.pids === undefined && state.shared) {
       this.#sayOnce(
         "shared",
         "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
           "observed, and what --observe names",
       );
     }
+    return true;
   }
 
   #take(file: FoundFile, info: Deno.FileInfo, final: boolean): void {

@@ -1,8 +1,10 @@
 /** Which files a proxy observes besides the journal, by the word of its start file. */
 
 export interface Observation {
-  /** Directories that are looked into, absolute: the worker's working directory first. */
+  /** Directories that are looked into, absolute: the worker's working directory. Earlier versions' have all. */
   roots: readonly string[];
+  /** Others, where trackers write, whoever started them. */
+  places?: readonly string[];
   /** Patterns of further files, absolute, each with the directory above its first wildcard. */
   globs: readonly { root: string; glob: string }[];
 }
@@ -17,9 +19,10 @@ export function observationOf(
 ): Observation {
   const places = PLACES.flatMap(([variable, below]) => env[variable]?.startsWith("/") ? [env[variable] + below] : []);
   // With the root of all files everything would be the worker's.
-  const roots = [cwd, ...places].filter((path) => path !== "/");
+  const known = (paths: string[]) => [...new Set(paths)].filter((path) => path !== "/");
   const absolute = globs.map((glob) => glob.startsWith("/") ? glob : `${cwd}/${glob}`);
-  return { roots: [...new Set(roots)], globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })) };
+  const [roots, others] = [known([cwd]), known(places.filter((path) => path !== cwd))];
+  return { roots, places: others, globs: absolute.map((glob) => ({ root: rootOfGlob(glob), glob })) };
 }
 
 function rootOfGlob(glob: string): string {
