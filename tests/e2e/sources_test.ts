@@ -24,6 +24,14 @@ function withDirectory(name: string, work: (daemon: TestDaemon, cwd: string) => 
   });
 }
 
+function hasBubblewrap(): boolean {
+  try {
+    return new Deno.Command("bwrap", { args: ["--unshare-pid", "--ro-bind", "/", "/", "true"] }).outputSync().success;
+  } catch {
+    return false;
+  }
+}
+
 function shell(daemon: TestDaemon, cwd: string, script: string, metadata: Record<string, unknown> = {}) {
   const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
   return submit(daemon, configOf({ command: ["sh"], metadata: { worker, ...metadata } }));
@@ -178,6 +186,40 @@ withDirectory(
     Deno.writeTextFileSync(`${cwd}/end`, "");
     for (const run of runs) await untilState(daemon, run, "TERMINATED");
     assert.deepEqual(await Promise.all(runs.map((run) => valuesOf(daemon, run))), [{ one: [1] }, { two: [1] }]);
+  },
+);
+
+withDirectory(
+  "two runs in sandboxes in one directory: their processes have the same numbers, and none is given the other's files",
+  async (daemon, cwd) => {
+    if (!hasBubblewrap()) return console.log("SKIPPED: no bubblewrap here");
+    Deno.mkdirSync(`${cwd}/runs`);
+    Deno.writeFileSync(`${cwd}/head`, versionFrame(1));
+    Deno.writeFileSync(`${cwd}/point`, scalarFrame({ tag: "loss", value: 1, step: 1, wallTime: 1 }));
+    const script = (time: number) =>
+      `while [ ! -e go ]; do sleep 0.05; done
+    cat head point >> runs/events.out.tfevents.${time}.$(uname -n).$$.0
+    while [ ! -e end ]; do sleep 0.05; done`;
+    const sandbox = { kind: "bubblewrap", writable: [cwd] };
+    const runs = [
+      await shell(daemon, cwd, script(1763820000), { sandbox }),
+      await shell(daemon, cwd, script(1763820001), { sandbox }),
+    ];
+    for (const run of runs) await untilState(daemon, run, "READY", "EXECUTING");
+    Deno.writeTextFileSync(`${cwd}/go`, "");
+    for (const time of [1763820000, 1763820001]) {
+      await until(() => [...Deno.readDirSync(`${cwd}/runs`)].some(({ name }) => name.includes(String(time))), {
+        what: "the file",
+      });
+    }
+    for (const run of runs) {
+      await until(async () => (await payloads(daemon, run, "source_problem")).length === 2, {
+        what: "what is left out",
+      });
+    }
+    Deno.writeTextFileSync(`${cwd}/end`, "");
+    for (const run of runs) await untilState(daemon, run, "TERMINATED");
+    for (const run of runs) assert.deepEqual(await valuesOf(daemon, run), {});
   },
 );
 

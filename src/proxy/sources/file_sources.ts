@@ -68,6 +68,8 @@ interface OwnState {
   others?: boolean;
   /** Processes of the worker, while others use its directory, too; absent in what earlier versions stored. */
   pids?: number[];
+  /** What they are in their sandbox; as many. */
+  inner?: number[];
   /** Where they are. */
   host?: string;
   /** Told artifacts: size and time of change by path. */
@@ -349,11 +351,12 @@ export class FileSources {
 
   /** It may be the worker's and may be another run's: it was begun since, and its name tells nothing. */
   #isUnclaimed(path: string, info: Deno.FileInfo, since: number, final: boolean): boolean {
-    const { host, said } = this.#own.state;
+    const { host, inner, said } = this.#own.state;
     const begunAt = info.birthtime?.getTime() ?? changedAt(info);
     if (begunAt < since || this.#before?.has(path) || said.includes(path)) return false;
-    return (final || Date.now() - begunAt > UNCLAIMED_MS) &&
-      (host === undefined || pidInName(path, host) === undefined);
+    if (!final && Date.now() - begunAt <= UNCLAIMED_MS) return false;
+    const pid = host === undefined ? undefined : pidInName(path, host);
+    return pid === undefined || inner?.includes(pid) === true;
   }
 
   #tellUnclaimed(files: readonly FoundFile[]): void {
@@ -385,6 +388,7 @@ export class FileSources {
     if (more && (state.shared || state.others)) {
       // Kept: after a restart of this proxy the worker may be gone.
       state.pids = [...pids];
+      state.inner = [...new Set([...state.inner ?? [], ...found?.inner ?? []])].slice(0, MAX_PIDS);
       state.host = Deno.hostname();
       this.#isToldOf = false;
     }

@@ -12,7 +12,7 @@ for stat in /proc/[0-9]*/stat; do
   case $known in *" $2 "* | *" $3 "* | *" $4 "*) ;; *) continue ;; esac
   pid=\${stat#/proc/}; pid=\${pid%/stat}
   known="$known$pid "; fds="$fds /proc/$pid/fd"; statuses="$statuses /proc/$pid/status"
-  echo "pids: $pid"
+  echo "pid $pid"
 done
 [ -z "$fds" ] || { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
@@ -20,20 +20,24 @@ done
 export interface WorkerProcesses {
   /** Absolute paths. */
   writes: Set<string>;
-  /** Of all of them, in each namespace in which they have one: a sandboxed program knows itself by another number. */
+  /** As this host has them. */
   pids: Set<number>;
+  /** By which sandboxed ones know themselves: they are the same in each sandbox. */
+  inner: Set<number>;
 }
 
 /** undefined where nobody can tell: without /proc, or when the worker's processes are gone. */
 export function processesOf(leader: number): WorkerProcesses | undefined {
   const listing = askShell(SCRIPT, String(leader));
   if (listing === undefined || listing.trim() === "") return undefined;
-  const found: WorkerProcesses = { writes: new Set(), pids: new Set() };
+  const found: WorkerProcesses = { writes: new Set(), pids: new Set(), inner: new Set() };
   for (const line of listing.split("\n")) {
     const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
-    const [, pids = ""] = /^(?:pids|NSpid):\s*(.*)$/.exec(line) ?? [];
-    for (const pid of pids.match(/\d+/g) ?? []) found.pids.add(Number(pid));
+    const [, pid] = /^pid (\d+)$/.exec(line) ?? [];
+    if (pid !== undefined) found.pids.add(Number(pid));
+    const [, numbers = ""] = /^NSpid:\s*\d+(.*)$/.exec(line) ?? [];
+    for (const inner of numbers.match(/\d+/g) ?? []) found.inner.add(Number(inner));
   }
   return found;
 }
