@@ -4,6 +4,8 @@ import { connect } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
+import { processRef } from "../../src/os/identity.ts";
+import { signalProcess } from "../../src/os/signals.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
@@ -87,6 +89,21 @@ Deno.test("daemon: stopped in order it leaves its runs alive, and the one that r
   await using next = await TestDaemon.start({ args: ["--replace"], stateDir: daemon.stateDir });
   assert.notEqual(next.pid, daemon.pid);
   await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before + 5, { what: "steps after it" });
+  assert.equal((await getRun(next, run)).workerPid, workerPid);
+  await next.client.unary(Mosaic.method.cancelRun, { run, graceSeconds: 1 });
+  await untilState(next, run, "CANCELLED");
+});
+
+Deno.test("daemon: one that hangs is replaced, its run goes on", async () => {
+  await using daemon = await TestDaemon.start();
+  const run = await submit(daemon, configOf({ command: countingWorker({ steps: 1_000_000, everySeconds: 0.05 }) }));
+  const { workerPid } = await untilState(daemon, run, "EXECUTING");
+  // It hears no SIGTERM.
+  signalProcess(processRef(daemon.pid)!, "SIGSTOP");
+  await using next = await TestDaemon.start({ args: ["--replace"], stateDir: daemon.stateDir });
+  assert.equal(processRef(daemon.pid), undefined);
+  const before = Number((await getRun(next, run)).telemetry?.steps);
+  await until(async () => Number((await getRun(next, run)).telemetry?.steps) > before, { what: "further steps" });
   assert.equal((await getRun(next, run)).workerPid, workerPid);
   await next.client.unary(Mosaic.method.cancelRun, { run, graceSeconds: 1 });
   await untilState(next, run, "CANCELLED");

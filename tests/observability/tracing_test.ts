@@ -5,6 +5,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { traceIds, traceparent } from "../../src/observability/trace_context.ts";
 import { exportWanted } from "../../src/observability/otlp.ts";
 import { Tracing } from "../../src/observability/tracing.ts";
+import { until } from "../harness/wait.ts";
 
 interface OtlpSpan {
   traceId: string;
@@ -26,7 +27,12 @@ Deno.test("tracing: off unless an endpoint is configured, and when it is disable
   assert.deepEqual([exportWanted(noMetrics, "METRICS"), exportWanted(noMetrics, "TRACES")], [false, true]);
 });
 
-Deno.test("tracing: one trace from submit to end, spawns and events below the run", async () => {
+/** A receiver, a registry and a run in it, and what is exported of them. */
+async function withReceiver(
+  body: (
+    scene: { spans: OtlpSpan[]; registry: Registry; settings: Record<string, string>; clock: Clock },
+  ) => Promise<void>,
+): Promise<void> {
   const spans: OtlpSpan[] = [];
   const receiver = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     const body = await request.json();
@@ -41,31 +47,52 @@ Deno.test("tracing: one trace from submit to end, spawns and events below the ru
   };
   for (const [name, value] of Object.entries(settings)) Deno.env.set(name, value);
   const directory = Deno.makeTempDirSync();
-  let now = 1_700_000_000_000;
-  const registry = Registry.open(`${directory}/registry.db`, { now: () => now });
+  const clock: Clock = { now: 1_700_000_000_000 };
+  const registry = Registry.open(`${directory}/registry.db`, { now: () => clock.now });
   try {
+    await body({ spans, registry, settings, clock });
+  } finally {
+    registry.close();
+    for (const name of Object.keys(settings)) Deno.env.delete(name);
+    await receiver.shutdown();
+    Deno.removeSync(directory, { recursive: true });
+  }
+}
+
+interface Clock {
+  now: number;
+}
+
+const RUN = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
+
+function insertRun(registry: Registry): void {
+  registry.insert({
+    runId: RUN,
+    name: "traced",
+    digest: "d",
+    maxAttempts: 1,
+    priority: 0,
+    tags: [],
+    baseDir: "runs",
+    configJson: "{}",
+    gpusRequested: 0,
+    gpusMandatory: false,
+    workerId: "w",
+    agentId: "a",
+  });
+}
+
+Deno.test("tracing: one trace from submit to end, spawns and events below the run", () =>
+  withReceiver(async ({ spans, registry, settings, clock }) => {
     const tracing = await Tracing.start(registry, createLogger({ level: "error" }), (name) => settings[name]);
-    const runId = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
-    registry.insert({
-      runId,
-      name: "traced",
-      digest: "d",
-      maxAttempts: 1,
-      priority: 0,
-      tags: [],
-      baseDir: "runs",
-      configJson: "{}",
-      gpusRequested: 0,
-      gpusMandatory: false,
-      workerId: "w",
-      agentId: "a",
-    });
-    now += 1000;
+    const runId = RUN;
+    insertRun(registry);
+    clock.now += 1000;
     registry.apply(runId, { type: "spawned" });
-    now += 500;
+    clock.now += 500;
     registry.apply(runId, { type: "registered" });
-    now += 9000;
-    registry.apply(runId, { type: "failed", reason: "exit_code_3" }, { finishedAt: now });
+    clock.now += 9000;
+    registry.apply(runId, { type: "failed", reason: "exit_code_3" }, { finishedAt: clock.now });
     registry.appendEvent(runId, "failed", { reason: "exit_code_3" });
     await tracing.close();
 
@@ -83,17 +110,30 @@ Deno.test("tracing: one trace from submit to end, spawns and events below the ru
     assert.ok(events.length >= 4 && events.every((span) => span.parentSpanId === runSpanId));
     assert.equal(new Set(spans.map((span) => span.spanId)).size, spans.length);
     assert.equal(traceparent(runId), `00-${traceId}-${runSpanId}-01`);
-  } finally {
-    registry.close();
-    for (const name of Object.keys(settings)) Deno.env.delete(name);
-    await receiver.shutdown();
-    Deno.removeSync(directory, { recursive: true });
-  }
-});
+  }));
 
-Deno.test("tracing: a protocol that is not supported is named with those that are", async () => {
-  const registry = Registry.open(":memory:");
-  const env = (name: string) => name === "OTEL_EXPORTER_OTLP_PROTOCOL" ? "carrier-pigeon" : undefined;
-  await assert.rejects(Tracing.start(registry, createLogger(), env), /PROTOCOL is "carrier-pigeon": give one of http/);
-  registry.close();
-});
+Deno.test("tracing: a registry that throws ends no loop, and what happened meanwhile is told", () =>
+  withReceiver(async ({ spans, registry, settings }) => {
+    let throwing = 1;
+    const shaky = new Proxy(registry, {
+      get(target, name) {
+        if (name === "eventsSince" && throwing-- > 0) throw new Error("the registry is locked");
+        const found = Reflect.get(target, name);
+        return typeof found === "function" ? found.bind(target) : found;
+      },
+    });
+    const failures: string[] = [];
+    const log = createLogger({ level: "error", sinks: [(line) => void failures.push(line)] });
+    const tracing = await Tracing.start(shaky, log, (name) => settings[name]);
+    let told: Promise<void> | undefined;
+    try {
+      insertRun(registry);
+      registry.apply(RUN, { type: "spawned" });
+      await until(() => throwing < 0, { what: "the loop to be started again" });
+    } finally {
+      told = tracing.close();
+    }
+    await told;
+    assert.ok(spans.some(({ name }) => name === "trainer.event.write"), failures.join());
+    assert.match(failures.join(), /the registry is locked/);
+  }));

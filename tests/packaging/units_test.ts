@@ -12,6 +12,37 @@ const available = (() => {
 })();
 if (!available) console.log("SKIPPED: there is no systemd-analyze, so no unit is verified");
 
+/** What docs/systemd.md says that units take away. */
+const TAKEN = [
+  "UMask=0077",
+  "NoNewPrivileges=yes",
+  "LockPersonality=yes",
+  "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+  "RestrictRealtime=yes",
+  "RestrictSUIDSGID=yes",
+  "SystemCallArchitectures=native",
+  "SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap",
+];
+/** What only root can take away. */
+const TAKEN_BY_ROOT = [
+  "ProtectSystem=full",
+  "ProtectHome=yes",
+  "ProtectClock=yes",
+  "ProtectHostname=yes",
+  "ProtectKernelLogs=yes",
+  "ProtectKernelModules=yes",
+  "ProtectKernelTunables=yes",
+  "CapabilityBoundingSet=",
+];
+
+Deno.test("units: both take away what neither the daemon nor training needs", () => {
+  for (const { name } of Deno.readDirSync(UNITS)) {
+    const lines = Deno.readTextFileSync(UNITS + name).split("\n");
+    const wanted = [...TAKEN, ...(name === "mosaic.service" ? TAKEN_BY_ROOT : [])];
+    assert.deepEqual(wanted.filter((line) => !lines.includes(line)), [], name);
+  }
+});
+
 for (const { name } of Deno.readDirSync(UNITS)) {
   Deno.test({ name: `units: ${name} has nothing that systemd does not know`, ignore: !available }, () => {
     const directory = Deno.makeTempDirSync();
