@@ -4,17 +4,10 @@
  */
 import { askShell } from "../../os/shell.ts";
 
-/** Processes of the group or the session `$0`, and children that have left both. */
-const SCRIPT = `known=" $0 "; fds= statuses=
-for stat in /proc/[0-9]*/stat; do
-  { read -r line <"$stat"; } 2>/dev/null || continue
-  set -- \${line##*) }
-  case $known in *" $2 "* | *" $3 "* | *" $4 "*) ;; *) continue ;; esac
-  pid=\${stat#/proc/}; pid=\${pid%/stat}
-  known="$known$pid "; fds="$fds /proc/$pid/fd"; statuses="$statuses /proc/$pid/status"
-  echo "pid $pid"
-done
-[ -z "$fds" ] || { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
+const STATS = "cat /proc/[0-9]*/stat 2>/dev/null; :";
+const LOOK_INTO = `statuses= fds=
+for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; done
+{ grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
 
 export interface WorkerProcesses {
@@ -28,14 +21,12 @@ export interface WorkerProcesses {
 
 /** undefined where nobody can tell: without /proc, or when the worker's processes are gone. */
 export function processesOf(leader: number): WorkerProcesses | undefined {
-  const listing = askShell(SCRIPT, String(leader));
-  if (listing === undefined || listing.trim() === "") return undefined;
-  const found: WorkerProcesses = { writes: new Set(), pids: new Set(), inner: new Set() };
-  for (const line of listing.split("\n")) {
+  const members = leader > 0 ? membersOf(askShell(STATS) ?? "", leader) : [];
+  if (members.length === 0) return undefined;
+  const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set() };
+  for (const line of (askShell(LOOK_INTO, "sh", ...members.map(String)) ?? "").split("\n")) {
     const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
-    const [, pid] = /^pid (\d+)$/.exec(line) ?? [];
-    if (pid !== undefined) found.pids.add(Number(pid));
     const [, numbers = ""] = /^NSpid:\s*\d+(.*)$/.exec(line) ?? [];
     for (const inner of numbers.match(/\d+/g) ?? []) found.inner.add(Number(inner));
   }
@@ -60,4 +51,29 @@ function writtenPath(line: string): string | undefined {
 export function pidInName(path: string, host: string): number | undefined {
   const [, itsHost, pid] = /\.tfevents\.\d+\.(.+)\.(\d+)\.\d+(?:\.v2)?$/.exec(path) ?? [];
   return itsHost === host ? Number(pid) : undefined;
+}
+
+/**
+ * Processes of the leader's group and session, and their children that have left both, by lines of /proc/PID/stat in any
+ * order: pids begin again at their end.
+ */
+export function membersOf(stats: string, leader: number): number[] {
+  const rest = new Map<number, number[]>();
+  for (const line of stats.split("\n")) {
+    // A name may have brackets and blanks in it.
+    const [, pid, ...of] = /^(\d+) \(.*\) \S (\d+) (\d+) (\d+)/.exec(line) ?? [];
+    if (pid !== undefined) rest.set(Number(pid), of.map(Number));
+  }
+  const known = new Set([leader]);
+  const members: number[] = [];
+  for (let before = -1; members.length > before;) {
+    before = members.length;
+    for (const [pid, of] of rest) {
+      if (!of.some((one) => known.has(one))) continue;
+      known.add(pid);
+      members.push(pid);
+      rest.delete(pid);
+    }
+  }
+  return members;
 }
