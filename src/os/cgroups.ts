@@ -146,6 +146,6 @@ export function endCgroup(path: string): boolean {
 }
 
 /** Names of the config's limits that a group enforces. */
-export function heldTo(group: RunCgroup | undefined): string[] {
+export function enforcedLimits(group: RunCgroup | undefined): string[] {
   return [...(group?.memoryMb == null ? [] : ["memory_mb"]), ...(group?.cpus == null ? [] : ["cpus"])];
 }

@@ -4,16 +4,17 @@ import { readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import type { RunFiles } from "../base/layout.ts";
 import type { ControlRecord } from "./events.ts";
 
-/** Its name is that of earlier versions, whose records it must find. */
-function pathOf(files: RunFiles, attempt: number): string {
-  return `${files.control}/wish-${attempt}.json`;
+/** The record, and where earlier versions have theirs. */
+function pathsOf({ control }: RunFiles, attempt: number): [string, string] {
+  return [`${control}/control-${attempt}.json`, `${control}/wish-${attempt}.json`];
 }
 
 /** What the last proxy wrote; nothing desired where it wrote nothing that can be read. */
 export function readControlRecord(files: RunFiles, attempt: number): ControlRecord {
   let record: Partial<ControlRecord> = {};
   try {
-    record = JSON.parse(readRecordInProxy(pathOf(files, attempt)) ?? "{}");
+    const [path, older] = pathsOf(files, attempt);
+    record = JSON.parse(readRecordInProxy(path) ?? readRecordInProxy(older) ?? "{}");
   } catch {
     // Torn or replaced: the daemon's welcome says what is desired.
   }
@@ -27,7 +28,8 @@ export function readControlRecord(files: RunFiles, attempt: number): ControlReco
 
 export function writeControlRecord(files: RunFiles, attempt: number, record: ControlRecord): void {
   const { paused, maxRateHz, pausedBy } = record;
-  const path = pathOf(files, attempt);
+  const [path, older] = pathsOf(files, attempt);
   if (!paused && maxRateHz === 0 && pausedBy === "") removeIfThere(path);
   else writeRecord(path, JSON.stringify({ paused, maxRateHz, pausedBy }));
+  removeIfThere(older);
 }

@@ -155,8 +155,8 @@ class StreamLink implements ProxyLink {
     this.#out = out;
   }
 
-  control(wish: { paused: boolean; maxRateHz: number }): void {
-    this.#tell({ case: "control", value: { ...wish, selfPaused: "" } });
+  control(desired: { paused: boolean; maxRateHz: number }): void {
+    this.#tell({ case: "control", value: { ...desired, selfPaused: "" } });
   }
 
   stop(graceSeconds: number): void {

@@ -50,7 +50,7 @@ export function mosaicHandlers(core: Core, bounds: Pick<Bounds, "logLines">): Ha
           valueJson: JSON.stringify(value),
           source,
         })),
-        heldTo: core.heldTo(row),
+        heldTo: core.enforcedLimits(row),
         ranks: core.ranks(row).map(({ code, ...rank }) => ({ ...rank, code: code ?? undefined })),
       };
       const hidden = principal.type === "role" && principal.role !== "admin";

@@ -11,15 +11,15 @@ const POLL_MS = 250;
 
 type ControlInit = MessageInitShape<typeof ControlEventSchema>;
 
-type Wish = Omit<DesiredControl, "workerHears">;
+type Desired = Omit<DesiredControl, "workerHears">;
 
-function wishOf(core: Core, runId: string): Wish | undefined {
+function desiredOf(core: Core, runId: string): Desired | undefined {
   const row = core.runs.get(runId);
   return row && { paused: row.pauseRequested || row.state === "PAUSED", maxRateHz: row.maxRateHz };
 }
 
-/** What turns one wish into the other, as events. */
-export function controlChanges(runId: string, before: Wish, now: Wish): ControlInit[] {
+/** The events by which one becomes the other. */
+export function controlChanges(runId: string, before: Desired, now: Desired): ControlInit[] {
   const changes: ControlInit[] = [];
   if (now.paused !== before.paused) {
     changes.push({ runId, event: { case: now.paused ? "pause" : "resume", value: true } });
@@ -69,7 +69,7 @@ export async function controlStream(
   out: Outgoing<typeof ControlEventSchema>,
   caller: Caller,
 ): Promise<void> {
-  const told = new Map<string, Wish>();
+  const told = new Map<string, Desired>();
   const leave: (() => void)[] = [];
   const ended = new AbortController();
   let unread = false;
@@ -112,7 +112,7 @@ export async function controlStream(
     const seen = core.runs.eventHead();
     unread = false;
     for (const [runId, before] of told) {
-      const now = wishOf(core, runId);
+      const now = desiredOf(core, runId);
       if (now === undefined) {
         told.delete(runId);
         continue;
@@ -125,7 +125,7 @@ export async function controlStream(
       open.signal,
       named,
       (stop) => core.runs.waitEventsBeyond(seen, stop),
-      // A wish that is not in force yet is no event.
+      // What is desired and not applied yet is no event.
       (stop) => told.size === 0 ? named(stop) : pause(POLL_MS, stop),
     );
   }

@@ -35,14 +35,14 @@ class StandIns implements ProxyLauncher {
 
 /** The test's end of a proxy's connection. */
 export class PlayedProxy implements ProxyLink {
-  readonly wishes: DesiredControl[] = [];
+  readonly desired: DesiredControl[] = [];
   readonly stops: number[] = [];
   session!: ProxySession;
   position = 0;
 
   accompanied(): void {}
-  control(wish: DesiredControl): void {
-    this.wishes.push(wish);
+  control(control: DesiredControl): void {
+    this.desired.push(control);
   }
   stop(graceSeconds: number): void {
     this.stops.push(graceSeconds);

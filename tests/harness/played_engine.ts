@@ -20,9 +20,9 @@ import { PlayedProxy } from "./engine.ts";
 
 /** Does what it is asked in the same moment. */
 class WillingProxy extends PlayedProxy {
-  override control(wish: DesiredControl): void {
-    super.control(wish);
-    this.session.controlApplied({ ...wish, selfPaused: "" });
+  override control(desired: DesiredControl): void {
+    super.control(desired);
+    this.session.controlApplied({ ...desired, selfPaused: "" });
   }
   override stop(graceSeconds: number): void {
     super.stop(graceSeconds);

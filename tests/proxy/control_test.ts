@@ -38,9 +38,9 @@ function isStopped(state: string | undefined): boolean {
   return state === "T" || state === "D";
 }
 
-/** As if an earlier proxy had left it. */
-function keep(scene: Scene, kept: ControlRecord): void {
-  Deno.writeTextFileSync(`${scene.files.control}/wish-1.json`, JSON.stringify(kept));
+/** As if an earlier proxy had left it, perhaps of an earlier version. */
+function keep(scene: Scene, kept: ControlRecord, name = "control-1.json"): void {
+  Deno.writeTextFileSync(`${scene.files.control}/${name}`, JSON.stringify(kept));
 }
 
 const TICKER = `trap 'exit 0' TERM; i=0
@@ -227,7 +227,7 @@ Deno.test("control: a worker that may not have heard that it is to go on is told
     const first = scene.shell(`read -r line; echo "$line" >said`, { start: { supportsPause: true } });
     await until(() => daemon.applied.length > 0, { what: "the proxy" });
     await first.kill();
-    keep(scene, { paused: false, maxRateHz: 0, pausedBy: "message" });
+    keep(scene, { paused: false, maxRateHz: 0, pausedBy: "message" }, "wish-1.json");
     assert.equal(await scene.proxy([], { start: { supportsPause: true }, args: ["--attach"] }).code(), 0);
     assert.equal(Deno.readTextFileSync(`${scene.directory}/said`), '{"control":"resume"}\n');
   }));

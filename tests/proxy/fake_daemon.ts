@@ -35,7 +35,7 @@ export class FakeDaemon {
   readonly tokens: string[] = [];
   readonly applied: { paused: boolean; maxRateHz: number; selfPaused: string }[] = [];
   heartbeats = 0;
-  wish = { paused: false, maxRateHz: 0, selfPaused: "" };
+  desired = { paused: false, maxRateHz: 0, selfPaused: "" };
   windowBytes = 8 << 20;
   /** By the word of acknowledgements; 0: as it was. */
   ackWindowBytes = 0;
@@ -100,9 +100,9 @@ export class FakeDaemon {
     for (const call of this.#calls) this.#send(call, message);
   }
 
-  control(wish: { paused: boolean; maxRateHz: number }): void {
-    this.wish = { ...wish, selfPaused: "" };
-    this.tell({ case: "control", value: this.wish });
+  control(desired: { paused: boolean; maxRateHz: number }): void {
+    this.desired = { ...desired, selfPaused: "" };
+    this.tell({ case: "control", value: this.desired });
   }
 
   #send(call: Call, message: Message): void {
@@ -153,7 +153,7 @@ export class FakeDaemon {
             protocol: "mosaic-ingest/1.0",
             journalPosition: BigInt(this.position),
             windowBytes: BigInt(this.windowBytes),
-            control: this.wish,
+            control: this.desired,
           },
         });
       case "heartbeat":

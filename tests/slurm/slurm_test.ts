@@ -15,14 +15,14 @@ import { Cluster, missing, nothingLeft } from "./cluster.ts";
 const ignore = missing() !== undefined;
 const LONG = countingWorker({ steps: 100_000, everySeconds: 0.05 });
 
-interface Wish {
+interface Asked {
   command?: string[];
   slurm?: Record<string, unknown>;
   metadata?: Record<string, unknown>;
   gpus?: number;
 }
 
-function placed({ command = LONG, slurm = {}, metadata = {}, gpus = 0 }: Wish = {}): string {
+function placed({ command = LONG, slurm = {}, metadata = {}, gpus = 0 }: Asked = {}): string {
   return configOf({
     command,
     gpus: { requested: gpus },

@@ -211,8 +211,8 @@ class Control {
 
   async listen(lines: AsyncIterable<string>): Promise<void> {
     for await (const line of lines) {
-      const wish = controlOf(line);
-      if (wish !== undefined) this.#set(wish === "pause");
+      const control = controlOf(line);
+      if (control !== undefined) this.#set(control === "pause");
     }
     // Standard input has ended: no resume can arrive.
     this.#set(false);

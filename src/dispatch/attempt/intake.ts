@@ -7,7 +7,7 @@ import { type Announcement, announcementOf, placesOf, referenceOf } from "../../
 import { lesserBatches } from "../../telemetry/refused.ts";
 import { refusesContent } from "../../telemetry/store/failures.ts";
 import type { IngestResult, TelemetryLog } from "../../telemetry/types.ts";
-import type { EventNotes } from "./event_notes.ts";
+import type { EventEntries } from "./event_entries.ts";
 import type { BatchSamples } from "./session.ts";
 import { eventsFromNewest } from "./worker_events.ts";
 
@@ -19,13 +19,13 @@ const MAX_ANNOUNCED = 2000;
 interface IntakeContext {
   telemetry: TelemetryLog;
   log: Logger;
-  notes: EventNotes;
+  entries: EventEntries;
   /** The run's directory and its worker's. */
   directories: readonly string[];
 }
 
 export class Intake {
-  readonly notes: EventNotes;
+  readonly entries: EventEntries;
   readonly #run: { runId: string; attempt: number };
   readonly #telemetry: TelemetryLog;
   readonly #log: Logger;
@@ -36,12 +36,12 @@ export class Intake {
 
   constructor(
     run: { runId: string; attempt: number },
-    { telemetry, log, notes, directories }: IntakeContext,
+    { telemetry, log, entries, directories }: IntakeContext,
   ) {
     this.#run = run;
     this.#telemetry = telemetry;
     this.#log = log;
-    this.notes = notes;
+    this.entries = entries;
     this.#directories = directories;
   }
 
@@ -81,7 +81,7 @@ export class Intake {
       const found = parsedObject(dataJson) ?? {};
       const said = referenceOf({ dataJson }) === undefined ? undefined : announced.get(String(found.path));
       if (said === undefined) return true;
-      this.notes.namesFile({ kind, dataJson: JSON.stringify({ ...found, kind: said.kind, step: said.step }) });
+      this.entries.namesFile({ kind, dataJson: JSON.stringify({ ...found, kind: said.kind, step: said.step }) });
       return false;
     });
     return { ...batch, events };
@@ -109,10 +109,10 @@ export class Intake {
   }
 
   /** The lifecycle records of a batch that was just stored. */
-  noteEvents(result: IngestResult & { type: "stored" }): void {
+  enterEvents(result: IngestResult & { type: "stored" }): void {
     const announced = this.#announced;
     if (announced !== undefined) { for (const event of result.events) this.#remember(announced, event); }
-    if (result.events.length > 0) this.notes.stored(result.events, result.lastEvent);
+    if (result.events.length > 0) this.entries.stored(result.events, result.lastEvent);
   }
 
   /** Logs samples of lines that cannot be read or break their schema. */

@@ -128,7 +128,7 @@ export class Performer {
     } catch (error) {
       this.#options.log.warn({ run_id: runId, error: messageOf(error) }, "parts of uploaded files stay for now");
     }
-    const row = ends.commit(attempt, phase.ended, clock(), () => intake.notes.failed());
+    const row = ends.commit(attempt, phase.ended, clock(), () => intake.entries.failed());
     runs.delete(runId);
     this.#troubles.delete(runId);
     onChanged(row);

@@ -109,7 +109,7 @@ export class ProxySessions implements SessionOwner {
       if (result.events.length > 0) this.#told(attempt, now);
       if (result.events.some(({ kind }) => kind === "heartbeat")) attempt.progress.clock.workerBeat();
       supervised.alerts.recorded({ ...batch, events: result.events });
-      intake.noteEvents(result);
+      intake.enterEvents(result);
       intake.sample(batch, samples, now);
     }
     // It may have ended during the commit.
@@ -140,7 +140,7 @@ export class ProxySessions implements SessionOwner {
     }
     if (result.type === "stored") {
       supervised.alerts.recorded({ ...delivered, events: result.events });
-      intake.noteEvents(result);
+      intake.enterEvents(result);
       this.#told(attempt, clock());
     }
     if (runs.get(attempt.runId) !== supervised) return;
@@ -213,7 +213,7 @@ export class ProxySessions implements SessionOwner {
     const { log, performer, clock } = this.#options;
     const supervised = this.#current(session);
     const { attempt, intake } = supervised;
-    intake.notes.enterWaiting();
+    intake.entries.enterWaiting();
     const { code, signal, lost } = report;
     if (signal !== "" || code !== 0) {
       log.info({ run_id: attempt.runId, attempt: attempt.attempt, code, signal, lost }, "worker has ended");

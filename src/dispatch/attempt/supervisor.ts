@@ -12,7 +12,7 @@ import { Arrivals } from "./arrivals.ts";
 import { Attempt } from "./attempt.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";
 import { Ends, type EndsOptions } from "./ends.ts";
-import { EventNotes } from "./event_notes.ts";
+import { EventEntries } from "./event_entries.ts";
 import type { Host } from "./host.ts";
 import { Intake } from "./intake.ts";
 import type { RunLimits } from "./limits.ts";
@@ -118,7 +118,7 @@ export class Supervisor {
       absenceMs: BOOT_ABSENCE_MS,
     });
     try {
-      supervised.intake.notes.enterMissed();
+      supervised.intake.entries.enterMissed();
       if (row.cancelRequestedAt !== null || row.faultRequested !== null) {
         this.#performer.perform(supervised, supervised.attempt.stop(graceSeconds * 1000, this.#clock()));
       }
@@ -174,10 +174,10 @@ export class Supervisor {
     });
     const namesFile = (event: { kind: string; dataJson: string }) =>
       arrivals === undefined ? onFileNamed(registry.require(runId), event) : arrivals.named(event);
-    const notes = new EventNotes(runId, row.attempt, { registry, telemetry, log, namesFile });
+    const entries = new EventEntries(runId, row.attempt, { registry, telemetry, log, namesFile });
     const supervised = {
       attempt,
-      intake: new Intake(row, { telemetry, log, notes, directories: [files.directory, plan.worker.cwd] }),
+      intake: new Intake(row, { telemetry, log, entries, directories: [files.directory, plan.worker.cwd] }),
       alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
     };
     this.#runs.set(runId, supervised);
@@ -292,7 +292,7 @@ export class Supervisor {
 
   #tickOne(supervised: Supervised, now: number, mayReplace: boolean): void {
     const { attempt, intake, alerts } = supervised;
-    intake.notes.enterWaiting();
+    intake.entries.enterWaiting();
     alerts.silent(attempt.progress.clock.silentMs(now));
     if (attempt.state.phase.t === "running") this.#performer.alert(supervised);
     const effects = attempt.tick(now);

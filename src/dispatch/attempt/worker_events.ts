@@ -6,7 +6,7 @@ import { referenceOf } from "../../registry/artifacts/announced.ts";
 import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
-const NOTED_KINDS: readonly EventKind[] = [
+const ENTERED_KINDS: readonly EventKind[] = [
   "checkpoint_saved",
   "checkpoint_loaded",
   "run_failed",
@@ -18,8 +18,8 @@ const NOTED_KINDS: readonly EventKind[] = [
 ];
 const PAGE = 500;
 
-export function isNoted(kind: string): kind is EventKind {
-  return NOTED_KINDS.some((noted) => noted === kind);
+export function isEntered(kind: string): kind is EventKind {
+  return ENTERED_KINDS.some((entered) => entered === kind);
 }
 
 export function dataOf(dataJson: string): Record<string, unknown> {
@@ -35,7 +35,7 @@ function firstText(data: Record<string, unknown>, ...keys: string[]): string | u
 }
 
 /** The event log's form: `path` and `step` under one name each, whatever the worker calls them. */
-export function notedData(kind: string, dataJson: string, seq: number): Record<string, unknown> {
+export function entryData(kind: string, dataJson: string, seq: number): Record<string, unknown> {
   const data = dataOf(dataJson);
   if (kind !== "checkpoint_saved" && kind !== "checkpoint_loaded") return { ...data, telemetry_seq: seq };
   const step = [data.step, data.global_step, data.step_index].find((value) => typeof value === "number");

@@ -112,7 +112,7 @@ export interface Observed {
 export interface ProxyLink {
   /** Another run has begun. @param shared it has the same working directory */
   accompanied(shared: boolean): void;
-  control(wish: DesiredControl): void;
+  control(desired: DesiredControl): void;
   /** SIGTERM to the worker's group, after the grace period SIGKILL. */
   stop(graceSeconds: number): void;
   /** Ends the stream; the proxy reconnects. */
@@ -192,7 +192,7 @@ export interface Core {
   /** One value a name, sorted by name; secrets are hidden. */
   parameters(runId: string): RunParameter[];
   /** The config's `resources` that the host holds the run's worker to ("memory_mb", "cpus"); the others are advice. */
-  heldTo(row: RunRow): string[];
+  enforcedLimits(row: RunRow): string[];
   list(
     filter: RunFilter,
     page: { limit: number; token?: string },

@@ -306,8 +306,8 @@ export class Engine implements Core {
     return parametersOfRun(this, runId);
   }
 
-  heldTo(row: RunRow): string[] {
-    return this.#views.heldTo(row);
+  enforcedLimits(row: RunRow): string[] {
+    return this.#views.enforcedLimits(row);
   }
   list(filter: RunFilter, page: { limit: number; token?: string }): ReturnType<Core["list"]> {
     return this.#views.list(filter, page);

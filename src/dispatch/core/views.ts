@@ -1,7 +1,7 @@
 /** What is shown of runs and of the host, computed when it is asked for. */
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
-import { heldTo } from "../../os/cgroups.ts";
+import { enforcedLimits } from "../../os/cgroups.ts";
 import type { Gpu } from "../../os/gpus.ts";
 import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts";
 import { cgroupOf } from "../../proxy/start_file.ts";
@@ -73,8 +73,8 @@ export class Views {
     return Math.max(...times) || null;
   }
 
-  heldTo(row: RunRow): string[] {
-    return heldTo(cgroupOf(this.#files(row).proxyFile(row.attempt)));
+  enforcedLimits(row: RunRow): string[] {
+    return enforcedLimits(cgroupOf(this.#files(row).proxyFile(row.attempt)));
   }
 
   list(

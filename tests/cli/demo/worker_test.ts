@@ -100,14 +100,14 @@ Deno.test("demo worker: asked to stop, it says so and ends with 143", async () =
 
 Deno.test("demo worker: control lines and the checkpoint directory", () => {
   for (
-    const [line, wish] of [
+    const [line, control] of [
       [`{"control":"pause"}`, "pause"],
       [`{"control":"resume","seq":3}`, "resume"],
       [`{"control":"explode"}`, undefined],
       ["null", undefined],
       ["", undefined],
     ] as const
-  ) assert.equal(controlOf(line), wish, line);
+  ) assert.equal(controlOf(line), control, line);
   const env = (o: Record<string, string>) => (name: string) => o[name];
   assert.equal(checkpointDir(env({ MOSAIC_RUN_DIR: "/r" })), "/r/checkpoints");
   assert.equal(checkpointDir(env({ MOSAIC_RUN_DIR: "/r", MOSAIC_CHECKPOINT_DIR: "/c" })), "/c");

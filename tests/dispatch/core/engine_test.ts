@@ -220,7 +220,7 @@ Deno.test("pause, resume, throttle: what is wanted reaches the proxy, and the st
   await proxy.steps(1);
   assert.equal(f.engine.pause(runId).state, "EXECUTING");
   f.engine.throttle(runId, 50);
-  assert.deepEqual(proxy.wishes.at(-1), { paused: true, maxRateHz: 50, workerHears: false });
+  assert.deepEqual(proxy.desired.at(-1), { paused: true, maxRateHz: 50, workerHears: false });
   proxy.session.controlApplied({ paused: true, maxRateHz: 50, selfPaused: "" });
   assert.equal(f.row(runId).state, "PAUSED");
   f.engine.resume(runId);
@@ -427,11 +427,11 @@ Deno.test("backpressure: a run that wants it is held while a reader has no credi
   const proxy = await f.connect(runId);
   await proxy.steps(1);
   f.engine.readerStarved(runId, true);
-  await until(() => proxy.wishes.at(-1)?.paused === true, { what: "the proxy to be told to pause" });
+  await until(() => proxy.desired.at(-1)?.paused === true, { what: "the proxy to be told to pause" });
   proxy.session.controlApplied({ paused: true, maxRateHz: 0, selfPaused: "" });
   assert.deepEqual([f.row(runId).state, f.row(runId).reason], ["PAUSED", "backpressure"]);
   f.engine.readerStarved(runId, false);
-  await until(() => proxy.wishes.at(-1)?.paused === false, { what: "the proxy to be told to go on" });
+  await until(() => proxy.desired.at(-1)?.paused === false, { what: "the proxy to be told to go on" });
   proxy.session.controlApplied({ paused: false, maxRateHz: 0, selfPaused: "" });
   assert.equal(f.row(runId).state, "EXECUTING");
 });

@@ -42,7 +42,7 @@ export function see(before: Placement, sightings: readonly Sighting[], missed: {
   };
   switch (state.t) {
     case "queued":
-      // What has run once runs no more: a job that an engine has put back into its queue against mosaic's wish.
+      // An engine has put a job back into its queue, although it must not: what has run once does not run again.
       if (before.phase === "running") return { placement: known, job: { t: "running" }, strays };
       return {
         placement: { ...known, phase: "queued", waitingFor: state.reason, expectedStart: state.expectedStart },

@@ -7,11 +7,11 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
-import { failureText, isNoted, notedData, saidFailed } from "./worker_events.ts";
+import { entryData, failureText, isEntered, saidFailed } from "./worker_events.ts";
 
 const PAGE = 1000;
 
-export interface NoteContext {
+export interface EntryContext {
   readonly registry: Registry;
   readonly telemetry: TelemetryLog;
   readonly log: Logger;
@@ -19,16 +19,16 @@ export interface NoteContext {
   namesFile: (event: { kind: string; dataJson: string }) => void;
 }
 
-export class EventNotes {
+export class EventEntries {
   readonly #runId: string;
   readonly #attempt: number;
-  readonly #context: NoteContext;
+  readonly #context: EntryContext;
   #failed: string | undefined;
   /** Records after this seq wait, for the registry could not be written. */
   #waitAfter: number | undefined;
   #toldOf = 0;
 
-  constructor(runId: string, attempt: number, context: NoteContext) {
+  constructor(runId: string, attempt: number, context: EntryContext) {
     this.#runId = runId;
     this.#attempt = attempt;
     this.#context = context;
@@ -42,7 +42,7 @@ export class EventNotes {
   /** Records that were just stored; `lastSeq` is the newest one's. */
   stored(events: readonly { kind: string; dataJson: string }[], lastSeq: number): void {
     let seq = lastSeq - events.length;
-    for (const event of events) this.#note(event.kind, event.dataJson, ++seq);
+    for (const event of events) this.#enter(event.kind, event.dataJson, ++seq);
   }
 
   /** A file that is no record of its own. */
@@ -58,7 +58,7 @@ export class EventNotes {
       const page = registry.eventsSince(seq, { runId: this.#runId, limit: PAGE });
       for (const event of page) {
         seq = event.seq;
-        const at = isNoted(event.kind) ? JSON.parse(event.dataJson).telemetry_seq : undefined;
+        const at = isEntered(event.kind) ? JSON.parse(event.dataJson).telemetry_seq : undefined;
         if (typeof at === "number") entered = Math.max(entered, at);
       }
       if (page.length < PAGE) break;
@@ -77,20 +77,20 @@ export class EventNotes {
       const page = this.#context.telemetry.read(this.#runId, "events", seq, PAGE);
       for (const event of page) {
         seq = event.seq;
-        this.#note(event.kind, event.dataJson, event.seq);
+        this.#enter(event.kind, event.dataJson, event.seq);
       }
       if (page.length === 0 || this.#waitAfter !== undefined) return;
     }
   }
 
-  #note(kind: string, dataJson: string, seq: number): void {
+  #enter(kind: string, dataJson: string, seq: number): void {
     const { registry, log } = this.#context;
     if (kind === "run_failed") this.#failed = failureText(dataJson);
     if (kind === "artifact" || kind === "checkpoint_saved") this.#context.namesFile({ kind, dataJson });
     // None passes one that waits: the newest that was entered tells a later daemon where to go on.
-    if (!isNoted(kind) || this.#waitAfter !== undefined) return;
+    if (!isEntered(kind) || this.#waitAfter !== undefined) return;
     try {
-      registry.appendEvent(this.#runId, kind, notedData(kind, dataJson, seq));
+      registry.appendEvent(this.#runId, kind, entryData(kind, dataJson, seq));
     } catch (error) {
       this.#waitAfter = seq - 1;
       if (seq === this.#toldOf) return;
