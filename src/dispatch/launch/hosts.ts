@@ -39,6 +39,14 @@ export function hosts(
           ? "metadata.worker.user works for workers that the daemon itself starts, on its own host"
           : undefined);
       if (problem !== undefined) throw new MosaicError("invalid_argument", problem);
+      if (options.workerUser !== undefined && launcherOf(plan) !== undefined) {
+        throw new MosaicError(
+          "failed_precondition",
+          `metadata.launcher is ${JSON.stringify(plan.launcher)}, and what it places runs as the daemon's user: ` +
+            "this daemon's --worker-user cannot hold there",
+          { hint: "Submit the run to a daemon of the user that it is to run as, or leave out metadata.launcher." },
+        );
+      }
       local.admit(plan);
     },
   };

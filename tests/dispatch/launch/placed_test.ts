@@ -60,6 +60,13 @@ Deno.test("a placed run waits as INIT with the engine's reason, takes no local p
   });
 });
 
+Deno.test("a daemon whose workers have a user of their own places no run: the engine would run it as the daemon's", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start({ ...options(engine), isRoot: true, workerUser: { first: 60000, last: 60010 } });
+  assert.throws(() => f.engine.submit(config()), refused(/this daemon's --worker-user cannot hold there/));
+  assert.deepEqual([engine.jobs.length, f.registry.live().length], [0, 0]);
+});
+
 Deno.test("the intent is on record before the engine is asked, and the next daemon finds the job by its name", async () => {
   const engine = new ScriptedLauncher();
   await using f = EngineFixture.start(options(engine));
