@@ -18,6 +18,12 @@ sub drop {
   my @is = lstat "/dev/shm/$_[0]"; my @was = stat $file;
   unlink "/dev/shm/$_[0]" if @is && $is[0] == $was[0] && $is[1] == $was[1];
 }
+sub leftover {
+  my ($path, $file) = "/dev/shm/$_[0]";
+  sysopen($file, $path, O_RDWR | O_NOFOLLOW | O_NONBLOCK) && -f $file or return;
+  my ($mode, $owner) = (stat _)[2, 4];
+  unlink $path if $owner == $> && ($mode & 07777) == $mark && flock $file, LOCK_EX | LOCK_NB;
+}
 while (defined(my $line = <STDIN>)) {
   chomp $line;
   my ($op, $name, @n) = split / /, $line;
@@ -39,12 +45,9 @@ while (defined(my $line = <STDIN>)) {
     answer($out);
   } elsif ($op eq "make") {
     drop($name);
-    my ($path, $file) = "/dev/shm/$name";
-    if (sysopen($file, $path, O_RDWR | O_NOFOLLOW | O_NONBLOCK) and -f $file) {
-      my ($mode, $owner) = (stat _)[2, 4];
-      unlink $path if $owner == $> && ($mode & 07777) == $mark && flock $file, LOCK_EX | LOCK_NB;
-    }
-    if (sysopen($file, $path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600)) {
+    leftover($name);
+    my $file;
+    if (sysopen($file, "/dev/shm/$name", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600)) {
       $made{$name} = $file;
       flock $file, LOCK_EX | LOCK_NB;
       chmod $mark, $file;
@@ -60,7 +63,7 @@ while (defined(my $line = <STDIN>)) {
       $trouble = "$!" if (syswrite($file, $bytes) // -1) != $length;
     }
     answer($trouble);
-  } elsif ($op eq "drop") { drop($name); answer("") }
+  } elsif ($op eq "drop") { drop($name); leftover($name); answer("") }
 }
 drop($_) for keys %made;
 `;
@@ -112,7 +115,7 @@ export class SharedMemory implements Disposable {
     return decoder.decode(await this.#ask(line, ranges.map(({ bytes }) => bytes)));
   }
 
-  /** Removes a file that was made here. */
+  /** Removes a file that was made here, or by a helper that was killed. */
   async drop(name: string): Promise<void> {
     await this.#ask(`drop ${name}`);
   }

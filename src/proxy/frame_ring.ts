@@ -49,10 +49,15 @@ export class FrameRing {
     this.#arm(Math.max(0, this.#shownAt + INTERVAL_MS - performance.now()));
   }
 
-  /** The ring is removed. */
-  close(): void {
+  /** The ring is removed. @param leftover there may be one of a proxy before, which was killed together with its helper */
+  async close(leftover: boolean): Promise<void> {
     clearTimeout(this.#timer);
     this.#busy = true;
+    try {
+      if (leftover) await this.#memory.drop(this.#name);
+    } catch (error) {
+      this.#log.debug({ ring: this.#name, error: messageOf(error) }, "whether a ring is left is not known");
+    }
     this.#memory[Symbol.dispose]();
   }
 

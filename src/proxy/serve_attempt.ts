@@ -155,7 +155,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     log.info({ result: result.type, code }, "proxy leaves");
     return code;
   } finally {
-    ring?.close();
+    await ring?.close(takeOver);
     growth.close();
     await packer?.settled();
     journal.close();

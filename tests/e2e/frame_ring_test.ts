@@ -106,6 +106,25 @@ Deno.test("frames of render_payload are in the ring, also of another size; it go
   }
 });
 
+Deno.test("a ring whose writer and proxy were killed goes with the run", async () => {
+  await using daemon = await TestDaemon.start();
+  const cwd = Deno.makeTempDirSync();
+  const line = '{"type":"step","render_payload":{"rgb":[[[1,2,3]]]}}';
+  const script = `echo '${line}'; while [ ! -e end ]; do sleep 0.05; done`;
+  const worker = { script: "/bin/sh", arguments: ["-c", script], cwd, use_grpc: false };
+  const run = await submit(daemon, configOf({ command: ["sh"], metadata: { worker, ui: { fastlane_only: true } } }));
+  const path = `/dev/shm/${ringName(run)}`;
+  await until(() => isThere(path), { what: "the ring" });
+  const proxy = Number((await getRun(daemon, run)).proxyPid);
+  await killReaders(proxy);
+  Deno.kill(proxy, "SIGKILL");
+  assert.ok(isThere(path));
+  Deno.writeTextFileSync(`${cwd}/end`, "");
+  await untilState(daemon, run, "TERMINATED");
+  await until(() => !isThere(path), { what: "the ring to be removed" });
+  Deno.removeSync(cwd, { recursive: true });
+});
+
 Deno.test("permissions: a daemon and a proxy with planned ones read and write rings", async () => {
   await using planned = await PlannedDaemon.start();
   const { daemon } = planned;
