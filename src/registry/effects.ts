@@ -20,7 +20,7 @@ const NO_PROCESSES: Partial<RunRow> = {
 /**
  * - `startedAt` at spawned, `finishedAt` and `outcome` when it ends
  * - `reason` is the event's while the run has failed, was cancelled, is paused or waits, and null otherwise
- * - a retry forgets how the attempt before ended: the transitions keep that
+ * - a retry clears how the attempt before ended; the transitions keep it
  */
 export function effectsOf(event: LifecycleEvent, to: RunState, now: number): Partial<RunRow> {
   const reason = "reason" in event ? event.reason : null;

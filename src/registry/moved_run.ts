@@ -4,12 +4,12 @@ import { copied } from "../os/copied_rows.ts";
 import { migrate } from "./migrations.ts";
 
 const TABLES = ["runs", "transitions", "events", "artifacts", "parameters", "parameters_due", "placements"];
-/** Numbers that each registry gives itself. */
+/** Columns that the receiving registry numbers anew. */
 const OWN_NUMBERS = ["seq"];
-/** Of the host that the run was on: processes, and what its proxies show. */
+/** Columns that mean nothing on another host: processes, and the token of the proxy. */
 const OF_HOST = ["proxy", "worker", "session_token"];
 
-/** Writes the run's rows by `insert`, as they are but for what holds on its host only. */
+/** Writes the run's rows by `insert`, without the columns that mean nothing on another host. */
 export function copyRun(
   from: DatabaseSync,
   runId: string,
@@ -18,12 +18,12 @@ export function copyRun(
   for (const table of TABLES) {
     const numbered = table === "transitions" || table === "events";
     const left = [...(numbered ? OWN_NUMBERS : []), ...(table === "runs" ? OF_HOST : [])];
-    // An earlier run of this id that was deleted is the host's memory.
+    // "deleted" events stay: they tell of an earlier run of this id on that host.
     const also = table === "events" ? "kind <> 'deleted'" : "true";
     const { rows, insert: sql } = copied(from, table, "run_id", runId, left, also);
     for (const row of rows()) insert(sql, ...row);
   }
-  // Another host's engine knows other jobs by these numbers.
+  // The other host's engine may have other jobs of these ids: nothing may be asked of it.
   insert("UPDATE placements SET phase = 'ended' WHERE run_id = ?", runId);
 }
 

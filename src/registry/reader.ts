@@ -1,4 +1,4 @@
-/** The registry as those see it who read and follow runs, and change nothing. Implemented by registry.ts. */
+/** The read-only interface of the registry, which registry.ts implements. */
 import type { Parameter } from "../telemetry/parameters.ts";
 import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./types.ts";
 
@@ -14,15 +14,15 @@ export interface RunReader {
     page: { limit: number; token?: string; oldestFirst?: boolean },
   ): { runs: RunRow[]; nextToken: string | undefined };
   count(filter: RunFilter): number;
-  /** All runs that fit, newest submitted first, without what takes space. */
+  /** All runs that fit, newest submitted first, without their configs. */
   outlines(filter: RunFilter): RunOutline[];
   countByState(): Record<string, number>;
   /** Of the runs that have, or may have, processes. */
   sessionTokens(): { runId: string; token: string }[];
-  /** The attempt whose proxy or worker this token was given to, which is over. */
+  /** The ended attempt whose proxy or worker had this token. */
   pastAttempt(token: string): { runId: string; attempt: number } | undefined;
   artifacts(runId: string): ArtifactRow[];
-  /** What the run's config and command line say, each source's. */
+  /** Parameters from the run's config and command line, by source. */
   parameters(runId: string): Parameter[];
   /** Those of this name, of all runs. */
   parametersNamed(name: string): (Parameter & { runId: string })[];

@@ -48,7 +48,7 @@ import { Waiters } from "./waiters.ts";
 const HEARTBEAT_WRITE_MS = 5000;
 /** Minimum interval between probes of whether the database can be written. */
 const PROBE_MS = 5000;
-/** Of a write that must be possible on a full disk; it adds few rows, or none. */
+/** For `transaction`: the write must succeed on a full disk; it adds few rows, or none. */
 const ALWAYS = true;
 /** "deleted" events are all that is left of a run; this many are kept. */
 const DELETED_EVENTS_KEPT = 10_000;
@@ -156,7 +156,7 @@ export class Registry implements RunReader {
   /** By id, unique id prefix, unique name, or "@last". @throws `not_found` (with near names), `invalid_argument` (ambiguous, naming the matches). */
   resolve(ref: string): RunRow {
     if (ref === "@last") {
-      // By the order of insertion: after the clock was set back, times do not tell.
+      // In order of insertion: the clock may have been set back.
       const row = this.#sql.get(`${SELECT_RUN} ORDER BY rowid DESC LIMIT 1`);
       if (row === undefined) throw new MosaicError("not_found", "no run has been submitted yet");
       return this.#runFrom(row);
@@ -232,7 +232,7 @@ export class Registry implements RunReader {
 
   /** Runs whose state cannot be read, so that it is unknown whether they live. */
   ofUnknownState(): RunRow[] {
-    // The inner one reads an index alone, for it goes over all runs.
+    // The inner query scans all runs, in an index only.
     return this.#sql.all(
       `${SELECT_RUN} WHERE run_id IN (SELECT run_id FROM runs WHERE state NOT IN (SELECT value FROM json_each(?)))
        ${OLDEST_FIRST}`,
@@ -261,7 +261,7 @@ export class Registry implements RunReader {
       const now = this.#now();
       const attempt = before.attempt + attemptDelta;
       const implied = effectsOf(event, to, now);
-      // The newest heartbeat may be in memory only; an ended run gets no other that would bring it to disk.
+      // The newest heartbeat may be in memory only, and an ended run has no later one that would write it.
       if (isEnded(to)) implied.lastHeartbeatAt = before.lastHeartbeatAt;
       if (isEnded(to) || to === "INIT") this.#pastToken(before);
       this.#store(runId, { ...implied, ...patchOnly(patch), state: to, attempt, updatedAt: now });
@@ -276,7 +276,7 @@ export class Registry implements RunReader {
     }, ALWAYS);
   }
 
-  /** The attempt whose proxy or worker this token was given to, which is over. */
+  /** The ended attempt whose proxy or worker had this token. */
   pastAttempt(token: string): { runId: string; attempt: number } | undefined {
     const row = this.#sql.get("SELECT run_id, attempt FROM past_tokens WHERE hash = ?", tokenHash(token));
     return row && { runId: row.run_id as string, attempt: row.attempt as number };
@@ -325,7 +325,7 @@ export class Registry implements RunReader {
     try {
       this.#writeHeartbeat(runId, at);
     } catch (error) {
-      // The one in memory counts; a disk that is full must not make a living worker look dead.
+      // The one in memory counts: a full disk must not make a live worker look dead.
       if (!(error instanceof MosaicError && error.code === "unavailable")) throw error;
     }
   }
@@ -606,7 +606,7 @@ export class Registry implements RunReader {
       try {
         if (at > written) this.#writeHeartbeat(runId, at);
       } catch {
-        // Seconds of a heartbeat are not worth failing to close for.
+        // Closing must not fail for a heartbeat that is some seconds old on disk.
         break;
       }
     }
@@ -686,7 +686,7 @@ export class Registry implements RunReader {
     return run;
   }
 
-  /** AUTOINCREMENT's own memory: the highest seq ever given, deleted rows included. */
+  /** The highest seq ever assigned, deleted rows included, as AUTOINCREMENT keeps it. */
   #lastSeq(table: string): number {
     return (this.#sql.get("SELECT seq FROM sqlite_sequence WHERE name = ?", table)?.seq ?? 0) as number;
   }

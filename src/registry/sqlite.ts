@@ -110,7 +110,7 @@ export class Sql {
     try {
       this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
-      // A damaged file, say: the write that needs the room says so.
+      // Such as a damaged file: the next write reports it.
     }
     return bytesOf(`${this.path}-wal`) === 0;
   }
@@ -136,7 +136,7 @@ export class Sql {
 
   /**
    * Commits what `work` did, or leaves the database as it was and throws.
-   * @param always it must be possible on a full disk, too, and may use what is kept for that
+   * @param always on a full disk, the reserve is used for it
    */
   transaction<T>(work: () => T, always = false): T {
     const once = () => this.#once(work);
@@ -158,8 +158,8 @@ export class Sql {
   }
 
   /**
-   * What would be written now nobody would find again. The registry as it was then is saved from the file that is still
-   * open: in its old place if nothing is there, so that the next start goes on with it.
+   * Refuses writes to a database file that was removed or replaced: they would be lost. Its content, still readable by
+   * the open descriptor, is copied once: to the old path if nothing is there, so that the next start continues with it.
    *
    * @throws MosaicError `unavailable`
    */
@@ -180,7 +180,7 @@ export class Sql {
   #save(to: string): string {
     this.#db.prepare("VACUUM INTO ?").run(to);
     Deno.chmodSync(to, 0o600);
-    // The log of the file that has gone would be taken for that of the copy.
+    // SQLite would take the removed file's write-ahead log for the copy's.
     if (to === this.path) { for (const suffix of ["-wal", "-shm"]) removeIfThere(`${to}${suffix}`); }
     return to;
   }
@@ -188,7 +188,7 @@ export class Sql {
   /** Whether a commit succeeds now: one that changes nothing, but is written all the same. */
   probe(): boolean {
     try {
-      // Whoever asks must not be kept waiting by another program's lock.
+      // The caller must not wait for another program's lock.
       this.#db.exec(`PRAGMA busy_timeout = ${PROBE_TIMEOUT_MS}`);
       this.transaction(() => {
         const { user_version } = this.#db.prepare("PRAGMA user_version").get() as { user_version: number };

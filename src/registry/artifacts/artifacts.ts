@@ -25,13 +25,13 @@ import { EpisodeReturns, videosNotKept } from "./kept_videos.ts";
 /** Directories of a run whose files are artifacts, and of which kind. */
 const KIND_OF_DIRECTORY = { checkpoints: "checkpoint", videos: "video", tensorboard: "tensorboard" } as const;
 
-/** Of one run; what is beyond is not recorded, and the log says so. */
+/** Artifacts of one run; further ones are not recorded, and the log says so. */
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 /** Rows written in one transaction: some milliseconds. */
 const ROWS_AT_ONCE = 200;
 /** An evaluation's summary covers so many episodes at most. */
 const MAX_EPISODES = 1_000_000;
-/** A larger summary is its worker's, and stays as it is. */
+/** A larger summary cannot be mosaic's own: it stays as it is. */
 const MAX_ANALYTICS_BYTES = 1 << 20;
 
 export interface ArtifactsOptions {
@@ -196,7 +196,7 @@ export class Artifacts {
         final,
       );
     }
-    // The rest was announced by the worker, or is there no more.
+    // The others were announced by the worker, or are gone.
     for (const known of this.#options.registry.artifacts(run.runId)) {
       if (seen.has(known.path) || known.path.startsWith("/")) continue;
       const [file] = await filesAt(directory, known.path, { maxFiles: 1, maxDepth: 1 });

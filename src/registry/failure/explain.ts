@@ -23,12 +23,12 @@ export interface Ending {
   runFailed: string | undefined;
   /** The kernel is known to have killed the worker (or a child of it) for want of memory. */
   oomKilled?: OutOfMemory | undefined;
-  /** Why the engine that had placed the attempt has ended its job, where that is not the worker's doing. */
+  /** Why the engine ended the attempt's job (time limit, node failure …), if it did. */
   engineEnd?: { reason: string; said: string } | undefined;
 }
 
 export interface OutOfMemory {
-  /** MiB that the worker was held to; null where it was the host's memory only. */
+  /** Memory limit that was enforced, in MiB; null: the host's memory was used up. */
   limitMb: number | null;
 }
 
@@ -152,7 +152,7 @@ function hintOfStatus(reason: string): string | null {
   const code = Number(/^exit_code_(\d+)$/.exec(reason)?.[1] ?? Number.NaN);
   if (code === 126) return "126 is the shell's word for a command that is not executable.";
   if (code === 127) return "127 is the shell's word for a command that is not there.";
-  // So a shell tells a program's signal: one between the wrapper and the program, or the wrapper, which is not told all.
+  // A shell exits with 128 + N when its program died of signal N: the worker may have such a shell, and the wrapper is one.
   const signal = SIGNAL_OF_NUMBER[code - 128];
   return signal === undefined
     ? null

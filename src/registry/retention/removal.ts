@@ -134,7 +134,7 @@ export function droppedDirectories(artifacts: { dropCheckpoints: boolean; persis
 export async function removeDropped(runDirectory: string, unkept: readonly string[]): Promise<{ freedBytes: number }> {
   for (const name of unkept) renameForRemoval(runDirectory, name);
   let freedBytes = 0;
-  // Those of a daemon that died over it go as well.
+  // Also what a daemon left that died while it removed them.
   for (const { name } of Deno.readDirSync(runDirectory)) {
     if (name.startsWith(ASIDE)) freedBytes += await removeAt(`${runDirectory}/${name}`);
   }
@@ -150,7 +150,7 @@ function renameForRemoval(runDirectory: string, name: string): void {
   }
 }
 
-/** Whether a path, as a worker told it, is of those that `removeDropped` removes. A relative one is told from where the worker runs, which is not the run's directory. */
+/** Whether `removeDropped` removes this path, given as the worker wrote it: a relative one is below its working directory, not the run's. */
 export function isDropped(runDirectory: string, path: string): boolean {
   return path.startsWith("/") && relativeWithin(runDirectory, path)?.startsWith("checkpoints/") === true;
 }
