@@ -102,7 +102,7 @@ export function plot(series: readonly Series[], options: PlotOptions): string {
   return `${lines.map((l) => l.trimEnd()).join("\n")}\n`;
 }
 
-export function seriesStyle(index: number): Style {
+function seriesStyle(index: number): Style {
   return SERIES_STYLES[index % SERIES_STYLES.length]!;
 }
 

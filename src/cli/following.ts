@@ -107,7 +107,7 @@ export async function followRun(
   }
 }
 
-export function statusText(run: RunJson, now: number, width: number): string {
+function statusText(run: RunJson, now: number, width: number): string {
   const { telemetry: t } = run;
   const elapsed = elapsedMs(run, now);
   const parts = [

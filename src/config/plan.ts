@@ -20,7 +20,7 @@ export type RestartCause = typeof RESTART_CAUSES[number];
 export type BackpressurePolicy = typeof BACKPRESSURE_POLICIES[number];
 
 /** Defaults of the limits and policies that a config may set; seconds unless the name says otherwise. */
-export const PLAN_DEFAULTS = {
+const PLAN_DEFAULTS = {
   restartBackoffSeconds: 5,
   restartBackoffMaxSeconds: 600,
   minRateHz: 1,

@@ -26,7 +26,7 @@ import { LONGEST_RUN_NAME } from "./run_name.ts";
 
 /** Version of the schema that this mosaic reads: another major is refused. */
 export const SCHEMA_MAJOR = 1;
-export const SCHEMA_MINOR = 0;
+const SCHEMA_MINOR = 0;
 
 export const RESTART_CAUSES = ["exit", "heartbeat", "handshake", "lost", "infrastructure"] as const;
 export const BACKPRESSURE_POLICIES = ["journal", "throttle", "pause"] as const;
@@ -308,7 +308,7 @@ export const FlatConfig = closed({
 });
 
 /** The documentation's shape: `payload` holds the flat keys, the name is in `metadata`. Lifted by shapes.ts before it is checked. */
-export const NestedConfig = closed({
+const NestedConfig = closed({
   schema_version: schemaVersion,
   metadata,
   payload: closed(flatFields).partial().extend({
@@ -317,7 +317,7 @@ export const NestedConfig = closed({
   }),
 });
 
-export const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
+const TrainRunConfig = z.union([FlatConfig, NestedConfig]);
 
 export type SlurmFields = z.infer<typeof slurmFields>;
 export type FlatConfig = z.infer<typeof FlatConfig>;

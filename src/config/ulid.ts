@@ -7,11 +7,6 @@ export function isUlid(text: unknown): text is string {
   return typeof text === "string" && PATTERN.test(text);
 }
 
-/** Unix milliseconds at which a ULID was made. */
-export function ulidTime(ulid: string): number {
-  return [...ulid.slice(0, 10)].reduce((time, c) => time * 32 + ALPHABET.indexOf(c), 0);
-}
-
 let last = 0n;
 
 /**

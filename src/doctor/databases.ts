@@ -78,7 +78,7 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
  * Copies the readable rows into a new database and replaces the damaged one with it. If even the schema is lost, leaves
  * no database: the daemon creates a new one.
  */
-export function salvage(path: string, now: Date): string {
+function salvage(path: string, now: Date): string {
   const damagedPath = `${path}.damaged-${now.toISOString().replace(/[:.]/g, "-")}`;
   const rescued = `${path}.rescued`;
   for (const suffix of ["", "-wal", "-shm"]) removeQuietly(`${rescued}${suffix}`);

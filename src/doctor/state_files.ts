@@ -10,7 +10,7 @@ const RUN_ID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 /** A running daemon creates files before their rows: ignore younger files. */
 const SETTLE_MS = 60_000;
 
-export function lostAndFound(layout: Layout): string {
+function lostAndFound(layout: Layout): string {
   return `${layout.trainer}/lost+found`;
 }
 

@@ -32,7 +32,7 @@ export interface ConnectedProxy {
   position: number;
 }
 
-export const WEBHOOK_RESULTS = ["delivered", "retried", "given_up"] as const;
+const WEBHOOK_RESULTS = ["delivered", "retried", "given_up"] as const;
 
 export class Activity {
   /** Seconds from a submission's arrival to its answer. */

@@ -49,7 +49,7 @@ function claimsByShell(trainer: string): Claim[] {
 }
 
 /** What an environment (NAME=value, NUL between) says about a run below `trainer`. */
-export function claimIn(environment: string, trainer: string): Omit<Claim, "pid"> | undefined {
+function claimIn(environment: string, trainer: string): Omit<Claim, "pid"> | undefined {
   let runDir: string | undefined;
   let attempt: number | undefined;
   for (const pair of environment.split("\0")) {

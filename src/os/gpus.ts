@@ -55,7 +55,7 @@ export function parseNvidiaSmi(output: string): Gpu[] {
 export type NvidiaSmi = () => Promise<{ code: number; stdout: string; stderr: string }>;
 
 /** Runs nvidia-smi with a timeout of 10 s, because it hangs if the driver does. @throws `Deno.errors.NotFound` if not installed */
-export const nvidiaSmi: NvidiaSmi = async () => {
+const nvidiaSmi: NvidiaSmi = async () => {
   const query = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"];
   const out = await new Deno.Command("/bin/sh", {
     ...underShell(query, hostEnvironment()),

@@ -20,10 +20,10 @@ export function programForm(): "source" | "compiled" | "portable" {
 }
 
 /** Variable with permission flags for the portable executable, one per line, instead of its own plan. */
-export const PLANNED_VARIABLE = "MOSAIC_PLANNED";
+const PLANNED_VARIABLE = "MOSAIC_PLANNED";
 
 /** Set to `all`: run with all permissions, to find out whether a plan is wrong. */
-export const PROFILE_VARIABLE = "MOSAIC_PERMISSIONS";
+const PROFILE_VARIABLE = "MOSAIC_PERMISSIONS";
 
 /**
  * @param flags permissions to start with. Without them the portable executable plans its own and source code gets all.

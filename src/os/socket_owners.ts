@@ -18,7 +18,7 @@ export interface TcpEnd {
 }
 
 /** Whether the address is this machine's own and no other's, also where an IPv6 socket shows an IPv4 one. */
-export function isLoopbackAddress(address: string): boolean {
+function isLoopbackAddress(address: string): boolean {
   return address === "::1" || /^(::ffff:)?127\./i.test(address);
 }
 

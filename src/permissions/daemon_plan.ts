@@ -92,6 +92,6 @@ export function notifyFrom(stateDir: string, env: (name: string) => string | und
   return `${runtime || stateDir}/notify.sock`;
 }
 
-export function stateDirectory(option: string | undefined, world: World): string {
+function stateDirectory(option: string | undefined, world: World): string {
   return resolveStateDir(option && absolutePath(option, world.cwd), (name) => world.env(name));
 }

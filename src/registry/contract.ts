@@ -227,7 +227,7 @@ export const Bucket = z.strictObject({
   overwritten: z.boolean(),
 });
 
-export const Comparison = z.strictObject({
+const Comparison = z.strictObject({
   runs: z.array(RunDetail),
   parameters: z.record(text(), z.array(z.unknown())),
   metrics: z.record(text(), z.array(maybe(z.number()))),
@@ -257,7 +257,7 @@ export const GroupPoint = z.strictObject({
   runs: integer(),
 });
 
-export const GroupComparison = z.strictObject({
+const GroupComparison = z.strictObject({
   groups: z.array(z.strictObject({ name: text(), runs: z.array(text()) })),
   figures: z.record(text(), z.array(maybe(GroupValue))),
   metrics: z.record(text(), z.array(maybe(GroupValue))),
@@ -279,7 +279,7 @@ export const Import = z.strictObject({
   left_out: z.array(text()),
 });
 
-export const Validation = z.strictObject({
+const Validation = z.strictObject({
   valid: z.boolean(),
   digest: maybe(text()),
   violations: z.array(z.strictObject({ path: text(), message: text() })),
@@ -302,7 +302,7 @@ export const Examination = z.strictObject({
 /** A list, or the word for everything. */
 const entries = z.union([z.literal("all"), z.array(text())]);
 
-export const PermissionPlan = z.strictObject({
+const PermissionPlan = z.strictObject({
   read: entries,
   write: entries,
   net: entries,

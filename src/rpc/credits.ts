@@ -25,7 +25,7 @@ function subscriberOf(asker: Asker): string {
 }
 
 /** One stream's hold on its account. */
-export class CreditedStream {
+class CreditedStream {
   readonly #core: Core;
   readonly #runId: string;
   readonly #kind: TelemetryKind;

@@ -480,7 +480,7 @@ export function batchOf(message: Batch): IngestBatch {
 }
 
 /** @throws MosaicError `invalid_argument` for what is no batch of a source */
-export function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch): IngestBatch {
+function sourceBatchOf({ cursor, episodesJson, eventsJson }: SourceBatch): IngestBatch {
   if (cursor === undefined || cursor.name === "" || cursor.serial < 1n) {
     throw new MosaicError("invalid_argument", "a batch of a source has no cursor, or one without a name or a serial");
   }

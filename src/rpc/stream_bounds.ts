@@ -18,7 +18,7 @@ const MORE_OF_ENDED = 10;
 /** A client that is refused again and again must not make the daemon look at all streams each time. */
 const LOOK_INTERVAL_MS = 1000;
 /** Bytes of answers that wait to be taken. One alone is never refused. */
-export const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
+const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
 
 /** A stream's place in the counts. */
 export interface StreamPlace {

@@ -19,7 +19,7 @@ function desiredOf(core: Core, runId: string): Desired | undefined {
 }
 
 /** The events by which one becomes the other. */
-export function controlChanges(runId: string, before: Desired, now: Desired): ControlInit[] {
+function controlChanges(runId: string, before: Desired, now: Desired): ControlInit[] {
   const changes: ControlInit[] = [];
   if (now.paused !== before.paused) {
     changes.push({ runId, event: { case: now.paused ? "pause" : "resume", value: true } });

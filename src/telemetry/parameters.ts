@@ -14,7 +14,7 @@ export type ParameterValue = string | number | boolean | null | readonly unknown
 /** Names that a run may have from each source; further ones are counted, not stored. */
 export const MAX_PARAMETERS = 1000;
 /** Characters of a value's JSON text; a longer text is cut and ends in "…", a longer list becomes such a text. */
-export const MAX_VALUE_LENGTH = 1024;
+const MAX_VALUE_LENGTH = 1024;
 /** Characters of a name and of a source; those that are longer are cut. */
 export const MAX_NAME_LENGTH = 250;
 const MAX_DEPTH = 16;

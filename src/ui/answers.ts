@@ -2,7 +2,7 @@
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
-export const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
+const HTTP_STATUS: Record<ErrorCode, ContentfulStatusCode> = {
   invalid_argument: 400,
   unauthenticated: 401,
   permission_denied: 403,

@@ -4,7 +4,7 @@ import { openWithin } from "./artifact_file.ts";
 import { MosaicError } from "../base/errors.ts";
 import { parsed } from "./page_json.ts";
 
-export const EVAL_SUMMARY = "eval_summary.json";
+const EVAL_SUMMARY = "eval_summary.json";
 /** The original's has ten figures; a worker's own may say more, but not without end. */
 const MAX_BYTES = 64 * 1024;
 

@@ -18,7 +18,7 @@ export interface ServerEvent {
 const encoder = new TextEncoder();
 
 /** One event in the framing of the HTML standard. JSON has no line breaks, so one data line always suffices. */
-export function encodeEvent({ event, data, json, id }: ServerEvent): string {
+function encodeEvent({ event, data, json, id }: ServerEvent): string {
   if (/[\r\n]/.test(event) || (id !== undefined && /[\r\n\0]/.test(String(id)))) {
     throw new MosaicError("internal", "a line break in the name or id of a server-sent event");
   }

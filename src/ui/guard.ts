@@ -26,7 +26,7 @@ export interface PageEnv {
 }
 
 /** No inline script or style, nothing from elsewhere, no frames around it. */
-export const CONTENT_SECURITY_POLICY = [
+const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -55,7 +55,7 @@ function isAddress(hostname: string): boolean {
  *
  * DNS rebinding needs a name that an attacker controls, so any literal address is accepted when the page listens on all.
  */
-export function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
+function isOwnHost(hostname: string, bound: string, extra: readonly string[] = []): boolean {
   const name = bare(hostname);
   const own = bare(bound);
   if (LOOPBACK_NAMES.includes(name) || name.endsWith(".localhost")) return true;

@@ -12,7 +12,7 @@ export type LogStream = typeof LOG_STREAMS[number];
 
 /** The most that one answer carries, and the most that one search reads. */
 export const CHUNK_BYTES = 256 * 1024;
-export const SEARCH_BYTES = 16 * 1024 * 1024;
+const SEARCH_BYTES = 16 * 1024 * 1024;
 
 export interface LogChunk {
   /** Byte offsets of the part; `to` is where to go on. */

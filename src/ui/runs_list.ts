@@ -8,7 +8,7 @@ import { listOf, wholeNumber } from "./answers.ts";
 import { runLine } from "./page_json.ts";
 import { yieldToOthers } from "../base/sleep.ts";
 
-export const PAGE_LIMIT = 1000;
+const PAGE_LIMIT = 1000;
 /** Runs looked at in one go for an order other than "created"; in between others have their turn. */
 const RUNS_AT_ONCE = 200;
 
@@ -25,7 +25,7 @@ const SORT_KEYS: Record<string, Key> = {
   reward: (_, t) => t().meanReward100 ?? t().toldReward?.value ?? -Infinity,
 };
 
-export function filterOf(query: Record<string, string | undefined>): RunFilter {
+function filterOf(query: Record<string, string | undefined>): RunFilter {
   const states = listOf(query.state).map((s) => s.toUpperCase());
   const unknown = states.find((s) => !(RUN_STATES as readonly string[]).includes(s));
   if (unknown !== undefined) {

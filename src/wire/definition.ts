@@ -14,7 +14,7 @@ export type RawMethod = MethodDefinition<Buffer, Buffer>;
 
 const same = (bytes: Buffer) => bytes;
 
-export function rawMethod(method: DescMethod): RawMethod {
+function rawMethod(method: DescMethod): RawMethod {
   return {
     path: methodPath(method),
     requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",

@@ -1,9 +1,9 @@
-/** MosaicError ↔ gRPC status. The hint travels in the details for foreign clients and as a trailer for our own. */
-import { Metadata, type ServiceError, status, type StatusObject } from "@grpc/grpc-js";
+/** MosaicError → gRPC status. The hint travels in the details for foreign clients and as a trailer for our own. */
+import { Metadata, status, type StatusObject } from "@grpc/grpc-js";
 import { Buffer } from "node:buffer";
-import { messageOf, MosaicError } from "../base/errors.ts";
+import { MosaicError } from "../base/errors.ts";
 import { boundedText } from "./details.ts";
-import { errorOfStatus, HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
+import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "./status_codes.ts";
 
 /** What a client may know of an error: of a defect nothing but that it is one. */
 export function statusOf(error: unknown): Partial<StatusObject> & { code: status; details: string } {
@@ -18,20 +18,4 @@ export function statusOf(error: unknown): Partial<StatusObject> & { code: status
   const hint = boundedText(error.hint);
   metadata.set(HINT_TRAILER, Buffer.from(hint, "utf8"));
   return { code: STATUS[error.code], details: `${message}\n${hint}`, metadata };
-}
-
-/** The error a client sees for a failed call. */
-export function errorFromStatus(error: unknown): MosaicError {
-  if (error instanceof MosaicError) return error;
-  const failure = error as Partial<ServiceError>;
-  if (typeof failure?.code !== "number") {
-    return new MosaicError("internal", messageOf(error), { cause: error });
-  }
-  const details = failure.details || messageOf(error);
-  const trailer = (name: string) => failure.metadata?.get?.(name)[0]?.toString();
-  return errorOfStatus(failure.code, details, {
-    hint: trailer(HINT_TRAILER),
-    retryAfterMs: trailer(RETRY_TRAILER),
-    cause: error,
-  });
 }

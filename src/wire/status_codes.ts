@@ -1,4 +1,4 @@
-/** gRPC's numbers for mosaic's error codes, and back: needs no library. */
+/** gRPC's numbers for mosaic's error codes: needs no library. */
 import { type ErrorCode, MosaicError } from "../base/errors.ts";
 
 export const STATUS: Readonly<Record<ErrorCode, number>> = {
@@ -16,35 +16,17 @@ export const STATUS: Readonly<Record<ErrorCode, number>> = {
   unavailable: 14,
   unauthenticated: 16,
 };
-const CANCELLED = 1;
 
 /** Carries the hint for clients of mosaic's own; others find it as the last line of the details. */
 export const HINT_TRAILER = "mosaic-hint-bin";
 /** Milliseconds after which to try again: what gRPC clients with a retry policy obey. */
 export const RETRY_TRAILER = "grpc-retry-pushback-ms";
 
-const CODE = new Map<number, ErrorCode>(Object.entries(STATUS).map(([code, n]) => [n, code as ErrorCode]));
-
-/** A connection that breaks in mid-call is told by grpc-js as an internal error of the client. */
-function lostConnection(status: number, details: string): boolean {
-  return status === STATUS.internal && /^Received RST_STREAM with code \d+/.test(details);
-}
-
 /** What comes with a status: the hint, the milliseconds after which to try again, and for the log the cause. */
 export interface StatusTrailers {
   hint: string | undefined;
   retryAfterMs?: string;
   cause?: unknown;
-}
-
-/** The error that a client sees for a call that ended with `status`. */
-export function errorOfStatus(status: number, details: string, trailers: StatusTrailers): MosaicError {
-  const code = lostConnection(status, details)
-    ? "unavailable"
-    : status === CANCELLED
-    ? "aborted"
-    : CODE.get(status) ?? "internal";
-  return errorOf(code, details, trailers);
 }
 
 /** @param details as they come over the wire, with the hint as their last line */

@@ -12,19 +12,6 @@ export function optionalTimestamp(ms: number | null): Timestamp | undefined {
   return ms === null ? undefined : timestampOfMs(ms);
 }
 
-/** @param ns Unix nanoseconds as decimal text; exact. */
-export function timestampOfNs(ns: string): Timestamp | undefined {
-  if (ns === "") return undefined;
-  const value = BigInt(ns);
-  let seconds = value / 1_000_000_000n;
-  let nanos = value % 1_000_000_000n;
-  if (nanos < 0n) {
-    seconds -= 1n;
-    nanos += 1_000_000_000n;
-  }
-  return create(TimestampSchema, { seconds, nanos: Number(nanos) });
-}
-
 /** Unix nanoseconds as decimal text; "" for an unset time. */
 export function nsOfTimestamp(time: Timestamp | undefined): string {
   if (time === undefined) return "";

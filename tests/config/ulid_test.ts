@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isUlid, newUlid, ulidTime } from "../../src/config/ulid.ts";
+import { isUlid, newUlid } from "../../src/config/ulid.ts";
 
 Deno.test("ulid: ids ascend within a millisecond and when the clock steps back", () => {
   const now = Date.now();
@@ -10,8 +10,8 @@ Deno.test("ulid: ids ascend within a millisecond and when the clock steps back",
 });
 
 Deno.test("ulid: the time can be read back", () => {
-  const future = Date.UTC(2100, 0, 1);
-  assert.equal(ulidTime(newUlid(future)), future);
+  // 2100-01-01 in milliseconds, in the base of 32 of ULIDs.
+  assert.equal(newUlid(Date.UTC(2100, 0, 1)).slice(0, 10), "03QCPC7P00");
 });
 
 Deno.test("ulid: only 26 upper-case Crockford characters that fit 128 bits are one", () => {

@@ -22,7 +22,7 @@ import { channelCredentials } from "./grpc_credentials.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
 import { asBuffer } from "../../src/wire/definition.ts";
 import { methodPath } from "../../src/wire/method_path.ts";
-import { errorFromStatus } from "../../src/wire/status.ts";
+import { errorFromStatus } from "./grpc_errors.ts";
 import { Channels } from "./grpc_channels.ts";
 import { noticeEndedConnections } from "../../src/observability/ended_connections.ts";
 import { Inbound } from "./grpc_inbound.ts";

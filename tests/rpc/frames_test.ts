@@ -8,7 +8,7 @@ import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_fo
 import { jsonLines } from "../../src/telemetry/public_json.ts";
 import { RECORDS } from "../../src/telemetry/record_fields.ts";
 import type { StoredEpisode, StoredStep } from "../../src/telemetry/types.ts";
-import { timestampOfNs } from "../../src/wire/time.ts";
+import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { A_STEP } from "../harness/played_engine.ts";
 
 const RUN = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -25,6 +25,11 @@ const TIMES = [
   "1700000000000000000",
   "9223372036854775807",
 ];
+
+/** @param ns Unix nanoseconds, not negative, as decimal text */
+function timestampOfNs(ns: string): Timestamp {
+  return create(TimestampSchema, { seconds: BigInt(ns) / 1_000_000_000n, nanos: Number(BigInt(ns) % 1_000_000_000n) });
+}
 
 /** A row as the library encodes it: each value under the number that the table gives its field. */
 function encoded<S extends DescMessage>(schema: S, kind: "steps" | "episodes", row: StoredStep | StoredEpisode) {

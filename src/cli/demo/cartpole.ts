@@ -14,8 +14,8 @@ const FORCE = 10.0; // N
 const TIME_STEP = 0.02; // s
 
 /** The episode terminates beyond these. */
-export const MAX_ANGLE = (12 * 2 * Math.PI) / 360; // rad
-export const MAX_POSITION = 2.4; // m
+const MAX_ANGLE = (12 * 2 * Math.PI) / 360; // rad
+const MAX_POSITION = 2.4; // m
 /** The episode is truncated at this many steps. */
 export const MAX_EPISODE_STEPS = 500;
 

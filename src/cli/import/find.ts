@@ -17,10 +17,10 @@ export interface Found {
 }
 
 /** Each is open while its run is read. */
-export const MAX_FILES_PER_RUN = 256;
+const MAX_FILES_PER_RUN = 256;
 
 /** The runs among the files of one directory: each log of W&B is one, all others together are another. */
-export function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
+function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
   const known = withoutCopies(names.filter(isOfTracker).sort());
   const logs = known.filter((name) => name.endsWith(".wandb"));
   const others = known.filter((name) => !name.endsWith(".wandb"));

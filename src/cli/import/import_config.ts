@@ -11,7 +11,7 @@ const LONGEST_TAG = 100;
 const cut = (text: string, length: number) => [...text].slice(0, length).join("");
 
 /** The tracker's own name, else the directory's, with the one above where it says little. */
-export function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "tracker">): string {
+function runNameOf({ directory, tracker }: Pick<ScannedRun, "directory" | "tracker">): string {
   if (tracker.name !== "") return cut(tracker.name, LONGEST_RUN_NAME);
   const parts = directory.split("/").filter((part) => part !== "");
   const name = parts.at(-1) ?? "imported";

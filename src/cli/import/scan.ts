@@ -80,7 +80,7 @@ function runIdOf(files: readonly string[]): string {
 }
 
 /** The first 128 bits as a ULID. */
-export function idOfDigest(digest: Uint8Array): string {
+function idOfDigest(digest: Uint8Array): string {
   let bits = digest.subarray(0, 16).reduce((n, byte) => (n << 8n) | BigInt(byte), 0n);
   let id = "";
   for (let i = 0; i < ID_LENGTH; i++, bits >>= 5n) id = ALPHABET[Number(bits & 31n)] + id;

@@ -3,7 +3,7 @@ import { ENDED_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { HostJson, RunDetailJson, RunJson } from "../message_json.ts";
 import { elapsedMs, rewardOf } from "../runs_table.ts";
 
-export const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
+const SORTS = ["newest", "name", "state", "steps", "rate", "reward", "elapsed"] as const;
 export type Sort = typeof SORTS[number];
 
 export interface TopState {

@@ -150,7 +150,7 @@ export interface ListRendering {
   sort: string | undefined;
 }
 
-export function renderRuns(
+function renderRuns(
   found: RunJson[],
   { format, quiet, columns: chosen, sort }: ListRendering,
   { now, terminal }: Pick<Context, "now" | "terminal">,

@@ -9,7 +9,7 @@ const INFRASTRUCTURE = ["time_limit", "preempted", "node_fail", "out_of_memory",
  * The cause that a reason counts as. Undefined for what another attempt cannot mend (a failing preflight, a program that
  * is not there) or that was meant (limits of the config, a strict schema).
  */
-export function causeOf(reason: string): RestartCause | undefined {
+function causeOf(reason: string): RestartCause | undefined {
   if (/^(exit_code_\d+|signal_\w+|run_failed\b.*|oom_killed)/.test(reason)) return "exit";
   if (reason === "heartbeat_timeout" || reason === "stall_timeout") return "heartbeat";
   if (reason === "handshake_timeout") return "handshake";

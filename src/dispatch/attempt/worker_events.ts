@@ -22,7 +22,7 @@ export function isEntered(kind: string): kind is EventKind {
   return ENTERED_KINDS.some((entered) => entered === kind);
 }
 
-export function dataOf(dataJson: string): Record<string, unknown> {
+function dataOf(dataJson: string): Record<string, unknown> {
   return parsedObject(dataJson) ?? {};
 }
 
@@ -42,7 +42,7 @@ export function entryData(kind: string, dataJson: string, seq: number): Record<s
   return { ...data, path: checkpointPath(dataJson) ?? null, step: step ?? null, telemetry_seq: seq };
 }
 
-export function checkpointPath(dataJson: string): string | undefined {
+function checkpointPath(dataJson: string): string | undefined {
   return firstText(dataOf(dataJson), "path", "checkpoint_path", "checkpoint", "file");
 }
 

@@ -9,7 +9,7 @@ import { matcherOf, type Observation } from "./observation.ts";
 
 /** Levels below a root that are looked into. */
 export const MAX_DEPTH = 5;
-export const MAX_DIRECTORIES = 2000;
+const MAX_DIRECTORIES = 2000;
 /** A directory with more entries is listed now and then only: a program may write frames or a data set there. */
 const MANY_ENTRIES = 5000;
 const MANY_AGAIN_MS = 30_000;

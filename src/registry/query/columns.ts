@@ -6,7 +6,7 @@ export const RUN_COLUMNS = [
   ...["run_id", "name", "state", "outcome", "reason", "attempt", "priority", "tags", "submitted", "started"],
   ...["finished", "steps", "episodes", "reward"],
 ] as const;
-export const AGGREGATES = ["last", "min", "max", "mean", "points", "min_step", "max_step"] as const;
+const AGGREGATES = ["last", "min", "max", "mean", "points", "min_step", "max_step"] as const;
 export type Aggregate = typeof AGGREGATES[number];
 
 /** `param.*`: all parameters of a run, as pairs of name and value. */

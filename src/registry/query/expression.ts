@@ -24,7 +24,7 @@ interface Token {
   at: number;
 }
 
-export const MAX_FILTER_LENGTH = 4096;
+const MAX_FILTER_LENGTH = 4096;
 const MAX_DEPTH = 50;
 const TOKENS = /\s*(?:(<=|>=|!=|==|[=<>~(),])|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|([^\s=<>!~(),"'`]+))/y;
 const COMPARISONS = ["=", "!=", "<", "<=", ">", ">=", "~"];

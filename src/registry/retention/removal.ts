@@ -42,7 +42,7 @@ function diskBytes({ blocks, size }: Deno.FileInfo): number {
 }
 
 /** Bytes of the files at and below a path; 0 when there is nothing. */
-export async function bytesAt(path: string): Promise<number> {
+async function bytesAt(path: string): Promise<number> {
   const info = await Deno.lstat(path).catch(() => undefined);
   if (info === undefined) return 0;
   return info.isDirectory ? await bytesBelow(path) : diskBytes(info);

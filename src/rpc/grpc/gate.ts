@@ -25,7 +25,7 @@ export interface GateLimits {
   stallMs: number;
 }
 
-export const GATE_DEFAULTS: GateLimits = {
+const GATE_DEFAULTS: GateLimits = {
   connectionBytes: 1 << 20,
   sharedBytes: 4 << 20,
   leastBytes: 64 << 10,

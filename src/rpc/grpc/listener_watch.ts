@@ -49,7 +49,7 @@ function readByShell(): string {
 }
 
 /** Connections to a TCP port that wait to be accepted. @param tables text of /proc/net/tcp and /proc/net/tcp6 */
-export function waitingConnections(port: number, tables: string): number {
+function waitingConnections(port: number, tables: string): number {
   const wanted = port.toString(16).toUpperCase().padStart(4, "0");
   let found = 0;
   for (const line of tables.split("\n")) {

@@ -7,7 +7,7 @@ import { zlib } from "../../base/node_modules.ts";
 import { MAX_RECORD_BYTES } from "./reader.ts";
 
 export const BLOCK_BYTES = 32_768;
-export const CHUNK_HEADER_BYTES = 7;
+const CHUNK_HEADER_BYTES = 7;
 export const CHUNK = { FULL: 1, FIRST: 2, MIDDLE: 3, LAST: 4 } as const;
 
 export type LogRecord =

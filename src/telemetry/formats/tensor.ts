@@ -61,7 +61,7 @@ function shapeOf(bytes: Uint8Array): number[] {
   return shape;
 }
 
-export function halfToNumber(bits: number): number {
+function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >>> 10) & 0x1f;
   const fraction = bits & 0x3ff;
@@ -71,7 +71,7 @@ export function halfToNumber(bits: number): number {
 
 const word = new DataView(new ArrayBuffer(4));
 
-export function bfloat16ToNumber(bits: number): number {
+function bfloat16ToNumber(bits: number): number {
   word.setUint32(0, (bits & 0xffff) << 16);
   return word.getFloat32(0);
 }

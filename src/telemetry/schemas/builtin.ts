@@ -65,8 +65,6 @@ export function builtinSchema(id: string): TelemetrySchema | undefined {
   return version === undefined || schema?.version === Number(version) ? schema : undefined;
 }
 
-export const DEFAULT_SCHEMA_ID = "telemetry.step.default";
-
 export function builtinSchemaIds(): string[] {
   return [...byId.keys()];
 }

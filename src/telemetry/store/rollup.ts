@@ -9,7 +9,7 @@ import type { SeriesBucketRow } from "../types.ts";
 
 /** Points of a bucket of each level; level 0 is the points themselves. */
 export const LEVEL_SIZES = [1, 32, 256, 2048, 16_384, 131_072] as const;
-export const TOP_LEVEL = LEVEL_SIZES.length - 1;
+const TOP_LEVEL = LEVEL_SIZES.length - 1;
 /** An answer is made from about so many rows at most, and its buckets are wider rather than more of them. */
 const MOST_ROWS = 8192;
 

@@ -12,7 +12,7 @@ import { SeriesState, type Summaries } from "./summaries.ts";
 
 /** Metrics a run may have; points of further names are counted, not stored. */
 export const MAX_METRICS = 10_000;
-export const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
+const TOO_MANY_METRICS = `metrics: points of more than ${MAX_METRICS} names are not stored`;
 const TOO_MANY_POINTS = "metrics: points beyond the bound of one record are not stored";
 /** What the worker printed, where another source has the name. */
 const JOURNAL_LABEL = "stdout";

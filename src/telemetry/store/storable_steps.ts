@@ -9,7 +9,7 @@ export { stepAt, stepTextLength } from "../../gen/records/step_columns.ts";
 export type { CleanSteps };
 
 /** The largest number of rows one batch may hold. */
-export const MAX_BATCH_ROWS = 1_000_000;
+const MAX_BATCH_ROWS = 1_000_000;
 const MAX_TS = "9223372036854775807";
 const TS = /^(?:0|[1-9]\d{0,18})$/;
 

@@ -7,7 +7,7 @@ import { plural } from "./format.ts";
 import { LiveView, watchFrames } from "./live_view.ts";
 import { useEffect, useRef, useState } from "./preact.ts";
 
-export const MOST_WATCHED = 64;
+const MOST_WATCHED = 64;
 
 interface Shown {
   run_id: string;

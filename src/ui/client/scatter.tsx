@@ -28,7 +28,7 @@ interface Scale {
 }
 
 /** Numbers by size (by their logarithm where they span two decades), texts in their order. */
-export function scaleOf(values: readonly Value[]): Scale {
+function scaleOf(values: readonly Value[]): Scale {
   const numbers = values.filter((v) => typeof v === "number" && Number.isFinite(v)) as number[];
   if (numbers.length < values.length || values.length === 0) {
     const texts = [...new Set(values.map(String))].sort(natural);

@@ -33,7 +33,7 @@ export interface ProxyLauncher {
   start(proxy: ProxyArguments, logFile: string): ProxyProcess;
 }
 
-export function proxyArguments(proxy: ProxyArguments): string[] {
+function proxyArguments(proxy: ProxyArguments): string[] {
   return [
     ...["--target", proxy.target, "--run-id", proxy.runId, "--agent-id", proxy.agentId],
     ...(proxy.workerId === "" ? [] : ["--worker-id", proxy.workerId]),

@@ -57,7 +57,7 @@ export function silentNodes(output: string): Set<string> {
 }
 
 /** "n1,gpu[01-03,7]" as its nodes. */
-export function expandNodes(list: string): string[] {
+function expandNodes(list: string): string[] {
   const nodes: string[] = [];
   for (const [, prefix, ranges, suffix] of list.matchAll(/([^,[\]]+)(?:\[([^\]]*)\]([^,[\]]*))?/g)) {
     if (ranges === undefined) {
