@@ -8,6 +8,7 @@ export interface ComparisonRow {
 
 /** Injected into every config, and so different in each without a meaning. Of imported runs: where their files were. */
 const MEANINGLESS = [/^metadata\.submission(\.|$)/, /^metadata\.artifacts(\.|$)/, /^metadata\.imported(\.|$)/];
+const WORKER_ARGUMENTS = "metadata.worker.arguments";
 const IMPORT_WORKER = "mosaic:import-worker";
 
 /** Paths at which the configs differ, with each config's value ("" if absent). Each run's own id counts as equal. */
@@ -17,6 +18,8 @@ export function configDifferences(runs: readonly { run_id: string; config: unkno
     flatten(run.config, "", (path, value) => values.set(path, value.replaceAll(run.run_id, "<run>")));
     // The same files again.
     if (values.get("entry_point") === IMPORT_WORKER) values.delete("arguments");
+    // `mosaic run` writes the command's words in both places.
+    if (values.get("arguments") === values.get(WORKER_ARGUMENTS)) values.delete(WORKER_ARGUMENTS);
     return values;
   });
   const paths = [...new Set(flat.flatMap((values) => [...values.keys()]))].sort();

@@ -415,6 +415,8 @@ export const PageRunDetail = PageRun.extend({
   malformed_lines: integer(),
   violations: z.record(text(), integer()),
   heads: PageHeads,
+  /** Of those that the run has recorded, how many a later attempt recorded again. */
+  overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
   parameters,
   transitions: z.array(transition(milliseconds())),
   artifacts: z.array(artifact(milliseconds())),
@@ -435,12 +437,16 @@ export const PageSeries = z.strictObject({
   min: z.array(real),
   max: z.array(real),
   mean: z.array(real),
+  /** Of the bucket's last point. */
+  last: z.array(real),
   count: z.array(integer()),
   at: z.array(milliseconds()),
   step: z.array(maybe(integer())),
   /** Null of a run with one attempt. */
   attempt: z.array(maybe(integer())),
   overwritten: z.array(z.boolean()),
+  /** The records of these positions are missing or damaged. */
+  damaged: z.array(z.boolean()),
 });
 
 /**

@@ -19,11 +19,13 @@ export function columns(
     min: rows.map((r) => finiteOrText(r.min)),
     max: rows.map((r) => finiteOrText(r.max)),
     mean: rows.map((r) => finiteOrText(r.mean)),
+    last: rows.map((r) => finiteOrText(r.last)),
     count: rows.map((r) => r.count),
     at: rows.map((r) => r.atMs),
     step: rows.map((r) => r.step),
     attempt: rows.map((r) => r.attempt),
     overwritten: rows.map((r) => r.overwritten),
+    damaged: rows.map((r) => r.damaged),
   };
 }
 

@@ -8,20 +8,23 @@ import type { SeriesBucketRow } from "../telemetry/types.ts";
 /** Of an absent step or attempt. */
 const NONE = NaN;
 const COLUMN_NAMES = [
-  ...["first_x", "last_x", "min", "max", "mean", "count", "at", "step", "attempt", "overwritten"] as const,
+  ...["first_x", "last_x", "min", "max", "mean", "last", "count", "at", "step", "attempt", "overwritten"] as const,
+  "damaged" as const,
 ];
-const [STEP, ATTEMPT, OVERWRITTEN] = [7, 8, 9];
+const [STEP, ATTEMPT, OVERWRITTEN, DAMAGED] = [8, 9, 10, 11];
 const COLUMNS: readonly ((row: SeriesBucketRow) => number)[] = [
   (r) => r.firstX,
   (r) => r.lastX,
   (r) => r.min,
   (r) => r.max,
   (r) => r.mean,
+  (r) => r.last,
   (r) => r.count,
   (r) => r.atMs,
   (r) => r.step ?? NONE,
   (r) => r.attempt ?? NONE,
   (r) => Number(r.overwritten),
+  (r) => Number(r.damaged),
 ];
 
 /** Of a column that is the same in each run (steps, counts, mostly): it is sent once. */
@@ -54,7 +57,7 @@ export function decodeSeries(answer: ArrayBuffer, names: readonly string[], runs
       const parts = (shared ? lengths.slice(0, 1) : lengths).map((n) => {
         const values = Array.from(numbers.subarray(at, at += n));
         if (c === STEP || c === ATTEMPT) return values.map((v) => Number.isNaN(v) ? null : v);
-        return c === OVERWRITTEN ? values.map(Boolean) : values;
+        return c === OVERWRITTEN || c === DAMAGED ? values.map(Boolean) : values;
       });
       return (run: number) => parts[shared ? 0 : run];
     });

@@ -250,6 +250,14 @@ Deno.test("prune, du: who needs the sizes waits for a long walk, who only shows 
   for (const wait of needed) assert.ok(wait! >= 60_000);
 });
 
+Deno.test("compare: a command's arguments differ once, though its config has them twice", () => {
+  const run = (run_id: string, lr: string) => ({
+    run_id,
+    config: { arguments: ["a.py", lr], metadata: { worker: { arguments: ["a.py", lr] } } },
+  });
+  assert.deepEqual(configDifferences([run("a", "1"), run("b", "2")]).map(({ name }) => name), ["arguments"]);
+});
+
 Deno.test("compare: that secrets differ is shown, and not how", () => {
   const rows = [
     { name: "environment.API_KEY", values: ["abc", ""] },

@@ -1,7 +1,7 @@
 /** The page in a real browser, over an engine without processes: one browser for all tests, an engine and a page for each. */
 import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
-import type { Browser, Page } from "npm:playwright-core@1.65.1";
+import type { Browser, Locator, Page } from "npm:playwright-core@1.65.1";
 import type { RunRow } from "../../src/registry/types.ts";
 import { createApp } from "../../src/ui/app.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
@@ -12,22 +12,29 @@ import { PlayedEngine } from "../harness/played_engine.ts";
 const XSS = `<script>globalThis.broken=1</script><img src=x onerror="globalThis.broken=1">"'\`{{TOKEN}}`;
 const executable = chromiumPath();
 
-const WCAG_AA = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-
-/** @param only these rules instead of all of WCAG AA's */
+/** @param only these rules instead of all, those of good practice among them */
 async function violations(page: Page, only?: string[]): Promise<string[]> {
   // Evaluated by the debugger's protocol, which the page's policy does not concern.
   if (!await page.evaluate(() => "axe" in globalThis)) await page.evaluate(axe.source);
   const { violations } = await page.evaluate(
-    (runOnly) =>
-      (globalThis as unknown as { axe: typeof axe }).axe.run(document, { resultTypes: ["violations"], runOnly }),
-    only ? { type: "rule" as const, values: only } : { type: "tag" as const, values: WCAG_AA },
+    (values) =>
+      (globalThis as unknown as { axe: typeof axe }).axe.run(document, {
+        resultTypes: ["violations"],
+        ...(values ? { runOnly: { type: "rule", values } } : {}),
+      }),
+    only,
   );
   return violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary}`));
 }
 
 const points = (page: Page, series: string) =>
   page.locator(`[data-series=${series}] .plot`).evaluate((e) => Number((e as HTMLElement).dataset.points ?? 0));
+
+/** One of the controls behind a chart's "More". */
+async function fromMenu(chart: Locator, name: string): Promise<void> {
+  await chart.getByRole("button", { name: /^More of / }).click();
+  await chart.getByRole("button", { name }).click();
+}
 
 interface Served {
   address: string;
@@ -186,7 +193,7 @@ inBrowser("a chart draws, moves and zooms; pause, resume and cancel by click", a
   core.addEpisode(live.runId, 120);
   await until(async () => await points(page, "episode_reward") > before, { what: "the chart to move" });
   const all = await points(page, "episode_reward");
-  await page.getByRole("button", { name: "Zoom into the last half of Episode reward" }).click();
+  await fromMenu(page.locator("[data-series=episode_reward]"), "Zoom into the last half");
   await until(async () => await points(page, "episode_reward") < all, { what: "the zoom to apply" });
   await page.getByRole("button", { name: "Pause", exact: true }).click();
   await page.locator(".run-title .chip[data-state=PAUSED]").waitFor();
@@ -280,15 +287,15 @@ inBrowser(
     // The other chart over episodes names the same run.
     const named = (await chart.locator(".legend").textContent())!.split(" ")[0]!;
     await page.locator("[data-series=episode_length] .legend", { hasText: named }).waitFor();
-    await chart.getByRole("button", { name: "Table of Episode reward" }).click();
+    await fromMenu(chart, "Table of Episode reward");
     assert.equal(await chart.locator(".figures tbody tr").count(), 60);
-    await chart.getByRole("button", { name: "Table of Episode reward" }).click();
-    await chart.getByRole("button", { name: "Zoom into the last half" }).click();
+    await fromMenu(chart, "Table of Episode reward");
+    await fromMenu(chart, "Zoom into the last half");
     await until(async () => await chart.getAttribute("aria-busy") === null, { what: "the points of the zoom" });
     const view = () => chart.locator(".plot").getAttribute("data-view");
     const zoomed = await view();
     assert.match(zoomed!, /^3\d,70$/);
-    await chart.getByRole("button", { name: "Keep Episode reward on top" }).click();
+    await fromMenu(chart, "Keep Episode reward on top");
     await page.getByLabel("Group by").selectOption("name");
     await page.getByRole("button", { name: "ppo-lr1", exact: true }).click();
     await page.locator("details.section summary", { hasText: "Pinned" }).waitFor();
@@ -400,7 +407,7 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   for (let i = 0; i < 5; i++) core.addEpisode(runId, 10);
   await page.goto(`${base}/runs/${runId}`);
   const chart = page.locator("[data-series=episode_reward]");
-  await chart.locator(".legend", { hasText: "attempt 1, overwritten" }).waitFor();
+  await chart.locator(".legend :has(> .dashed)", { hasText: "attempt 1, overwritten" }).waitFor();
   await until(async () => await points(page, "episode_reward") === 45, { what: "all attempts" });
   const box = (await chart.locator(".u-over").boundingBox())!;
   await page.mouse.move(box.x + box.width - 1, box.y + 20);
@@ -410,7 +417,35 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   await page.mouse.move(box.x + box.width - 1, box.y + 25);
   await chart.locator(".readout", { hasText: "at episode 35" }).waitFor();
   assert.match(page.url(), /overwritten=0/);
+  await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
+  await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
 });
+
+inBrowser(
+  "points without a value are holes, counted; the last value is told as it is",
+  async ({ core, page, base }) => {
+    const { runId } = core.addExecuting("holes");
+    for (let i = 0; i < 90; i++) {
+      core.addEpisode(runId, 1, undefined, undefined, `{"loss": ${i < 30 || i > 49 ? i : NaN}}`);
+    }
+    await page.goto(`${base}/runs/${runId}?smoothing=0.9`);
+    const chart = page.locator("[data-series=loss]");
+    await chart.getByText("20 points NaN or infinite").waitFor();
+    assert.equal(await chart.locator(".readout").textContent(), "89");
+    // The line's colour is nowhere in the middle of the hole, and is on both sides of it.
+    const drawn = await chart.locator("canvas").first().evaluate((canvas: HTMLCanvasElement) => {
+      const over = canvas.parentElement!.querySelector(".u-over") as HTMLElement;
+      const scale = canvas.width / canvas.clientWidth;
+      const blue = (place: number) => {
+        const left = (over.offsetLeft + over.clientWidth * place) * scale;
+        const { data } = canvas.getContext("2d")!.getImageData(left - 2, 0, 4, canvas.height);
+        return data.some((_, i) => i % 4 === 0 && data[i + 3]! > 200 && data[i + 2]! - data[i]! > 100);
+      };
+      return [0.2, 0.45, 0.8].map(blue);
+    });
+    assert.deepEqual(drawn, [true, false, true]);
+  },
+);
 
 inBrowser("the table has groups that fold; parameters are drawn against results", async ({ core, page, base }) => {
   const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
@@ -522,7 +557,7 @@ inBrowser("what a worker says stays text, in every view", async ({ core, page, b
 });
 
 inBrowser(
-  "accessible: no violations of WCAG AA in any view, light, dark and on a phone",
+  "accessible: axe finds nothing in any view, light, dark and on a phone; nothing moves for who wants it so",
   async ({ core, page, base }) => {
     liveRun(core);
     const failed = fail(core, core.addExecuting("failed-run"));
@@ -540,6 +575,18 @@ inBrowser(
     await page.locator("td.name").nth(2).waitFor();
     await page.locator("td.check input").first().check();
     await check("runs");
+    const moving = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll("*")].filter((e) => {
+          const { animationName, animationDuration, transitionDuration } = getComputedStyle(e);
+          const seconds = [animationName === "none" ? "0s" : animationDuration, transitionDuration];
+          return seconds.some((s) => Math.max(...s.split(",").map(parseFloat)) > 0.01);
+        }).length
+      );
+    assert.ok(await moving() > 0);
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    assert.equal(await moving(), 0);
+    await page.emulateMedia({ reducedMotion: null });
     await page.locator(".selection button[data-action=delete]").click();
     await page.locator("dialog[open], .notice").first().waitFor();
     await check("a question");
@@ -552,6 +599,9 @@ inBrowser(
     await page.goto(`${base}/compare`);
     await page.getByRole("combobox", { name: "Add a run" }).waitFor();
     await check("compare, nothing chosen");
+    await page.goto(`${base}/wall`);
+    await page.locator("main h1").waitFor();
+    await check("wall");
     await page.goto(`${base}/runs/${hostile.runId}`);
     for (const tab of ["Overview", "Steps", "Episodes", "Frames", "Logs", "Config", "Events", "Artifacts"]) {
       await page.getByRole("tab", { name: tab }).click();

@@ -1,6 +1,6 @@
 /** `mosaic report`: a file that opens from disk in a browser, needs nothing, and trusts no text. */
 import { strict as assert } from "node:assert";
-import { ticksOf } from "../../src/cli/report/chart.ts";
+import { ticksOf } from "../../src/base/ticks.ts";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
 import { fakeWorld } from "../cli/fakes.ts";

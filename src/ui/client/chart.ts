@@ -57,6 +57,10 @@ interface Line {
   runs: number;
   /** A part that a later attempt overwrote. */
   faded?: boolean;
+  /** The values before smoothing are drawn, too. */
+  raw?: boolean;
+  /** The newest value, not smoothed. */
+  last: number | null;
   /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
   table: uPlot.AlignedData;
 }
@@ -96,7 +100,29 @@ function nearest(values: Column, xs: ArrayLike<number>, i: number): number | und
   return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
 }
 
-/** Each run is a line; those of a group are one. Before them, what later attempts overwrote. */
+function lastOf({ last }: SeriesColumns): number | null {
+  return numbers(last).findLast((v) => v !== null) ?? null;
+}
+
+/** Values that have none beside them: a line does not show them. */
+function alone(values: ArrayLike<number | null | undefined>): number[] {
+  const found: number[] = [];
+  // Absent (undefined) is what other lines over other x leave; only null is a hole.
+  let before: number | null = null;
+  let candidate = -1;
+  for (let i = 0; i < values.length; i++) {
+    const v = values[i];
+    if (v === undefined) continue;
+    if (v === null) {
+      if (candidate >= 0) found.push(candidate);
+      candidate = -1;
+    } else candidate = before === null ? i : -1;
+    before = v;
+  }
+  return candidate >= 0 ? [...found, candidate] : found;
+}
+
+/** Each run is a line; those of a group are one. After them, what later attempts overwrote. */
 function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
   const keep = style.log ? positive : (v: Column) => v;
   const sets = all.map((set) => ({ ...set, columns: picked(set.columns, ({ overwritten }) => !overwritten) }))
@@ -105,14 +131,23 @@ function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
     ? []
     : all.filter((set) => set.group === undefined).flatMap((set) =>
       piecesOf(set.columns).filter(({ overwritten }) => overwritten[0]).map((columns): Line => {
-        const y = smooth(keep(numbers(columns.mean)), style.smoothing);
-        const none = y.map(() => null);
+        const mean = keep(numbers(columns.mean));
+        const none = mean.map(() => null);
         return {
           label: `${all.length === 1 ? "" : `${set.label}, `}attempt ${columns.attempt[0]}, overwritten`,
-          color: faint(set.color, 0.35),
+          // The colour tells runs apart; of one, it tells this from what counts.
+          color: all.length === 1 ? css("--muted") : set.color,
           runs: 1,
           faded: true,
-          table: [xOf({ ...set, columns }, style.x), none, none, none, y, none] as uPlot.AlignedData,
+          last: lastOf(columns),
+          table: [
+            xOf({ ...set, columns }, style.x),
+            none,
+            none,
+            mean,
+            smooth(mean, style.smoothing),
+            none,
+          ] as uPlot.AlignedData,
         };
       })
     );
@@ -122,7 +157,6 @@ function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
     groups.set(key, [...groups.get(key) ?? [], set]);
   }
   return [
-    ...faded,
     ...[...groups].map(([key, members]): Line => {
       const { color } = members[0]!;
       const curves = members.map((set) => {
@@ -135,20 +169,23 @@ function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
           label: key,
           color,
           runs: members.length,
+          last: middle.findLast((y) => y !== null) ?? null,
           table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
         };
       }
       const { x, mean, y } = curves[0]!;
       const { columns, label } = members[0]!;
       const none = mean.map(() => null);
-      const raw = style.smoothing > 0 && sets.length === 1 ? mean : none;
       return {
         label: typeof key === "string" ? key : label,
         color,
         runs: 1,
-        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), raw, y, none] as uPlot.AlignedData,
+        raw: style.smoothing > 0 && sets.length === 1,
+        last: lastOf(columns),
+        table: [x, keep(numbers(columns.min)), keep(numbers(columns.max)), mean, y, none] as uPlot.AlignedData,
       };
     }),
+    ...faded,
   ];
 }
 
@@ -168,7 +205,7 @@ export class Chart {
   #figures = h("div", { class: "figures table-scroll", hidden: true });
   #asTable: HTMLButtonElement | undefined;
   #readout = h("span", { class: "readout" });
-  #nonFinite = h("span", { class: "non-finite" });
+  #nonFinite = h("p", { class: "non-finite" });
   #legend = h("div", { class: "legend" });
   /** As wide as the page. */
   large = false;
@@ -201,8 +238,10 @@ export class Chart {
     this.element = h(
       "section",
       { class: "chart", "aria-label": title },
-      h("header", {}, h("h3", {}, title), this.#nonFinite, this.#readout),
+      // A name that is too long keeps its end, which tells it from others; the inner element keeps its own direction.
+      h("header", {}, h("h2", { title }, h("bdi", {}, title)), this.#readout),
       this.#holder,
+      this.#nonFinite,
       this.#legend,
       this.#figures,
     );
@@ -223,26 +262,42 @@ export class Chart {
       this.element.toggleAttribute("data-large", this.large);
       this.onzoom();
     });
-    this.#asTable = iconButton("table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
-    this.#pin = iconButton("pin", `Keep ${title} on top`, this.onpin);
+    const item = (text: string, label: string, does: () => void) =>
+      h("button", {
+        type: "button",
+        "aria-label": label,
+        onclick: () => {
+          menu.hidePopover();
+          does();
+        },
+      }, text);
+    this.#asTable = item("Table", `Table of ${title}`, () => this.#showFigures(this.#figures.hidden === true));
+    this.#pin = item("Keep on top", `Keep ${title} on top`, this.onpin);
     this.pinned(this.#pinned);
+    const menu = h(
+      "div",
+      { class: "menu", popover: "auto" },
+      item("Zoom into the last half", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
+      this.#asTable,
+      this.#pin,
+      item("Download as CSV", `Download ${title} as CSV`, () => this.#saveCsv()),
+      item("Download as PNG", `Download ${title} as PNG`, () => this.#savePng()),
+    );
+    const more = iconButton("more", `More of ${title}`, () => {});
+    menu.addEventListener("toggle", () => {
+      const { right, bottom } = more.getBoundingClientRect();
+      menu.style.inset = `${Math.min(bottom, innerHeight - menu.offsetHeight)}px auto auto ${
+        Math.max(0, right - menu.offsetWidth)
+      }px`;
+    });
+    more.popoverTargetElement = menu;
     this.element.querySelector("header")!.append(h(
       "span",
       { class: "chart-buttons" },
-      iconButton("plus", `Zoom into the last half of ${title}`, () => this.#zoomIn()),
       iconButton("reset", `Show all of ${title}`, () => this.#zoomTo(undefined)),
-      this.#asTable,
       larger,
-      this.#pin,
-      ...(["CSV", "PNG"] as const).map((kind) =>
-        h("button", {
-          type: "button",
-          class: "icon text",
-          title: `Download as ${kind}`,
-          "aria-label": `Download ${title} as ${kind}`,
-          onclick: () => kind === "CSV" ? this.#saveCsv() : this.#savePng(),
-        }, kind)
-      ),
+      more,
+      menu,
     ));
     this.#resize = new ResizeObserver(() => this.#plot?.setSize(this.#size()));
     this.#resize.observe(this.#holder);
@@ -298,9 +353,10 @@ export class Chart {
       ? tables[0]
       : tables.length === 0
       ? undefined
-      : uPlot.join(tables);
+      // A hole stays one where other lines have points inside it.
+      : uPlot.join(tables, tables.map((table) => table.map(() => 2 as const)));
     const shape = JSON.stringify([
-      this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color]) : "crowd",
+      this.#crowd === undefined ? this.#lines.map((l) => [l.label, l.color, l.raw]) : "crowd",
       style.x,
       style.log,
     ]);
@@ -363,9 +419,10 @@ export class Chart {
     const { x = [], rows, of } = this.#places();
     const cell = (line: number, i: number) => {
       const at = (n: number) => this.#plot!.data[line * PER_LINE + n]?.[i] as number | null | undefined;
-      if ((at(4) ?? null) === null) return "";
+      const value = at(3) ?? at(4) ?? null;
+      if (value === null) return "";
       const range = (at(1) ?? null) === null || at(1) === at(2) ? "" : ` (${figure(at(1))} to ${figure(at(2))})`;
-      return figure(at(4)) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
+      return figure(value) + range + ((at(5) ?? null) === null ? "" : `, ${plural(at(5)!, "run")}`);
     };
     fill(
       of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`,
@@ -422,13 +479,19 @@ export class Chart {
     const bands: uPlot.Band[] = [];
     const crowd = this.#crowd !== undefined;
     if (crowd) series.push({ stroke: "transparent", points: { show: false } });
-    else {this.#lines.forEach(({ label, color, runs, faded }, i) => {
-        const none = { points: { show: false }, stroke: "transparent", width: 0, spanGaps: true };
+    else {this.#lines.forEach(({ label, color, runs, faded, raw }, i) => {
+        const none = { points: { show: false }, stroke: "transparent", width: 0 };
         series.push(
           { ...none, label: `${label} min` },
           { ...none, label: `${label} max` },
-          { ...none, label: `${label} raw`, stroke: faded ? color : faint(color, 0.35), width: 1 },
-          { label, stroke: color, width: 1.75, spanGaps: true, points: { show: (u) => (u.data[0]?.length ?? 0) < 3 } },
+          { ...none, label: `${label} raw`, stroke: faint(color, 0.35), width: 1, show: raw === true },
+          {
+            label,
+            stroke: color,
+            width: faded ? 1.25 : 1.75,
+            ...(faded ? { dash: [5, 4] } : {}),
+            points: { show: false, size: 4, fill: color, filter: (u, i) => alone(u.data[i]!) },
+          },
           { label: `${label} runs`, show: false },
         );
         if (faded) return;
@@ -486,8 +549,9 @@ export class Chart {
       const place = nearest(u.data[l * PER_LINE + 4] as Column, u.data[0]!, i);
       if (place === undefined) return "";
       const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
-      const range = alone || line.runs > 1 ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
-      return figure(at(4)) + range + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
+      const range = (alone || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
+      const smoothed = this.#style.smoothing > 0 && line.runs === 1 ? `, smoothed ${figure(at(4))}` : "";
+      return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
     });
     this.#readout.textContent = `${alone ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
     if (!alone) this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, values[l] ?? ""));
@@ -525,7 +589,7 @@ export class Chart {
   }
 
   #describeCrowd(crowd: Crowd): void {
-    const lasts = crowd.lines.flatMap(({ y }) => y.findLast((v) => v !== null) ?? []);
+    const lasts = this.#lines.flatMap(({ last }) => last ?? []);
     const [low, high] = [
       lasts.reduce((a, b) => Math.min(a, b), Infinity),
       lasts.reduce((a, b) => Math.max(a, b), -Infinity),
@@ -547,16 +611,12 @@ export class Chart {
 
   #describe() {
     if (this.#crowd !== undefined) return this.#describeCrowd(this.#crowd);
-    const alone = this.#lines.length === 1;
-    const parts = this.#lines.filter(({ faded }) => !faded).map(({ label, table }) => {
-      const last = figure((table[4] as Column).findLast((y) => y !== null));
-      return alone ? last : `${label} ${last}`;
-    });
+    const current = this.#lines.filter(({ faded }) => !faded);
+    const parts = current.map(({ label, last }) => current.length === 1 ? figure(last) : `${label} ${figure(last)}`);
     // What the cursor points at stays told while new points come.
     const pointing = (this.#plot?.cursor.idx ?? null) !== null;
     if (!pointing) {
-      this.#readout.textContent = alone ? parts[0] ?? "" : "";
-      for (const place of this.#legend.querySelectorAll(".value")) setText(place, "");
+      this.#readout.textContent = current.length === 1 ? parts[0]! : "";
     }
     const shown = (columns: SeriesColumns, i: number) => this.#style.overwritten || !columns.overwritten[i];
     const points = this.#sets.reduce(
@@ -569,28 +629,42 @@ export class Chart {
         n + columns.last_x.reduce((sum, x, i) => shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum, 0),
       0,
     );
-    const missing = reached - points;
-    this.#nonFinite.textContent = missing > 0 ? `${whole(missing)} without a value` : "";
-    this.#nonFinite.title = `${
-      plural(missing, "point")
-    } NaN, infinite, or of a damaged record (mosaic doctor lists those): the line has a gap there`;
+    const damaged = this.#sets.reduce(
+      (n, { columns }) =>
+        n + columns.last_x.reduce(
+          (sum, x, i) => columns.damaged[i] && shown(columns, i) ? sum + x - columns.first_x[i]! + 1 : sum,
+          0,
+        ),
+      0,
+    );
+    const nonFinite = reached - points - damaged;
+    const missing = [
+      nonFinite > 0 && `${plural(nonFinite, "point")} NaN or infinite`,
+      damaged > 0 && `${whole(damaged)} damaged (mosaic doctor lists them)`,
+    ].filter(Boolean).join(", ");
+    setText(this.#nonFinite, missing);
     this.#holder.setAttribute(
       "aria-label",
-      `${this.title}: ${whole(points)} points, ${missing > 0 ? `${whole(missing)} without a value, ` : ""}last ${
+      `${this.title}: ${whole(points)} points, ${missing === "" ? "" : `${missing}, `}last ${
         parts.join(", ") || "none"
       }`,
     );
     this.#holder.dataset.points = String(points);
     const legend = this.#lines.length > 1 || (this.#lines[0]?.runs ?? 0) > 1 ? this.#lines : [];
     const labels = legend.map(({ label, color, runs }) => `${label} ${color} ${runs}`).join("\n");
-    if (this.#legend.dataset.labels === labels) return;
+    const values = () => {
+      if (pointing) return;
+      this.#legend.querySelectorAll(".value").forEach((place, l) => setText(place, figure(this.#lines[l]?.last)));
+    };
+    if (this.#legend.dataset.labels === labels) return values();
     this.#legend.dataset.labels = labels;
-    this.#legend.replaceChildren(...legend.map(({ label, color, runs }) => {
-      const mark = h("span", { class: "mark" });
-      mark.style.background = color;
+    this.#legend.replaceChildren(...legend.map(({ label, color, runs, faded }) => {
+      const mark = h("span", { class: faded ? "mark dashed" : "mark" });
+      mark.style.color = color;
       const name = runs > 1 ? `${label} (${plural(runs, "run")})` : label;
       return h("span", {}, mark, name, " ", h("span", { class: "value" }));
     }));
+    values();
   }
 
   #select(u: uPlot): void {

@@ -7,7 +7,7 @@ import { Charts, toAddress } from "./charts.tsx";
 import { ConfigDifferences } from "./config_diff.tsx";
 import { attempt } from "./dialog.tsx";
 import { go } from "./dom.ts";
-import { duration, elapsed, plural, score, whole } from "./format.ts";
+import { duration, elapsed, plural, recorded, score, whole } from "./format.ts";
 import { natural } from "../../base/natural_order.ts";
 import { groupsOf, spreadOf } from "../../telemetry/groups.ts";
 import { ScrollTable, useNow, WhenSeen } from "./parts.tsx";
@@ -181,7 +181,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
         <Chip state={r.state} />
       </td>
       <td class="num">{whole(r.steps)}</td>
-      <td class="num">{whole(r.episodes)}</td>
+      <td class="num">{recorded(r.episodes)}</td>
       <td class="num">{score(rewardOf(r))}</td>
       <td class="num">{duration(elapsed(r, at))}</td>
     </tr>
@@ -209,7 +209,7 @@ function Figures({ runs, groups }: { runs: RunLine[]; groups: string[] }) {
           <span class="sub">{`${plural(members.length, "run")}, mean ± sd`}</span>
         </th>
         <td class="num">{spread(members.map((r) => r.steps), (n) => whole(Math.round(n)))}</td>
-        <td class="num">{spread(members.map((r) => r.episodes), (n) => whole(Math.round(n)))}</td>
+        <td class="num">{spread(members.map((r) => r.episodes || null), (n) => whole(Math.round(n)))}</td>
         <td class="num">{spread(members.map(rewardOf), score)}</td>
         <td class="num">{spread(members.map((r) => elapsed(r, at)), duration)}</td>
       </tr>,

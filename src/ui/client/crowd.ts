@@ -124,7 +124,8 @@ function trace(
   for (let i = 0; i < x.length; i++) {
     const v = y[i]!;
     if (v === null) continue;
-    if (drawn++ === 0) ctx.moveTo(px(x[i]!), py(v));
+    // A hole stays one.
+    if (drawn++ === 0 || y[i - 1] === null) ctx.moveTo(px(x[i]!), py(v));
     else ctx.lineTo(px(x[i]!), py(v));
   }
   // A single point is a dot.

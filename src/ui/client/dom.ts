@@ -43,12 +43,10 @@ export const ICONS = {
   moon: "M13.5 9.5A6 6 0 0 1 6.5 2.5a6 6 0 1 0 7 7z",
   auto: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
   reset: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5V5h2.5",
-  plus: "M8 3.5v9M3.5 8h9",
   larger: "M9.5 2.5h4v4M13.5 2.5l-5 5M6.5 13.5h-4v-4M2.5 13.5l5-5",
   play: "M5 3l8 5-8 5z",
   pause: "M5 3v10M11 3v10",
-  pin: "M5 2.5h6M6 2.5v4L4 9h8l-2-2.5v-4M8 9v5",
-  table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
+  more: "M3 8h.01M8 8h.01M13 8h.01",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 };
 export type IconName = keyof typeof ICONS;

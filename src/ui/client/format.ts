@@ -6,6 +6,11 @@ export function whole(n: number | null | undefined): string {
   return n === null || n === undefined ? NONE : n.toLocaleString("en-US");
 }
 
+/** Episodes of a run that tells of none are not zero. */
+export function recorded(n: number): string {
+  return n === 0 ? NONE : whole(n);
+}
+
 export function plural(n: number, one: string): string {
   return `${whole(n)} ${one}${n === 1 ? "" : "s"}`;
 }
@@ -31,10 +36,11 @@ export function rate(n: number): string {
 }
 
 export function bytes(n: number): string {
-  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let i = 0;
-  while (n >= 1000 && i < units.length - 1) {
-    n /= 1000;
+  // Before it would be told as 1024 of the smaller unit.
+  while (n >= 1023.5 && i < units.length - 1) {
+    n /= 1024;
     i++;
   }
   return `${i === 0 || n >= 100 ? n.toFixed(0) : n.toFixed(1)} ${units[i]}`;
@@ -42,6 +48,7 @@ export function bytes(n: number): string {
 
 export function duration(ms: number | null): string {
   if (ms === null || ms < 0) return NONE;
+  if (ms < 9950) return `${Number((ms / 1000).toFixed(1))} s`;
   const s = Math.floor(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${pad(s % 60)} s`;

@@ -19,7 +19,7 @@ const PAST_BYTES = 192 << 20;
 
 export class LiveView {
   readonly element: HTMLElement;
-  readonly canvas = h("canvas", { class: "frame", role: "img" });
+  readonly canvas = h("canvas", { class: "frame", role: "img", "aria-label": "No frame yet" });
   paused = false;
   #past: (Frame & { heard: number })[] = [];
   #bytes = 0;

@@ -9,7 +9,7 @@ import { attempt, notice } from "./dialog.tsx";
 import { go } from "./dom.ts";
 import { Events, LeftOut } from "./events.tsx";
 import { Explorer } from "./explorer.tsx";
-import { age, bytes, duration, elapsed, figure, moment, rate, score, whole, words } from "./format.ts";
+import { age, bytes, duration, elapsed, figure, moment, rate, recorded, score, whole, words } from "./format.ts";
 import { Frames, type Sought } from "./frames.tsx";
 import { Lifecycle } from "./lifecycle.tsx";
 import { LiveTiles } from "./live.tsx";
@@ -22,8 +22,23 @@ import { Chip, explanation, isEnded, isStale } from "./states.tsx";
 import { Tabs } from "./tabs.tsx";
 import { Name, Notes, Tags } from "./written.tsx";
 
+const overwrittenOf = (n: number) => n === 0 ? "" : `\n${whole(n)} overwritten`;
+
+/** How long all attempts took, without the time in the queue; milliseconds. */
+function working(run: RunPage, at: number): number {
+  return run.transitions.reduce(
+    (sum, t, i) =>
+      t.to === "INIT" || isEnded({ state: t.to }) ? sum : sum + Math.max(0, (run.transitions[i + 1]?.at ?? at) - t.at),
+    0,
+  );
+}
+
+/** What is behind a line break is told smaller. */
 const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
-  ["Steps", (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "")],
+  [
+    "Steps",
+    (r) => whole(r.steps) + (r.max_steps > 0 ? ` of ${whole(r.max_steps)}` : "") + overwrittenOf(r.overwritten.steps),
+  ],
   [
     "Steps/s",
     (r) => {
@@ -33,12 +48,15 @@ const FACTS: [label: string, text: (r: RunPage, at: number) => string][] = [
         : "0";
     },
   ],
-  ["Episodes", (r) => whole(r.episodes)],
+  ["Episodes", (r) => recorded(r.episodes) + overwrittenOf(r.overwritten.episodes)],
   [
     "Mean reward",
     (r) => score(rewardOf(r)) + (r.mean_reward_100 === null && r.told_reward ? ` (${r.told_reward.name})` : ""),
   ],
-  ["Elapsed", (r, at) => duration(elapsed(r, at))],
+  [
+    "Elapsed",
+    (r, at) => duration(elapsed(r, at)) + (r.attempt > 1 ? `\nall attempts ${duration(working(r, at))}` : ""),
+  ],
   [
     "Left",
     (r) =>
@@ -295,7 +313,10 @@ function Head({ run }: { run: RunPage }) {
         ) => (
           <div key={label}>
             <dt>{label}</dt>
-            <dd class={label === "Last record" && isStale(run, at) ? "stale" : undefined}>{value}</dd>
+            <dd class={label === "Last record" && isStale(run, at) ? "stale" : undefined}>
+              {value.split("\n")[0]}
+              {value.includes("\n") && <div class="sub">{value.split("\n")[1]}</div>}
+            </dd>
           </div>
         ))}
       </dl>

@@ -4,6 +4,7 @@ import { toAddress } from "./charts.tsx";
 import { attempt } from "./dialog.tsx";
 import { go } from "./dom.ts";
 import { natural } from "../../base/natural_order.ts";
+import { ticksOf } from "../../base/ticks.ts";
 import { figure, plural } from "./format.ts";
 import { ScrollTable } from "./parts.tsx";
 import { useEffect, useState } from "./preact.ts";
@@ -20,6 +21,10 @@ const SIZE = { width: 720, height: 380, left: 64, right: 32, top: 16, bottom: 44
 const MOST_AXES = 10;
 const COLORS = 8;
 
+/** Share of an axis that stays free at each end: points do not lie on the frame. */
+const FREE = 0.05;
+const inside = (share: number) => FREE + share * (1 - 2 * FREE);
+
 interface Scale {
   /** 0 to 1. */
   at(value: Value): number;
@@ -32,7 +37,7 @@ function scaleOf(values: readonly Value[]): Scale {
   const numbers = values.filter((v) => typeof v === "number" && Number.isFinite(v)) as number[];
   if (numbers.length < values.length || values.length === 0) {
     const texts = [...new Set(values.map(String))].sort(natural);
-    const place = (i: number) => texts.length < 2 ? 0.5 : i / (texts.length - 1);
+    const place = (i: number) => inside(texts.length < 2 ? 0.5 : i / (texts.length - 1));
     return {
       at: (v) => place(texts.indexOf(String(v))),
       ticks: texts.length > 12 ? [] : texts.map((text, i) => ({ at: place(i), text })),
@@ -43,12 +48,14 @@ function scaleOf(values: readonly Value[]): Scale {
   const log = low > 0 && high / low >= 100;
   const to = log ? Math.log10 : (n: number) => n;
   const span = to(high) - to(low);
+  const at = (n: number) => inside(span === 0 ? 0.5 : (n - to(low)) / span);
+  const free = span * FREE;
+  const ticks = log
+    ? ticksOf(to(low) - free, to(high) + free, 6).filter(Number.isInteger)
+    : ticksOf(low - free, high + free, 5);
   return {
-    at: (v) => span === 0 ? 0.5 : (to(v as number) - to(low)) / span,
-    ticks: (span === 0 ? [0.5] : [0, 0.25, 0.5, 0.75, 1]).map((at) => {
-      const n = span === 0 ? low : to(low) + at * span;
-      return { at, text: figure(log && span > 0 ? 10 ** n : n) };
-    }),
+    at: (v) => at(to(v as number)),
+    ticks: ticks.map((n) => ({ at: at(n), text: figure(log ? 10 ** n : n) })),
     note: log ? " (logarithmic)" : "",
   };
 }

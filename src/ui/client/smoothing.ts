@@ -9,7 +9,7 @@ export function numbers(values: readonly (number | string)[]): Column {
 }
 
 /**
- * Exponential moving average without the pull towards zero at the start.
+ * Exponential moving average without the pull towards zero at the start. After a hole it begins anew.
  * @param weight of the past, 0 to below 1
  */
 export function smooth(values: Column, weight: number): Column {
@@ -17,7 +17,10 @@ export function smooth(values: Column, weight: number): Column {
   let sum = 0;
   let scale = 0;
   return values.map((v) => {
-    if (v === null) return null;
+    if (v === null) {
+      sum = scale = 0;
+      return null;
+    }
     sum = sum * weight + (1 - weight) * v;
     scale = scale * weight + (1 - weight);
     return sum / scale;
