@@ -1,6 +1,7 @@
 /** The files of one attempt that come from a host without the daemon's disk, and what its records say of them. */
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
+import { yieldToOthers } from "../../base/sleep.ts";
 import { logFiles, storedPath, withinRun } from "../../base/uploaded.ts";
 import { announcementOf } from "../../registry/artifacts/announced.ts";
 import {
@@ -39,7 +40,7 @@ export class Arrivals {
   readonly #logs: readonly string[];
   /** By the file's place here. */
   readonly #announced = new Map<string, NamedFile>();
-  #recalled = false;
+  #recalled: Promise<void> | undefined;
   #told = 0;
 
   constructor({ runId, attempt }: RunRow, options: ArrivalsOptions) {
@@ -58,15 +59,18 @@ export class Arrivals {
   async take(uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
     const answer = await uploads.take(piece);
     if (answer.refused !== undefined) this.#left(piece.path, piece.size, answer.refused);
-    if (answer.done && !this.#logs.includes(piece.path)) this.#arrived(piece.path);
+    if (answer.done && !this.#logs.includes(piece.path)) await this.#arrived(piece.path);
     return answer;
   }
 
-  #arrived(path: string): void {
+  async #arrived(path: string): Promise<void> {
     const { registry, files, onFileNamed, onFilesDue } = this.#options;
     const stored = storedPath(files.workerId, this.#of.attempt, path)!;
+    await (this.#recalled ??= this.#recall().catch((error) => {
+      this.#recalled = undefined;
+      throw error;
+    }));
     const row = registry.require(this.#of.runId);
-    this.#recall();
     const event = this.#announced.get(stored);
     if (event === undefined) return onFilesDue(row);
     this.#announced.delete(stored);
@@ -74,15 +78,15 @@ export class Arrivals {
   }
 
   /** What an earlier daemon has stored of announcements. */
-  #recall(): void {
-    if (this.#recalled) return;
-    this.#recalled = true;
+  async #recall(): Promise<void> {
     const { telemetry } = this.#options;
     const { runId, attempt } = this.#of;
     for (let since = 0;;) {
       const events = telemetry.read(runId, "events", since, PAGE);
       for (const event of events) if (event.attempt === attempt) this.#hereOf(event);
       if (events.length < PAGE) return;
+      // A run may have millions.
+      await yieldToOthers();
       since = events.at(-1)!.seq;
     }
   }
