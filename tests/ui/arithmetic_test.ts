@@ -1,7 +1,8 @@
 /** Arithmetic of the page's charts and table, without a browser. */
 import assert from "node:assert/strict";
 import { groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
-import { ascending, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
+import type { SeriesColumns } from "../../src/ui/page_json.ts";
+import { ascending, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
   assert.deepEqual(spread([10, 10, 30, 30, 30, 30, 5]), [5, 10, 15, 20, 25, 30, 5]);
@@ -22,6 +23,18 @@ Deno.test("chart: x always ascends, a smoothed line starts where its values do, 
     null,
     8,
   ]);
+});
+
+Deno.test("chart: over another metric a point lies where that one was at its step, or at its time", () => {
+  const series = (name: string, at: number[], step: (number | null)[], last: (number | string)[]) =>
+    ({ name, at, step, last, mean: last, attempt: at.map(() => null) }) as unknown as SeriesColumns;
+  const tokens = series("tokens", [1, 2, 3, 4], [0, 10, 20, 30], [0, 100, "NaN", 300]);
+  const loss = series("loss", [9, 9, 9, 9], [5, 20, 30, 40], [5, 4, 3, 2]);
+  const over = overOther(loss, tokens);
+  assert.deepEqual([over.over, over.last], [[50, 200, 300], [5, 4, 3]]);
+  const timed = overOther(series("reward", [4, 2, 0], [null, null, null], [7, 8, 9]), tokens);
+  assert.deepEqual([timed.over, timed.last], [[100, 300], [8, 7]]);
+  assert.deepEqual(overOther(loss, undefined).over, []);
 });
 
 Deno.test("chart: a part of the time axis holds the points of the buckets that reach into it", () => {

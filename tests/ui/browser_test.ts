@@ -447,6 +447,31 @@ inBrowser(
   },
 );
 
+inBrowser("the x axis is any metric: of runs, of groups, and by its address", async ({ core, page, base }) => {
+  const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
+  for (const { runId } of runs) {
+    for (let i = 0; i <= 20; i++) {
+      core.addEpisode(runId, 1, undefined, 1_000_000 + i * 1000, JSON.stringify({ tokens: 500 * i, loss: 20 - i }));
+    }
+  }
+  await page.goto(`${base}/compare?runs=${runs.map((r) => r.runId).join()}&group=name&smoothing=0`);
+  const chart = page.locator("[data-series=loss]");
+  await chart.locator("canvas").waitFor();
+  await page.getByLabel("X axis").selectOption("metric:tokens");
+  const last = async () => {
+    await chart.getByRole("img").focus();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("End");
+    await chart.locator(".readout", { hasText: "at tokens 10,000" }).waitFor();
+  };
+  await last();
+  assert.equal(await chart.locator(".value").first().textContent().then((t) => t!.split(" ")[0]), "0");
+  await page.reload();
+  await chart.locator("canvas").waitFor();
+  await last();
+  assert.match(page.url(), /[?&]x=metric(:|%3A)tokens/);
+});
+
 inBrowser("the table has groups that fold; parameters are drawn against results", async ({ core, page, base }) => {
   const runs = ["a-seed1", "a-seed2", "b-seed1"].map((name) => core.addExecuting(name));
   for (const [i, { runId }] of runs.entries()) core.addEpisode(runId, 10 * (i + 1));

@@ -19,14 +19,20 @@ import {
 } from "./smoothing.ts";
 
 export interface DataSet {
+  runId: string;
   label: string;
   color: string;
-  columns: SeriesColumns;
+  /** `over`: where each bucket lies on the x axis, if that is another metric. */
+  columns: SeriesColumns & { over?: number[] };
   startedAt: number | null;
   /** Label of the group that it is drawn as one with. */
   group?: string;
 }
-export type XMode = "index" | "relative" | "wall";
+/** Step or episode, time since the start, time of day, or another metric's value. */
+export type XMode = "index" | "relative" | "wall" | `metric:${string}`;
+/** The metric of the x axis, if it is one. */
+export const metricOf = (x: XMode): string | undefined =>
+  x.startsWith("metric:") ? x.slice("metric:".length) : undefined;
 export interface ChartStyle {
   x: XMode;
   smoothing: number;
@@ -59,7 +65,7 @@ interface Line {
   faded?: boolean;
   /** The values before smoothing are drawn, too. */
   raw?: boolean;
-  /** The newest value, not smoothed. */
+  /** The newest value, not smoothed; of a group the mean of its runs'. */
   last: number | null;
   /** x, lower and upper edge, the values before smoothing, the line itself, the number of runs at each x. */
   table: uPlot.AlignedData;
@@ -84,7 +90,8 @@ function faint(color: string, alpha: number): string {
 }
 
 function xOf(set: Pick<DataSet, "columns" | "startedAt">, mode: XMode): number[] {
-  const { last_x, at, step } = set.columns;
+  const { last_x, at, step, over } = set.columns;
+  if (over !== undefined) return ascending(over);
   // Metrics are seen over the worker's steps, so that runs which log at other intervals can be compared.
   if (mode === "index") return ascending(spread(last_x.map((x, i) => step[i] ?? x)));
   const from = mode === "relative" ? set.startedAt ?? at[0] ?? 0 : 0;
@@ -165,11 +172,12 @@ function linesOf(all: readonly DataSet[], style: ChartStyle): Line[] {
       });
       if (typeof key === "string" && members.length > 1) {
         const { x, middle, low, high, count } = together(curves, style.band);
+        const lasts = members.flatMap(({ columns }) => lastOf(columns) ?? []);
         return {
           label: key,
           color,
           runs: members.length,
-          last: middle.findLast((y) => y !== null) ?? null,
+          last: lasts.length === 0 ? null : lasts.reduce((a, b) => a + b, 0) / lasts.length,
           table: [x, keep(low), keep(high), middle.map(() => null), middle, count] as uPlot.AlignedData,
         };
       }
@@ -328,7 +336,7 @@ export class Chart {
     const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
     const within = this.#window?.x === style.x ? this.#window : undefined;
     const sets = within === undefined ? all : all.map((set) => {
-      const xs = piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
+      const xs = set.columns.over ?? piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
       return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
     }).filter((set) => set.columns.last_x.length > 0);
     this.#sets = sets;
@@ -414,7 +422,7 @@ export class Chart {
       const of = told.length < lines.length
         ? `the first ${told.length} of ${lines.length} runs`
         : plural(lines.length, "run");
-      return fill(of, ["run", "last", "lowest", "highest", this.#style.x === "index" ? this.unit : "time"], told);
+      return fill(of, ["run", "last", "lowest", "highest", this.#xName], told);
     }
     const { x = [], rows, of } = this.#places();
     const cell = (line: number, i: number) => {
@@ -426,7 +434,7 @@ export class Chart {
     };
     fill(
       of === rows.length ? plural(of, "row") : `${rows.length} of ${of} rows, evenly`,
-      [this.#style.x === "index" ? this.unit : "time", ...this.#lines.map((l) => l.label)],
+      [this.#xName, ...this.#lines.map((l) => l.label)],
       rows.map((i) =>
         h(
           "tr",
@@ -510,6 +518,7 @@ export class Chart {
         {
           ...axis,
           size: 26,
+          ...(metricOf(x) !== undefined ? { values: (_, v) => v.map((n) => n === null ? "" : compact(n)) } : {}),
           ...(x === "index"
             ? { values: (_, v) => v.map((n) => n === null ? "" : Number.isInteger(n) ? compact(n) : "") }
             : {}),
@@ -550,7 +559,7 @@ export class Chart {
       if (place === undefined) return "";
       const at = (n: number) => u.data[l * PER_LINE + n]?.[place] as number | null | undefined;
       const range = (alone || line.runs > 1) && at(1) !== at(2) ? ` (${figure(at(1))} to ${figure(at(2))})` : "";
-      const smoothed = this.#style.smoothing > 0 && line.runs === 1 ? `, smoothed ${figure(at(4))}` : "";
+      const smoothed = this.#style.smoothing <= 0 ? "" : line.runs > 1 ? ", smoothed" : `, smoothed ${figure(at(4))}`;
       return figure(at(3) ?? at(4)) + range + smoothed + (line.runs > 1 ? `, ${plural(at(5) ?? 0, "run")}` : "");
     });
     this.#readout.textContent = `${alone ? `${values[0]}  ` : ""}at ${this.#place(x)}`;
@@ -580,10 +589,16 @@ export class Chart {
 
   /** A position on the x axis for a person. */
   #place(x: number): string {
-    return this.#style.x === "index" ? `${this.unit} ${this.#figureOfX(x)}` : this.#figureOfX(x);
+    const named = this.#style.x === "index" || metricOf(this.#style.x) !== undefined;
+    return named ? `${this.#xName} ${this.#figureOfX(x)}` : this.#figureOfX(x);
+  }
+
+  get #xName(): string {
+    return metricOf(this.#style.x) ?? (this.#style.x === "index" ? this.unit : "time");
   }
 
   #figureOfX(x: number): string {
+    if (metricOf(this.#style.x) !== undefined) return figure(x);
     if (this.#style.x === "index") return whole(Math.round(x));
     return this.#style.x === "wall" ? clock(x * 1000) : duration(x * 1000);
   }
@@ -677,8 +692,11 @@ export class Chart {
 
   #zoomBetween(from: number, to: number): void {
     const range = this.#indexRange(from, to);
-    const rewound = this.#sets.some(({ columns }) => columns.attempt.some((a) => a !== null));
-    if (range !== undefined) this.#zoomTo(range, rewound ? { x: this.#style.x, from, to } : undefined);
+    // Other points may be recorded between those that lie there.
+    const beside = this.#sets.some(({ columns }) =>
+      columns.over !== undefined || columns.attempt.some((a) => a !== null)
+    );
+    if (range !== undefined) this.#zoomTo(range, beside ? { x: this.#style.x, from, to } : undefined);
     else notice(`${this.title}: nothing was recorded between ${this.#place(from)} and ${this.#place(to)}`);
   }
 

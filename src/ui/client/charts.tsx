@@ -1,12 +1,13 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
 import { answer, api, Refused, seriesOf } from "./api.ts";
-import { Chart, type ChartStyle, type DataSet, MANY_LINES, type Range, type XMode } from "./chart.ts";
-import { notice } from "./dialog.tsx";
+import { Chart, type ChartStyle, type DataSet, MANY_LINES, metricOf, type Range, type XMode } from "./chart.ts";
+import { attempt, notice } from "./dialog.tsx";
 import { natural } from "../../base/natural_order.ts";
 import { figure, plural } from "./format.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { Island, Terms, useRedraw } from "./parts.tsx";
-import type { SeriesNames } from "../page_json.ts";
+import type { SeriesColumns, SeriesNames } from "../page_json.ts";
+import { overOther } from "./smoothing.ts";
 import { useEffect, useRef, useState } from "./preact.ts";
 
 export interface ChartRun {
@@ -76,7 +77,7 @@ function chosenView() {
     pinned: given ? query.getAll("pin") : stored<string[]>("mosaic-pinned", []),
     folded: given ? query.getAll("fold") : stored<string[]>("mosaic-folded", []),
     style: {
-      x: ["index", "relative", "wall"].includes(x) ? x as XMode : "index",
+      x: ["index", "relative", "wall"].includes(x) || x.startsWith("metric:") ? x as XMode : "index",
       band: Object.hasOwn(BANDS, band) ? band as Band : "sd",
       smoothing: Math.min(0.99, Math.max(0, Number(smoothing ?? style.smoothing) || 0)),
       log: log === undefined ? style.log : log === "1",
@@ -123,6 +124,8 @@ class ChartReader {
   /** The charts that are zoomed. */
   #zooms: Map<string, Range>;
   #sets = new Map<string, DataSet[]>();
+  /** The metric of the x axis, of each run. */
+  #over: { name: string; of: Map<string, SeriesColumns> } | undefined;
   #inSight = new Set<string>();
   /** Which are as new as the runs; the newest last. */
   #fresh = new Set<string>();
@@ -209,10 +212,43 @@ class ChartReader {
 
   restyle(change: Partial<ChartStyle>): void {
     this.style = { ...this.style, ...change };
-    localStorage.setItem("mosaic-charts", JSON.stringify(this.style));
+    // Other runs may not have this metric.
+    const x = metricOf(this.style.x) === undefined ? this.style.x : "index";
+    localStorage.setItem("mosaic-charts", JSON.stringify({ ...this.style, x }));
     this.#toAddress();
-    for (const [name, chart] of this.charts) if (this.#sets.has(name)) chart.show(this.#sets.get(name)!, this.style);
     this.redraw();
+    if (metricOf(this.style.x) === this.#over?.name) return this.#showAll();
+    attempt(async () => {
+      await this.#readOver();
+      this.#showAll();
+    });
+  }
+
+  #showAll(): void {
+    for (const name of this.charts.keys()) if (this.#sets.has(name)) this.#show(name);
+  }
+
+  #show(name: string): void {
+    const over = this.#over;
+    const sets = this.#sets.get(name)!;
+    const shown = over === undefined
+      ? sets
+      : sets.map((set) => ({ ...set, columns: overOther(set.columns, over.of.get(set.runId)) }))
+        .filter(({ columns }) => columns.over.length > 0);
+    this.charts.get(name)?.show(shown, this.style);
+  }
+
+  /** All of the metric of the x axis, also where charts show a part. */
+  async #readOver(): Promise<void> {
+    const { runs } = this;
+    const name = metricOf(this.style.x);
+    if (name === undefined) return void (this.#over = undefined);
+    const rough = runs.length > MANY_LINES;
+    const buckets = Math.min(MOST_BUCKETS, Math.floor(CLOSE_BUCKETS / runs.length));
+    const ids = runs.map((r) => r.run_id);
+    const [found] = await seriesOf({ runs: ids, names: [name], buckets, rough }, this.#gone.signal);
+    // Another may have been chosen meanwhile.
+    if (metricOf(this.style.x) === name) this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
   }
 
   /** What one sees, as far as there is any of it here. */
@@ -241,6 +277,7 @@ class ChartReader {
     this.#namesRead = "reading";
     try {
       await this.#readNames();
+      await this.#readOver();
       this.#fresh.clear();
       this.#read();
     } catch {
@@ -312,6 +349,7 @@ class ChartReader {
     const groups = new Map([...new Set(runs.map((r) => r.group))].map((group, i) => [group, i]));
     for (const [n, name] of names.entries()) {
       const sets = runs.map((run, r): DataSet => ({
+        runId: run.run_id,
         label: run.name,
         ...(run.group === undefined ? {} : { group: run.group }),
         color: colors[(run.group === undefined ? r : groups.get(run.group)!) % COLORS]!,
@@ -325,7 +363,7 @@ class ChartReader {
         this.rewound = true;
         this.redraw();
       }
-      this.charts.get(name)?.show(sets, this.style);
+      this.#show(name);
       // Several charts of many lines are drawn one a frame, so that a click is heard in between.
       if (rough) await new Promise((resolve) => setTimeout(resolve));
     }
@@ -408,6 +446,11 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             <option value="index">Step or episode</option>
             <option value="relative">Time since start</option>
             <option value="wall">Time of day</option>
+            <optgroup label="A metric">
+              {[...new Set([...names, ...[metricOf(style.x)].filter((n) => n !== undefined)])].map((name) => (
+                <option key={name} value={`metric:${name}`}>{name}</option>
+              ))}
+            </optgroup>
           </select>
         </label>
         <label>

@@ -60,6 +60,48 @@ export function ascending(xs: readonly number[]): number[] {
   return xs.map((x) => last = x > last ? x : last + Math.max(1e-9, Math.abs(last) * Number.EPSILON));
 }
 
+/**
+ * A series over another one of the same run instead of over steps: where each bucket lies, by the other's value when its
+ * last point was recorded (at its step, where both have steps and there was one attempt; else at its time; on the straight
+ * line between two values). Buckets from before or after the other's values are left out; the rest are in its order.
+ */
+export function overOther(
+  columns: SeriesColumns,
+  other: SeriesColumns | undefined,
+): SeriesColumns & { over: number[] } {
+  const bySteps = [columns, other].every((c) => c?.step.every((s) => s !== null) && c.attempt.every((a) => a === null));
+  const keys = (c: SeriesColumns) => bySteps ? c.step as number[] : c.at;
+  const known = other === undefined ? [] : numbers(other.last)
+    .flatMap((value, i) => value === null ? [] : [{ key: keys(other)[i]!, value }])
+    .sort((a, b) => a.key - b.key);
+  const overAt = (key: number) => {
+    const next = lowerBound(known, key);
+    const [a, b] = [known[next - 1], known[next]];
+    if (b?.key === key) return b.value;
+    return a === undefined || b === undefined
+      ? undefined
+      : a.value + (b.value - a.value) * (key - a.key) / (b.key - a.key);
+  };
+  const placed = keys(columns).flatMap((key, i) => {
+    const over = overAt(key);
+    return over === undefined ? [] : [{ over, i }];
+  }).sort((a, b) => a.over - b.over);
+  const { name, ...rest } = columns;
+  const ordered = Object.entries(rest).map(([k, v]) => [k, placed.map(({ i }) => v[i])]);
+  return { name, ...Object.fromEntries(ordered), over: placed.map(({ over }) => over) } as ReturnType<typeof overOther>;
+}
+
+/** The number of the first that is not below a key. */
+function lowerBound(sorted: readonly { key: number }[], key: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle]!.key < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The buckets for which `wanted` holds. */
 export function picked(
   columns: SeriesColumns,
