@@ -23,12 +23,21 @@ export function examineTelemetry(layout: Layout, runs: readonly KnownRun[]): Rep
 
 /** Fills what is missing of one run. The caller holds the daemon's lock. @returns what was done */
 export function reindex(layout: Layout, run: KnownRun, runs: readonly KnownRun[]): string {
-  const stored = readStored(layout).get(run.runId);
+  let stored = readStored(layout).get(run.runId);
   const known = onDisk(layout, run, runs);
   if (whatIsMissing(known, stored) === undefined) return "nothing is missing";
   const clock = { now: Date.now() };
   const store = TelemetryStore.open(layout.telemetryDb, { now: () => clock.now, checkpoints: { mode: "inline" } });
   try {
+    if (stored?.miscounted) {
+      // The store counts the rows again when it reads such a run.
+      store.summary(run.runId);
+      stored = readStored(layout).get(run.runId);
+      const counted = "counted the run's rows again";
+      return whatIsMissing(known, stored) === undefined
+        ? counted
+        : `${counted}; ${refill(store, known, stored, clock)}`;
+    }
     return refill(store, known, stored, clock);
   } finally {
     store.close();
@@ -45,6 +54,7 @@ function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string 
   const { run, files } = known;
   // A damaged row names neither the place of its files nor its attempts for sure.
   if (run.damaged.length > 0 || run.startedAt === null) return undefined;
+  if (stored?.miscounted) return `the counters of the telemetry of run ${run.runId} (${run.name}) are damaged`;
   const missing = Object.entries(stored?.missing ?? {}).map(([kind, n]) => `${n} ${kind}`);
   const ends = journalEnds(files, run, stored);
   const lost = unplaced(ends, stored);

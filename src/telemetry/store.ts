@@ -247,7 +247,9 @@ export class TelemetryStore implements TelemetryLog {
         `steps ${first} to ${last} of run ${run} cannot be read: ${why}; stop the daemon and run: mosaic doctor --repair`,
       );
     });
-    this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey));
+    this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey), (runId) => {
+      options.checkpoints?.warn?.(`the counters of run ${runId} were damaged: its rows were counted again`);
+    });
     this.#reader = new Reader(db);
     this.#stepWriter = new StepWriter(db);
     this.#episodeWriter = new BulkInsert(db, "episodes", EPISODE_COLUMNS);

@@ -305,6 +305,37 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
   });
 });
 
+Deno.test("refill: counters that have changed by themselves, up or down, are counted again; no row goes, none is made up", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 250));
+    repair(layout.stateDir);
+    const own = "run_key = (SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
+    const counters = () => {
+      const db = new DatabaseSync(layout.telemetryDb);
+      const { crc: _, wide: __, ...row } = db.prepare(`SELECT * FROM telemetry_runs WHERE ${own}`).get()!;
+      db.close();
+      return row;
+    };
+    const before = { rows: rows(layout), counters: counters() };
+    const flips = [
+      ...["steps = steps - 64", "steps = steps + 65536", "episodes = episodes - 1", "events = events + 1024"],
+      ...["metrics = metrics - 2", "attempt = attempt + 4", "violations = '{'"],
+    ];
+    for (const flip of flips) {
+      const db = new DatabaseSync(layout.telemetryDb);
+      assert.equal(db.prepare(`UPDATE telemetry_runs SET ${flip} WHERE ${own}`).run().changes, 1, flip);
+      db.close();
+      const [finding, ...others] = examine(layout.stateDir);
+      assert.match(finding!.message, /the counters of the telemetry of run .* are damaged/, flip);
+      assert.deepEqual(others, []);
+      const [repaired] = repair(layout.stateDir).repaired;
+      assert.match(repaired!.outcome, /counted the run's rows again/, flip);
+      assert.deepEqual(kinds(layout), [], flip);
+      assert.deepEqual({ rows: rows(layout), counters: counters() }, before, flip);
+    }
+  });
+});
+
 Deno.test("refill: a value outside of blocks that has changed by itself is damage in every table, and the log has what was stored", () => {
   withRun((layout, journal) => {
     const agent = lines(1, 250).replaceAll('"type":"step"', '"type":"step","agent_id":"a1","ts":1700000000');

@@ -111,7 +111,8 @@ diskTest(
     }
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward_name");
-    before.exec(`PRAGMA user_version = ${telemetryVersion - 2}`);
+    before.exec("ALTER TABLE telemetry_runs DROP COLUMN crc");
+    before.exec(`PRAGMA user_version = ${telemetryVersion - 3}`);
     before.close();
     disk.fill();
     const open = {
@@ -122,7 +123,7 @@ diskTest(
       assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
     }
     disk.free();
-    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 2]);
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 3]);
     for (const opened of Object.values(open)) opened().close();
     assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
     const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });

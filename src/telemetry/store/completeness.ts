@@ -19,6 +19,8 @@ export interface StoredRun {
   cursors: Map<number, SourceCursor[]>;
   /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
   missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series" | "sources", number>>;
+  /** The counters are not what was stored. Nothing can be compared with them until the rows are counted again. */
+  miscounted: boolean;
   /** Numbers of records whose rows are there, and are not what was stored; they count as missing. */
   damaged: Record<"steps" | "episodes" | "events", Set<number>>;
 }
@@ -36,7 +38,8 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
   const byKey = new Map<number, StoredRun>();
   const note = (key: number, kind: keyof StoredRun["missing"], missing: number) => {
     const run = byKey.get(key);
-    if (run !== undefined && missing > 0) run.missing[kind] = (run.missing[kind] ?? 0) + missing;
+    if (run === undefined || run.miscounted) return;
+    if (missing > 0) run.missing[kind] = (run.missing[kind] ?? 0) + missing;
   };
   const runs = db.prepare("SELECT run_key, run_id, attempt FROM telemetry_runs WHERE deleting = 0").all();
   for (const { run_key, run_id, attempt } of runs) {
@@ -46,6 +49,7 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
       positions: new Map(),
       cursors: new Map(),
       missing: {},
+      miscounted: false,
       damaged: { steps: new Set(), episodes: new Set(), events: new Set() },
     });
   }
@@ -60,6 +64,11 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     const own = run?.cursors.get(Number(attempt)) ?? [];
     run?.cursors.set(Number(attempt), [...own, cursor as unknown as SourceCursor]);
   }
+  const damaged = [...damagedRows(db)];
+  for (const { runKey, table } of damaged) {
+    const run = byKey.get(runKey);
+    if (run !== undefined && table === "telemetry_runs") run.miscounted = true;
+  }
   const keys = new Map([...byKey].map(([key, { runId }]) => [runId, key]));
   for (const { runId, first, last } of damagedSteps(db)) note(keys.get(runId)!, "steps", last - first + 1);
   for (const [kind, table, head, first] of RECORDS) {
@@ -71,9 +80,9 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     ).all();
     for (const { run_key, missing } of rows) note(Number(run_key), kind, Number(missing));
   }
-  for (const { runKey, table, row } of damagedRows(db)) {
+  for (const { runKey, table, row } of damaged) {
     const run = byKey.get(runKey);
-    if (run === undefined) continue;
+    if (run === undefined || run.miscounted) continue;
     const seq = Number(row.seq);
     if (table === "journal_positions") {
       run.positions.delete(Number(row.attempt));

@@ -1,7 +1,7 @@
 /**
  * Checksums of rows outside of blocks. SQLite notices damage to a page's structure, not to a value in it. A row's column
- * "crc" is of all its other values but its run's key (which is another one in another database); NULL is a row of an
- * earlier version, of which nothing is known.
+ * "crc" is of all its other values but what its run is known by (which another database or name changes); NULL is a row of
+ * an earlier version, of which nothing is known.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { zlib } from "../../base/node_modules.ts";
@@ -9,9 +9,10 @@ import { zlib } from "../../base/node_modules.ts";
 /** Tables whose rows have one. What is in the others follows from these, or only describes them. */
 const TABLES = [
   ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
+  "telemetry_runs",
 ];
 export const CRC_COLUMN = "crc";
-const UNCHECKED = new Set(["run_key", CRC_COLUMN]);
+const UNCHECKED = new Set(["run_key", "run_id", "deleting", CRC_COLUMN]);
 
 /** The checksum of a row whose first value is at `from`. */
 export type ChecksumOf = (values: readonly SQLInputValue[], from: number) => number;

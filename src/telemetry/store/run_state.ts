@@ -4,7 +4,7 @@ import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, Tol
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
-import { type ChecksumOf, rowChecksum } from "./row_checksums.ts";
+import { type ChecksumOf, CRC_COLUMN, intact, rowChecksum } from "./row_checksums.ts";
 import type { SeriesState } from "./summaries.ts";
 
 /** A series of a run that is being written. */
@@ -94,6 +94,42 @@ export const SOURCE_SELECT =
   `SELECT agent_id AS agentId, worker_id AS workerId, policy_label AS policyLabel, backend FROM sources
     WHERE run_key = ? AND source = ?`;
 
+type Row = Record<string, number | string | null>;
+
+/** What `save` writes of a run. */
+const SAVED = [
+  ...["attempt", "steps", "episodes", "events", "metrics", "other_lines", "malformed_lines", "violations"],
+  ...["mean_reward_100", "last_record_ms", "told_step", "told_reward", "told_reward_name", "wide"],
+];
+
+/** Of a damaged row: what its run's rows tell. What they do not tell stays as it is. */
+function recount(): string {
+  const most = (what: string, table: string) =>
+    `ifnull((SELECT max(${what}) FROM ${table} t WHERE t.run_key = r.run_key), 0)`;
+  const least = (tables: string[]) =>
+    `ifnull((SELECT min(seq) FROM (${
+      tables.map((t) =>
+        `SELECT min(${t === "step_blocks" ? "first_seq" : "seq"}) AS seq FROM ${t} t WHERE t.run_key = r.run_key`
+      )
+        .join(" UNION ALL ")
+    })), 1)`;
+  const attempts = ["journal_positions", "steps", "episodes", "worker_events"].map((table) => most("attempt", table));
+  return `UPDATE telemetry_runs AS r SET attempt = max(${attempts.join(", ")}),
+    steps = max(${most("seq", "steps")}, ${most("first_seq + n - 1", "step_blocks")}),
+    episodes = ${most("seq", "episodes")}, events = ${most("seq", "worker_events")}, metrics = ${
+    most("seq", "metrics")
+  },
+    first_step = ${least(["steps", "step_blocks"])}, first_episode = ${least(["episodes"])},
+    first_event = ${least(["worker_events"])}, first_metric = ${least(["metrics"])},
+    violations = CASE WHEN json_valid(violations) THEN violations END,
+    mean_reward_100 = (SELECT avg(total_reward) FROM (SELECT total_reward FROM episodes e WHERE e.run_key = r.run_key
+      ORDER BY seq DESC LIMIT 100)),
+    told_step = min(told_step, ${most("step", "metrics")}), wide = 1 WHERE run_id = ?`;
+}
+
+/** NaN is NULL in SQLite. */
+const stored = (value: number | null) => Number.isNaN(value) ? null : value;
+
 /** The tables of counters: telemetry_runs, journal_positions, sources. */
 export class RunRows {
   readonly #load: StatementSync;
@@ -104,18 +140,25 @@ export class RunRows {
   readonly #source: StatementSync;
   readonly #sources: StatementSync;
   readonly #insertSource: StatementSync;
+  readonly #recount: StatementSync;
+  readonly #savedSum: ChecksumOf;
   readonly #positionSum: ChecksumOf;
   readonly #sourceSum: ChecksumOf;
 
-  constructor(db: DatabaseSync, private readonly sealedTo: (runKey: number) => number) {
+  /** @param damaged told of a run whose counters were not what was stored, and were counted again */
+  constructor(
+    db: DatabaseSync,
+    private readonly sealedTo: (runKey: number) => number,
+    private readonly damaged: (runId: string) => void,
+  ) {
     this.#load = db.prepare("SELECT * FROM telemetry_runs WHERE run_id = ?");
     this.#positions = prepareArrays(db, "SELECT attempt, position FROM journal_positions WHERE run_key = ?");
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
     this.#save = db.prepare(
-      `UPDATE telemetry_runs SET attempt = ?, steps = ?, episodes = ?, events = ?, metrics = ?, other_lines = ?,
-        malformed_lines = ?, violations = ?, mean_reward_100 = ?, last_record_ms = ?, told_step = ?,
-        told_reward = ?, told_reward_name = ?, wide = ? WHERE run_key = ?`,
+      `UPDATE telemetry_runs SET ${SAVED.map((name) => `${name} = ?, `).join("")}crc = ? WHERE run_key = ?`,
     );
+    this.#savedSum = rowChecksum(db, "telemetry_runs", SAVED);
+    this.#recount = db.prepare(recount());
     this.#advance = db.prepare(
       `INSERT INTO journal_positions (run_key, attempt, position, crc) VALUES (?, ?, ?, ?)
         ON CONFLICT DO UPDATE SET position = excluded.position, crc = excluded.crc WHERE position = ?`,
@@ -135,8 +178,17 @@ export class RunRows {
   }
 
   load(runId: string): RunState | undefined {
-    const row = this.#load.get(runId) as Record<string, number | string | null> | undefined;
+    const row = this.#load.get(runId) as Row | undefined;
     if (row === undefined) return undefined;
+    if (intact(this.#savedSum, SAVED.map((name) => row[name]!), row[CRC_COLUMN])) return this.#stateOf(row);
+    this.#recount.run(runId);
+    const counted = this.#stateOf(this.#load.get(runId) as Row);
+    this.save(counted);
+    this.damaged(runId);
+    return counted;
+  }
+
+  #stateOf(row: Row): RunState {
     const number = (name: string) => row[name] as number;
     return {
       runKey: number("run_key"),
@@ -178,23 +230,25 @@ export class RunRows {
 
   save(state: RunState): void {
     const { heads } = state;
-    this.#save.run(
-      state.attempt,
-      heads.steps,
-      heads.episodes,
-      heads.events,
-      heads.metrics,
-      state.otherLines,
-      state.malformedLines,
+    const values = [
+      ...[
+        state.attempt,
+        heads.steps,
+        heads.episodes,
+        heads.events,
+        heads.metrics,
+        state.otherLines,
+        state.malformedLines,
+      ],
       Object.keys(state.violations).length === 0 ? null : JSON.stringify(state.violations),
-      state.meanReward100,
+      stored(state.meanReward100),
       state.lastRecordAt,
       state.toldStep,
-      state.toldReward?.value ?? null,
+      stored(state.toldReward?.value ?? null),
       state.toldReward?.name ?? null,
       state.wide ? 1 : 0,
-      state.runKey,
-    );
+    ];
+    this.#save.run(...values, this.#savedSum(values, 0), state.runKey);
   }
 
   /** Moves the journal position; false when the stored one is not `from`. */

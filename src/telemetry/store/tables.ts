@@ -250,6 +250,7 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE telemetry_runs ADD COLUMN told_reward REAL;
   ALTER TABLE telemetry_runs ADD COLUMN told_reward_name TEXT;
   `,
+  "ALTER TABLE telemetry_runs ADD COLUMN crc INTEGER;",
 ];
 
 function eightOfTheLevelBelow(level: number): string {

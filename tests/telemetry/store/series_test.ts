@@ -77,7 +77,7 @@ Deno.test("series: a database with the former levels of buckets gets the present
     db.exec(
       `DROP TABLE series_starts; DROP TABLE source_cursors; ALTER TABLE series DROP COLUMN label; ALTER TABLE series DROP COLUMN attempt;
       ALTER TABLE telemetry_runs DROP COLUMN told_step; ALTER TABLE telemetry_runs DROP COLUMN told_reward;
-      ALTER TABLE telemetry_runs DROP COLUMN told_reward_name; ALTER TABLE series_buckets DROP COLUMN step`,
+      ALTER TABLE telemetry_runs DROP COLUMN told_reward_name; ALTER TABLE telemetry_runs DROP COLUMN crc; ALTER TABLE series_buckets DROP COLUMN step`,
     );
     for (
       const table of ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"]
