@@ -180,6 +180,43 @@ Deno.test("proxy without descriptors: it lives, waits, and goes on when there ar
   assert.equal((await untilState(daemon, run, "TERMINATED")).exitCode, 0);
 });
 
+Deno.test("daemon without descriptors: a cancellation and a reset are done or refused, and no process is left", async () => {
+  await using daemon = await TestDaemon.start({ program: [MOSAIC] });
+  const worker = new SteppedWorker(daemon.stateDir, [50, 50]);
+  const run = await submit(daemon, worker.config());
+  await untilSteps(daemon, run, 50);
+  const leader = processRef(Number((await getRun(daemon, run)).workerPid))!;
+  const process = processRef(daemon.pid)!;
+  /** Asks while there are none; a refusal says that it can be asked again. */
+  const ask = async (call: () => Promise<unknown>) => {
+    const before = said(daemon, SHORT);
+    limitDescriptors(daemon.pid, LOW);
+    try {
+      await until(() => said(daemon, SHORT) > before, { what: "the daemon to say so" });
+      await call().catch((error) => assert.equal(error.code, "unavailable", String(error)));
+    } finally {
+      limitDescriptors(daemon.pid, ENOUGH);
+    }
+    assert(isAlive(process), daemon.output());
+    await untilBothPortsAnswer(daemon);
+  };
+  const cancel = () => daemon.client.unary(Mosaic.method.cancelRun, { run, graceSeconds: 1 });
+  await ask(cancel);
+  if ((await getRun(daemon, run)).state !== "CANCELLED") {
+    await cancel().catch((error) => assert.equal(error.code, "failed_precondition", String(error)));
+  }
+  await untilState(daemon, run, "CANCELLED");
+  await until(() => !isAlive(leader), { what: "the worker to be gone" });
+
+  const reset = () => daemon.client.unary(Mosaic.method.resetRun, { run });
+  await ask(reset);
+  if ((await getRun(daemon, run)).state === "CANCELLED") await reset();
+  worker.open();
+  const { attempt } = await untilState(daemon, run, "TERMINATED");
+  const stored = (await steps(daemon, run)).filter((step) => step.attempt === attempt);
+  assert.deepEqual(stored.map((step) => step.step_index), Array.from({ length: worker.total }, (_, i) => i));
+});
+
 Deno.test("daemon with few descriptors from its start: runs wait for one another, none fails", async () => {
   await using daemon = await TestDaemon.start({
     program: ["/bin/sh", "-c", 'ulimit -n 64; exec "$@"', "sh", ...PROGRAM],
