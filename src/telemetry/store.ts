@@ -441,6 +441,11 @@ export class TelemetryStore implements TelemetryLog {
     return this.#read(state, kind, since, rows) as StoredOf[K][];
   }
 
+  eventSeqs(runId: string, kinds: readonly string[], since: number, to: number): number[] {
+    const state = this.#state(runId);
+    return state === undefined ? [] : this.#reader.eventSeqs(state.runKey, kinds, since, to);
+  }
+
   head(runId: string, kind: TelemetryKind): number {
     return this.#state(runId)?.heads[kind] ?? 0;
   }

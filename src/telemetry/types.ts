@@ -100,6 +100,8 @@ export interface TelemetryReader {
   read<K extends TelemetryKind>(runId: string, kind: K, since: number, limit: number): StoredOf[K][];
   /** The newest seq; 0 when there is none. */
   head(runId: string, kind: TelemetryKind): number;
+  /** Seqs of events of these kinds, after `since` up to `to`, ascending: the few among millions that tell metrics. */
+  eventSeqs(runId: string, kinds: readonly string[], since: number, to: number): number[];
   /** Follows the run that has this id now, or that gets it next: another one of the same id is not taken for it. */
   follow(runId: string): FollowedRun;
   /**

@@ -14,12 +14,12 @@ import {
 import type { Registry } from "../../registry/registry.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
+import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 
 type NamedFile = { kind: string; dataJson: string };
 
 /** Announcements that wait for their files; the oldest is forgotten, and its file is found by its place. */
 const MAX_ANNOUNCED = 5000;
-const PAGE = 1000;
 /** Events on files that were left, of one attempt. */
 const MAX_TOLD = 20;
 
@@ -81,13 +81,9 @@ export class Arrivals {
   async #recall(): Promise<void> {
     const { telemetry } = this.#options;
     const { runId, attempt } = this.#of;
-    for (let since = 0;;) {
-      const events = telemetry.read(runId, "events", since, PAGE);
-      for (const event of events) if (event.attempt === attempt) this.#hereOf(event);
-      if (events.length < PAGE) return;
-      // A run may have millions.
-      await yieldToOthers();
-      since = events.at(-1)!.seq;
+    for (const event of eventsAfter(telemetry, runId, FILE_KINDS, 0)) {
+      if (event === undefined) await yieldToOthers();
+      else if (event.attempt === attempt) this.#hereOf(event);
     }
   }
 

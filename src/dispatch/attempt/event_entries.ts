@@ -7,7 +7,15 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
-import { entryData, failureText, isEntered, saidFailed } from "./worker_events.ts";
+import {
+  ENTERED_KINDS,
+  entryData,
+  eventsAfter,
+  failureText,
+  FILE_KINDS,
+  isEntered,
+  saidFailed,
+} from "./worker_events.ts";
 
 const PAGE = 1000;
 
@@ -73,13 +81,9 @@ export class EventEntries {
 
   #enterAfter(entered: number): void {
     this.#waitAfter = undefined;
-    for (let seq = entered;;) {
-      const page = this.#context.telemetry.read(this.#runId, "events", seq, PAGE);
-      for (const event of page) {
-        seq = event.seq;
-        this.#enter(event.kind, event.dataJson, event.seq);
-      }
-      if (page.length === 0 || this.#waitAfter !== undefined) return;
+    for (const event of eventsAfter(this.#context.telemetry, this.#runId, [...ENTERED_KINDS, ...FILE_KINDS], entered)) {
+      if (event !== undefined) this.#enter(event.kind, event.dataJson, event.seq);
+      if (this.#waitAfter !== undefined) return;
     }
   }
 

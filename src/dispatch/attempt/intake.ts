@@ -9,7 +9,7 @@ import { refusesContent } from "../../telemetry/store/failures.ts";
 import type { IngestResult, TelemetryLog } from "../../telemetry/types.ts";
 import type { EventEntries } from "./event_entries.ts";
 import type { BatchSamples } from "./session.ts";
-import { eventsFromNewest } from "./worker_events.ts";
+import { eventsFromNewest, FILE_KINDS } from "./worker_events.ts";
 
 /** Warnings with samples of what a worker wrote wrongly: at most one per this many milliseconds and run. */
 const SAMPLE_INTERVAL_MS = 10_000;
@@ -91,7 +91,7 @@ export class Intake {
     const announced = new Map<string, Announcement>();
     const { runId, attempt } = this.#run;
     const files = [];
-    for (const event of eventsFromNewest(this.#telemetry, runId, attempt)) {
+    for (const event of eventsFromNewest(this.#telemetry, runId, FILE_KINDS, attempt)) {
       if (announcementOf(event) !== undefined && files.push(event) >= MAX_ANNOUNCED) break;
     }
     for (const event of files.reverse()) this.#remember(announced, event);

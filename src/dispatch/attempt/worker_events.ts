@@ -6,7 +6,7 @@ import { referenceOf } from "../../registry/artifacts/announced.ts";
 import type { StoredWorkerEvent, TelemetryLog } from "../../telemetry/types.ts";
 
 /** Records that are entered into the event log, where people and webhooks see them. (Files have events of their own.) */
-const ENTERED_KINDS: readonly EventKind[] = [
+export const ENTERED_KINDS: readonly EventKind[] = [
   "checkpoint_saved",
   "checkpoint_loaded",
   "run_failed",
@@ -16,7 +16,11 @@ const ENTERED_KINDS: readonly EventKind[] = [
   "source_problem",
   REFUSED_KIND,
 ];
-const PAGE = 500;
+/** Events that are searched at once, which takes some milliseconds. */
+const WINDOW = 20_000;
+
+/** What names files besides: src/registry/artifacts/announced.ts. */
+export const FILE_KINDS: readonly string[] = ["artifact", "checkpoint_saved"];
 
 export function isEntered(kind: string): kind is EventKind {
   return ENTERED_KINDS.some((entered) => entered === kind);
@@ -51,24 +55,50 @@ export function failureText(dataJson: string): string {
   return (firstText(dataOf(dataJson), "error", "message", "reason") ?? "").slice(0, 500);
 }
 
-/** A run's lifecycle records from the newest back, down to those of attempt `since`. */
-export function* eventsFromNewest(telemetry: TelemetryLog, runId: string, since: number): Generator<StoredWorkerEvent> {
-  for (let end = telemetry.head(runId, "events"); end > 0; end -= PAGE) {
-    const from = Math.max(0, end - PAGE);
-    for (const event of telemetry.read(runId, "events", from, end - from).toReversed()) {
+/** A run's records of these kinds after a seq, oldest first. undefined after each search: others may have their turn. */
+export function* eventsAfter(
+  telemetry: TelemetryLog,
+  runId: string,
+  kinds: readonly string[],
+  after: number,
+): Generator<StoredWorkerEvent | undefined> {
+  for (let from = after; from < telemetry.head(runId, "events"); from += WINDOW) {
+    yield* eventsAt(telemetry, runId, telemetry.eventSeqs(runId, kinds, from, from + WINDOW));
+    yield undefined;
+  }
+}
+
+/** A run's records of these kinds from the newest back, down to those of attempt `since`. */
+export function* eventsFromNewest(
+  telemetry: TelemetryLog,
+  runId: string,
+  kinds: readonly string[],
+  since: number,
+): Generator<StoredWorkerEvent> {
+  for (let end = telemetry.head(runId, "events"); end > 0; end -= WINDOW) {
+    const seqs = telemetry.eventSeqs(runId, kinds, Math.max(0, end - WINDOW), end);
+    for (const event of eventsAt(telemetry, runId, seqs.toReversed())) {
       if (event.attempt < since) return;
       yield event;
     }
   }
 }
 
+function* eventsAt(telemetry: TelemetryLog, runId: string, seqs: readonly number[]): Generator<StoredWorkerEvent> {
+  for (const seq of seqs) {
+    const [event] = telemetry.read(runId, "events", seq - 1, 1);
+    if (event?.seq === seq) yield event;
+  }
+}
+
 function findLast<T>(
   telemetry: TelemetryLog,
   runId: string,
+  kind: EventKind,
   since: number,
   match: (event: StoredWorkerEvent) => T | undefined,
 ): T | undefined {
-  for (const event of eventsFromNewest(telemetry, runId, since)) {
+  for (const event of eventsFromNewest(telemetry, runId, [kind], since)) {
     const found = match(event);
     if (found !== undefined) return found;
   }
@@ -82,16 +112,16 @@ export function newestCheckpoint(
   since: number,
   placeOf: (path: string, attempt: number) => string | undefined,
 ): string | undefined {
-  return findLast(telemetry, runId, since, ({ kind, attempt, dataJson }) => {
-    const path = kind === "checkpoint_saved" ? checkpointPath(dataJson) : undefined;
+  return findLast(telemetry, runId, "checkpoint_saved", since, ({ attempt, dataJson }) => {
+    const path = checkpointPath(dataJson);
     return path === undefined ? undefined : placeOf(path, attempt);
   });
 }
 
 /** Unix milliseconds at which the run's worker saved a checkpoint; undefined where it did not say so. */
 export function checkpointTime(telemetry: TelemetryLog, runId: string, path: string): number | undefined {
-  return findLast(telemetry, runId, 1, (event) => {
-    const saved = event.kind === "checkpoint_saved" ? checkpointPath(event.dataJson) : undefined;
+  return findLast(telemetry, runId, "checkpoint_saved", 1, (event) => {
+    const saved = checkpointPath(event.dataJson);
     if (saved === undefined || (saved !== path && !path.endsWith(`/${saved}`))) return undefined;
     return referenceOf(event)?.at ?? Math.floor(Number(event.tsNs) / 1e6);
   });
@@ -99,5 +129,5 @@ export function checkpointTime(telemetry: TelemetryLog, runId: string, path: str
 
 /** What the attempt itself said of its failure; undefined when it said nothing of the kind. */
 export function saidFailed(telemetry: TelemetryLog, runId: string, attempt: number): string | undefined {
-  return findLast(telemetry, runId, attempt, (e) => e.kind === "run_failed" ? failureText(e.dataJson) : undefined);
+  return findLast(telemetry, runId, "run_failed", attempt, ({ dataJson }) => failureText(dataJson));
 }

@@ -42,6 +42,7 @@ export class Reader {
   readonly #episodesFitting: StatementSync;
   readonly #events: StatementSync;
   readonly #eventsFitting: StatementSync;
+  readonly #eventSeqs: StatementSync;
   readonly #metrics: StatementSync;
 
   constructor(db: DatabaseSync) {
@@ -52,6 +53,11 @@ export class Reader {
     this.#episodesFitting = prepareArrays(db, fitting("episodes", textColumns("episodes")));
     this.#events = prepareArrays(db, `SELECT ${WORKER_EVENT_SELECT} FROM worker_events ${range}`);
     this.#eventsFitting = prepareArrays(db, fitting("worker_events", textColumns("events")));
+    this.#eventSeqs = prepareArrays(
+      db,
+      `SELECT seq FROM worker_events WHERE run_key = ? AND seq > ? AND seq <= ? AND kind IN (SELECT value FROM json_each(?))
+        ORDER BY seq`,
+    );
     this.#metrics = prepareArrays(db, `SELECT ${METRIC_SELECT} FROM metrics ${range}`);
   }
 
@@ -86,6 +92,10 @@ export class Reader {
   events(runKey: number, since: number, limit: number, maxBytes: number): StoredWorkerEvent[] {
     const to = since + this.#fit(this.#eventsFitting, runKey, since, limit, maxBytes);
     return allRows(this.#events, runKey, since, to).map(workerEventOfRow);
+  }
+
+  eventSeqs(runKey: number, kinds: readonly string[], since: number, to: number): number[] {
+    return allRows(this.#eventSeqs, runKey, since, to, JSON.stringify(kinds)).map(([seq]) => seq as number);
   }
 
   metrics(runKey: number, since: number, limit: number, nameOf: (series: number) => string): StoredMetric[] {

@@ -148,12 +148,12 @@ Deno.test("a run that is quarantined half recovered is served by no proxy, and n
   const { runId } = f.engine.submit(configOf({ command }));
   f.registry.apply(runId, { type: "spawned" });
   await f.engine.close();
-  const { read } = f.telemetry;
-  f.telemetry.read = () => {
+  const { head } = f.telemetry;
+  f.telemetry.head = () => {
     throw new MosaicError("internal", "a page of the store is damaged");
   };
   await using next = f.successor(2);
-  f.telemetry.read = read;
+  f.telemetry.head = head;
   assert.match(next.row(runId).reason!, /^recovery_failed: /);
   const hello = {
     runId,

@@ -267,3 +267,18 @@ Deno.test("series: names of several runs come one at a time, also those that onl
       ],
     );
   }));
+
+Deno.test("events of some kinds are found among points of metrics, within a range, also after a restart", () =>
+  withStore((bench) => {
+    const events = Array.from(
+      { length: 3000 },
+      (_, i) => ({ kind: i % 1000 === 7 ? "artifact" : "metrics", dataJson: `{"a":${i}}`, tsNs: "1" }),
+    );
+    bench.store.ingest("R", 1, batch(0, 10, { events }));
+    for (const again of [false, true]) {
+      if (again) bench.reopen();
+      const found = (from: number, to: number) => bench.store.eventSeqs("R", ["artifact", "run_failed"], from, to);
+      assert.deepEqual([found(0, 3000), found(8, 2007), found(8, 2008)], [[8, 1008, 2008], [1008], [1008, 2008]]);
+      assert.deepEqual(bench.store.eventSeqs("none", ["artifact"], 0, 10), []);
+    }
+  }));
