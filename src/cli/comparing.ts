@@ -2,7 +2,7 @@
 import type { ComparisonRow } from "../config/differences.ts";
 import { isSecretName, withoutSecrets } from "../base/secrets.ts";
 import { ENDED_STATES } from "../registry/lifecycle/lifecycle.ts";
-import { compact, count, duration, number, rate } from "./format.ts";
+import { count, duration, number, rate } from "./format.ts";
 import type { RunDetailJson } from "./message_json.ts";
 import { elapsedMs, rewardOf, stepsOf } from "./runs_table.ts";
 
@@ -18,7 +18,7 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
     row("attempt", (r) => String(r.attempt)),
     row("elapsed", (r) => elapsed(r) === null ? "-" : duration(elapsed(r)!)),
     row("episodes", (r) => count(r.telemetry.episodes)),
-    row("steps", (r) => compact(stepsOf(r))),
+    row("steps", (r) => count(stepsOf(r))),
     row("mean rate", (r) => workedMs(r, now) > 0 ? rate(stepsOf(r) / (workedMs(r, now) / 1000)) : "-"),
     row("mean reward", (r) => rewardOf(r) === null ? "-" : number(rewardOf(r)!)),
   ];

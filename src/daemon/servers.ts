@@ -14,6 +14,7 @@ import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../rpc/mlflow/api.ts";
+import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
 import { listenHttp, WAITING } from "../wire/http_listener.ts";
@@ -109,6 +110,9 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     readiness,
     bound: bound?.hostname ?? "",
     audit,
+    // The verb's own module, loaded when somebody asks.
+    report: async ({ runs, flags }) =>
+      (await import("../cli/verbs/report.ts")).reportOf(readingCalls(services.mosaic), Date.now(), runs, flags),
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());

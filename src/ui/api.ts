@@ -25,7 +25,15 @@ import { framesLive, MAX_WATCHED } from "./live_frames.ts";
 import { framesOf } from "./pictures.ts";
 import { recordAt, recordsAfter } from "./public_records.ts";
 import { type BodyLimits, textOf } from "./request.ts";
-import { comparedRuns, namesOfMany, runsWanted, seriesOfMany, seriesWanted } from "./many_runs.ts";
+import {
+  comparedRuns,
+  namesOfMany,
+  type ReportWanted,
+  reportWanted,
+  runsWanted,
+  seriesOfMany,
+  seriesWanted,
+} from "./many_runs.ts";
 import { LOG_STREAMS, logLive, type LogStream, readLog, readLogBefore, searchLog } from "./run_log.ts";
 import { listRuns } from "./runs_list.ts";
 import { momentOf, toldBefore } from "./told.ts";
@@ -38,6 +46,7 @@ export interface ApiOptions {
   token: string;
   body: BodyLimits;
   streams: EventStreams;
+  report: ((wanted: ReportWanted) => Promise<string>) | undefined;
   tickMs: number;
   logLines: number;
 }
@@ -65,6 +74,16 @@ function jsonText<T>(c: Ctx, text: string): TypedResponse<T, 200, "json"> {
 const sinceOf = (c: Ctx, fallback: number): number =>
   wholeNumber("since", c.req.header("last-event-id") || c.req.query("since"), fallback);
 
+interface ReportRequest {
+  runs: string[];
+  metrics?: string[];
+  group_by?: string;
+  band?: string;
+  log?: boolean;
+  time?: boolean;
+  overwritten?: boolean;
+}
+
 export type PageApi = ReturnType<typeof pageApi>;
 
 export function pageApi(core: Core, options: ApiOptions) {
@@ -74,7 +93,8 @@ export function pageApi(core: Core, options: ApiOptions) {
 }
 
 /** The host, the event log, and everything about all runs. */
-function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
+function daemonApi(core: Core, { token, body, streams, tickMs, report }: ApiOptions) {
+  let reporting = false;
   const head = () => core.runs.eventHead();
   const ticker = new Ticker(core, tickMs);
   return new Hono<PageEnv>()
@@ -105,6 +125,20 @@ function daemonApi(core: Core, { token, body, streams, tickMs }: ApiOptions) {
       takes<{ json: { runs: string[] } }>(),
       async (c) => c.json({ runs: await comparedRuns(core, runsWanted(await textOf(c.req.raw, body))) }),
     )
+    .post("/report", takes<{ json: ReportRequest }>(), async (c) => {
+      const wanted = reportWanted(await textOf(c.req.raw, body));
+      if (report === undefined) throw new MosaicError("not_found", "this page makes no reports");
+      if (reporting) throw new MosaicError("resource_exhausted", "another report is being made: try again in a moment");
+      reporting = true;
+      try {
+        return c.body(await report(wanted), 200, {
+          "content-type": "text/html; charset=utf-8",
+          "content-disposition": 'attachment; filename="mosaic-report.html"',
+        });
+      } finally {
+        reporting = false;
+      }
+    })
     .get("/host", (c) => c.json(hostLine(core.host())))
     .get("/live", (c) => {
       const since = sinceOf(c, head());

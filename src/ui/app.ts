@@ -10,6 +10,7 @@ import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import type { Audit } from "../wire/audit.ts";
 import { errorBody, RequestRefused } from "./answers.ts";
 import { pageApi } from "./api.ts";
+import type { ReportWanted } from "./many_runs.ts";
 import { EventStreams } from "./event_stream.ts";
 import { guard, type PageEnv, type RequestPeer, safeHeaders } from "./guard.ts";
 import { BODY_LIMITS, type BodyLimits } from "./request.ts";
@@ -32,6 +33,8 @@ export interface AppOptions {
   /** Lines a second that one follower of a log gets. */
   logLines?: number;
   audit?: Audit;
+  /** The HTML of a report of runs; without it the page makes none. */
+  report?: (wanted: ReportWanted) => Promise<string>;
   /** What `/readyz` says; without it, what can be known without the daemon around the core. */
   readiness?: () => Readiness;
 }
@@ -91,6 +94,7 @@ export function createApp(core: Core, options: AppOptions): PageApp {
       audit: options.audit,
       body,
       streams,
+      report: options.report,
       tickMs: options.tickMs ?? 1000,
       logLines: options.logLines ?? STANDARD_BOUNDS.logLines,
     }),

@@ -3,6 +3,7 @@ import { MosaicError } from "../base/errors.ts";
 import { yieldToOthers } from "../base/sleep.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import type { RunRow } from "../registry/types.ts";
+import { BANDS } from "../telemetry/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
 import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";
 import { encodeSeries } from "./series_frame.ts";
@@ -72,6 +73,30 @@ export function seriesWanted(text: string): SeriesWanted {
     buckets: wholeOf(body, "buckets", Math.min(500, most), 1, most),
     rough: body["rough"] === true,
   };
+}
+
+/** More take minutes; `mosaic report` makes one of any number. */
+const MOST_REPORTED = 100;
+
+export interface ReportWanted {
+  runs: string[];
+  /** Options of `mosaic report`. */
+  flags: Record<string, unknown>;
+}
+
+/** @throws MosaicError `invalid_argument` that names the field */
+export function reportWanted(text: string): ReportWanted {
+  const body = fieldsOf(text);
+  const runs = textsOf(body, "runs", MOST_REPORTED);
+  const band = body["band"] ?? "sd";
+  if (typeof band !== "string" || !Object.hasOwn(BANDS, band)) {
+    throw new MosaicError("invalid_argument", `band must be one of ${Object.keys(BANDS).join(", ")}`);
+  }
+  const flags: Record<string, unknown> = { band };
+  for (const name of ["log", "time", "overwritten"]) flags[name] = body[name] === true;
+  if (body["metrics"] !== undefined) flags["metric"] = textsOf(body, "metrics", MOST_NAMES);
+  if (typeof body["group_by"] === "string" && body["group_by"] !== "") flags["groupBy"] = body["group_by"];
+  return { runs, flags };
 }
 
 export function runsWanted(text: string): string[] {

@@ -1,5 +1,6 @@
 /** `mosaic report`: a file that opens from disk in a browser, needs nothing, and trusts no text. */
 import { strict as assert } from "node:assert";
+import axe from "npm:axe-core@4.14.1";
 import { ticksOf } from "../../src/base/ticks.ts";
 import { runCli } from "../../src/cli/cli.ts";
 import { connect } from "../../src/client/client.ts";
@@ -82,6 +83,30 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
     assert.match(refused.err, message);
   }
 
+  // The page's button gives the same file, to those who may read.
+  const { token } = await (await fetch(`http://${daemon.http}/api/session`)).json();
+  const asked = (body: unknown, headers: Record<string, string>) =>
+    fetch(`http://${daemon.http}/api/report`, { method: "POST", headers, body: JSON.stringify(body) });
+  const headers = { "x-mosaic-token": token };
+  const saved = await asked({ runs: runs.slice(0, 2), group_by: "name", metrics: ["loss"] }, headers);
+  assert.match(saved.headers.get("content-disposition")!, /attachment/);
+  assert.match(await saved.text(), /<th scope="row">10<\/th><td>20<\/td><td>5\.858<\/td><td>34\.14<\/td><td>2<\/td>/);
+  for (
+    const [body, status, message] of [
+      [{ runs: [] }, 400, /runs must be a list/],
+      [{ runs: Array(101).fill(runs[0]) }, 400, /at most 100/],
+      [{ runs: ["01NOSUCH"] }, 404, /01NOSUCH/],
+      [{ runs, band: "wide" }, 400, /band must be one of/],
+    ] as const
+  ) {
+    const refused = await asked(body, headers);
+    assert.equal(refused.status, status);
+    assert.match(await refused.text(), message);
+  }
+  const stranger = await asked({ runs }, {});
+  assert.equal(stranger.status, 403);
+  await stranger.body?.cancel();
+
   const executable = chromiumPath();
   if (executable === undefined) return console.log("SKIPPED: no Chromium on this machine");
   const browser = await launch(executable);
@@ -98,6 +123,11 @@ Deno.test("report: runs and groups as one file that opens from disk", async () =
     await page.locator("summary").first().click();
     assert.equal(await page.locator("details[open] tbody tr").count(), 30);
     assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "fits a phone");
+    await page.evaluate(axe.source);
+    const found = await page.evaluate(() =>
+      (globalThis as unknown as { axe: typeof axe }).axe.run(document, { resultTypes: ["violations"] })
+    );
+    assert.deepEqual(found.violations.map(({ id }) => id), []);
     assert.deepEqual(wrong, []);
   } finally {
     await browser.close();

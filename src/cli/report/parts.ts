@@ -15,7 +15,7 @@ export function table(head: readonly string[], rows: readonly { name: string; ce
     html`<tr><th scope="row">${name}</th>${all(cells.map((text) => html`<td>${text}</td>`))}</tr>`
   );
   return html`
-    <div class="wide">
+    <div class="wide" tabindex="0">
       <table>
         <thead>
           <tr>${columns}</tr>

@@ -78,9 +78,7 @@ export function define(command: Command, context: Context): void {
     .action(async (refs: string[], flags: Record<string, unknown>) => {
       using link = await Link.open(context, connectionFlags(flags));
       const runs = await chosenRuns(link, refs, flags);
-      // Help needs neither templates nor Markdown.
-      const { reportPage } = await import("../report/page.ts");
-      const page = reportPage(await contents(link, context, runs, flags));
+      const page = await reportText(link, context.now(), runs, flags);
       const file = String(flags["out"]);
       if (file === "-") {
         context.out.write(page);
@@ -98,6 +96,25 @@ export function define(command: Command, context: Context): void {
     });
 }
 
+/** What a report reads by: a client's link, or within the daemon its own methods. */
+export type ReportReader = Pick<Link, "unary" | "methods">;
+
+/** @param flags as of `mosaic report` @throws `not_found` */
+export async function reportOf(reader: ReportReader, now: number, ids: string[], flags: Record<string, unknown>) {
+  return await reportText(reader, now, await details(reader, ids), flags);
+}
+
+async function reportText(reader: ReportReader, now: number, runs: RunDetailJson[], flags: Record<string, unknown>) {
+  // Help needs neither templates nor Markdown.
+  const { reportPage } = await import("../report/page.ts");
+  return reportPage(await contents(reader, now, runs, flags));
+}
+
+async function details(link: ReportReader, refs: string[]): Promise<RunDetailJson[]> {
+  const runs = await inTurn(refs, async (run) => runDetailJson(await link.unary(link.methods.getRun, { run })));
+  return [...new Map(runs.map((run) => [run.run_id, run])).values()];
+}
+
 async function chosenRuns(link: Link, refs: string[], flags: Record<string, unknown>): Promise<RunDetailJson[]> {
   const [where, tags] = [flags["where"] as string | undefined, flags["tag"] as string[] | undefined];
   const found = [...refs];
@@ -111,8 +128,7 @@ async function chosenRuns(link: Link, refs: string[], flags: Record<string, unkn
       hint: "By id, name or @last, or by --where or --tag.",
     });
   }
-  const runs = await inTurn(found, async (run) => runDetailJson(await link.unary(link.methods.getRun, { run })));
-  return [...new Map(runs.map((run) => [run.run_id, run])).values()];
+  return await details(link, found);
 }
 
 /** Some at a time, results in order. */
@@ -132,7 +148,7 @@ interface Member {
 
 type Item = SeriesListResponse_Item;
 
-async function contents(link: Link, context: Context, runs: RunDetailJson[], flags: Record<string, unknown>) {
+async function contents(link: ReportReader, now: number, runs: RunDetailJson[], flags: Record<string, unknown>) {
   const lists = new Map<string, Map<string, Item>>();
   for (
     const [i, { series }] of (await inTurn(runs, ({ run_id }) => link.unary(link.methods.listSeries, { run: run_id })))
@@ -192,12 +208,10 @@ async function contents(link: Link, context: Context, runs: RunDetailJson[], fla
         : []),
     ].join(", ") + ".",
     made:
-      `Made by mosaic ${VERSION} on ${
-        localTime(context.now())
-      } (${zone()}). Each point of a curve is the mean of a range of ` +
+      `Made by mosaic ${VERSION} on ${localTime(now)} (${zone()}). Each point of a curve is the mean of a range of ` +
       `at most ${BUCKETS} ranges; the tables behind the charts have some of them.`,
     curves: names,
-    overview: overview(members, main, lists, context.now()),
+    overview: overview(members, main, lists, now),
     notes: runs.filter(({ notes }) => notes !== "").map((run) => ({ run: named(run, runs), text: run.notes })),
     charts,
     tables: [
@@ -308,7 +322,7 @@ function sharedParameters(runs: readonly RunDetailJson[]): ComparisonRow[] {
 }
 
 async function chartOf(
-  link: Link,
+  link: ReportReader,
   name: string,
   members: readonly Member[],
   lists: Map<string, Map<string, Item>>,

@@ -3,6 +3,7 @@ import { answer, api, Refused, seriesOf } from "./api.ts";
 import { Chart, type ChartStyle, type DataSet, MANY_LINES, metricOf, type Range, type XMode } from "./chart.ts";
 import { attempt, notice } from "./dialog.tsx";
 import { natural } from "../../base/natural_order.ts";
+import { saveFile } from "./dom.ts";
 import { figure, plural } from "./format.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { Island, Terms, useRedraw } from "./parts.tsx";
@@ -394,12 +395,33 @@ class ChartReader {
 /** Looked at more closely than others. */
 const isClose = ({ range, large }: Chart) => range !== undefined || large;
 
+/** The file of `mosaic report` with what these charts show. @param metrics all that one sees, if not all there are */
+async function reportOf(
+  runs: ChartRun[],
+  { x, band, log, overwritten }: ChartStyle,
+  metrics?: string[],
+): Promise<Blob> {
+  const by = runs.some((r) => r.group !== undefined) ? new URLSearchParams(location.search).get("group") ?? "" : "";
+  const response = await api.report.$post({
+    json: {
+      runs: runs.map((r) => r.run_id),
+      ...(metrics === undefined ? {} : { metrics }),
+      // As the command line names it.
+      group_by: by.replace(/^parameter:/, "param.").replace(/^parameters$/, "params"),
+      ...{ band, log, overwritten, time: x === "relative" || x === "wall" },
+    },
+  });
+  if (!response.ok) await answer(Promise.resolve(response));
+  return await response.blob();
+}
+
 /** @param changes grows when the runs have new points */
 export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number }) {
   const redraw = useRedraw();
   const made = useRef<ChartReader>(undefined);
   const reader = made.current ??= new ChartReader(redraw);
   const [filter, setFilter] = useState(() => new URLSearchParams(location.search).get("metrics") ?? "");
+  const [reporting, setReporting] = useState(false);
   reader.runs = runs;
   useEffect(() => void reader.refresh(), [changes, runs.map((r) => `${r.run_id} ${r.group}`).join()]);
   useEffect(() => () => reader.destroy(), []);
@@ -501,6 +523,20 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
             toAddress({ metrics: e.currentTarget.value });
           }}
         />
+        <button
+          type="button"
+          title="One HTML file of these runs, to send to somebody without mosaic"
+          disabled={reporting}
+          onClick={async () => {
+            setReporting(true);
+            await attempt(async () =>
+              saveFile("mosaic-report.html", await reportOf(runs, style, words.length > 0 ? shown : undefined))
+            );
+            setReporting(false);
+          }}
+        >
+          {reporting ? "Making the report …" : "Report"}
+        </button>
         <span class="hint">Drag over a chart to zoom</span>
       </div>
       {[...sections].map(([section, names]) => {

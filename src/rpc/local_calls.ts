@@ -1,0 +1,40 @@
+/** The daemon's own methods, called within it by what else calls them from a client. */
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  type MessageInitShape,
+  type MessageShape,
+} from "@bufbuild/protobuf";
+import { yieldToOthers } from "../base/sleep.ts";
+import { Mosaic } from "../gen/mosaic/v1/mosaic_pb.ts";
+import type { Caller, Handlers } from "./handlers.ts";
+
+/** With the permission to read: secrets are hidden. */
+export function readingCalls(handlers: Handlers<typeof Mosaic>) {
+  return {
+    methods: Mosaic.method,
+    /** @throws MosaicError as the method does */
+    async unary<I extends DescMessage, O extends DescMessage>(
+      method: DescMethodUnary<I, O>,
+      request: MessageInitShape<I>,
+    ): Promise<MessageShape<O>> {
+      // Reads are synchronous: others have their turn between two of them.
+      await yieldToOthers();
+      const caller: Caller = {
+        path: `/${method.parent.typeName}/${method.name}`,
+        header: () => undefined,
+        peer: { name: "the page", owner: false },
+        principal: { type: "role", role: "read", name: "the page" },
+        entered: true,
+        signal: new AbortController().signal,
+        follows() {},
+      };
+      const handler = handlers[method.localName as keyof typeof handlers] as unknown as (
+        request: MessageShape<I>,
+        caller: Caller,
+      ) => MessageInitShape<O> | Promise<MessageInitShape<O>>;
+      return create(method.output, await handler(create(method.input, request), caller));
+    },
+  };
+}
