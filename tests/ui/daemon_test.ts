@@ -56,3 +56,20 @@ Deno.test("page of a daemon: records go on without a gap after the daemon died, 
   const listed = await json("/api/runs?state=cancelled");
   assert.deepEqual(listed.runs.map((r: { run_id: string }) => r.run_id), [slow]);
 });
+
+Deno.test("page of a daemon: a program that has printed nothing has no last output", async () => {
+  await using daemon = await TestDaemon.start();
+  const client = new MosaicClient(daemon.target);
+  const told = async (script: string) => {
+    const configJson = configOf({ name: "r", command: ["/bin/sh", "-c", script] });
+    const { runId } = await client.unary(TrainerService.method.submitRun, { configJson }, { deadlineMs: 60_000 });
+    const read = async () => await (await fetch(`http://${daemon.http}/api/runs/${runId}`)).json();
+    await until(async () => (await read()).state === "READY", { what: "the worker to run" });
+    return read;
+  };
+  const silent = await told("sleep 60");
+  const loud = await told("echo hello there; sleep 60");
+  await until(async () => (await loud()).last_output_at !== null, { what: "its output" });
+  assert.equal((await silent()).last_output_at, null);
+  client.close();
+});

@@ -1,4 +1,5 @@
 /** What is shown of runs and of the host, computed when it is asked for. */
+import { JOURNAL_HEADER } from "../../base/journal_header.ts";
 import { expectedStepsOf, planIfReadable } from "../../config/plan.ts";
 import { type Layout, RunFiles } from "../../base/layout.ts";
 import { enforcedLimits } from "../../os/cgroups.ts";
@@ -64,8 +65,8 @@ export class Views {
     const times = [files.stdout(row.attempt), files.stderr(row.attempt)].map((path) => {
       try {
         const { isFile, size, mtime } = Deno.lstatSync(path);
-        // Before the worker writes there is at most the line that marks the file as its own.
-        return isFile && size > 1 ? mtime?.getTime() ?? 0 : 0;
+        // Before the worker writes there is at most mosaic's own blank line.
+        return isFile && size > 0 && size !== JOURNAL_HEADER.length ? mtime?.getTime() ?? 0 : 0;
       } catch {
         return 0;
       }
