@@ -17,6 +17,8 @@ export class ScriptedLauncher implements Launcher {
   /** Configs name it so. */
   readonly name = "slurm";
   readonly jobs: ScriptedJob[] = [];
+  /** Jobs that only its accounting knows. */
+  readonly accounted: Sighting[] = [];
   readonly stops: { job: JobRef; how: string }[] = [];
   /** Why it does not answer; undefined: it does. */
   silent: string | undefined;
@@ -65,6 +67,10 @@ export class ScriptedLauncher implements Launcher {
     return all.t === "no_answer" ? all : { t: "answer", jobs: all.jobs.filter((job) => job.name === name) };
   }
 
+  remembered(name: string): Promise<Observation> {
+    return Promise.resolve({ t: "answer", jobs: this.accounted.filter((job) => job.name === name) });
+  }
+
   stop(job: JobRef, how: "graceful" | "now"): Promise<void> {
     this.stops.push({ job, how });
     for (const one of this.jobs) {
@@ -88,5 +94,12 @@ export class ScriptedLauncher implements Launcher {
 
   forget(job: ScriptedJob): void {
     this.jobs.splice(this.jobs.indexOf(job), 1);
+  }
+
+  /** It is named no more, and accounting has its end. */
+  account(job: ScriptedJob, kind: JobEnd["kind"]): void {
+    this.end(job, kind);
+    this.forget(job);
+    this.accounted.push(job);
   }
 }

@@ -99,6 +99,8 @@ export interface Launcher {
   observe(): Promise<Observation>;
   /** The jobs of this name. */
   find(name: string): Promise<Observation>;
+  /** Ended jobs of this name that only the engine's accounting still knows; absent where it keeps none. */
+  remembered?(name: string): Promise<Observation>;
   /**
    * Ends a job; of one that has ended, nothing. Whether it has ended is observed.
    * @param how graceful: its processes get SIGTERM, and SIGKILL after the engine's own grace period

@@ -119,6 +119,18 @@ Deno.test("a job that the engine forgets before it has started is given to it ag
   await f.state(runId, "TERMINATED");
 });
 
+Deno.test("a job that the engine names no more, and whose end its accounting knows, is not given to it again", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start(options(engine));
+  const { runId } = f.engine.submit(config());
+  const job = await jobOf(engine, runId);
+  await until(() => f.row(runId).placement?.phase === "queued", { what: "the job to be known" });
+  engine.account(job, "job_cancelled");
+  await f.state(runId, "CANCELLED");
+  assert.equal(f.row(runId).reason, "job_cancelled");
+  assert.deepEqual(engine.jobs, []);
+});
+
 Deno.test("cancelled while it is queued, a job is ended first; one that starts all the same is refused", async () => {
   const engine = new ScriptedLauncher();
   await using f = EngineFixture.start(options(engine));

@@ -16,7 +16,7 @@ import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/types.ts";
 import type { ProxyHello } from "../../core/core.ts";
 import type { Launcher, Order, Sighting } from "../launcher.ts";
-import { type Job, jobName, nextStep, readJobName, see } from "./placement_state.ts";
+import { FORGOTTEN, type Job, jobName, nextStep, readJobName, see } from "./placement_state.ts";
 
 /** Between two queries while something changes, and the longest otherwise. */
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
@@ -24,6 +24,8 @@ const QUERY_MS = { least: 1000, most: 15_000 } as const;
 const LAUNCHES = 4;
 /** Between two requests to stop the same job. */
 const STOP_AGAIN_MS = 5000;
+/** Accounting may come later than the end. */
+const ACCOUNT_AGAIN_MS = 60_000;
 /** A job whose attempt is over has this long to end by itself: its proxy leaves after its last report. */
 const LEAVE_MS = 20_000;
 /** After a shortage (free space, descriptors) a run waits this long. */
@@ -64,6 +66,7 @@ interface Live {
   /** The attempt is over: the job is to go. */
   releasedAt: number | undefined;
   stopAskedAt: number;
+  accountAskedAt: number;
 }
 
 export class Placer {
@@ -379,12 +382,28 @@ export class Placer {
       }
       const byName = Map.groupBy(observation.jobs, ({ name }) => name);
       // What came while the engine was being asked is not in its answer.
-      for (const live of asked) changed = this.#seen(live, byName.get(live.placement.name) ?? []) || changed;
+      for (const live of asked) {
+        const sightings = byName.get(live.placement.name);
+        // An end that was told stays one when the engine names the job no more.
+        if (sightings === undefined && live.job.t === "ended") this.#advance(live);
+        else changed = this.#seen(live, sightings ?? await this.#remembered(live)) || changed;
+      }
       for (const sighting of observation.jobs) this.#endStale(launcher, sighting);
     }
     return changed;
   }
 
+  /** What the engine's accounting has of a job that is about to be forgotten. */
+  async #remembered(live: Live): Promise<readonly Sighting[]> {
+    const now = this.#clock();
+    const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers && now - live.missed.since >= FORGOTTEN.ms;
+    if (!isMissing || now - live.accountAskedAt < ACCOUNT_AGAIN_MS) return [];
+    live.accountAskedAt = now;
+    const observation = await live.launcher.remembered?.(live.placement.name);
+    return observation?.t === "answer" ? observation.jobs.filter(({ state }) => state.t === "ended") : [];
+  }
+
+  /** @returns whether it has changed anything */
   #seen(live: Live, sightings: readonly Sighting[]): boolean {
     if (this.#live.get(keyOf(live.placement)) !== live || !live.asked) return false;
     const now = this.#clock();
@@ -495,6 +514,7 @@ export class Placer {
       job: { t: "unknown" },
       missed: { answers: 0, since: this.#clock() },
       stopAskedAt: -Infinity,
+      accountAskedAt: -Infinity,
       ...known,
     });
   }

@@ -1,4 +1,4 @@
-/** Slurm as a launcher: sbatch, squeue and scancel of the daemon's user (docs/slurm.md). */
+/** Slurm as a launcher: sbatch, squeue, scancel and, where there is accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { SlurmFields } from "../../../config/schema.ts";
 import { messageOf } from "../../../base/errors.ts";
@@ -6,10 +6,12 @@ import { underShell } from "../../../os/shell.ts";
 import { writeRecord } from "../../../os/untrusted.ts";
 import type { JobRef, Launched, Launcher, Observation, Order } from "../launcher.ts";
 import { batchScript, sbatchOptions } from "./batch.ts";
-import { needsNodes, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
+import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_FORMAT } from "./squeue.ts";
 
 /** Slurm's own tools give up earlier where its controller is away. */
 const TOOL_MS = 30_000;
+/** How far back an end is looked for. */
+const ACCOUNTED_DAYS = 30;
 /** Of a proxy on a node: where its programs are, and where the runtime keeps what it has loaded. */
 const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR", "LD_LIBRARY_PATH"];
 const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIBRARY_PATH"];
@@ -104,11 +106,25 @@ export class Slurm implements Launcher {
       ...further,
     ]);
     if (answer.code !== 0) return { t: "no_answer", why: plainText(answer) };
-    const jobs = sightingsOf(answer.out);
+    return await this.#withNodes(answer.out);
+  }
+
+  /** Without a database of accounting sacct fails, and knows nothing. */
+  async remembered(name: string): Promise<Observation> {
+    const answer = await this.#tool("sacct", [
+      ...["--noheader", "--parsable2", "--allocations", "--duplicates", `--starttime=now-${ACCOUNTED_DAYS}days`],
+      ...[`--name=${name}`, `--format=${SACCT_FORMAT}`],
+    ]);
+    if (answer.code !== 0) return { t: "no_answer", why: plainText(answer) };
+    return await this.#withNodes(endedLines(answer.out));
+  }
+
+  async #withNodes(lines: string): Promise<Observation> {
+    const jobs = sightingsOf(lines);
     if (!needsNodes(jobs)) return { t: "answer", jobs };
     const nodes = await this.#tool("sinfo", ["--noheader", "--Node", "--format=%N|%T"]);
     if (nodes.code !== 0) return { t: "no_answer", why: plainText(nodes) };
-    return { t: "answer", jobs: sightingsOf(answer.out, silentNodes(nodes.out)) };
+    return { t: "answer", jobs: sightingsOf(lines, silentNodes(nodes.out)) };
   }
 
   /** By name, because the id may be another job's by now. */

@@ -1,8 +1,11 @@
-/** What squeue and sinfo print, as mosaic asks them to. Pure. */
+/** What squeue, sacct and sinfo print, as mosaic asks them to. Pure. */
 import type { EndKind, Sighting } from "../launcher.ts";
 
 /** Id, name, state, submit time, (expected) start, nodes, reason; times by SLURM_TIME_FORMAT=%s. The reason may hold anything. */
 export const SQUEUE_FORMAT = "%i|%j|%T|%V|%S|%N|%r";
+
+/** The same of sacct. */
+export const SACCT_FORMAT = "JobIDRaw,JobName,State,Submit,Start,NodeList,Reason";
 
 const ENDS: Record<string, EndKind> = {
   COMPLETED: "finished",
@@ -21,6 +24,17 @@ const QUEUED = ["PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_E
 /** @param silent nodes that do not answer Slurm: what ran there may run on, whatever it says of the job */
 export function sightingsOf(output: string, silent: ReadonlySet<string> = new Set()): Sighting[] {
   return output.split("\n").filter((line) => line !== "").map((line) => sightingOf(line, silent));
+}
+
+/** Of the lines of sacct those that tell an end: a job that ran when its controller was lost is listed as running for ever. */
+export function endedLines(output: string): string {
+  return output.split("\n").flatMap((line) => {
+    const [job, name, state = "", submitted, start, nodes = "", ...reason] = line.split("|");
+    // "CANCELLED by 1000"
+    const word = state.split(" ")[0]!;
+    if (ENDS[word] === undefined) return [];
+    return [[job, name, word, submitted, start, nodes === "None assigned" ? "" : nodes, ...reason].join("|")];
+  }).join("\n");
 }
 
 function sightingOf(line: string, silent: ReadonlySet<string>): Sighting {
