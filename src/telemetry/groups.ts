@@ -161,15 +161,15 @@ const PLACES = 240;
 
 /**
  * Several curves as one, at places spread evenly over all of them. A curve counts between its first and its last point,
- * where it is a straight line from point to point.
+ * where it is a straight line from point to point; beside a point without a value it has none.
  */
 export function together(curves: readonly Curve[], band: Band): GroupCurve {
   const lines = curves.map(({ x, y }) => {
-    const at = x.map((_, i) => i).filter((i) => y[i] !== null);
-    return { x: at.map((i) => x[i]!), y: at.map((i) => y[i]!), next: 0 };
-  }).filter((line) => line.x.length > 0);
-  const from = Math.min(...lines.map((l) => l.x[0]!));
-  const to = Math.max(...lines.map((l) => l.x.at(-1)!));
+    const first = y.findIndex((v) => v !== null);
+    return { x, y, next: first, from: x[first]!, to: x[y.findLastIndex((v) => v !== null)]! };
+  }).filter((line) => line.next >= 0);
+  const from = Math.min(...lines.map((l) => l.from));
+  const to = Math.max(...lines.map((l) => l.to));
   const found: GroupCurve = { x: [], middle: [], low: [], high: [], count: [] };
   if (lines.length === 0) return found;
   const places = from === to ? 1 : PLACES;
@@ -177,11 +177,13 @@ export function together(curves: readonly Curve[], band: Band): GroupCurve {
     const at = places === 1 ? from : p === places - 1 ? to : from + (to - from) * p / (places - 1);
     const values: number[] = [];
     for (const line of lines) {
-      if (at < line.x[0]! || at > line.x.at(-1)!) continue;
+      if (at < line.from || at > line.to) continue;
       while (line.x[line.next + 1]! <= at) line.next++;
       const i = line.next;
-      const [a, b] = [line.y[i]!, line.y[i + 1]];
-      values.push(b === undefined ? a : a + (b - a) * (at - line.x[i]!) / (line.x[i + 1]! - line.x[i]!));
+      const [a, b = null] = [line.y[i]!, line.y[i + 1]];
+      const past = at - line.x[i]!;
+      if (a === null || (b === null && past > 0)) continue;
+      values.push(past === 0 ? a : a + (b! - a) * past / (line.x[i + 1]! - line.x[i]!));
     }
     const spread = values.length > 0 ? spreadOf(values, band) : undefined;
     found.x.push(at);

@@ -63,19 +63,24 @@ Deno.test("groups: names lose their seed, parameters their sameness; a version s
   assert.deepEqual(groupsOf([run(1, 1), run(1, 2)], "parameters"), ["all runs", "all runs"]);
 });
 
-Deno.test("groups: curves over other x are one, with the number of runs that reach each place", () => {
+Deno.test("groups: curves over other x are one, with the number of runs that have a value at each place", () => {
   const { x, middle, low, high, count } = together([
     { x: [0, 100], y: [0, 100] },
-    { x: [0, 30, 50], y: [10, null, 60] },
+    { x: [0, 50, 60, 70, 80], y: [10, 60, null, 80, 90] },
   ], "minmax");
   const at = (place: number) => x.findIndex((v) => v >= place);
   assert.deepEqual([x[0], x.at(-1)], [0, 100]);
   assert.deepEqual([low[0], middle[0], high[0], count[0]], [0, 5, 10, 2]);
-  const i = at(40);
-  assert.ok(Math.abs(low[i]! - x[i]!) < 1e-9 && Math.abs(high[i]! - (10 + x[i]!)) < 1e-9, "straight between points");
-  assert.equal(count[at(60)], 1);
+  for (const place of [40, 75]) {
+    const i = at(place);
+    assert.ok(Math.abs(low[i]! - x[i]!) < 1e-9 && Math.abs(high[i]! - (10 + x[i]!)) < 1e-9, "straight between points");
+    assert.equal(count[i], 2);
+  }
+  for (const place of [55, 65, 90]) {
+    assert.equal(count[at(place)], 1, "nothing is made up beside a hole, or beyond the end");
+  }
   assert.equal(middle.at(-1), 100);
-  assert.deepEqual(together([{ x: [], y: [] }], "sd").x, []);
+  assert.deepEqual(together([{ x: [], y: [] }, { x: [1, 2], y: [null, null] }], "sd").x, []);
 });
 
 Deno.test("groups: spreads as textbooks have them", () => {
