@@ -167,15 +167,16 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
   const times = await page.evaluate(async (count) => {
     const chart = document.querySelector("[data-series=reward]")!;
     const plot = chart.querySelector<HTMLElement>(".plot")!;
-    const [zoomIn, all] = chart.querySelectorAll<HTMLButtonElement>(".chart-buttons button");
+    const button = (says: string) => chart.querySelector<HTMLButtonElement>(`button[aria-label^="${says}"]`)!;
+    const [zoomIn, all] = [button("Zoom into"), button("Show all")];
     const result: { redraw: number; request: number }[] = [];
     for (let i = 0; i < count; i++) {
       // Zooms in step by step, then out.
-      const button = i % 6 === 5 ? all! : zoomIn!;
+      const clicked = i % 6 === 5 ? all : zoomIn;
       performance.clearResourceTimings();
       const before = plot.dataset.points;
       const start = performance.now();
-      button.click();
+      clicked.click();
       while (plot.dataset.points === before) await new Promise((resolve) => requestAnimationFrame(resolve));
       const redraw = performance.now() - start;
       const request = (performance.getEntriesByType("resource") as PerformanceResourceTiming[])
