@@ -49,7 +49,8 @@ export function bytes(n: number): string {
 export function duration(ms: number | null): string {
   if (ms === null || ms < 0) return NONE;
   if (ms < 9950) return `${Number((ms / 1000).toFixed(1))} s`;
-  const s = Math.floor(ms / 1000);
+  // As the command line has it.
+  const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${pad(s % 60)} s`;
   if (s < 86_400) return `${Math.floor(s / 3600)} h ${pad(Math.floor(s / 60) % 60)} m`;
