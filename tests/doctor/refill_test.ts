@@ -305,6 +305,24 @@ Deno.test("refill: rows that damage took in between are filled from the log and 
   });
 });
 
+Deno.test("refill: whose records are is known again when a damaged page has taken it", () => {
+  withRun((layout, journal) => {
+    const lastly = lines(1, 3000).replaceAll('"type":"step"', '"type":"step","agent_id":"a1"')
+      .replaceAll('"step_index":7', '"agent_id":"a2","step_index":7');
+    Deno.writeTextFileSync(journal, lastly);
+    repair(layout.stateDir);
+    const before = rows(layout);
+    const db = new DatabaseSync(layout.telemetryDb);
+    assert.ok(Number(db.prepare("SELECT count(*) AS n FROM step_blocks").get()!.n) > 0, "no step is in a block");
+    assert.ok(Number(db.prepare("DELETE FROM sources").run().changes) > 0);
+    db.close();
+    assert.match(examine(layout.stateDir)[0]!.message, /lacks .* sources/);
+    assert.equal(repair(layout.stateDir).repaired[0]!.done, true);
+    assert.deepEqual(kinds(layout), []);
+    assert.deepEqual(rows(layout), before);
+  });
+});
+
 Deno.test("refill: counters that have changed by themselves, up or down, are counted again; no row goes, none is made up", () => {
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, 250));

@@ -80,6 +80,13 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     ).all();
     for (const { run_key, missing } of rows) note(Number(run_key), kind, Number(missing));
   }
+  const withoutSource = (run: StoredRun, runKey: number, source: number) => {
+    note(runKey, "sources", 1);
+    for (const kind of ["steps", "episodes"] as const) {
+      const of = db.prepare(`SELECT seq FROM ${kind} WHERE run_key = ? AND source = ?`).all(runKey, source);
+      for (const { seq } of of) run.damaged[kind].add(Number(seq));
+    }
+  };
   for (const { runKey, table, row } of damaged) {
     const run = byKey.get(runKey);
     if (run === undefined || run.miscounted) continue;
@@ -87,19 +94,16 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     if (table === "journal_positions") {
       run.positions.delete(Number(row.attempt));
     } else if (table === "sources") {
-      note(runKey, "sources", 1);
-      for (const kind of ["steps", "episodes"] as const) {
-        const of = db.prepare(`SELECT seq FROM ${kind} WHERE run_key = ? AND source = ?`).all(
-          runKey,
-          Number(row.source),
-        );
-        for (const { seq } of of) run.damaged[kind].add(Number(seq));
-      }
+      withoutSource(run, runKey, Number(row.source));
     } else {
       const kind = table === "worker_events" ? "events" : table === "series_buckets" ? "series" : table;
       note(runKey, kind as keyof StoredRun["missing"], 1);
       if (kind in run.damaged) run.damaged[kind as keyof StoredRun["damaged"]].add(seq);
     }
+  }
+  for (const { run_key, source } of lostSources(db)) {
+    const run = byKey.get(Number(run_key));
+    if (run !== undefined && !run.miscounted) withoutSource(run, Number(run_key), Number(source));
   }
   // Closed buckets of the rollups, from the number of a series' points.
   const buckets = db.prepare("SELECT count(*) AS n FROM series_buckets WHERE run_key = ? AND series = ?");
@@ -114,6 +118,19 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     note(one.run_key, "series", expected - Number(buckets.get(one.run_key, one.series)!.n));
   }
   return new Map([...byKey.values()].map((run) => [run.runId, run]));
+}
+
+/** Sources that records name and that have no row: the records have lost whose they are. 0 is nobody's. */
+function lostSources(db: DatabaseSync): Record<string, unknown>[] {
+  const blocks = db.prepare("SELECT 1 FROM sqlite_master WHERE name = 'step_blocks'").get() === undefined ? "" : `
+      UNION SELECT run_key, source FROM step_blocks WHERE typeof(source) = 'integer'
+      UNION SELECT b.run_key, json_extract(j.value, b.source) FROM step_blocks b JOIN json_each(b.hot) j
+        WHERE typeof(b.source) = 'text' AND json_valid(b.hot)`;
+  return db.prepare(
+    `SELECT run_key, source FROM (
+      SELECT run_key, source FROM steps UNION SELECT run_key, source FROM episodes${blocks}
+    ) WHERE source > 0 AND (run_key, source) NOT IN (SELECT run_key, source FROM sources)`,
+  ).all();
 }
 
 /** Deletes rows of runs that have no row of their own, and rows beyond their run's counters. @returns how many */
