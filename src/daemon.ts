@@ -129,7 +129,16 @@ async function serve(
     }, log);
     log.debug({ given_up: givenUp }, "permissions of the start are given up");
     log.info(
-      { listen, http, socket, pid: Deno.pid, version: VERSION, state_dir: layout.stateDir, gpus: gpus.length },
+      {
+        listen,
+        http,
+        socket,
+        group_socket: options.groupSocket?.path,
+        pid: Deno.pid,
+        version: VERSION,
+        state_dir: layout.stateDir,
+        gpus: gpus.length,
+      },
       "ready",
     );
     await manager.ready(`listening on ${listen}`);

@@ -16,20 +16,24 @@ export interface FrontOptions {
   api: Api;
   mlflow: MlflowApi;
   page: PageApp;
-  /** Host of the listener; "" for the daemon's Unix socket. */
+  /** Host of the TCP listener; "" without one. */
   bound: string;
+  /** Who calls by a Unix socket; the daemon's user, where it is not given. */
+  socketPeer?: Peer;
   /** API calls need a token, which a browser does not send by itself. */
   tokens: boolean;
   /** Who a TCP peer is: the daemon's own user needs no token. */
   userOf?: ((peer: Deno.NetAddr) => Promise<User>) | undefined;
 }
 
-export function front({ api, mlflow, page, bound, tokens, userOf }: FrontOptions): HttpHandler {
+export function front(
+  { api, mlflow, page, bound, socketPeer = SOCKET_PEER, tokens, userOf }: FrontOptions,
+): HttpHandler {
   return async (request, info) => {
     const { remoteAddr } = info;
     const path = pathOf(request.url);
     const isMlflow = isMlflowCall(path);
-    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : SOCKET_PEER;
+    const peer = remoteAddr.transport === "tcp" ? await tcpPeer(request, remoteAddr, userOf) : socketPeer;
     const bySocket = peer === SOCKET_PEER;
     if (isMlflow || api.has(path)) {
       try {
@@ -43,12 +47,15 @@ export function front({ api, mlflow, page, bound, tokens, userOf }: FrontOptions
       if (isMlflow) return await mlflow.answer(request, path, peer, () => textOf(request, MLFLOW_BODY));
       return await api.answer(path, request, peer);
     }
-    return await page.fetch(request, { peer: addressOf(remoteAddr), owner: peer.owner, uid: peer.uid, bySocket });
+    const address = bySocket ? "" : addressOf(remoteAddr, peer);
+    return await page.fetch(request, { peer: address, owner: peer.owner, uid: peer.uid, bySocket });
   };
 }
 
-/** Whoever opens the Unix socket is the daemon's user. */
+/** Whoever opens the daemon's own Unix socket is the daemon's user. */
 const SOCKET_PEER: Peer = { name: "unknown", owner: true };
+/** Whoever opens the group's (`--group-socket`) is not known by that, and may well be a browser behind a forwarded port. */
+export const GROUP_PEER: Peer = { name: "group", owner: false };
 
 /** Whoever shows a credential is not looked up. */
 async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOptions["userOf"]): Promise<Peer> {
@@ -57,8 +64,8 @@ async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOpt
 }
 
 /** Without the port: one peer may open any number of connections. */
-function addressOf(address: Deno.Addr): string {
-  return address.transport === "tcp" ? address.hostname : "";
+function addressOf(address: Deno.Addr, peer: Peer): string {
+  return address.transport === "tcp" ? address.hostname : peer.name;
 }
 
 /** The path of an absolute URL, without parsing the whole URL. */

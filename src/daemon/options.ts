@@ -18,6 +18,7 @@ import { absolutePath } from "../permissions/arguments.ts";
 import { parseListen } from "../wire/address.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+import { type GroupSocket, parseGroupSocket } from "./group_socket.ts";
 
 export interface DaemonOptions {
   stateDir: string;
@@ -25,6 +26,8 @@ export interface DaemonOptions {
   listen: string;
   /** HOST:PORT, or "none". */
   http: string;
+  /** A Unix socket of page and API for a group, on which everybody needs a token. */
+  groupSocket: GroupSocket | undefined;
   gpus: GpuOption;
   maxRuns: number;
   maxStarting: number;
@@ -219,6 +222,13 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
       ),
     )
     .addOption(
+      checked(
+        "--group-socket <group:path>",
+        "a further Unix socket of the page and the API, of mode 0660, for a group: each caller needs a token",
+        parseGroupSocket,
+      ),
+    )
+    .addOption(
       checked("--gpus <which>", "GPU slots: auto, a number of slots, or device numbers such as 0,2", parseGpuOption),
     )
     .addOption(checked("--max-runs <n>", "maximum runs at one time", whole(1), 128))
@@ -379,6 +389,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     stateDir: resolveStateDir(given.stateDir, env),
     listen: given.listen,
     http: given.http,
+    groupSocket: given.groupSocket,
     gpus: given.gpus ?? { type: "auto" },
     maxRuns: given.maxRuns,
     maxStarting: given.maxStarting,

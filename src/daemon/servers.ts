@@ -11,15 +11,17 @@ import type { Logger } from "../base/log.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
+import { removeStaleSocket } from "../rpc/grpc/listen.ts";
 import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../rpc/mlflow/api.ts";
 import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
-import { listenHttp, WAITING } from "../wire/http_listener.ts";
+import { type HttpListener, type HttpListenerOptions, listenHttp, WAITING } from "../wire/http_listener.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
-import { front } from "./front.ts";
+import { front, type FrontOptions, GROUP_PEER } from "./front.ts";
+import { groupOfSocket, type GroupSocket } from "./group_socket.ts";
 import { LogFile } from "./log_file.ts";
 import type { User } from "../rpc/calls.ts";
 import { Audit } from "../wire/audit.ts";
@@ -41,6 +43,7 @@ export interface ServerOptions {
   listen: string;
   http: string;
   socket: string;
+  groupSocket?: GroupSocket | undefined;
   auth: Auth;
   tls: TlsFiles | undefined;
   /** Path of the token file; need not exist. */
@@ -116,20 +119,28 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     ...(login === undefined ? {} : { authenticate: login.authenticate, logIn: login.handle }),
   });
   stops.push(() => page.stop());
-  const handler = front({
+  const frontOptions: FrontOptions = {
     api,
     mlflow: new MlflowApi(core, keeper),
     page,
     bound: bound?.hostname ?? "",
     tokens: tokens !== undefined,
     userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
-  });
+  };
+  const handler = front(frontOptions);
   const waiting = { ...WAITING, most: connectionsWithin(WAITING.most, descriptorLimit()) };
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors, waiting });
   stops.push(() => socket.stop());
+  const group = options.groupSocket && await listenForGroup(options.groupSocket, options, {
+    handler: front({ ...frontOptions, socketPeer: GROUP_PEER }),
+    log,
+    descriptors,
+    waiting,
+  });
+  stops.push(() => group?.stop());
   const http = bound &&
     listenHttp({ address: bound, handler, log, descriptors, waiting, tls: tls && { cert: tls.cert, key: tls.key } });
-  for (const listener of [grpc, socket, http]) if (listener !== undefined) listeners.push(listener);
+  for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);
   const httpPort = http === undefined ? 0 : hostAndPort(http.address).port;
   return {
     listen: grpc?.address ?? "",
@@ -145,9 +156,26 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     async stop() {
       services.stop();
       page.stop();
-      await Promise.all([grpc?.stop(), http?.stop(), socket.stop()]);
+      await Promise.all([grpc?.stop(), http?.stop(), group?.stop(), socket.stop()]);
     },
   };
+}
+
+/** @throws StartFailure (usage), MosaicError `unavailable` when another process listens there */
+async function listenForGroup(
+  { group, path }: GroupSocket,
+  { auth }: ServerOptions,
+  options: Omit<HttpListenerOptions, "address">,
+): Promise<HttpListener> {
+  if (auth === "none") {
+    throw new MosaicError(
+      "invalid_argument",
+      "--group-socket asks everybody for a token, --auth none nobody: leave one out",
+    );
+  }
+  const gid = groupOfSocket({ group, path });
+  await removeStaleSocket(path, "--group-socket");
+  return listenHttp({ ...options, address: { path, group: gid } });
 }
 
 /** Tells the daemon's own user by the kernel's table of sockets. */

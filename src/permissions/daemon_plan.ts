@@ -48,6 +48,14 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     read.push(grant.socket);
     write.push(grant.socket);
   }
+  // GROUP:PATH; its directory is looked at.
+  const shared = optionValue(line, "--group-socket")?.replace(/^[^:]*:/, "");
+  if (shared !== undefined) {
+    const socket = absolutePath(shared, world.cwd);
+    net.push(`unix:${socket}`);
+    read.push(socket.replace(/(.)\/[^/]*$/, "$1"));
+    write.push(socket);
+  }
   // Beside a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
   if (optionValue(line, "--tls-cert") !== undefined) net.push("127.0.0.1:0");
   const webhook = optionValue(line, "--webhook");

@@ -31,8 +31,8 @@ function hostIn(text: string): RequestHost | undefined {
 /** The hosts that a request names: its header's, and its URL's. @throws RequestRefused 400 for what is none. */
 export function hostsOf(request: Request): RequestHost[] {
   const header = request.headers.get("host");
-  // The runtime builds the URL from the Host header, unless the client sends an absolute URL.
-  const [, inUrl = ""] = /^[a-z]+:\/\/([^/?#]*)/i.exec(request.url) ?? [];
+  // The runtime builds the URL from the Host header (http+unix: on a Unix socket), unless the client sends an absolute URL.
+  const [, inUrl = ""] = /^[a-z+]+:\/\/([^/?#]*)/i.exec(request.url) ?? [];
   return [...(header === null ? [] : [header]), inUrl].map((text) => {
     const host = hostIn(text);
     if (host !== undefined) return host;

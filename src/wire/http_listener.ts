@@ -7,8 +7,8 @@ import { type FileDescriptors, NEVER_SHORT } from "../os/descriptors.ts";
 import { lacksDescriptors } from "../os/shortage.ts";
 import { missingNet } from "../permissions/missing.ts";
 
-/** HOST and PORT (0 picks a free one), or the path of a Unix socket, which is made anew. */
-export type HttpAddress = { hostname: string; port: number } | { path: string };
+/** HOST and PORT (0 picks a free one), or the path of a Unix socket, which is made anew, for its owner or for a group by number, too. */
+export type HttpAddress = { hostname: string; port: number } | { path: string; group?: number };
 export type HttpHandler = (request: Request, info: { remoteAddr: Deno.Addr }) => Response | Promise<Response>;
 
 export interface HttpListenerOptions {
@@ -64,7 +64,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   const underWay = new UnderWay();
   const connections = new Connections(options.handler, underWay, log, waiting);
   const listen = (address: HttpAddress): Deno.Listener => {
-    if ("path" in address) return listenSocket(address.path);
+    if ("path" in address) return listenSocket(address);
     if (tls === undefined) return Deno.listen(address);
     // It may be followed by another while it still has the port.
     return Deno.listenTls({ ...address, ...tls, alpnProtocols: ["h2", "http/1.1"], reusePort: true });
@@ -289,13 +289,14 @@ class UnderWay {
  * Whoever listens here has the right to the path (the state directory's lock), so that what is there was left behind. It is
  * never used again: children of a daemon that was killed may still hold the listener that it belonged to.
  */
-function listenSocket(path: string): Deno.Listener {
+function listenSocket({ path, group }: { path: string; group?: number }): Deno.Listener {
   removeSocket(path);
   // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
   const before = Deno.umask(0o077);
   try {
     const listener = Deno.listen({ transport: "unix", path });
-    Deno.chmodSync(path, 0o600);
+    if (group !== undefined) Deno.chownSync(path, null, group);
+    Deno.chmodSync(path, group === undefined ? 0o600 : 0o660);
     return listener as Deno.Listener;
   } finally {
     Deno.umask(before);

@@ -27,6 +27,8 @@ const TOKEN = "authorization: Bearer ";
 
 interface Call {
   path: string;
+  /** A Unix socket, instead of the address. */
+  socket?: string;
   headers?: string[];
   body?: Uint8Array;
   as?: readonly string[];
@@ -35,7 +37,7 @@ interface Call {
 /** @returns the answer with its headers */
 async function curl(
   address: string,
-  { path, headers = [], body, as = [] }: Call,
+  { path, headers = [], body, as = [], socket }: Call,
   ...options: string[]
 ): Promise<string> {
   const [program, ...args] = [
@@ -45,6 +47,7 @@ async function curl(
     "-i",
     "--max-time",
     "30",
+    ...(socket === undefined ? [] : ["--unix-socket", socket]),
     ...options,
     ...headers.flatMap((header) => ["-H", header]),
     ...(body === undefined ? [] : ["--data-binary", "@-"]),
@@ -129,6 +132,94 @@ Deno.test({
     assert.equal(statusOf(await api(closed.daemon.http)), 401);
     assert.equal(await grpc(closed.daemon.address), 16);
   },
+});
+
+const GROUP = 65532;
+
+/** A directory for a group's socket, as systemd makes /run/mosaic. */
+function groupDirectory(): string {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  if (Deno.uid() === 0) Deno.chownSync(directory, null, GROUP);
+  Deno.chmodSync(directory, 0o750);
+  return directory;
+}
+
+Deno.test({
+  name: "--group-socket: its group may connect, with a token; nobody else may, and the daemon's own socket stays",
+  ignore: asOther === undefined,
+  async fn() {
+    const directory = groupDirectory();
+    try {
+      const socket = `${directory}/api.sock`;
+      await using planned = await PlannedDaemon.start(["--group-socket", `${GROUP}:${socket}`, "--http", "none"]);
+      const { layout } = planned.daemon;
+      const own = `${layout.trainer}/daemon.sock`;
+      const modes = [socket, own].map((path) => Deno.lstatSync(path)).map(({ gid, mode }) => [gid, mode! & 0o777]);
+      assert.deepEqual(modes, [[GROUP, 0o660], [0, 0o600]]);
+
+      const member = ["setpriv", `--reuid=${OTHER_UID}`, `--groups=${GROUP}`];
+      const by = (call: Partial<Call>) => ({ socket, as: member, ...call });
+      const { admin, read } = ensureTokens(layout.tokensFile);
+      // Root is the daemon's user here, and asked all the same.
+      for (const call of [by({}), by({ as: [] }), by({ headers: [`${TOKEN}guess`] })]) {
+        assert.equal(statusOf(await api("localhost", call)), 401);
+        assert.equal(statusOf(await page("localhost", call)), 401);
+      }
+      assert.equal(statusOf(await api("localhost", by({ headers: [`${TOKEN}${read}`] }))), 200);
+      assert.equal(statusOf(await page("localhost", by({ headers: [`${TOKEN}${read}`] }))), 200);
+      const stop = {
+        path: "/mosaic.v1.Mosaic/PauseRun",
+        body: new TextEncoder().encode(JSON.stringify({ run: "01ARZ3NDEKTSV4RRFFQ69G5FAV" })),
+      };
+      assert.equal(statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${read}`] }))), 403);
+      assert.equal(statusOf(await api("localhost", by({ ...stop, headers: [`${TOKEN}${admin}`] }))), 404);
+      assert.match(
+        Deno.readTextFileSync(layout.auditFile),
+        /"who":"admin","action":"Mosaic\/PauseRun","address":"group"/,
+      );
+      assert.equal(statusOf(await page("localhost", by({ path: "/readyz" }))), 200);
+      // A port that ssh forwards to the socket brings browsers.
+      const visit = await page("localhost", by({ path: "/", headers: ["accept: text/html"] }));
+      assert.match(visit, /^HTTP\/1.1 303[^]*location: \/login/i);
+      assert.equal(statusOf(await page("localhost", by({ headers: ["host: evil.example", `${TOKEN}${read}`] }))), 403);
+
+      // Not of the group; and of the group, at the daemon's own.
+      assert.ok(Number.isNaN(statusOf(await api("localhost", by({ as: asOther!, headers: [`${TOKEN}${admin}`] })))));
+      assert.ok(Number.isNaN(statusOf(await api("localhost", by({ socket: own })))));
+      const client = new MosaicClient(`unix:${own}`);
+      assert.ok(await client.unary(Mosaic.method.getHost, {}));
+      client.close();
+    } finally {
+      Deno.removeSync(directory, { recursive: true });
+    }
+  },
+});
+
+Deno.test("--group-socket: what others could replace, what the group cannot reach, and a daemon without tokens are refused", async () => {
+  const directory = groupDirectory();
+  const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  try {
+    const group = Deno.lstatSync(directory).gid;
+    const refusal = async (value: string, ...further: string[]) => {
+      const listeners = ["--listen", "none", "--http", "none", "--gpus", "0"];
+      const run = await mosaic(["daemon", "--state-dir", stateDir, ...listeners, "--group-socket", value, ...further]);
+      assert.ok([2, 3].includes(run.code), run.err);
+      return run.err;
+    };
+    const socket = `${group}:${directory}/api.sock`;
+    assert.match(await refusal("mosaic"), /must be GROUP:\/path\/of\/the\/socket/);
+    assert.match(await refusal(`no-such-group:${directory}/api.sock`), /knows no group no-such-group/);
+    assert.match(await refusal(socket, "--auth", "none"), /asks everybody for a token, --auth none nobody/);
+    Deno.writeTextFileSync(`${directory}/api.sock`, "somebody's");
+    assert.match(await refusal(socket), /a file that is no socket is in the way/);
+    Deno.chmodSync(directory, 0o770);
+    assert.match(await refusal(socket), /others may replace a socket in \S+ \(user \d+, mode 770\)/);
+    Deno.chmodSync(directory, 0o700);
+    assert.match(await refusal(socket), new RegExp(`cannot reach ${directory}[^]*chgrp ${group} ${directory}`));
+    assert.match(await refusal(`${group}:${directory}/none/api.sock`), /install -d -m 750 -g/);
+  } finally {
+    for (const made of [directory, stateDir]) Deno.removeSync(made, { recursive: true });
+  }
 });
 
 Deno.test("a sandboxed worker with a network would be known as the daemon's user: refused without --auth token", async () => {

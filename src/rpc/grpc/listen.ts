@@ -23,7 +23,7 @@ export async function bind(address: ListenAddress, onConnection: (socket: Socket
     return { address: `${host}:${bound}`, port: bound, close: () => void server.close() };
   }
   const { path } = address;
-  await removeStaleSocket(path);
+  await removeStaleSocket(path, "--listen");
   // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
   const before = Deno.umask(0o077);
   try {
@@ -62,8 +62,12 @@ function bindError(target: string, error: unknown): MosaicError {
   return new MosaicError("unavailable", `cannot listen on ${target}: ${text}`, { cause: error });
 }
 
-/** A socket file whose server was killed stays behind; one that still answers belongs to somebody. */
-async function removeStaleSocket(path: string): Promise<void> {
+/**
+ * A socket file whose server was killed stays behind; one that still answers belongs to somebody.
+ *
+ * @param option names the path @throws MosaicError `unavailable` for a socket that answers, or a file that is none
+ */
+export async function removeStaleSocket(path: string, option: string): Promise<void> {
   let info: Deno.FileInfo;
   try {
     info = Deno.lstatSync(path);
@@ -73,12 +77,12 @@ async function removeStaleSocket(path: string): Promise<void> {
   }
   if (!info.isSocket) {
     throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is no socket is in the way`, {
-      hint: "Choose another path with --listen.",
+      hint: `Choose another path with ${option}.`,
     });
   }
   if (await answers(path)) {
     throw new MosaicError("unavailable", `cannot listen on unix:${path}: the address is taken`, {
-      hint: "Stop the daemon that listens there, or choose another path with --listen.",
+      hint: `Stop the daemon that listens there, or choose another path with ${option}.`,
     });
   }
   Deno.removeSync(path);

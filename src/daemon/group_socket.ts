@@ -1,0 +1,62 @@
+/**
+ * A second Unix socket of page and API, for the members of a group (`--group-socket`). Its mode says who may connect, not who
+ * somebody is: every caller shows a token. So nobody but the daemon may be able to put a socket of his own in its place.
+ */
+import { messageOf } from "../base/errors.ts";
+import { askShell } from "../os/shell.ts";
+import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
+
+export interface GroupSocket {
+  /** A name, or a number, which need not have a name. */
+  group: string;
+  /** Absolute. */
+  path: string;
+}
+
+/** @param text GROUP:PATH @throws Error that says what the option may be */
+export function parseGroupSocket(text: string): GroupSocket {
+  const [, group, path] = /^([A-Za-z_][\w.-]*|\d{1,10}):(\/.*[^/])$/.exec(text) ?? [];
+  if (group === undefined || path === undefined) {
+    throw new Error("must be GROUP:/path/of/the/socket, such as lab:/run/mosaic/api.sock");
+  }
+  return { group, path };
+}
+
+/**
+ * @returns the group's number
+ * @throws StartFailure (usage) when there is no such group, or the socket's directory is one that the group cannot reach or in
+ * which others than the daemon and root may replace the socket
+ */
+export function groupOfSocket({ group, path }: GroupSocket, uid: number | null = Deno.uid()): number {
+  const gid = Number((askShell('getent group -- "$0"', group) ?? "").split(":")[2] ?? group);
+  if (!Number.isSafeInteger(gid)) throw refused(`this host knows no group ${group}`);
+  const directory = path.slice(0, path.lastIndexOf("/")) || "/";
+  let info: Deno.FileInfo;
+  try {
+    info = Deno.statSync(directory);
+  } catch (error) {
+    throw refused(
+      `cannot look at ${directory}: ${messageOf(error)}`,
+      `Run: install -d -m 750 -g ${group} ${directory}`,
+    );
+  }
+  const { uid: owner, gid: ownGroup, mode } = info;
+  const bits = mode ?? 0;
+  if ((owner !== uid && owner !== 0) || (bits & 0o022) !== 0) {
+    throw refused(
+      `others may replace a socket in ${directory} (user ${owner}, mode ${(bits & 0o777).toString(8)})`,
+      "Its directory must belong to the daemon's user or root, and nobody else may write to it.",
+    );
+  }
+  if ((bits & 0o001) === 0 && (ownGroup !== gid || (bits & 0o010) === 0)) {
+    throw refused(
+      `the group ${group} cannot reach ${directory}`,
+      `Run: chgrp ${group} ${directory} && chmod 750 ${directory}`,
+    );
+  }
+  return gid;
+}
+
+function refused(why: string, hint?: string): StartFailure {
+  return new StartFailure(DAEMON_EXIT.usage, `--group-socket: ${why}`, hint);
+}
