@@ -28,6 +28,7 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
   },
   sizes: { what: "records of 1 KB and 100 KB", load: async () => (await import("./parts/end_to_end.ts")).sizes },
   memory: { what: "long runs, one after the other", load: async () => (await import("./parts/end_to_end.ts")).memory },
+  slow: { what: "bytes written for slow workers", load: async () => (await import("./parts/slow.ts")).slow },
   backlog: {
     what: "a gigabyte journalled while the daemon is away",
     load: async () => (await import("./parts/recovery.ts")).backlog,

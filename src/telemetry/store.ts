@@ -89,8 +89,8 @@ export interface StoreOptions {
   reserve?: Reserve;
 }
 
-/** Page size: rows up to 2 KB stay in one page. */
-const PAGE_BYTES = 8192;
+/** Of a new database: every commit writes whole pages. Those of earlier versions have 8192. */
+const PAGE_BYTES = 4096;
 /** Pages at the ends of tables, which every commit of a run writes. */
 const PAGES_BYTES = 8 * PAGE_BYTES;
 const CACHE_KIB = 16 * 1024;
@@ -273,6 +273,7 @@ export class TelemetryStore implements TelemetryLog {
       commit: (group) => this.#ingestGroup(group),
       ready: () => this.#checkpoints.caughtUp(),
       now: () => performance.now(),
+      pageBytes: pageBytesOf(db),
     });
     this.#sealTimer = setInterval(() => this.sealWaiting(), SEAL_EVERY_MS);
     Deno.unrefTimer(this.#sealTimer);
@@ -295,7 +296,7 @@ export class TelemetryStore implements TelemetryLog {
       db.exec(`PRAGMA synchronous = ${options.durability === "full" ? "FULL" : "NORMAL"};
         PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
       if (options.maxBytes !== undefined) {
-        db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / PAGE_BYTES))}`);
+        db.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(options.maxBytes / pageBytesOf(db)))}`);
       }
       withSpaceOf(options.reserve, isFull, () => migrate(opened.db, path));
       // The checkpoint thread's connection finds no place beside one that is alone.
@@ -671,7 +672,7 @@ export class TelemetryStore implements TelemetryLog {
   /** Bytes of the database's pages that hold something. */
   usedBytes(): number {
     const pragma = (name: string) => Number(Object.values(this.#db.prepare(`PRAGMA ${name}`).get()!)[0]);
-    return (pragma("page_count") - pragma("freelist_count")) * pragma("page_size");
+    return (pragma("page_count") - pragma("freelist_count")) * pageBytesOf(this.#db);
   }
 
   fileBytes(): number {
@@ -1196,6 +1197,10 @@ function meanOfFinite(values: number[]): number | null {
     count++;
   }
   return count === 0 ? null : Number.isFinite(sum / count) ? sum / count : null;
+}
+
+function pageBytesOf(db: DatabaseSync): number {
+  return Number(db.prepare("PRAGMA page_size").get()!.page_size);
 }
 
 /** What can be chosen only while there is nothing in the file: later the same words would write to it. */

@@ -313,7 +313,7 @@ async function squat(addresses: string[], forMs: number): Promise<string> {
 }
 
 function damagePage(path: string, share: number): void {
-  const PAGE_BYTES = 8192;
+  const PAGE_BYTES = 4096;
   using file = Deno.openSync(path, { read: true, write: true });
   const pages = Math.floor(file.statSync().size / PAGE_BYTES);
   if (pages === 0) return;

@@ -1,5 +1,5 @@
 /**
- * When a group of batches is committed. A commit writes whole pages, some 26 KB for a single step, so commits are paid
+ * When a group of batches is committed. A commit writes whole pages, some 16 KB for a single step, so commits are paid
  * for: by the output that they store (PAID_PER_BYTE bytes of log for each byte of it) and by FREE_BYTES_PER_SECOND that
  * cost nothing. A batch is committed at once while that is not used up; beyond, batches wait for each other, for
  * LONGEST_WAIT_MS at most. So a large batch never waits, a line now and then does not, and many small ones share commits.
@@ -8,24 +8,25 @@
  */
 import type { IngestBatch } from "../batch.ts";
 
-/** Of the write-ahead log, a page and its frame's header. */
-const PAGE_BYTES = 8192 + 24;
-/** Pages that every commit writes: counters of runs and journal positions, which runs share. */
-const SHARED_PAGES = 2;
-const FREE_BYTES_PER_SECOND = 256 << 10;
-const PAID_PER_BYTE = 8;
+/** Of a page in the write-ahead log. */
+const FRAME_HEADER = 24;
+/** Pages that every commit writes: counters of runs, journal positions and summaries of series, which runs share. */
+const SHARED_PAGES = 3;
+const FREE_BYTES_PER_SECOND = 80 << 10;
+const PAID_PER_BYTE = 3;
 /** So many bytes may be saved up: the first records of a run that was silent are committed at once. */
-const MOST_SAVED = 256 << 10;
+const MOST_SAVED = 128 << 10;
 /** So many may be owed: what nobody could pay, because the wait is bounded, is not carried on for ever. */
-const MOST_OWED = 512 << 10;
-export const LONGEST_WAIT_MS = 250;
+const MOST_OWED = 160 << 10;
+export const LONGEST_WAIT_MS = 500;
 
 export class CommitPace {
   /** Bytes of log that are not paid for yet; negative when some are saved up. */
   #owed = -MOST_SAVED;
   #at: number;
 
-  constructor(now: number) {
+  /** @param pageBytes of the database */
+  constructor(now: number, private readonly pageBytes: number) {
     this.#at = now;
   }
 
@@ -40,7 +41,7 @@ export class CommitPace {
   /** @param bytes of output in the group @param pages that its runs have for themselves */
   committed(now: number, bytes: number, pages: number): void {
     this.#pass(now);
-    const cost = (SHARED_PAGES + pages) * PAGE_BYTES + bytes;
+    const cost = (SHARED_PAGES + pages) * (this.pageBytes + FRAME_HEADER) + bytes;
     this.#owed = Math.min(MOST_OWED, Math.max(-MOST_SAVED, this.#owed + cost - PAID_PER_BYTE * bytes));
   }
 

@@ -27,6 +27,8 @@ export interface GroupCommitOptions {
   ready: () => Promise<void> | undefined;
   /** Monotonic, in milliseconds. */
   now: () => number;
+  /** The database's size of a page. */
+  pageBytes: number;
 }
 
 export class GroupCommit {
@@ -43,7 +45,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
-    this.#pace = new CommitPace(options.now());
+    this.#pace = new CommitPace(options.now(), options.pageBytes);
   }
 
   /** @param urgent whether somebody waits for just this batch */

@@ -261,7 +261,7 @@ Deno.test("blocks: a page of waiting rows that is damaged keeps no other run's r
     bench.store.ingest("good", 1, batch(0, 1, { steps: steps(0, 3000) }));
     bench.store.close();
     const bytes = Deno.readFileSync(bench.path);
-    const size = 8192;
+    const size = 4096;
     // Leaves of steps (of index trees, with many cells); the first are of the first run.
     for (let at = size, left = 10; left > 0; at += size) {
       if (bytes[at] !== 10 || (bytes[at + 3]! << 8 | bytes[at + 4]!) < 50) continue;
