@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
+import { ANSWER_TIMEOUT_MS } from "../../src/proxy/reconnect.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
@@ -76,6 +77,75 @@ diskTest(
     const { telemetry } = await untilState(daemon, run, "TERMINATED");
     assert.deepEqual([telemetry?.steps, telemetry?.events], [200n, 3000n]);
     assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
+  },
+);
+
+/** Takes the place of the daemon's socket, passes everything on, and counts what is sent to the daemon. */
+class CountingRelay implements Disposable {
+  bytes = 0;
+  connections = 0;
+  readonly #listener: Deno.UnixListener;
+
+  constructor(path: string) {
+    Deno.renameSync(path, `${path}.behind`);
+    this.#listener = Deno.listen({ transport: "unix", path });
+    this.#relay(`${path}.behind`);
+  }
+
+  async #relay(behind: string): Promise<void> {
+    for await (const near of this.#listener) {
+      this.connections++;
+      const far = await Deno.connect({ transport: "unix", path: behind });
+      const counted = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+        transform: (chunk, out) => {
+          this.bytes += chunk.length;
+          out.enqueue(chunk);
+        },
+      });
+      near.readable.pipeThrough(counted).pipeTo(far.writable).catch(() => {});
+      far.readable.pipeTo(near.writable).catch(() => {});
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#listener.close();
+  }
+}
+
+diskTest(
+  "telemetry's disk full for long: several proxies wait connected, send nothing twice, and all is stored once there is room",
+  async (stage) => {
+    const RUNS = 4;
+    const disk = stage.disk(`${stage.stateDir}/telemetry`, "64m");
+    await using daemon = await TestDaemon.start({ stateDir: stage.stateDir });
+    using relay = new CountingRelay(`${stage.layout.trainer}/daemon.sock`);
+    const gates = ["filled", "held"].map((name) => `${stage.stateDir}/${name}`);
+    const config = () => configOf({ command: ["/bin/sh", "-c", TALKER, "sh", ...gates] });
+    const runs = await Promise.all(Array.from({ length: RUNS }, () => submit(daemon, config())));
+    for (const run of runs) await untilSteps(daemon, run, 100);
+    disk.fill();
+    Deno.writeTextFileSync(gates[0]!, "");
+    for (const run of runs) await untilState(daemon, run, "PAUSED");
+    Deno.writeTextFileSync(gates[1]!, "");
+    // Each proxy's window is sent, and unanswered. A connection that is given up is given up after the timeout.
+    let quiet = { bytes: -1, since: 0 };
+    await until(() => {
+      if (relay.bytes - quiet.bytes > 1000) quiet = { bytes: relay.bytes, since: performance.now() };
+      return performance.now() - quiet.since > 2000;
+    }, { what: "the proxies to have sent what they may" });
+    const before = { bytes: relay.bytes, connections: relay.connections, at: performance.now() };
+    const over = () => performance.now() - before.at > 2.2 * ANSWER_TIMEOUT_MS;
+    await until(over, { what: "two timeouts to pass", timeoutMs: 3 * ANSWER_TIMEOUT_MS });
+    assert.equal(relay.connections, before.connections, "nobody has connected again");
+    // Heartbeats; a batch has tens of kilobytes, and a window megabytes.
+    const sent = relay.bytes - before.bytes;
+    assert.ok(sent < RUNS * 20_000, `${sent} bytes of ${RUNS} proxies`);
+    disk.free();
+    for (const run of runs) {
+      const { telemetry } = await untilState(daemon, run, "TERMINATED");
+      assert.deepEqual([telemetry?.steps, telemetry?.events], [200n, 3000n]);
+      assert.deepEqual((await steps(daemon, run)).map((step) => step.step_index), [...Array(200).keys()]);
+    }
   },
 );
 
