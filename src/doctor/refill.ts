@@ -97,7 +97,8 @@ export function refill(
     }
   } else {
     // The log of a live attempt, too, may be longer than what is stored: its proxy then delivers from the new position.
-    const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0;
+    const mayHaveMore = ends.some((one) => one.end > one.stored) || unplaced(ends, stored).length > 0 ||
+      (stored?.lostCursors.size ?? 0) > 0;
     lost = rebuild(store, known, ends, clock, mayHaveMore, stored);
   }
   const after = countsOf(store, run.runId);
@@ -139,8 +140,11 @@ function rebuild(
     throw unfilled(runId, `the log of attempt ${attempt} has ${end} of ${stored} bytes that were stored`);
   }
   const cursors = new Map(
-    ends.map(({ attempt }) => [attempt, store.sourceCursors(runId, attempt).filter(({ serial }) => serial > 0)]),
+    ends.map(({ attempt }) => [attempt, (before?.cursors.get(attempt) ?? []).filter(({ serial }) => serial > 0)]),
   );
+  if (before?.lostCursors.has(run.attempt) && !isEnded(run.state)) {
+    throw unfilled(runId, "how far a file of its live attempt is stored is known when the attempt has ended");
+  }
   const { labels, merged } = readAgain(store, known, ends, cursors, clock, mayHaveMore, before);
   const made = `reindex:${runId}`;
   // What an earlier try has left.
@@ -209,7 +213,7 @@ function readAgain(
   store: TelemetryStore,
   known: RunOnDisk,
   ends: readonly JournalEnd[],
-  cursors: ReadonlyMap<number, SourceCursor[]>,
+  cursors: Map<number, SourceCursor[]>,
   clock: { now: number },
   mayHaveMore: boolean,
   before: StoredRun | undefined,
@@ -232,6 +236,7 @@ function readAgain(
   const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
   for (const [attempt, own] of cursors) for (const cursor of own) last.set(cursor.name, { attempt, cursor });
   for (const { attempt } of ends) {
+    if (before?.lostCursors.has(attempt)) readWhole(known, attempt, cursors, labels, note);
     const own = [...last.values()].filter((one) => one.attempt === attempt).map(({ cursor }) => cursor);
     if (own.length === 0) continue;
     const streams = new Map<string, number>();
@@ -262,6 +267,34 @@ function readAgain(
     for (const one of further) placed.push({ seq: placed.length + 1, stored: false, record: one.record, logged: one });
   }
   return { labels, merged };
+}
+
+/** Files of an attempt whose cursors are lost, from where earlier attempts were, else from their beginnings; they get cursors again. */
+function readWhole(
+  known: RunOnDisk,
+  attempt: number,
+  cursors: Map<number, SourceCursor[]>,
+  labels: { attempt: number; label: string }[],
+  note: (batch: ReadBatch, stream: number, batchNumber: number) => void,
+): void {
+  const own = cursors.get(attempt)!;
+  const ownNames = new Set(own.map(({ name }) => name));
+  const earlier = new Map<string, SourceCursor>();
+  for (const [its, found] of cursors) {
+    if (its < attempt) { for (const cursor of found) earlier.set(cursor.name, { ...cursor, serial: 0 }); }
+  }
+  for (const name of ownNames) earlier.delete(name);
+  const streams = new Map<string, number>();
+  const ends = new Map<string, SourceCursor>();
+  for (const batch of leftInFiles(known, attempt, [...own, ...earlier.values()])) {
+    const { name, label, state } = batch.source!;
+    // What is behind a cursor that is there is stored later.
+    if (ownNames.has(name)) continue;
+    if (!streams.has(name)) streams.set(name, labels.push({ attempt, label }) - 1);
+    note(batch, streams.get(name)!, -1);
+    ends.set(name, { name, label, state, serial: batch.to });
+  }
+  own.push(...ends.values());
 }
 
 function storedRecords(

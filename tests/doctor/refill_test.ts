@@ -43,7 +43,10 @@ function lines(from: number, to: number): string {
   return text;
 }
 
-const TABLES = ["run_steps", "episodes", "worker_events", "metrics", "series", "series_buckets"];
+const TABLES = [
+  ...["run_steps", "episodes", "worker_events", "metrics", "series", "series_buckets"],
+  ...["series_starts", "parameters", "source_cursors"],
+];
 
 /** Everything of the run's telemetry but its key. */
 function rows(layout: Layout): Record<string, unknown[]> {
@@ -386,6 +389,50 @@ Deno.test("refill: a value outside of blocks that has changed by itself is damag
       assert.equal(repaired!.done, true, `${table}: ${repaired!.outcome}`);
       assert.deepEqual(kinds(layout), [], table);
       assert.deepEqual(rows(layout), before, table);
+    }
+  });
+});
+
+Deno.test("refill: names and summaries of series, their attempts, parameters and cursors of files that have changed by themselves", () => {
+  withRun((layout, journal) => {
+    const registry = Registry.open(layout.registryDb);
+    registry.apply(ID, { type: "retry", reason: "by_hand" });
+    registry.apply(ID, { type: "spawned" });
+    registry.apply(ID, { type: "cancelled", reason: "user_cancel" });
+    registry.close();
+    const file = observing(layout);
+    append(file, rowsOfFile(0, 300));
+    append(
+      journal,
+      `{"type":"parameters","payload":{"source":"init","values":{"lr":0.1,"env":"CartPole"}}}\n${lines(1, 500)}`,
+    );
+    const again = runFiles(layout, knownRuns(layout.registryDb)[0]!).stdout(2);
+    append(again, lines(300, 700));
+    repair(layout.stateDir);
+    assert.deepEqual(kinds(layout), []);
+    const before = rows(layout);
+    for (const table of TABLES) assert.ok(before[table.replace("run_", "")]!.length > 0, table);
+    const own = "(SELECT run_key FROM telemetry_runs WHERE deleting = 0)";
+    const flips: [table: string, named: string, change: string][] = [
+      ["series", "series", "name = 'losr' WHERE series = 16"],
+      ["series", "series", "last = -last WHERE series = 1"],
+      ["series", "series", "points = points + 32 WHERE series = 1"],
+      ["series_starts", "series", "position = position + 64 WHERE series = 16"],
+      ["parameters", "parameters", "value = '0.2' WHERE name = 'lr'"],
+      ["source_cursors", "cursors", "serial = serial + 1 WHERE source LIKE '%jsonl'"],
+      ["source_cursors", "cursors", "state = replace(state, '1', '3') WHERE source LIKE '%jsonl'"],
+    ];
+    for (const [table, named, change] of flips) {
+      const db = new DatabaseSync(layout.telemetryDb);
+      assert.equal(db.prepare(`UPDATE ${table} SET ${change} AND run_key = ${own}`).run().changes, 1, change);
+      db.close();
+      const [finding, ...others] = examine(layout.stateDir);
+      assert.match(finding?.message ?? "", new RegExp(`lacks .*${named}`), change);
+      assert.deepEqual(others.filter(({ severity }) => severity !== "note"), []);
+      const [repaired] = repair(layout.stateDir).repaired;
+      assert.equal(repaired!.done, true, `${change}: ${repaired!.outcome}`);
+      assert.deepEqual(kinds(layout), [], change);
+      assert.deepEqual(rows(layout), before, change);
     }
   });
 });

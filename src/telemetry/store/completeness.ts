@@ -15,10 +15,14 @@ export interface StoredRun {
   attempt: number;
   /** Bytes of each attempt's journal that are stored. */
   positions: Map<number, number>;
-  /** How far each observed file is stored, by attempt. */
+  /** How far each observed file is stored, by attempt; without those that are not what was stored. */
   cursors: Map<number, SourceCursor[]>;
+  /** Attempts of which one was not. */
+  lostCursors: Set<number>;
   /** How many rows its counters say are there and are not, by kind; only kinds of which some are missing. */
-  missing: Partial<Record<"steps" | "episodes" | "events" | "metrics" | "series" | "sources", number>>;
+  missing: Partial<
+    Record<"steps" | "episodes" | "events" | "metrics" | "series" | "sources" | "parameters" | "cursors", number>
+  >;
   /** The counters are not what was stored. Nothing can be compared with them until the rows are counted again. */
   miscounted: boolean;
   /** Numbers of records whose rows are there, and are not what was stored; they count as missing. */
@@ -32,6 +36,11 @@ const RECORDS = [
   ["events", "worker_events", "events", "first_event"],
   ["metrics", "metrics", "metrics", "first_metric"],
 ] as const;
+
+/** What else than its table a row counts as. */
+const KIND_OF: Record<string, string> = {
+  ...{ worker_events: "events", series_buckets: "series", series_starts: "series", source_cursors: "cursors" },
+};
 
 /** What is stored of each run. Reads every index page once: minutes for hundreds of millions of records. */
 export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
@@ -48,6 +57,7 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
       attempt: Number(attempt),
       positions: new Map(),
       cursors: new Map(),
+      lostCursors: new Set(),
       missing: {},
       miscounted: false,
       damaged: { steps: new Set(), episodes: new Set(), events: new Set() },
@@ -96,7 +106,12 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     } else if (table === "sources") {
       withoutSource(run, runKey, Number(row.source));
     } else {
-      const kind = table === "worker_events" ? "events" : table === "series_buckets" ? "series" : table;
+      const kind = KIND_OF[table] ?? table;
+      if (kind === "cursors") {
+        const attempt = Number(row.attempt);
+        run.lostCursors.add(attempt);
+        run.cursors.set(attempt, run.cursors.get(attempt)!.filter(({ name }) => name !== row.source));
+      }
       note(runKey, kind as keyof StoredRun["missing"], 1);
       if (kind in run.damaged) run.damaged[kind as keyof StoredRun["damaged"]].add(seq);
     }
@@ -141,7 +156,8 @@ export function dropUnknownRecords(db: DatabaseSync): number {
   if (!tables.has("telemetry_runs")) return 0;
   let dropped = 0;
   const others = [
-    ...["step_blocks", "parameters", "series_buckets", "series", "sources", "journal_positions", "source_cursors"],
+    ...["step_blocks", "parameters", "series_buckets", "series", "series_starts", "sources", "journal_positions"],
+    "source_cursors",
   ];
   for (const table of [...RECORDS.map(([, table]) => table), ...others]) {
     if (!tables.has(table)) continue;

@@ -1,6 +1,7 @@
 /** Parameters that a run's program tells while it runs: written in the transaction that stores the event. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { parsedObject } from "../../base/json_text.ts";
+import { checkedRow } from "./row_checksums.ts";
 import { MAX_PARAMETERS, type Parameter, parametersOfEvent } from "../parameters.ts";
 
 /** Kind of the event that tells parameters: `{"source": "init", "values": {…}, "removed"?: ["name", …]}`. */
@@ -15,6 +16,7 @@ export class ParameterRows {
   readonly #count: StatementSync;
   readonly #known: StatementSync;
   readonly #put: StatementSync;
+  readonly #row: ReturnType<typeof checkedRow>;
   readonly #ofRun: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
@@ -26,7 +28,8 @@ export class ParameterRows {
     );
     this.#count = db.prepare("SELECT count(*) AS n FROM parameters WHERE run_key = ? AND source = ?");
     this.#known = db.prepare("SELECT 1 FROM parameters WHERE run_key = ? AND source = ? AND name = ?");
-    this.#put = db.prepare("INSERT OR REPLACE INTO parameters VALUES (?, ?, ?, ?, ?, ?)");
+    this.#row = checkedRow(db, "parameters", ["run_key", "source", "name", "value", "attempt", "seq"]);
+    this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
     const columns = "p.source, p.name, p.value, p.seq";
     this.#ofRun = db.prepare(`SELECT ${columns} FROM parameters p WHERE run_key = ?`);
     this.#named = db.prepare(
@@ -55,7 +58,7 @@ export class ParameterRows {
     let leftOut = 0;
     for (const [name, value] of values) {
       if (this.#known.get(runKey, source, name) === undefined && --free < 0) leftOut++;
-      else this.#put.run(runKey, source, name, value, attempt, seq);
+      else this.#put.run(...this.#row.values(runKey, source, name, value, attempt, seq));
     }
     return leftOut;
   }

@@ -6,6 +6,7 @@
  */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { allRows, prepareArrays } from "./reader.ts";
+import { checkedRow } from "./row_checksums.ts";
 
 /** An attempt's first point in a series: its number among the series' points, and its position. */
 export interface Start {
@@ -27,13 +28,15 @@ export interface Piece {
 export class Rewinds {
   readonly #of: StatementSync;
   readonly #put: StatementSync;
+  readonly #row: ReturnType<typeof checkedRow>;
 
   constructor(db: DatabaseSync) {
     this.#of = prepareArrays(
       db,
       "SELECT attempt, first, position FROM series_starts WHERE run_key = ? AND series = ? ORDER BY first, attempt",
     );
-    this.#put = db.prepare("INSERT OR REPLACE INTO series_starts VALUES (?, ?, ?, ?, ?)");
+    this.#row = checkedRow(db, "series_starts", ["run_key", "series", "attempt", "first", "position"]);
+    this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
   }
 
   of(runKey: number, series: number): Start[] {
@@ -44,7 +47,7 @@ export class Rewinds {
   }
 
   put(runKey: number, series: number, { attempt, first, position }: Start): void {
-    this.#put.run(runKey, series, attempt, first, position);
+    this.#put.run(...this.#row.values(runKey, series, attempt, first, position));
   }
 }
 

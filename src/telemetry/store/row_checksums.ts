@@ -6,10 +6,10 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { zlib } from "../../base/node_modules.ts";
 
-/** Tables whose rows have one. What is in the others follows from these, or only describes them. */
+/** Tables whose rows have one. Blocks of steps have their own. */
 const TABLES = [
   ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
-  "telemetry_runs",
+  ...["telemetry_runs", "series", "series_starts", "parameters", "source_cursors"],
 ];
 export const CRC_COLUMN = "crc";
 const UNCHECKED = new Set(["run_key", "run_id", "deleting", CRC_COLUMN]);
@@ -61,6 +61,15 @@ export function* damagedRows(db: DatabaseSync): Generator<DamagedRow> {
       yield { runKey: Number(row.run_key), table, row };
     }
   }
+}
+
+/** For rows that are written one by one: SQL of the columns and of their parameters, and the values with the checksum. */
+export function checkedRow(db: DatabaseSync, table: string, columns: readonly string[]) {
+  const checksum = rowChecksum(db, table, columns);
+  return {
+    insert: `INTO ${table} (${[...columns, CRC_COLUMN].join(", ")}) VALUES (?${", ?".repeat(columns.length)})`,
+    values: (...values: SQLInputValue[]): SQLInputValue[] => [...values, checksum(values, 0)],
+  };
 }
 
 /** Whether a row is what was stored. @param crc undefined or null: of an earlier version */

@@ -1,15 +1,18 @@
 /** The table of how far each observed file is stored. It is asked in the transaction that stores a batch. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { SourceCursor } from "../batch.ts";
+import { checkedRow } from "./row_checksums.ts";
 
 export class SourceCursors {
   readonly #serial: StatementSync;
   readonly #put: StatementSync;
+  readonly #row: ReturnType<typeof checkedRow>;
   readonly #all: StatementSync;
 
   constructor(db: DatabaseSync) {
     this.#serial = db.prepare("SELECT serial FROM source_cursors WHERE run_key = ? AND attempt = ? AND source = ?");
-    this.#put = db.prepare("INSERT OR REPLACE INTO source_cursors VALUES (?, ?, ?, ?, ?, ?)");
+    this.#row = checkedRow(db, "source_cursors", ["run_key", "attempt", "source", "label", "serial", "state"]);
+    this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
     this.#all = db.prepare(
       `SELECT attempt, source AS name, label, serial, state FROM source_cursors WHERE run_key = ?1 AND attempt <= ?2
         ORDER BY source, attempt`,
@@ -22,7 +25,7 @@ export class SourceCursors {
   }
 
   put(runKey: number, attempt: number, { name, label, serial, state }: SourceCursor): void {
-    this.#put.run(runKey, attempt, name, label, serial, state);
+    this.#put.run(...this.#row.values(runKey, attempt, name, label, serial, state));
   }
 
   /** The attempt's cursors, and of files that only earlier attempts have read, where the last of these stopped. */

@@ -7,6 +7,7 @@ import { yieldToOthers } from "../../base/sleep.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { rewardRank } from "../progress_series.ts";
 import { decimate } from "./rollup.ts";
+import { checkedRow, CRC_COLUMN } from "./row_checksums.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
 
 /** Of finite values only; null where there is none, and steps also where an earlier version did not keep them. */
@@ -67,6 +68,10 @@ export class SeriesState {
 const AT_ONCE = 100;
 /** Names given at most. */
 const MAX_NAMES = 10_000;
+/** What `save` writes anew. */
+const SAVED = [
+  ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
+];
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
 
 export class Summaries {
@@ -74,6 +79,7 @@ export class Summaries {
   readonly #rows: SeriesRows;
   readonly #load: StatementSync;
   readonly #save: StatementSync;
+  readonly #row: ReturnType<typeof checkedRow>;
   readonly #ofRun: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
@@ -88,12 +94,11 @@ export class Summaries {
       `SELECT series, name, points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step FROM series
         WHERE run_key = ?`,
     );
+    this.#row = checkedRow(db, "series", ["run_key", "series", "name", ...SAVED]);
     this.#save = db.prepare(
-      `INSERT INTO series (points, last, last_seq, label, attempt, min, max, sum, finite, min_step, max_step, name, run_key,
-          series)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET points = excluded.points,
-        last = excluded.last, last_seq = excluded.last_seq, label = excluded.label, attempt = excluded.attempt, min = excluded.min, max = excluded.max, sum = excluded.sum,
-        finite = excluded.finite, min_step = excluded.min_step, max_step = excluded.max_step`,
+      `INSERT ${this.#row.insert} ON CONFLICT DO UPDATE SET ${
+        [...SAVED, CRC_COLUMN].map((name) => `${name} = excluded.${name}`).join(", ")
+      }`,
     );
     this.#ofRun = prepareArrays(db, `SELECT ${COLUMNS} FROM series s WHERE run_key = ? ORDER BY min(series, 4), name`);
     this.#named = prepareArrays(
@@ -129,22 +134,8 @@ export class Summaries {
 
   save(runKey: number, state: SeriesState): void {
     const { points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep, name, series } = state;
-    this.#save.run(
-      points,
-      last,
-      lastSeq,
-      label,
-      attempt,
-      min,
-      max,
-      sum,
-      finite,
-      minStep,
-      maxStep,
-      name,
-      runKey,
-      series,
-    );
+    const saved = [points, last, lastSeq, label, attempt, min, max, sum, finite, minStep, maxStep];
+    this.#save.run(...this.#row.values(runKey, series, name, ...saved));
   }
 
   ofRun(runKey: number): SeriesSummary[] {

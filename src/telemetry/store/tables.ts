@@ -251,6 +251,10 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE telemetry_runs ADD COLUMN told_reward_name TEXT;
   `,
   "ALTER TABLE telemetry_runs ADD COLUMN crc INTEGER;",
+  ["series", "series_starts", "parameters", "source_cursors"].map((table) =>
+    `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
+  )
+    .join("\n"),
 ];
 
 function eightOfTheLevelBelow(level: number): string {
