@@ -84,6 +84,8 @@ export function runJson(run: Run): RunJson {
       last_output_at: time(t?.lastOutputAt),
       metrics: Number(t?.metrics ?? 0),
       told_step: Number(t?.toldStep ?? 0),
+      overwritten_steps: Number(t?.overwrittenSteps ?? 0),
+      overwritten_episodes: Number(t?.overwrittenEpisodes ?? 0),
       told_reward: t?.toldReward === undefined ? null : { name: t.toldReward.name, value: t.toldReward.value },
     },
     capabilities: run.capabilities === undefined ? null : {

@@ -81,12 +81,18 @@ export function rewardOf({ telemetry }: RunJson): number | null {
   return telemetry.mean_reward_100 ?? telemetry.told_reward?.value ?? null;
 }
 
+/** "244 (44 overwritten)": of all that were recorded, those that a later attempt recorded again. */
+export function withOverwritten(n: number, overwritten: number): string {
+  return count(n) + (overwritten === 0 ? "" : ` (${count(overwritten)} overwritten)`);
+}
+
 export function progressOf(run: RunJson) {
+  const { telemetry } = run;
   return {
     state: run.state,
-    steps: stepsOf(run),
+    steps: Math.max(telemetry.steps - telemetry.overwritten_steps, telemetry.told_step),
     maxSteps: run.max_steps ?? 0,
-    stepsPerSecond: run.telemetry.steps_per_second,
+    stepsPerSecond: telemetry.steps_per_second,
   };
 }
 
@@ -140,8 +146,14 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
     time("started", (r) => r.started_at),
     time("finished", (r) => r.finished_at),
     figure("elapsed", (r) => elapsedMs(r, now), duration),
-    figure("episodes", (r) => r.telemetry.episodes, count),
-    figure("steps", stepsOf, count),
+    {
+      ...figure("episodes", (r) => r.telemetry.episodes, count),
+      text: (r) => withOverwritten(r.telemetry.episodes, r.telemetry.overwritten_episodes),
+    },
+    {
+      ...figure("steps", stepsOf, count),
+      text: (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps),
+    },
     figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, (n) => n === 0 ? "" : rate(n)),
     figure("reward", rewardOf, number),
     {

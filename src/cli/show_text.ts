@@ -2,7 +2,7 @@
 import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
-import { backlog, elapsedMs, progressOf, stepsOf } from "./runs_table.ts";
+import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "./runs_table.ts";
 import { facts, table } from "./table.ts";
 import { valueText } from "./parameter_text.ts";
 import { escapeControl, paint, stateStyle } from "./text.ts";
@@ -59,8 +59,13 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
     ["digest", run.digest],
   ], color);
   const telemetry = facts([
-    ["steps", `${count(stepsOf(run))}${t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""}`],
-    ["episodes", count(t.episodes)],
+    [
+      "steps",
+      `${withOverwritten(stepsOf(run), t.overwritten_steps)}${
+        t.steps_per_second > 0 ? `, ${rate(t.steps_per_second)}` : ""
+      }`,
+    ],
+    ["episodes", withOverwritten(t.episodes, t.overwritten_episodes)],
     ["reward", rewardText(run)],
     ["events", t.events === 0 ? "" : count(t.events)],
     ["last record", t.last_record_at === null ? "" : ago(ms(t.last_record_at), now)],

@@ -24,6 +24,13 @@ sub leftover {
   my ($mode, $owner) = (stat _)[2, 4];
   unlink $path if $owner == $> && ($mode & 07777) == $mark && flock $file, LOCK_EX | LOCK_NB;
 }
+sub foreign {
+  my ($path, $file, $begin) = ("/dev/shm/$_[0]", undef, "");
+  sysopen($file, $path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) && -f $file or return;
+  return if ((stat _)[2] & 07777) == $mark;
+  sysread $file, $begin, length $_[1];
+  unlink $path if $begin eq $_[1];
+}
 while (defined(my $line = <STDIN>)) {
   chomp $line;
   my ($op, $name, @n) = split / /, $line;
@@ -64,6 +71,7 @@ while (defined(my $line = <STDIN>)) {
     }
     answer($trouble);
   } elsif ($op eq "drop") { drop($name); leftover($name); answer("") }
+  elsif ($op eq "clear") { foreign($name, $n[0]); answer("") }
 }
 drop($_) for keys %made;
 `;
@@ -118,6 +126,11 @@ export class SharedMemory implements Disposable {
   /** Removes a file that was made here, or by a helper that was killed. */
   async drop(name: string): Promise<void> {
     await this.#ask(`drop ${name}`);
+  }
+
+  /** Removes another program's plain file that begins with `magic` (no spaces), if this user may. */
+  async clear(name: string, magic: string): Promise<void> {
+    await this.#ask(`clear ${name} ${magic}`);
   }
 
   /** Files made here are removed. */

@@ -12,10 +12,13 @@ import {
   INVALIDATION,
   type Picture,
   pictureOfPayload,
+  RING_MAGIC,
+  RING_PREFIX,
   ringFrame,
   ringName,
   type RingShape,
   ringShape,
+  ringsOf,
   ringStart,
 } from "../wire/fastlane.ts";
 
@@ -112,6 +115,23 @@ export class FrameRing {
       this.#log.info({ ring: this.#name, why }, "frames are not put into shared memory");
     }
     return AGAIN_MS;
+  }
+}
+
+/**
+ * Removes the rings that a worker made itself and left, because it was killed or does not clean up: the next attempt could not
+ * make its own. A file of the name that is no ring stays.
+ * @param parts those of Ray's workers (`RUN-w1` …), too
+ */
+export async function removeWorkersRings(runId: string, parts: boolean, log: Logger): Promise<void> {
+  using memory = new SharedMemory();
+  try {
+    const rests = ringsOf(runId, await memory.list(RING_PREFIX));
+    for (const rest of rests.filter((rest) => rest === "" || (parts && /^-w\d+$/.test(rest)))) {
+      await memory.clear(ringName(runId) + rest, RING_MAGIC);
+    }
+  } catch (error) {
+    log.warn({ ring: ringName(runId), error: messageOf(error) }, "a ring that the worker left is not removed");
   }
 }
 

@@ -28,6 +28,7 @@ import { EventQueue } from "./queue.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
 import type { FileSources } from "./sources/file_sources.ts";
+import type { ProxyStartFile } from "./start_file.ts";
 import type { StartPlan } from "./start_plan.ts";
 import type { Settings } from "./state.ts";
 import { nodeEnvironment, placeOf } from "./node_environment.ts";
@@ -99,7 +100,10 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   );
   const edges: Edges = {
     worker: new WorkerHandle(
-      { files, attempt, start: takeOver ? undefined : workerStart(args, plan), prepare: preparation(args, plan, log) },
+      {
+        ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
+        ...{ prepare: preparation(args, plan, log), clear: clearance(args.runId, start, log) },
+      },
       journal,
       queue,
       log,
@@ -189,6 +193,16 @@ function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
     const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
     const entrance = () => dialOptions(args, plan, args.target);
     await fetchCheckpoint({ runId, attempt, directory, entrance, patienceMs, signal, log });
+  };
+}
+
+/** undefined: the worker was not asked for frames in shared memory. */
+function clearance(runId: string, { fastlane, env }: ProxyStartFile, log: Logger): (() => Promise<void>) | undefined {
+  const parts = env.RAY_FASTLANE_ENABLED === "1";
+  if (!parts && fastlane !== true) return undefined;
+  return async () => {
+    const { removeWorkersRings } = await import("./frame_ring.ts");
+    await removeWorkersRings(runId, parts, log);
   };
 }
 

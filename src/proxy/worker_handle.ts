@@ -24,6 +24,8 @@ export interface WorkerPlan {
   start: WorkerStart | undefined;
   /** What must be there before it is started. @throws what keeps it from being started at all */
   prepare?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /** What is cleared away once it has ended, before anybody learns that it has: the next attempt may begin then. */
+  clear?: (() => Promise<void>) | undefined;
 }
 
 export class WorkerHandle {
@@ -65,6 +67,7 @@ export class WorkerHandle {
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;
+      await this.#plan.clear?.();
       this.#queue.put({ tag: "worker_exited", end: { exit, stderrTail: await this.#stderrTail() } });
     } catch (error) {
       this.#queue.fail(error);

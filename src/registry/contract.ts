@@ -80,6 +80,8 @@ export const Run = z.strictObject({
     last_output_at: maybe(time()),
     metrics: integer(),
     told_step: integer(),
+    overwritten_steps: integer(),
+    overwritten_episodes: integer(),
     told_reward: maybe(toldReward),
   }),
   capabilities: maybe(z.strictObject({
@@ -366,6 +368,8 @@ export const PageRun = z.strictObject({
   reason: maybe(text()),
   steps: integer(),
   episodes: integer(),
+  /** Of those that the run has recorded, how many a later attempt recorded again. */
+  overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
   steps_per_second: z.number(),
   mean_reward_100: maybe(z.number()),
   told_reward: maybe(toldReward),
@@ -415,8 +419,6 @@ export const PageRunDetail = PageRun.extend({
   malformed_lines: integer(),
   violations: z.record(text(), integer()),
   heads: PageHeads,
-  /** Of those that the run has recorded, how many a later attempt recorded again. */
-  overwritten: z.strictObject({ steps: integer(), episodes: integer() }),
   parameters,
   transitions: z.array(transition(milliseconds())),
   artifacts: z.array(artifact(milliseconds())),

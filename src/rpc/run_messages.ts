@@ -59,6 +59,8 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       metrics: BigInt(t.metrics),
       toldStep: BigInt(t.toldStep),
       toldReward: t.toldReward ?? undefined,
+      overwrittenSteps: BigInt(t.overwritten.steps),
+      overwrittenEpisodes: BigInt(t.overwritten.episodes),
     },
     capabilities: row.workerKind === null ? undefined : {
       workerKind: row.workerKind,

@@ -5,7 +5,7 @@ import type { TelemetryKind } from "../telemetry/types.ts";
 import { type ServerEvent, waitFor } from "./event_stream.ts";
 import { logSizes } from "./run_log.ts";
 import { recordsAfter } from "./public_records.ts";
-import { eventLine, heads, hostLine, overwritten, runLine, runPage } from "./page_json.ts";
+import { eventLine, heads, hostLine, runLine, runPage } from "./page_json.ts";
 
 const CHANGES_PER_EVENT = 500;
 const RECORDS_PER_EVENT = 200;
@@ -110,7 +110,6 @@ export async function* runLive(
           at: Date.now(),
           ...runLine(core.detail(row)),
           heads: heads(core, runId),
-          overwritten: overwritten(core, runId),
           logs: await logSizes(core, row),
         },
       };

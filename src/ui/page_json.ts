@@ -44,6 +44,7 @@ export function runLine(detail: RunDetail): RunLine {
     reason: row.reason,
     steps: stepsReached(telemetry),
     episodes: telemetry.episodes,
+    overwritten: telemetry.overwritten,
     steps_per_second: telemetry.stepsPerSecond,
     mean_reward_100: telemetry.meanReward100,
     told_reward: telemetry.toldReward,
@@ -98,7 +99,6 @@ export function runPage(core: Core, detail: RunDetail): RunPage {
     malformed_lines: telemetry.malformedLines,
     violations: telemetry.violations,
     heads: heads(core, row.runId),
-    overwritten: overwritten(core, row.runId),
     parameters: core.parameters(row.runId),
     transitions: core.runs.transitions(row.runId).map(transitionLine),
     artifacts: core.runs.artifacts(row.runId).map(({ path, kind, bytes, sha256, step, at }) => ({
@@ -119,12 +119,6 @@ export function heads(core: Core, runId: string): z.infer<typeof contract.PageHe
     events: core.records.head(runId, "events"),
     metrics: core.records.head(runId, "metrics"),
   };
-}
-
-export function overwritten(core: Core, runId: string): RunPage["overwritten"] {
-  const count = (series: string) =>
-    core.records.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
-  return { steps: count("reward"), episodes: count("episode_reward") };
 }
 
 export function seriesLine(

@@ -11,6 +11,8 @@
 export const RING_PREFIX = "mosaic.fastlane.";
 const HEADER_BYTES = 80;
 const SLOT_HEADER_BYTES = 16;
+/** With which a ring begins. */
+export const RING_MAGIC = "FLAN";
 const MAGIC = 0x4e414c46;
 const INVALIDATED = 1;
 const MAX_FRAME_BYTES = 16 << 20;

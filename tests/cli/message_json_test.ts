@@ -52,6 +52,8 @@ const RUN = {
     last_output_at: null,
     metrics: 0,
     told_step: 0,
+    overwritten_steps: 0,
+    overwritten_episodes: 0,
     told_reward: null,
   },
   capabilities: {

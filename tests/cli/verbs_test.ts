@@ -201,6 +201,20 @@ Deno.test("list: a run that prints and whose output is no telemetry says so, wit
   assert.match(out, /READY .* no telemetry; last output 3\.0s ago/);
 });
 
+Deno.test("list, show: of all steps and episodes they tell those that a later attempt recorded again; progress leaves them out", async () => {
+  const telemetry = { steps: 1244n, episodes: 60n, overwrittenSteps: 44n, overwrittenEpisodes: 2n };
+  const rewound = fakeRun({ telemetry, maxSteps: 2400n });
+  const { out } = await run(["list", "-c", "steps,episodes,note"], { ListRuns: () => ({ runs: [rewound] }) });
+  assert.match(out, /1,244 \(44 overwritten\) +60 \(2 overwritten\) .* 50% 1\.2k\/2\.4k/);
+  const csv = await run(["list", "-o", "csv", "-c", "steps"], { ListRuns: () => ({ runs: [rewound] }) });
+  assert.equal(csv.out, "steps\n1244\n");
+  const shown = await run(["show", "cart-1"], {
+    ...{ GetRun: () => rewound, ListArtifacts: () => ({}), StreamEvents: () => [], GetHost: () => ({}) },
+  });
+  assert.match(shown.out, /^ {2}steps +1,244 \(44 overwritten\)$/m);
+  assert.match(shown.out, /^ {2}episodes +60 \(2 overwritten\)$/m);
+});
+
 Deno.test("submit: prints the id and nothing else", async () => {
   const asked: string[] = [];
   const answers = {

@@ -125,6 +125,28 @@ Deno.test("a ring whose writer and proxy were killed goes with the run", async (
   Deno.removeSync(cwd, { recursive: true });
 });
 
+Deno.test("rings that a killed worker made itself go with its attempt, others stay", async () => {
+  await using daemon = await TestDaemon.start();
+  const made = "ring=/dev/shm/mosaic.fastlane.$RUN_ID; for f in $ring $ring-w1 $ring-w12x; do printf FLAN > $f; done";
+  const worker = { script: "/bin/sh", arguments: ["-c", `${made}; kill -9 $$`], use_grpc: false };
+  const begin = (environment: Record<string, string>) =>
+    submit(daemon, configOf({ command: ["sh"], environment, metadata: { worker } }));
+  const left = (run: string) => ["", "-w1", "-w12x"].filter((part) => isThere(`/dev/shm/${ringName(run)}${part}`));
+  const runs = [
+    { run: await begin({ MOSAIC_FASTLANE_ENABLED: "1" }), stays: ["-w1", "-w12x"] },
+    { run: await begin({ RAY_FASTLANE_ENABLED: "1" }), stays: ["-w12x"] },
+    { run: await begin({}), stays: ["", "-w1", "-w12x"] },
+  ];
+  try {
+    for (const { run, stays } of runs) {
+      await untilState(daemon, run, "FAULTED");
+      assert.deepEqual(left(run), stays);
+    }
+  } finally {
+    for (const { run } of runs) left(run).forEach((part) => Deno.removeSync(`/dev/shm/${ringName(run)}${part}`));
+  }
+});
+
 Deno.test("permissions: a daemon and a proxy with planned ones read and write rings", async () => {
   await using planned = await PlannedDaemon.start();
   const { daemon } = planned;

@@ -419,6 +419,8 @@ inBrowser("what a later attempt overwrote is faded, and hidden on request", asyn
   assert.match(page.url(), /overwritten=0/);
   await page.locator(".facts dd", { hasText: "10 overwritten" }).waitFor();
   await page.locator(".facts dd", { hasText: "all attempts" }).waitFor();
+  await page.goto(base);
+  await page.getByText("450, 100 overwritten").waitFor();
 });
 
 inBrowser(
@@ -634,6 +636,10 @@ inBrowser(
       await check(tab);
     }
     await page.setViewportSize({ width: 390, height: 844 });
+    const ends = await page.locator(".top > :visible").evaluateAll((all) =>
+      all.map((e) => e.getBoundingClientRect().bottom)
+    );
+    assert.ok(Math.max(...ends) < 44, "the header has one line");
     for (const tab of ["Overview", "Logs"]) {
       await page.getByRole("tab", { name: tab }).click();
       assert.deepEqual(await violations(page), [], `${tab} on a phone`);

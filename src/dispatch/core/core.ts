@@ -55,6 +55,8 @@ export interface RunDetail {
     toldStep: number;
     /** What a metric tells as the reward of episodes. */
     toldReward: ToldReward | null;
+    /** Of those that the run has recorded, how many a later attempt recorded again. */
+    overwritten: { steps: number; episodes: number };
   };
   /** GPU slots of the host. */
   hostGpus: number;

@@ -9,6 +9,7 @@ import { cgroupOf } from "../../proxy/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
+import { EPISODE_REWARD } from "../../telemetry/progress_series.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
 import type { Dispatcher } from "../dispatcher.ts";
@@ -54,9 +55,17 @@ export class Views {
         ...stored,
         journalSize: Math.max(progress?.journalSize ?? 0, stored.journalPosition),
         lastOutputAt: this.#lastOutputAt(row),
+        overwritten: this.#overwritten(row),
         stepsPerSecond: row.state === "EXECUTING" ? progress?.rate.perSecond(performance.now()) ?? 0 : 0,
       },
     };
+  }
+
+  #overwritten({ runId, attempt }: RunRow): { steps: number; episodes: number } {
+    const { telemetry } = this.#options;
+    const count = (series: string) =>
+      attempt === 1 ? 0 : telemetry.overwritten(runId, series).reduce((n, { first, last }) => n + last - first + 1, 0);
+    return { steps: count("reward"), episodes: count(EPISODE_REWARD) };
   }
 
   #lastOutputAt(row: RunRow): number | null {

@@ -90,8 +90,10 @@ const COLUMNS: Column[] = [
     label: "Steps",
     class: "num c1",
     text: (r) =>
-      whole(r.steps) +
-      (r.max_steps > 0 && !isEnded(r) ? ` (${Math.min(100, Math.floor(r.steps / r.max_steps * 100))} %)` : ""),
+      whole(r.steps) + (r.overwritten.steps > 0 ? `, ${whole(r.overwritten.steps)} overwritten` : "") +
+      (r.max_steps > 0 && !isEnded(r)
+        ? ` (${Math.min(100, Math.floor((r.steps - r.overwritten.steps) / r.max_steps * 100))} %)`
+        : ""),
     number: (r) => r.steps,
     figure: (n) => whole(Math.round(n)),
   },
