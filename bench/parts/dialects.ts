@@ -18,23 +18,23 @@ export async function dialects(options: BenchOptions): Promise<Figure[]> {
   const lines = stepLines(count, SHAPE);
   const context = { agentId: "agent_1", workerId: "" };
   const encoder = new TextEncoder();
-  const pieces: { bytes: Uint8Array; ends: readonly number[] }[] = [];
-  for (let i = 0; i < count; i += BATCH) pieces.push(Lines.of(...lines.slice(i, i + BATCH)));
-  /** Each piece from its bytes on, as the journal gives it. */
-  const rate = (work: (piece: Lines) => void) =>
+  const chunks: { bytes: Uint8Array; ends: readonly number[] }[] = [];
+  for (let i = 0; i < count; i += BATCH) chunks.push(Lines.of(...lines.slice(i, i + BATCH)));
+  /** Each chunk from its bytes on, as the journal gives it. */
+  const rate = (work: (chunk: Lines) => void) =>
     medianOf(5, () => {
       const start = performance.now();
-      for (const { bytes, ends } of pieces) work(new Lines(bytes, ends));
+      for (const { bytes, ends } of chunks) work(new Lines(bytes, ends));
       return count / (performance.now() - start) * 1000;
     });
-  const mapped = await rate((piece) => {
-    for (let i = 0; i < piece.length; i++) readLine(piece, i, context);
+  const mapped = await rate((chunk) => {
+    for (let i = 0; i < chunk.length; i++) readLine(chunk, i, context);
   });
   let bytes = 0;
   const builder = new StepColumnsBuilder();
-  const encoded = await rate((piece) => {
-    for (let i = 0; i < piece.length; i++) {
-      const parsed = readLine(piece, i, context);
+  const encoded = await rate((chunk) => {
+    for (let i = 0; i < chunk.length; i++) {
+      const parsed = readLine(chunk, i, context);
       if (parsed.type === "step") builder.add(parsed.step);
     }
     bytes += encoder.encode(JSON.stringify(builder.take())).length;

@@ -10,7 +10,7 @@ import type { BenchOptions } from "../run.ts";
 const SERIES = Array.from({ length: 10 }, (_, i) => `losses/series_${i}`);
 const SCALARS = 100_000;
 /** What a poll of a busy file reads. */
-const PIECE = 256 << 10;
+const CHUNK = 256 << 10;
 
 function rows<T>(row: (step: number, values: number[]) => T): T[] {
   return Array.from(
@@ -40,7 +40,7 @@ function decode(format: FormatName, file: Uint8Array): number {
   const reader = openFormat(format);
   let records = 0;
   for (;;) {
-    const result = reader.read(file.subarray(reader.offset, reader.offset + PIECE));
+    const result = reader.read(file.subarray(reader.offset, reader.offset + CHUNK));
     records += result.records.length;
     JSON.stringify(reader.state());
     if (!result.again) return records;

@@ -279,24 +279,24 @@ class Call {
 
 /** @throws MosaicError `resource_exhausted` for more than a message may have */
 async function whole({ body, headers }: Http1Answer): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const piece of body) {
-    length += piece.length;
+  for await (const chunk of body) {
+    length += chunk.length;
     if (length > MAX_MESSAGE_BYTES) {
       throw new MosaicError(
         "resource_exhausted",
         `the answer has ${headers.get("content-length") ?? `${length} and more`} bytes`,
       );
     }
-    pieces.push(piece.slice());
+    chunks.push(chunk.slice());
   }
-  if (pieces.length === 1) return pieces[0]!;
+  if (chunks.length === 1) return chunks[0]!;
   const bytes = new Uint8Array(length);
   let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
   }
   return bytes;
 }

@@ -9,7 +9,7 @@ const FULL_CHECK_BYTES = 1024 * 1024 * 1024;
 /** Maximum SQLite messages shown per database. */
 const PROBLEMS_SHOWN = 3;
 /** Rows read at a time during recovery. */
-const PIECE_ROWS = 512;
+const CHUNK_ROWS = 512;
 
 function bytesOf(path: string): number | undefined {
   try {
@@ -162,7 +162,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   let gaps = 0;
 
   /** The first rows beyond the beginning of a key; undefined where they cannot be read. */
-  const piece = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
+  const chunk = (direction: "ASC" | "DESC", beyond: SQLInputValue[], limit: number): SQLInputValue[][] | undefined => {
     const order = key.map((column) => `${column} ${direction}`).join(", ");
     const begin = key.slice(0, beyond.length).join(", ");
     const where = `(${begin}) ${direction === "ASC" ? ">" : "<"} (${beyond.map(() => "?").join(", ")})`;
@@ -184,8 +184,8 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
   /** Copies until the end (undefined) or to where nothing can be read: the last key before it. */
   const copy = (direction: "ASC" | "DESC", from: SQLInputValue[]): SQLInputValue[] | undefined => {
     let last = from;
-    for (let limit = PIECE_ROWS;;) {
-      const found = piece(direction, last, limit);
+    for (let limit = CHUNK_ROWS;;) {
+      const found = chunk(direction, last, limit);
       if (found === undefined) {
         if (limit === 1) return last;
         limit = Math.max(1, Math.floor(limit / 8));
@@ -212,7 +212,7 @@ function copyTable(source: DatabaseSync, target: DatabaseSync, name: string): { 
       const value = last[column];
       if (typeof value !== "bigint") continue;
       for (let distance = 1n; distance < FARTHEST; distance += 1n + (distance >> 6n)) {
-        const found = piece("ASC", [...last.slice(0, column), value + distance], 1);
+        const found = chunk("ASC", [...last.slice(0, column), value + distance], 1);
         if (found?.[0] !== undefined && isBeyond("ASC", keyOf(found[0]), last)) return keyOf(found[0]);
         // Nothing is behind it.
         if (found?.length === 0) return undefined;

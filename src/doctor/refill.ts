@@ -420,11 +420,11 @@ function* batchesOf(
   }
   try {
     journal.seek(from);
-    for (let piece; (piece = journal.next(final)) !== undefined;) {
-      const built = buildBatch(piece, reading, final ? { final } : { final, written: journal.size() });
-      if (built.to < piece.to) journal.giveBack(built.to);
+    for (let chunk; (chunk = journal.next(final)) !== undefined;) {
+      const built = buildBatch(chunk, reading, final ? { final } : { final, written: journal.size() });
+      if (built.to < chunk.to) journal.giveBack(built.to);
       // All of it is the beginning of a table that the worker has not ended.
-      if (built.to === piece.from && piece.to > piece.from) return;
+      if (built.to === chunk.from && chunk.to > chunk.from) return;
       yield batchOf(built);
     }
   } finally {

@@ -1,9 +1,9 @@
 /**
  * A log whose older part is packed (docs/architecture.md, "What becomes of a journal"): `NAME.zst` beside the log has its
- * bytes from 0 on, compressed in pieces, and the log itself is a hole there. Readers see one file of one length.
+ * bytes from 0 on, compressed in chunks, and the log itself is a hole there. Readers see one file of one length.
  *
- * Each piece is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
- * it all. What is torn or damaged costs its piece only. When the log is complete, a piece may be thinned: then something
+ * Each chunk is a frame of zstd with a checksum behind a skippable frame that says which bytes it has, so `zstdcat` prints
+ * it all. What is torn or damaged costs its chunk only. When the log is complete, a chunk may be thinned: then something
  * else is in its skippable frame, of which a reader's `Render` makes the bytes again.
  */
 import { zlib } from "../base/node_modules.ts";
@@ -11,11 +11,11 @@ import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { removeIfThere, syncDirectory } from "./files.ts";
 import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
 
-export const PIECE_BYTES = 1 << 20;
-/** A larger piece is not mosaic's. */
-const MAX_PIECE_BYTES = 16 << 20;
-/** Of one log (128 GiB of it; what follows is not packed), and of all logs whose pieces are remembered. */
-const MAX_PIECES = 1 << 17;
+export const CHUNK_BYTES = 1 << 20;
+/** A larger chunk is not mosaic's. */
+const MAX_CHUNK_BYTES = 16 << 20;
+/** Of one log (128 GiB of it; what follows is not packed), and of all logs whose chunks are remembered. */
+const MAX_CHUNKS = 1 << 17;
 
 /** Magic number of a skippable frame and its length; the tag; CRC-32 of what follows: from (64 bits), length, packed length (32 bits each). */
 const HEADER_BYTES = 32;
@@ -24,10 +24,10 @@ const TAG_AT = 8;
 const [WHOLE, THIN] = ["mlog", "mref"] as const;
 const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
-/** Behind a damaged header the next piece is looked for in so many bytes. */
-const SEARCHED_BYTES = 2 * MAX_PIECE_BYTES;
+/** Behind a damaged header the next chunk is looked for in so many bytes. */
+const SEARCHED_BYTES = 2 * MAX_CHUNK_BYTES;
 
-interface Piece {
+interface Chunk {
   /** Bytes of the log. */
   from: number;
   to: number;
@@ -35,16 +35,16 @@ interface Piece {
   packed: { at: number; length: number; isThin: boolean } | undefined;
 }
 
-/** Makes the bytes that a thinned piece stands for. @throws where it cannot */
+/** Makes the bytes that a thinned chunk stands for. @throws where it cannot */
 export type Render = (thin: Uint8Array) => Uint8Array;
 
 interface Index {
   identity: string;
-  /** Up to here it has whole pieces. */
+  /** Up to here it has whole chunks. */
   scanned: number;
   /** Size and time of the file that was looked at. */
   seen: string;
-  pieces: Piece[];
+  chunks: Chunk[];
 }
 
 /** A log of which packing leaves less than such a part is not thinned: that costs more than it saves. */
@@ -61,8 +61,8 @@ function parentOf(path: string): string {
   return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
-/** The piece as it is appended to the file. @param from the log's offset of its first byte */
-export async function packPiece(from: number, bytes: Uint8Array): Promise<Uint8Array> {
+/** The chunk as it is appended to the file. @param from the log's offset of its first byte */
+export async function packChunk(from: number, bytes: Uint8Array): Promise<Uint8Array> {
   const packed = await new Promise<Uint8Array>((resolve, reject) => {
     zlib().zstdCompress(
       bytes,
@@ -73,7 +73,7 @@ export async function packPiece(from: number, bytes: Uint8Array): Promise<Uint8A
   return framed(WHOLE, from, bytes.length, packed);
 }
 
-function packPieceNow(from: number, bytes: Uint8Array): Uint8Array {
+function packChunkNow(from: number, bytes: Uint8Array): Uint8Array {
   return framed(WHOLE, from, bytes.length, zlib().zstdCompressSync(bytes, { params: parameters() }) as Uint8Array);
 }
 
@@ -118,7 +118,7 @@ function fieldsOf(header: Uint8Array): { tag: string; from: number; length: numb
   const isWhole = tag !== undefined && view.getUint32(MAGIC.length, true) === frameBytes(tag, packed) &&
     view.getUint32(CRC_AT, true) === zlib().crc32(header.subarray(FIELDS_AT, HEADER_BYTES));
   // What cannot be compressed grows by less than a part in 128.
-  const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_PIECE_BYTES &&
+  const isPossible = Number.isSafeInteger(from + length) && length > 0 && length <= MAX_CHUNK_BYTES &&
     packed <= length + (length >> 7) + 1024;
   return isWhole && isPossible ? { tag, from, length, packed } : undefined;
 }
@@ -140,11 +140,11 @@ export class PackedLog implements Disposable {
   readonly #path: string;
   readonly #render: Render | undefined;
   #file: RegularFile | undefined;
-  #index: Index = { identity: "", scanned: 0, seen: "", pieces: [] };
+  #index: Index = { identity: "", scanned: 0, seen: "", chunks: [] };
   /** Without bytes: it is damaged. */
-  #opened: { piece: Piece; bytes: Uint8Array | undefined } | undefined;
+  #opened: { chunk: Chunk; bytes: Uint8Array | undefined } | undefined;
 
-  /** Of logs whose pieces were looked for lately. */
+  /** Of logs whose chunks were looked for lately. */
   static readonly #known = new Map<string, Index>();
 
   /** @param render undefined where nothing can be thinned */
@@ -157,56 +157,56 @@ export class PackedLog implements Disposable {
   /** So many bytes of the log are packed, from 0 on. */
   end(): number {
     this.#look();
-    return this.#index.pieces.at(-1)?.to ?? 0;
+    return this.#index.chunks.at(-1)?.to ?? 0;
   }
 
-  /** Length of the file up to the end of its last whole piece; what follows is torn. */
+  /** Length of the file up to the end of its last whole chunk; what follows is torn. */
   wholeBytes(): number {
     this.#look();
     return this.#index.scanned;
   }
 
-  /** Reads at a position below `end()`. @returns bytes read, at least one: at most up to the end of the position's piece */
+  /** Reads at a position below `end()`. @returns bytes read, at least one: at most up to the end of the position's chunk */
   read(position: number, into: Uint8Array): number {
-    const piece = this.#pieceAt(position);
-    if (this.#opened?.piece !== piece) this.#opened = { piece, bytes: this.#bytesOf(piece) };
+    const chunk = this.#chunkAt(position);
+    if (this.#opened?.chunk !== chunk) this.#opened = { chunk, bytes: this.#bytesOf(chunk) };
     const { bytes } = this.#opened;
-    const offset = position - piece.from;
-    const part = into.subarray(0, Math.min(into.length, piece.to - position));
+    const offset = position - chunk.from;
+    const part = into.subarray(0, Math.min(into.length, chunk.to - position));
     if (bytes !== undefined) part.set(bytes.subarray(offset, offset + part.length));
     else {
       // Its length is kept, so that offsets are what they were; NUL shows as nothing.
-      const what = piece.packed?.isThin ? "need steps that are damaged or not there" : "are damaged";
-      const text = `\n[mosaic: ${piece.to - piece.from} bytes of the log ${what}: ${this.#path}]\n`;
+      const what = chunk.packed?.isThin ? "need steps that are damaged or not there" : "are damaged";
+      const text = `\n[mosaic: ${chunk.to - chunk.from} bytes of the log ${what}: ${this.#path}]\n`;
       part.fill(0).set(new TextEncoder().encode(text).subarray(offset, offset + part.length));
     }
     return part.length;
   }
 
   /**
-   * Puts in the place of pieces what stands for them. Nobody may be adding to the log, and what `thin` needs of others must
+   * Puts in the place of chunks what stands for them. Nobody may be adding to the log, and what `thin` needs of others must
    * be on the disk when `mayReplace` says so.
-   * @param thin is given every whole piece, from the log's begin on. @returns bytes that this has saved
+   * @param thin is given every whole chunk, from the log's begin on. @returns bytes that this has saved
    */
   async thin(
     thin: (bytes: Uint8Array) => Promise<Uint8Array | undefined>,
     mayReplace: () => Promise<boolean>,
   ): Promise<number> {
     this.#look();
-    const pieces = this.#index.pieces.slice();
+    const chunks = this.#index.chunks.slice();
     // Damaged, or thinned before: it stays as it is.
-    if (pieces.some(({ packed }) => packed === undefined || packed.isThin)) return 0;
+    if (chunks.some(({ packed }) => packed === undefined || packed.isThin)) return 0;
     if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
     const temporary = `${this.#path}.thin.tmp`;
     removeIfThere(temporary);
     try {
       using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
       let saved = 0;
-      for (const { from, to, packed } of pieces) {
+      for (const { from, to, packed } of chunks) {
         const bytes = new Uint8Array(packed!.length);
         await this.#file!.read(packed!.at, bytes);
-        const piece = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
-        const made = await thin(piece);
+        const chunk = zlib().zstdDecompressSync(bytes, { maxOutputLength: to - from }) as Uint8Array;
+        const made = await thin(chunk);
         const isSmaller = made !== undefined && 2 * made.length < bytes.length;
         const frame = isSmaller ? framed(THIN, from, to - from, made) : framed(WHOLE, from, to - from, bytes);
         if (isSmaller) saved += bytes.length - made.length;
@@ -225,40 +225,40 @@ export class PackedLog implements Disposable {
 
   /** More than this is not packed of one log. */
   isFull(): boolean {
-    return this.#index.pieces.length >= MAX_PIECES;
+    return this.#index.chunks.length >= MAX_CHUNKS;
   }
 
   /** The log was shortened to `to` bytes: what is packed behind them is removed. */
   cut(to: number): void {
     if (this.end() <= to) return;
-    const kept = this.#index.pieces.filter((piece) => piece.to <= to);
+    const kept = this.#index.chunks.filter((chunk) => chunk.to <= to);
     const last = kept.findLast(({ packed }) => packed !== undefined);
     const from = last?.to ?? 0;
-    const rest = new Uint8Array(to - from <= MAX_PIECE_BYTES ? to - from : 0);
+    const rest = new Uint8Array(to - from <= MAX_CHUNK_BYTES ? to - from : 0);
     for (let done = 0; done < rest.length;) done += this.read(from + done, rest.subarray(done));
     using file = openPacked(this.#log);
     const at = last === undefined ? 0 : last.packed!.at + last.packed!.length;
     file.truncateSync(at);
     file.seekSync(at, Deno.SeekMode.Start);
-    const piece = rest.length > 0 ? packPieceNow(from, rest) : rest;
-    for (let done = 0; done < piece.length;) done += file.writeSync(piece.subarray(done));
+    const chunk = rest.length > 0 ? packChunkNow(from, rest) : rest;
+    for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
     PackedLog.#known.delete(this.#path);
     this.close();
-    this.#index = { identity: "", scanned: 0, seen: "", pieces: [] };
+    this.#index = { identity: "", scanned: 0, seen: "", chunks: [] };
   }
 
-  #pieceAt(position: number): Piece {
-    const { pieces } = this.#index;
-    let [low, high] = [0, pieces.length - 1];
+  #chunkAt(position: number): Chunk {
+    const { chunks } = this.#index;
+    let [low, high] = [0, chunks.length - 1];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (pieces[middle]!.to <= position) low = middle + 1;
+      if (chunks[middle]!.to <= position) low = middle + 1;
       else high = middle;
     }
-    return pieces[low]!;
+    return chunks[low]!;
   }
 
-  #bytesOf({ from, to, packed }: Piece): Uint8Array | undefined {
+  #bytesOf({ from, to, packed }: Chunk): Uint8Array | undefined {
     if (packed === undefined) return undefined;
     try {
       const bytes = new Uint8Array(packed.length);
@@ -273,7 +273,7 @@ export class PackedLog implements Disposable {
     }
   }
 
-  /** Looks for pieces that were added. */
+  /** Looks for chunks that were added. */
   #look(): void {
     this.#file ??= openRegular(this.#path, parentOf(parentOf(this.#path)));
     if (this.#file === undefined) return;
@@ -282,7 +282,7 @@ export class PackedLog implements Disposable {
     const identity = `${dev}:${ino}:${birthtimeMs}`;
     if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
     if (this.#index.identity !== identity || size < this.#index.scanned) {
-      this.#index = { identity, scanned: 0, seen: "", pieces: [] };
+      this.#index = { identity, scanned: 0, seen: "", chunks: [] };
     }
     const seen = `${size}:${mtimeMs}`;
     if (this.#index.seen === seen) return;
@@ -294,14 +294,14 @@ export class PackedLog implements Disposable {
   #remember(): void {
     const known = PackedLog.#known;
     known.delete(this.#path);
-    let pieces = this.#index.pieces.length;
-    for (const index of known.values()) pieces += index.pieces.length;
+    let chunks = this.#index.chunks.length;
+    for (const index of known.values()) chunks += index.chunks.length;
     for (const [path, index] of known) {
-      if (pieces <= MAX_PIECES) break;
+      if (chunks <= MAX_CHUNKS) break;
       known.delete(path);
-      pieces -= index.pieces.length;
+      chunks -= index.chunks.length;
     }
-    if (this.#index.pieces.length > 0) known.set(this.#path, this.#index);
+    if (this.#index.chunks.length > 0) known.set(this.#path, this.#index);
   }
 
   close(): void {
@@ -316,18 +316,18 @@ export class PackedLog implements Disposable {
 
 function scan(file: RegularFile, size: number, index: Index): void {
   const header = new Uint8Array(HEADER_BYTES);
-  for (let at = index.scanned; at + HEADER_BYTES <= size && index.pieces.length < MAX_PIECES;) {
+  for (let at = index.scanned; at + HEADER_BYTES <= size && index.chunks.length < MAX_CHUNKS;) {
     file.readSync(at, header);
     const fields = fieldsOf(header);
-    const before = index.pieces.at(-1)?.to ?? 0;
-    // Pieces follow each other; only what is damaged leaves a gap.
+    const before = index.chunks.at(-1)?.to ?? 0;
+    // Chunks follow each other; only what is damaged leaves a gap.
     if (fields !== undefined && (at === index.scanned ? fields.from === before : fields.from >= before)) {
       const { tag, from, length, packed } = fields;
       const end = at + HEADER_BYTES + packed;
       if (end > size) return;
-      if (from > before) index.pieces.push({ from: before, to: from, packed: undefined });
+      if (from > before) index.chunks.push({ from: before, to: from, packed: undefined });
       const isThin = tag === THIN;
-      index.pieces.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed, isThin } });
+      index.chunks.push({ from, to: from + length, packed: { at: at + HEADER_BYTES, length: packed, isThin } });
       index.scanned = at = end;
       continue;
     }
@@ -337,7 +337,7 @@ function scan(file: RegularFile, size: number, index: Index): void {
   }
 }
 
-/** Where the next piece may begin behind a damaged header. */
+/** Where the next chunk may begin behind a damaged header. */
 function findMark(file: RegularFile, from: number, to: number): number | undefined {
   const buffer = new Uint8Array(64 << 10);
   for (let at = from; at < to;) {

@@ -1,4 +1,4 @@
-/** A piece of the journal as the message that delivers it. */
+/** A chunk of the journal as the message that delivers it. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/batch.ts";
@@ -10,19 +10,19 @@ import { type LineContext, readLine, type RecordCheck } from "../telemetry/diale
 import { joinedObjects } from "../telemetry/dialects/json_scan.ts";
 import { Lines } from "../telemetry/dialects/lines.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
-import type { JournalPiece } from "./journal.ts";
+import type { JournalChunk } from "./journal.ts";
 import { recordsOf, TextRecords } from "./text_records.ts";
 
 /** A message may have 64 MiB; this leaves room for what is around the records. */
 const MAX_RECORD_BYTES = 63 << 20;
-/** A table that is longer is not waited for. It is less than any piece may have, so that reading always goes on. */
+/** A table that is longer is not waited for. It is less than any chunk may have, so that reading always goes on. */
 const MAX_HELD_BYTES = 32 << 10;
 const SAMPLES = 3;
 const SAMPLE_LENGTH = 200;
 
 export interface BuiltBatch {
   /**
-   * Where the next batch begins: the end of the piece, or of what is before a table that has not ended. So each batch can be
+   * Where the next batch begins: the end of the chunk, or of what is before a table that has not ended. So each batch can be
    * read by itself, by whichever proxy.
    */
   to: number;
@@ -53,10 +53,10 @@ export interface BatchReading {
 }
 
 /**
- * @param more What may still come behind the piece: nothing, or what was written already and whatever follows it.
+ * @param more What may still come behind the chunk: nothing, or what was written already and whatever follows it.
  */
 export function buildBatch(
-  piece: JournalPiece,
+  chunk: JournalChunk,
   { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "" }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
@@ -67,11 +67,11 @@ export function buildBatch(
   const malformedSamples: string[] = [];
   const violationSamples: string[] = [];
   let otherLines = 0;
-  let malformedLines = piece.overlong;
-  if (piece.overlong > 0) malformedSamples.push(`a line of ${piece.to - piece.from} bytes is too long and left out`);
+  let malformedLines = chunk.overlong;
+  if (chunk.overlong > 0) malformedSamples.push(`a line of ${chunk.to - chunk.from} bytes is too long and left out`);
 
-  if (piece.lost !== undefined) {
-    const { from, lost: { why, bytes } } = piece;
+  if (chunk.lost !== undefined) {
+    const { from, lost: { why, bytes } } = chunk;
     events.push({ kind: "journal_lost", dataJson: JSON.stringify({ from, bytes, reason: why }), tsNs: "" });
   }
 
@@ -126,15 +126,15 @@ export function buildBatch(
       }
     }
   };
-  const { lines } = piece;
+  const { lines } = chunk;
   const text = new TextRecords(lines, textOff);
   take(lines, text);
 
-  let to = piece.to;
+  let to = chunk.to;
   const openAt = lines.length - text.openLines;
   if (!more.final && openAt < lines.length) {
-    const from = piece.from + lines.begin(openAt);
-    if (from > piece.from || more.written - from <= MAX_HELD_BYTES) {
+    const from = chunk.from + lines.begin(openAt);
+    if (from > chunk.from || more.written - from <= MAX_HELD_BYTES) {
       to = from;
       otherLines -= text.openLines;
     }
@@ -148,7 +148,7 @@ export function buildBatch(
   let eventsJson = events.length === 0 ? NOTHING : jsonBytes(events);
   const bytes = stepsJson.length + episodesJson.length + eventsJson.length;
   if (bytes > maxRecordBytes) {
-    // Only a single huge line gets here: many short ones make a piece of a megabyte.
+    // Only a single huge line gets here: many short ones make a chunk of a megabyte.
     malformedLines += steps + episodes.length + events.length;
     malformedSamples.push(`a record of ${bytes} bytes is too large for a message and left out`);
     stepsJson = episodesJson = eventsJson = NOTHING;
@@ -156,9 +156,9 @@ export function buildBatch(
   }
   return {
     to,
-    lines: to < piece.to ? openAt : lines.length,
+    lines: to < chunk.to ? openAt : lines.length,
     message: {
-      fromPosition: BigInt(piece.from),
+      fromPosition: BigInt(chunk.from),
       toPosition: BigInt(to),
       stepsJson,
       ...(sealed === undefined ? {} : { sealedSteps: sealedMessage(sealed) }),

@@ -7,7 +7,7 @@ import type { buildBatch, BuiltBatch } from "./batches.ts";
 import type { DaemonAddress } from "./daemon_address.ts";
 import type { Event, Failure, Message, SourceId } from "./events.ts";
 import type { IngestStream } from "./ingest_stream.ts";
-import type { Journal, JournalPiece } from "./journal.ts";
+import type { Journal, JournalChunk } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
 import { ANNOUNCEMENT_POLL_MS, LOGGED_FAILURES } from "./reconnect.ts";
@@ -20,7 +20,7 @@ type HelloInit = Exclude<MessageInitShape<typeof HelloSchema>, { $typeName: stri
 /** What is loaded only when the worker has been started: it starts up meanwhile. */
 export interface DeliveryParts {
   open: (target: string) => IngestStream;
-  buildBatch: (piece: JournalPiece, sealedForm: string, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
+  buildBatch: (chunk: JournalChunk, sealedForm: string, more: Parameters<typeof buildBatch>[2]) => BuiltBatch;
 }
 
 export interface DeliveryPlan {
@@ -223,15 +223,15 @@ export class Delivery implements Receiver {
         uploads.begin(this.#uploadRate ?? 0);
         this.#uploads = uploads;
       }
-      const piece = await this.#uploads.next(final);
-      if (piece === "closed") return;
-      if (piece === undefined) {
+      const chunk = await this.#uploads.next(final);
+      if (chunk === "closed") return;
+      if (chunk === undefined) {
         this.#allUploaded = final && !this.#uploads.hasLeft;
         return this.#queue.put({ tag: "caught_up", source: "uploads", final });
       }
-      const to = this.#uploaded += piece.bytes;
-      this.#parts!.transport.send({ case: "filePiece", value: { ...piece.message, position: BigInt(to) } });
-      const { bytes } = piece;
+      const to = this.#uploaded += chunk.bytes;
+      this.#parts!.transport.send({ case: "filePiece", value: { ...chunk.message, position: BigInt(to) } });
+      const { bytes } = chunk;
       this.#queue.put({ tag: "batch_sent", source: "uploads", to, lines: 0, bytes, steps: 0, eventKinds: [] });
     } catch (error) {
       if (closings !== this.#closings) return;
@@ -250,18 +250,18 @@ export class Delivery implements Receiver {
   }
 
   #sendBatch(most: number, final: boolean): void {
-    const piece = this.#journal.next(final, most);
-    if (piece === undefined) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
+    const chunk = this.#journal.next(final, most);
+    if (chunk === undefined) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     const { transport, buildBatch } = this.#parts!;
-    const { from } = piece;
+    const { from } = chunk;
     const { message, steps, eventKinds, to, lines, framed } = buildBatch(
-      piece,
+      chunk,
       this.#sealedForm,
       final ? { final } : { final, written: this.#journal.size() },
     );
-    if (to < piece.to) this.#journal.giveBack(to);
+    if (to < chunk.to) this.#journal.giveBack(to);
     // All of it is the beginning of a table.
-    if (to === from && piece.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
+    if (to === from && chunk.to > from) return this.#queue.put({ tag: "caught_up", source: "stdout", final });
     if (framed !== undefined) this.#plan.show?.(framed);
     transport.send({ case: "batch", value: { ...message, journalSize: this.#journalSize() } });
     this.#queue.put({

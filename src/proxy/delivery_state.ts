@@ -67,7 +67,7 @@ export interface DeliveryState {
   readonly sources: readonly Source[];
 }
 
-/** Pieces of files under way. */
+/** Chunks of files under way. */
 const UPLOAD_WINDOW_BYTES = 2 << 20;
 
 const NO_TRIES: Tries = { failed: 0, tokenRefused: 0 };

@@ -1,6 +1,6 @@
 /**
  * Fetches the checkpoint that an attempt begins from, on a host that shares no disk with the daemon: before the worker is
- * started, in pieces, behind what is there already. A file has its name when it is whole and its checksum is right.
+ * started, in chunks, behind what is there already. A file has its name when it is whole and its checksum is right.
  */
 import { createHash, type Hash } from "node:crypto";
 import { MosaicClient } from "../client/client.ts";
@@ -12,7 +12,7 @@ import { makeDirectory, quarantineFile } from "../os/untrusted.ts";
 import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { DialOptions } from "../wire/dial.ts";
 
-const PIECE_BYTES = 256 << 10;
+const CHUNK_BYTES = 256 << 10;
 const AGAIN_MS = 1000;
 const PART = ".part";
 
@@ -40,15 +40,15 @@ export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
     let file: Incoming | undefined;
     try {
       const have = [...had].map(([path, size]) => ({ path, bytes: BigInt(size) }));
-      for await (const piece of client.stream(Ingest.method.fetch, { runId, attempt, have }, signal)) {
-        if (file?.path !== piece.path) {
+      for await (const chunk of client.stream(Ingest.method.fetch, { runId, attempt, have }, signal)) {
+        if (file?.path !== chunk.path) {
           file?.close();
-          file = new Incoming(directory, piece);
+          file = new Incoming(directory, chunk);
         }
-        had.set(piece.path, 0);
-        const arrived = await file.take(piece);
-        bytes += piece.data.length;
-        had.set(piece.path, arrived);
+        had.set(chunk.path, 0);
+        const arrived = await file.take(chunk);
+        bytes += chunk.data.length;
+        had.set(chunk.path, arrived);
         progressAt = performance.now();
       }
     } finally {
@@ -92,18 +92,18 @@ class Incoming {
     quarantineFile(this.#place + PART);
     this.#file = Deno.openSync(this.#place + PART, { read: true, write: true, create: true, mode: 0o600 });
     this.#file.truncateSync(Number(offset));
-    const buffer = new Uint8Array(PIECE_BYTES);
+    const buffer = new Uint8Array(CHUNK_BYTES);
     for (let read = this.#file.readSync(buffer); read !== null; read = this.#file.readSync(buffer)) {
       this.#hash.update(buffer.subarray(0, read));
       this.#size += read;
     }
   }
 
-  /** @returns what is to be said to be there, if the connection breaks now. @throws for a piece that is none */
+  /** @returns what is to be said to be there, if the connection breaks now. @throws for a chunk that is none */
   async take({ data, crc, offset, size, sha256 }: FilePiece): Promise<number> {
-    // Its last piece comes also where everything is there and was never checked.
+    // Its last chunk comes also where everything is there and was never checked.
     const skip = this.#size - Number(offset);
-    if (skip < 0 || skip > data.length || crc32c(data) !== crc) throw new Error(`a piece of ${this.path} is damaged`);
+    if (skip < 0 || skip > data.length || crc32c(data) !== crc) throw new Error(`a chunk of ${this.path} is damaged`);
     const fresh = data.subarray(skip);
     for (let done = 0; done < fresh.length;) done += await this.#file.write(fresh.subarray(done));
     this.#hash.update(fresh);

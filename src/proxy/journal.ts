@@ -1,16 +1,16 @@
 /**
  * Reads a worker's standard output, which is a file: the journal. Any position in it can be read again at any time, so
- * nothing is kept in memory but the piece that is just being looked at.
+ * nothing is kept in memory but the chunk that is just being looked at.
  */
 
 import { Lines } from "../telemetry/dialects/lines.ts";
 import type { JournalFile } from "./journal_file.ts";
 
 /** Whole lines of the journal between two byte positions. */
-export interface JournalPiece {
+export interface JournalChunk {
   from: number;
   to: number;
-  /** Good until the next piece is asked for: they lie in the journal's own buffer. */
+  /** Good until the next chunk is asked for: they lie in the journal's own buffer. */
   lines: Lines;
   /** Lines that are longer than any message may be, and were passed over. */
   overlong: number;
@@ -19,7 +19,7 @@ export interface JournalPiece {
 }
 
 export interface JournalBounds {
-  /** A piece ends after so many lines or bytes, whichever comes first; a longer line is a piece of its own. */
+  /** A chunk ends after so many lines or bytes, whichever comes first; a longer line is a chunk of its own. */
   lines: number;
   bytes: number;
   /** A longer line is passed over. */
@@ -40,7 +40,7 @@ const SKIM_BYTES = 1 << 20;
 export class Journal {
   readonly #file: JournalFile;
   readonly #bounds: JournalBounds;
-  /** File position of `#bytes[#start]`: where the next piece begins. */
+  /** File position of `#bytes[#start]`: where the next chunk begins. */
   #position = 0;
   #bytes = new Uint8Array(0);
   #start = 0;
@@ -56,7 +56,7 @@ export class Journal {
     this.#bounds = bounds;
   }
 
-  /** Where the next piece begins. */
+  /** Where the next chunk begins. */
   get position(): number {
     return this.#position;
   }
@@ -78,7 +78,7 @@ export class Journal {
     this.#file.reached(position);
   }
 
-  /** What the last piece had from a position on is read again. */
+  /** What the last chunk had from a position on is read again. */
   giveBack(position: number): void {
     const length = this.#position - position;
     if (length === 0) return;
@@ -91,10 +91,10 @@ export class Journal {
   /**
    * The next whole lines; undefined when there are none yet.
    * @param final Text after the last newline is a line too.
-   * @param most Bytes of this piece, where that is less than any piece may have.
+   * @param most Bytes of this chunk, where that is less than any chunk may have.
    */
-  next(final: boolean, most = this.#bounds.bytes): JournalPiece | undefined {
-    // Looks whether others have done something to the file since the last piece.
+  next(final: boolean, most = this.#bounds.bytes): JournalChunk | undefined {
+    // Looks whether others have done something to the file since the last chunk.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     // What follows a loss is not read behind lines that were given back: they are cut, or passed over with the loss, first.
@@ -103,8 +103,8 @@ export class Journal {
     this.#wantsMore = false;
     for (;;) {
       // Whole lines that were read before something happened to the file are good.
-      const piece = this.#cut(Math.min(most, this.#bounds.bytes));
-      if (piece !== undefined) return piece;
+      const chunk = this.#cut(Math.min(most, this.#bounds.bytes));
+      if (chunk !== undefined) return chunk;
       if (this.#position < this.#file.readableFrom) return this.#passLoss();
       if (this.#skimmed !== undefined) return this.#skim(final);
       const held = this.#end - this.#start;
@@ -121,7 +121,7 @@ export class Journal {
     }
   }
 
-  #passLoss(): JournalPiece {
+  #passLoss(): JournalChunk {
     const from = this.#position;
     const lost = { why: this.#file.whyLost, bytes: this.#file.lostFrom(from) };
     this.seek(this.#file.readableFrom);
@@ -148,8 +148,8 @@ export class Journal {
     return read > 0;
   }
 
-  /** A piece from what is held, if a whole line is. */
-  #cut(bytes: number): JournalPiece | undefined {
+  /** A chunk from what is held, if a whole line is. */
+  #cut(bytes: number): JournalChunk | undefined {
     const { lines } = this.#bounds;
     const held = this.#bytes.subarray(this.#start, this.#end);
     const ends: number[] = [];
@@ -163,7 +163,7 @@ export class Journal {
     return ends.length === 0 ? undefined : this.#take(ends.at(-1)! + 1, ends);
   }
 
-  #take(length: number, ends: number[]): JournalPiece {
+  #take(length: number, ends: number[]): JournalChunk {
     const lines = new Lines(this.#bytes.subarray(this.#start, this.#start + length), ends);
     const from = this.#position;
     this.#position += length;
@@ -177,7 +177,7 @@ export class Journal {
   }
 
   /** Looks for the end of an overlong line without keeping it. */
-  #skim(final: boolean): JournalPiece | undefined {
+  #skim(final: boolean): JournalChunk | undefined {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {
       const at = this.#skimmed!;

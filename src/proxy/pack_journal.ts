@@ -8,7 +8,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { removeIfThere, syncDirectory } from "../os/files.ts";
-import { openPacked, PackedLog, packedPath, packPiece, PIECE_BYTES } from "../os/packed_log.ts";
+import { CHUNK_BYTES, openPacked, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
@@ -147,14 +147,14 @@ export class JournalPacker {
     let at = begin;
     using file = openPacked(this.#path);
     await file.truncate(at);
-    const buffer = new Uint8Array(PIECE_BYTES);
+    const buffer = new Uint8Array(CHUNK_BYTES);
     while (from < to) {
-      const read = await journal.read(from, buffer.subarray(0, Math.min(PIECE_BYTES, to - from)));
+      const read = await journal.read(from, buffer.subarray(0, Math.min(CHUNK_BYTES, to - from)));
       if (read === 0) break;
-      const piece = await packPiece(from, buffer.subarray(0, read));
+      const chunk = await packChunk(from, buffer.subarray(0, read));
       await file.seek(at, Deno.SeekMode.Start);
-      for (let done = 0; done < piece.length;) done += await file.write(piece.subarray(done));
-      at += piece.length;
+      for (let done = 0; done < chunk.length;) done += await file.write(chunk.subarray(done));
+      at += chunk.length;
       from += read;
     }
     try {

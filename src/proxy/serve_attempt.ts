@@ -247,7 +247,7 @@ function deliveryPlan(args: ProxyArguments, plan: StartPlan, log: Logger): Deliv
       const reading = { context: { agentId, workerId }, check: validator?.check, textOff };
       return {
         open: (target) => openIngest(dialOptions(args, plan, target)),
-        buildBatch: (piece, sealedForm, more) => buildBatch(piece, { ...reading, sealedForm }, more),
+        buildBatch: (chunk, sealedForm, more) => buildBatch(chunk, { ...reading, sealedForm }, more),
       };
     },
   };

@@ -1,4 +1,4 @@
-/** The lines of a piece that are no record of a worker's own dialects, read as the text for people that holds numbers. */
+/** The lines of a chunk that are no record of a worker's own dialects, read as the text for people that holds numbers. */
 import type { EpisodeRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import type { Lines } from "../telemetry/dialects/lines.ts";
 import { numberOnWire } from "../gen/records/step_columns.ts";

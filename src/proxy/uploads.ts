@@ -15,7 +15,7 @@ import { crc32c } from "../telemetry/formats/crc32c.ts";
 import type { FileAck } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { ProxyMessageInit } from "./transport.ts";
 
-const PIECE_BYTES = 256 << 10;
+const CHUNK_BYTES = 256 << 10;
 /** A file that nobody has written to for so long is uploaded. */
 const QUIET_MS = 2000;
 /** Between two searches of the run's directory, and at least so many times as long as one takes. */
@@ -30,7 +30,7 @@ const FINAL_SEARCHES = 4;
 /** A log that somebody empties again and again is begun anew so often. */
 const MAX_EMPTIED = 3;
 
-type PieceMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
+type ChunkMessage = Extract<ProxyMessageInit, { case: "filePiece" }>;
 
 interface Readable extends Disposable {
   readonly size: number;
@@ -51,10 +51,10 @@ class Going {
   readonly path: string;
   readonly file: Readable;
   readonly isLog: boolean;
-  /** Where the next piece begins; undefined until the daemon has said how much it has. */
+  /** Where the next chunk begins; undefined until the daemon has said how much it has. */
   next: number | undefined;
   asked = false;
-  /** The last piece is sent. */
+  /** The last chunk is sent. */
   closed = false;
   /** The daemon's answer does not follow from what was sent: what is under way is let go by. */
   rewinds = false;
@@ -84,7 +84,7 @@ class Going {
 
   /** Of the first `size` bytes. @returns undefined where the file has become shorter */
   async digest(size: number): Promise<string | undefined> {
-    const buffer = new Uint8Array(PIECE_BYTES);
+    const buffer = new Uint8Array(CHUNK_BYTES);
     while (this.#hashed < size) {
       const part = buffer.subarray(0, Math.min(buffer.length, size - this.#hashed));
       const read = await this.file.read(this.#hashed, part);
@@ -95,9 +95,9 @@ class Going {
   }
 }
 
-export interface NextPiece {
-  message: PieceMessage["value"];
-  /** For the window, with one for the piece itself. */
+export interface NextChunk {
+  message: ChunkMessage["value"];
+  /** For the window, with one for the chunk itself. */
   bytes: number;
 }
 
@@ -166,10 +166,10 @@ export class FileUploads {
   }
 
   /**
-   * The next piece; undefined when nothing is left to be sent, with `final` when all is settled.
+   * The next chunk; undefined when nothing is left to be sent, with `final` when all is settled.
    * "closed" when the connection is not the one any more for which it was asked.
    */
-  async next(final: boolean): Promise<NextPiece | undefined | "closed"> {
+  async next(final: boolean): Promise<NextChunk | undefined | "closed"> {
     const connection = this.#connection;
     for (;;) {
       const wait = this.#mayGoAt - performance.now();
@@ -182,9 +182,9 @@ export class FileUploads {
       this.#logsTurn = !this.#logsTurn;
       for (const going of both) {
         if (going === undefined || !isReady(going)) continue;
-        const piece = await this.#pieceOf(going, final);
+        const chunk = await this.#chunkOf(going, final);
         if (connection !== this.#connection) return "closed";
-        if (piece !== undefined) return this.#sent(going, piece);
+        if (chunk !== undefined) return this.#sent(going, chunk);
       }
       if (
         this.#underWay.length === 0 && this.#current === undefined && !this.#logs.some((one) => this.#isDue(one, final))
@@ -259,18 +259,18 @@ export class FileUploads {
   }
 
   /** undefined where nothing of it is to be sent (any more). */
-  async #pieceOf(going: Going, final: boolean): Promise<PieceMessage["value"] | undefined> {
+  async #chunkOf(going: Going, final: boolean): Promise<ChunkMessage["value"] | undefined> {
     const { file, isLog, path } = going;
     const size = file.size;
     const changedAt = isLog ? 0 : file.changedAt;
     const whole = { path, size: BigInt(size), changedAt: BigInt(changedAt) };
-    if (!going.asked && (isLog || size > PIECE_BYTES)) {
+    if (!going.asked && (isLog || size > CHUNK_BYTES)) {
       going.asked = true;
       return { ...whole, offset: 0n, data: new Uint8Array(0), crc: 0, sha256: "" };
     }
     going.asked = true;
     const from = going.next ??= 0;
-    const data = new Uint8Array(Math.min(PIECE_BYTES, Math.max(0, size - from)));
+    const data = new Uint8Array(Math.min(CHUNK_BYTES, Math.max(0, size - from)));
     for (let filled = 0; filled < data.length;) {
       const read = await file.read(from + filled, data.subarray(filled));
       if (read === 0) return this.#changed(going);
@@ -293,7 +293,7 @@ export class FileUploads {
   /** Somebody has written to it: the next search finds it again. */
   #changed(going: Going): undefined {
     if (!going.isLog) return this.#drop(going);
-    // Emptied: the daemon is told with its last piece.
+    // Emptied: the daemon is told with its last chunk.
     going.next = going.file.size;
     going.restart();
     if (++going.emptied <= MAX_EMPTIED) return;
@@ -301,7 +301,7 @@ export class FileUploads {
     this.#leave(going.path, "it is emptied again and again");
   }
 
-  #sent(of: Going, message: PieceMessage["value"]): NextPiece {
+  #sent(of: Going, message: ChunkMessage["value"]): NextChunk {
     const bytes = (message.data as Uint8Array).length;
     const to = Number(message.offset) + bytes;
     this.#underWay.push({ of, to });

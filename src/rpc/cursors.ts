@@ -1,9 +1,9 @@
-/** Cursors: how every stream reads a log from `since_seq` on, in pieces that leave other calls their turn. */
+/** Cursors: how every stream reads a log from `since_seq` on, in chunks that leave other calls their turn. */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import type { FollowedRun, TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
-import type { Piece, SharedEncodings } from "./shared_encodings.ts";
+import type { Chunk, SharedEncodings } from "./shared_encodings.ts";
 import { turn } from "./turns.ts";
 import { firstOf } from "../wire/waiting.ts";
 
@@ -26,16 +26,16 @@ export interface CursorOptions {
 }
 
 /**
- * A run's records after `since` in pieces, ascending and contiguous.
+ * A run's records after `since` in chunks, ascending and contiguous.
  * @throws MosaicError `out_of_range` below retention, `not_found` when the run is deleted meanwhile
  */
-export async function* recordPieces<K extends TelemetryKind>(
+export async function* recordChunks<K extends TelemetryKind>(
   core: Core,
   run: FollowedRun,
   renderings: SharedEncodings,
   form: Form<K>,
   options: CursorOptions,
-): AsyncGenerator<Piece, void> {
+): AsyncGenerator<Chunk, void> {
   const { runId, deleted } = run;
   const { kind } = form;
   const { signal, follow } = options;
@@ -47,11 +47,11 @@ export async function* recordPieces<K extends TelemetryKind>(
     while (!signal.aborted && left > 0) {
       deleted.throwIfAborted();
       const head = core.records.head(runId, kind);
-      const piece = records.read(cursor, left);
-      if (piece !== undefined) {
-        yield piece;
-        cursor = piece.last;
-        left -= piece.last - piece.first + 1;
+      const chunk = records.read(cursor, left);
+      if (chunk !== undefined) {
+        yield chunk;
+        cursor = chunk.last;
+        left -= chunk.last - chunk.first + 1;
         await turn();
         continue;
       }

@@ -22,9 +22,9 @@ export async function fetchCheckpoint(
     throw new MosaicError("not_found", `attempt ${attempt} of run ${runId} begins from no checkpoint`);
   }
   const has = new Map(have.map(({ path, bytes }) => [path, Number(bytes)]));
-  for await (const piece of checkpointFiles(core.directoryOf(row), row.resumeFrom, (path) => has.get(path) ?? 0)) {
+  for await (const chunk of checkpointFiles(core.directoryOf(row), row.resumeFrom, (path) => has.get(path) ?? 0)) {
     await turn();
-    const { size, changedAt, offset } = piece;
-    await out.send({ ...piece, size: BigInt(size), changedAt: BigInt(changedAt), offset: BigInt(offset) });
+    const { size, changedAt, offset } = chunk;
+    await out.send({ ...chunk, size: BigInt(size), changedAt: BigInt(changedAt), offset: BigInt(offset) });
   }
 }

@@ -7,7 +7,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core, Observed, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
-import type { PieceAnswer } from "../registry/artifacts/uploads.ts";
+import type { ChunkAnswer } from "../registry/artifacts/uploads.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type {
   Batch,
@@ -44,7 +44,7 @@ const WAITING_BYTES = 16 << 10;
 /** Runs whose proxies have sent a block that is not right; the oldest is forgotten. */
 const MOST_UNSEALED = 1000;
 
-/** While a piece of a file is taken, which may mean to read all of it, its proxy hears something so often. */
+/** While a chunk of a file is taken, which may mean to read all of it, its proxy hears something so often. */
 const ALIVE_MS = 3000;
 
 type IngestBounds = Pick<Bounds, "windowBytes" | "uploadRateBytes">;
@@ -304,13 +304,13 @@ class Delivery {
       this.#session.heartbeat(this.#connected.journalSize);
       this.#out.send({ message: { case: "heartbeatAck", value: {} } })?.catch(() => {});
     }, ALIVE_MS);
-    let answer: PieceAnswer;
+    let answer: ChunkAnswer;
     try {
       await turn();
       answer = await this.#session.file({ path, size, changedAt, offset, data, crc, sha256 });
     } catch (error) {
       if (error instanceof MosaicError) throw error;
-      this.#core.log.warn({ run_id: this.#runId, path, error: messageOf(error) }, "a piece of a file is not stored");
+      this.#core.log.warn({ run_id: this.#runId, path, error: messageOf(error) }, "a chunk of a file is not stored");
       throw new MosaicError("aborted", messageOf(error), { cause: error });
     } finally {
       clearInterval(alive);

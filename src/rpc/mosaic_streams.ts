@@ -4,7 +4,7 @@ import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
-import { recordPieces, sinceOf } from "./cursors.ts";
+import { recordChunks, sinceOf } from "./cursors.ts";
 import { telemetryBatch } from "./record_forms.ts";
 import type { SharedEncodings } from "./shared_encodings.ts";
 import { eventMessage } from "./run_messages.ts";
@@ -33,13 +33,13 @@ export async function streamTelemetry(
   const row = core.runs.resolve(request.run);
   caller.follows(row.runId);
   using run = core.records.follow(row.runId);
-  const pieces = recordPieces(core, run, renderings, telemetryBatch(kind), {
+  const chunks = recordChunks(core, run, renderings, telemetryBatch(kind), {
     since: sinceOf(request.sinceSeq),
     signal: caller.signal,
     follow: request.follow ? "until_ended" : "to_head",
     limit: request.limit === 0n ? undefined : Number(request.limit),
   });
-  for await (const { framed } of pieces) await out.sendFrames(framed);
+  for await (const { framed } of chunks) await out.sendFrames(framed);
 }
 
 export async function streamEvents(

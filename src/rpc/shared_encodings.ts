@@ -1,5 +1,5 @@
 /**
- * What subscribers of one run are sent, rendered once. Rows never change, so a piece that begins after a seq is good for
+ * What subscribers of one run are sent, rendered once. Rows never change, so a chunk that begins after a seq is good for
  * every reader that has come as far; readers at the head of a log wake together and go on in step. Kept is only what more
  * than one reader may want, and the newest of it.
  */
@@ -8,21 +8,21 @@ import type { TelemetryKind } from "../telemetry/types.ts";
 import type { Form } from "./record_forms.ts";
 
 /** Framed messages with the rows from `first` to `last`. */
-export interface Piece {
+export interface Chunk {
   framed: Uint8Array;
   first: number;
   last: number;
 }
 
 /** Rows read at one time; a row may be large, the store's own bound on bytes holds besides. */
-const ROWS_A_PIECE = 512;
-/** Of all pieces kept. */
+const ROWS_A_CHUNK = 512;
+/** Of all chunks kept. */
 const MAX_BYTES = 8 << 20;
 
 export class SharedEncodings {
   readonly #core: Core;
   /** Oldest first. */
-  readonly #pieces = new Map<string, Piece>();
+  readonly #chunks = new Map<string, Chunk>();
   readonly #readers = new Map<string, number>();
   #bytes = 0;
 
@@ -43,20 +43,20 @@ export class SharedEncodings {
       read: (since, most) => {
         // An id may be used again after its run was deleted; the time of its submission is another one then.
         const key = `${opened} ${this.#core.runs.get(runId)?.createdAt} ${since}`;
-        // Ends where others' pieces end, so that readers who began apart, or were apart for a while, meet again.
-        const length = ROWS_A_PIECE - since % ROWS_A_PIECE;
+        // Ends where others' chunks end, so that readers who began apart, or were apart for a while, meet again.
+        const length = ROWS_A_CHUNK - since % ROWS_A_CHUNK;
         const whole = most >= length;
-        const known = whole ? this.#pieces.get(key) : undefined;
+        const known = whole ? this.#chunks.get(key) : undefined;
         if (known !== undefined) return known;
         const rows = this.#core.records.read(runId, form.kind, since, Math.min(length, most));
         if (rows.length === 0) return undefined;
-        // A piece is contiguous: what is missing shows between two.
+        // A chunk is contiguous: what is missing shows between two.
         const gap = rows.findIndex(({ seq }, i) => seq !== rows[0]!.seq + i);
         if (gap > 0) rows.length = gap;
         const framed = form.render(runId, rows);
-        const piece = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };
-        if (whole && this.#readers.get(opened)! > 1) this.#keep(key, piece);
-        return piece;
+        const chunk = { framed, first: rows[0]!.seq, last: rows[rows.length - 1]!.seq };
+        if (whole && this.#readers.get(opened)! > 1) this.#keep(key, chunk);
+        return chunk;
       },
       close: () => {
         const left = this.#readers.get(opened)! - 1;
@@ -66,20 +66,20 @@ export class SharedEncodings {
     };
   }
 
-  #keep(key: string, piece: Piece): void {
-    if (piece.framed.length > MAX_BYTES / 2) return;
-    this.#pieces.set(key, piece);
-    this.#bytes += piece.framed.length;
-    for (const [oldest, { framed }] of this.#pieces) {
+  #keep(key: string, chunk: Chunk): void {
+    if (chunk.framed.length > MAX_BYTES / 2) return;
+    this.#chunks.set(key, chunk);
+    this.#bytes += chunk.framed.length;
+    for (const [oldest, { framed }] of this.#chunks) {
       if (this.#bytes <= MAX_BYTES) break;
-      this.#pieces.delete(oldest);
+      this.#chunks.delete(oldest);
       this.#bytes -= framed.length;
     }
   }
 }
 
 export interface RenderedRecords {
-  /** The next piece after `since`, of at most so many rows; undefined at the head. @throws `out_of_range` below retention. */
-  read(since: number, most: number): Piece | undefined;
+  /** The next chunk after `since`, of at most so many rows; undefined at the head. @throws `out_of_range` below retention. */
+  read(since: number, most: number): Chunk | undefined;
   close(): void;
 }

@@ -7,7 +7,7 @@ import { MosaicError } from "../base/errors.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
 import type { RunRow } from "../registry/types.ts";
 import type { Credits } from "./credits.ts";
-import { recordPieces, sinceOf } from "./cursors.ts";
+import { recordChunks, sinceOf } from "./cursors.ts";
 import { messagesOf } from "../wire/frames.ts";
 import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
 import type { SharedEncodings } from "./shared_encodings.ts";
@@ -92,7 +92,7 @@ async function streamRecords<K extends "steps" | "episodes">(
   using open = anyOf(caller.signal, run.deleted);
   const credited = credits.open(core, caller, runId, form.kind);
   try {
-    for await (const { framed } of recordPieces(core, run, renderings, form, options)) {
+    for await (const { framed } of recordChunks(core, run, renderings, form, options)) {
       if (credited === undefined) {
         await out.sendFrames(framed);
         continue;

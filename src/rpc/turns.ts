@@ -1,5 +1,5 @@
 /**
- * Fair turns on the one thread. Whoever has much to do does it in pieces of some milliseconds and asks for a turn before
+ * Fair turns on the one thread. Whoever has much to do does it in chunks of some milliseconds and asks for a turn before
  * each. Turns are given in the order of asking, so runs and readers alternate however much any of them has to do; after
  * a slice of time everything else (unary calls, timers, heartbeats) goes first.
  */

@@ -114,7 +114,7 @@ const BLOCKS = { rows: 1024, direct: 256 };
 const BLOCK_TEXT = 1024 * 1024;
 /** More rows than this wait for the background, which seals so many at a time. */
 const MOST_WAITING = 4096;
-const SEAL_PIECE = 2048;
+const SEAL_CHUNK = 2048;
 /** A silent run's rows become a block if there are so many. */
 const WORTH_A_BLOCK = 64;
 const SEAL_EVERY_MS = 30_000;
@@ -910,7 +910,7 @@ export class TelemetryStore implements TelemetryLog {
     try {
       while (!this.#closed) {
         const start = performance.now();
-        const n = this.#sealPiece(runId);
+        const n = this.#sealChunk(runId);
         if (n === 0) break;
         sealed += n;
         await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
@@ -955,12 +955,12 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   /** @returns how many rows are in a block now */
-  #sealPiece(runId: string): number {
+  #sealChunk(runId: string): number {
     const state = this.#state(runId);
     if (state === undefined) return 0;
     const silent = state.live === undefined || this.#now() - state.live.touchedAt > IDLE_MS;
     if (!silent && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
-    const tail = this.#tail(state, SEAL_PIECE);
+    const tail = this.#tail(state, SEAL_CHUNK);
     if (tail === undefined) return 0;
     const { first, ...steps } = tail;
     const last = first + steps.n - 1;

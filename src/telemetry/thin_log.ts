@@ -1,5 +1,5 @@
 /**
- * A piece of a log whose lines of steps are not kept as text, because the steps that are stored give them back to the byte
+ * A chunk of a log whose lines of steps are not kept as text, because the steps that are stored give them back to the byte
  * (docs/architecture.md, "What becomes of a journal"). A line is a template's fixed parts with, between them, values that a
  * column of its step has, or values of its own; every other line is kept as it is. Pure.
  */
@@ -21,7 +21,7 @@ import type { StoredStep, TelemetryReader } from "./types.ts";
 /** Steps in the order of their seq, after one; none at the end. */
 export type ReadSteps = (since: number) => readonly StoredStep[];
 
-/** The steps of a run, for the pieces of its log. */
+/** The steps of a run, for the chunks of its log. */
 export function stepsOf(records: Pick<TelemetryReader, "read">, runId: string): ReadSteps {
   return (since) => records.read(runId, "steps", since, MOST_ROWS);
 }
@@ -35,7 +35,7 @@ interface Template {
   references: Reference[];
 }
 
-/** What a piece is, beside the texts of lines and values: one a line of the body, in order. */
+/** What a chunk is, beside the texts of lines and values: one a line of the body, in order. */
 interface Head {
   crc: number;
   templates: Template[];
@@ -98,7 +98,7 @@ export class StepsOfLog {
 }
 
 /**
- * What stands for a piece of a log, which is read from its beginning on, piece after piece.
+ * What stands for a chunk of a log, which is read from its beginning on, chunk after chunk.
  * @param turn resolves when the caller may go on for some milliseconds
  * @returns undefined where no line is of a step, or where that would not give back the same bytes
  */
@@ -136,7 +136,7 @@ export async function thinned(
   return zstdCompressSync(body, { params }) as Uint8Array;
 }
 
-/** The piece's bytes. @throws Error where a step that it needs is not there as it was */
+/** The chunk's bytes. @throws Error where a step that it needs is not there as it was */
 export function rendered(thin: Uint8Array, read: ReadSteps): Uint8Array {
   const body = decoder.decode(zlib().zstdDecompressSync(thin, { maxOutputLength: MOST_BYTES }) as Uint8Array);
   const [first, ...texts] = body.split("\n");

@@ -187,7 +187,7 @@ export interface TelemetryLog extends TelemetryReader {
   /** As `delete` does, without waiting for the rows to go. */
   discard(runId: string): void;
   /**
-   * Removes all of a run's telemetry, in bounded pieces, and gives the space back.
+   * Removes all of a run's telemetry, in bounded chunks, and gives the space back.
    * Gives the bytes that the run took in the database, to within what others wrote meanwhile.
    */
   delete(runId: string): Promise<number>;

@@ -33,13 +33,13 @@ export function envelope(message: Uint8Array, flags = 0): Uint8Array<ArrayBuffer
 }
 
 /**
- * The messages of a stream's answer, however its bytes come in pieces.
+ * The messages of a stream's answer, however its bytes come in chunks.
  * @throws MosaicError what the stream ended with; `unavailable` where it broke off, `internal` for what is no envelope
  */
 export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   const pending = new PendingBytes();
-  for await (const piece of body) {
-    pending.push(piece);
+  for await (const chunk of body) {
+    pending.push(chunk);
     for (;;) {
       const { bytes } = pending;
       if (bytes.length < PREFIX_BYTES) break;

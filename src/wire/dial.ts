@@ -76,7 +76,7 @@ async function overTcp(
   const { tls, serverName } = entrance;
   const given = { caCerts: tls?.ca === undefined ? [] : [pem(tls.ca, "--tls-ca")], alpnProtocols: [spoken] };
   const own = certificateOf(entrance, hostname);
-  // Without the pause that gathers small pieces, which startTls leaves as it is.
+  // Without the pause that gathers small chunks, which startTls leaves as it is.
   const connection = own === undefined ? await tcp(hostname, port, signal) : undefined;
   let secured: Deno.TlsConn | undefined;
   try {

@@ -1,7 +1,7 @@
 /**
  * Protobuf messages in gRPC's own framing (a zero byte, the length in four, the message), written one after the other
  * into one buffer. For the streams of many small messages: the library's encoder makes several objects and copies for
- * each, and grpc-js one write; here a few hundred messages are one piece of bytes and one write.
+ * each, and grpc-js one write; here a few hundred messages are one chunk of bytes and one write.
  *
  * Fields are written as proto3 wants them: in the order of the calls, and not at all when they have the default.
  */

@@ -81,11 +81,11 @@ export function numberIn(payload: Uint8Array, index: number): number {
   return new DataView(payload.buffer, payload.byteOffset).getUint32(index * 4);
 }
 
-/** The frames in bytes, however these come in pieces. @throws MosaicError `unavailable` for what is none. */
-export async function* framesOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Frame, void> {
+/** The frames in bytes, however these come in chunks. @throws MosaicError `unavailable` for what is none. */
+export async function* framesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Frame, void> {
   const pending = new PendingBytes();
-  for await (const piece of pieces) {
-    pending.push(piece);
+  for await (const chunk of chunks) {
+    pending.push(chunk);
     for (;;) {
       const { bytes } = pending;
       if (bytes.length < HEADER_BYTES) break;

@@ -1,4 +1,4 @@
-/** Bytes that came and are not used up: what comes in pieces is taken whole. */
+/** Bytes that came and are not used up: what comes in chunks is taken whole. */
 export class PendingBytes {
   #buffer = new Uint8Array(4096);
   #from = 0;
@@ -9,17 +9,17 @@ export class PendingBytes {
     return this.#buffer.subarray(this.#from, this.#to);
   }
 
-  push(piece: Uint8Array): void {
-    if (this.#to + piece.length > this.#buffer.length) {
+  push(chunk: Uint8Array): void {
+    if (this.#to + chunk.length > this.#buffer.length) {
       const held = this.bytes;
-      const needed = held.length + piece.length;
+      const needed = held.length + chunk.length;
       if (needed > this.#buffer.length) this.#buffer = new Uint8Array(2 * needed);
       this.#buffer.set(held);
       this.#from = 0;
       this.#to = held.length;
     }
-    this.#buffer.set(piece, this.#to);
-    this.#to += piece.length;
+    this.#buffer.set(chunk, this.#to);
+    this.#to += chunk.length;
   }
 
   /** The first `length` are used up. */

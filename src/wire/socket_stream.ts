@@ -99,9 +99,9 @@ export class StreamCall {
   async *#unlessRefused(): AsyncGenerator<Uint8Array, void> {
     const call = this.#call;
     const text: number[] = [];
-    for await (const piece of call.answer()) {
-      if (call.status === 200) yield piece;
-      else if (text.length < MAX_ERROR_BYTES) text.push(...piece);
+    for await (const chunk of call.answer()) {
+      if (call.status === 200) yield chunk;
+      else if (text.length < MAX_ERROR_BYTES) text.push(...chunk);
     }
     if (call.status !== 200) throw errorOfAnswer(call.status, Uint8Array.from(text), () => undefined, this.#target);
   }

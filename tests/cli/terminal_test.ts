@@ -18,22 +18,22 @@ Deno.test("terminal: colours and lines pass, everything else that a terminal wou
     [["\x1b[2J\x1bc\x1bP1;x\x1b\\"], "␛[2J␛c␛P1;x␛\\"],
     [["\b\x7f\u009b31m\u202e"], "␈␡�31m�"],
     [["10%\r20%\r\nend\n"], "10%\n20%\nend\n"],
-    // However it is cut into pieces.
+    // However it is cut into chunks.
     [["a\x1b", "[3", "1mb", "\x1b[", "2Jc"], "a\x1b[31mb␛[2Jc"],
     [["a\r", "\nb"], "a\nb"],
     [["\x1b", "]52;c;eA==", "\x07"], "␛]52;c;eA==␇"],
   ];
-  for (const [pieces, shown] of cases) {
+  for (const [chunks, shown] of cases) {
     const filter = new TerminalFilter();
-    assert.equal(pieces.map((piece) => filter.pass(piece)).join(""), shown);
+    assert.equal(chunks.map((chunk) => filter.pass(chunk)).join(""), shown);
   }
 });
 
-Deno.test("terminal: a long piece is filtered in time, whatever is in it", () => {
-  for (const piece of ["\r", "\x1b", "\x1b[", "\x1b[1;", "\x1b[3", "1;"]) {
+Deno.test("terminal: a long chunk is filtered in time, whatever is in it", () => {
+  for (const chunk of ["\r", "\x1b", "\x1b[", "\x1b[1;", "\x1b[3", "1;"]) {
     const began = performance.now();
-    new TerminalFilter().pass(`${piece.repeat(300_000)}x`);
-    assert.ok(performance.now() - began < 2000, JSON.stringify(piece));
+    new TerminalFilter().pass(`${chunk.repeat(300_000)}x`);
+    assert.ok(performance.now() - began < 2000, JSON.stringify(chunk));
   }
 });
 

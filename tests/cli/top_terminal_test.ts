@@ -22,8 +22,8 @@ async function onTerminal(argv: string[], act: (said: string, pid: number) => vo
   }).spawn();
   try {
     let said = "";
-    for await (const piece of child.stdout.pipeThrough(new TextDecoderStream())) {
-      said += piece;
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      said += chunk;
       await act(said, Number(readTextIfThere(`${dir}/pid`)));
     }
     return said;

@@ -281,10 +281,10 @@ withDirectory(
 );
 
 /** A part of the file is written, and a process killed, again and again: what the whole file holds is stored once. */
-async function inPieces(daemon: TestDaemon, run: string, path: string, file: Uint8Array): Promise<void> {
-  const pieces = 5;
-  for (let i = 0; i < pieces; i++) {
-    const [from, to] = [i, i + 1].map((n) => Math.floor((file.length * n) / pieces));
+async function inChunks(daemon: TestDaemon, run: string, path: string, file: Uint8Array): Promise<void> {
+  const chunks = 5;
+  for (let i = 0; i < chunks; i++) {
+    const [from, to] = [i, i + 1].map((n) => Math.floor((file.length * n) / chunks));
     Deno.writeFileSync(path, file.subarray(from, to), { append: true, mode: 0o600 });
     if (i % 2 === 0) {
       const proxy = await until(async () => processRef(Number((await getRun(daemon, run)).proxyPid)), {
@@ -306,7 +306,7 @@ withDirectory(
     const log = new Uint8Array(
       await new Response(new Blob([gz]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer(),
     );
-    await inPieces(daemon, run, offline, log);
+    await inChunks(daemon, run, offline, log);
     const bytes = Uint8Array.from({ length: 3000 }, (_, i) => i % 251);
     const picture = (step: number) => {
       const event = new BinaryWriter();
@@ -325,7 +325,7 @@ withDirectory(
         ...(step % 10 === 0 ? [picture(step)] : []),
       ]),
     ];
-    await inPieces(
+    await inChunks(
       daemon,
       run,
       `${cwd}/events.out.tfevents.1700000000.host.1.0`,

@@ -30,11 +30,11 @@ class Written implements Disposable {
 function all(journal: Journal, final = false): string[] {
   const found: string[] = [];
   let at = journal.position;
-  for (let piece; (piece = journal.next(final)) !== undefined;) {
-    assert.equal(piece.from, at, "positions are contiguous");
-    at = piece.to;
-    found.push(...piece.lines);
-    if (piece.lost !== undefined) found.push(`lost from ${piece.from}: ${piece.lost.bytes ?? "unknown"}`);
+  for (let chunk; (chunk = journal.next(final)) !== undefined;) {
+    assert.equal(chunk.from, at, "positions are contiguous");
+    at = chunk.to;
+    found.push(...chunk.lines);
+    if (chunk.lost !== undefined) found.push(`lost from ${chunk.from}: ${chunk.lost.bytes ?? "unknown"}`);
   }
   return found;
 }

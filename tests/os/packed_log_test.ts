@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
-import { LogFile, openLog, PackedLog, packedPath, packPiece } from "../../src/os/packed_log.ts";
+import { LogFile, openLog, packChunk, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 
 /** What no part of is like another. */
 const TEXT = new TextEncoder().encode(
@@ -9,7 +9,7 @@ const TEXT = new TextEncoder().encode(
 const encoder = new TextEncoder();
 const CUTS = [0, 7, 40_000, 40_001, 70_000];
 
-/** A log of which the first 70 000 bytes are packed in four pieces, and given back. */
+/** A log of which the first 70 000 bytes are packed in four chunks, and given back. */
 async function packedLog(work: (path: string) => Promise<void> | void): Promise<void> {
   const directory = Deno.makeTempDirSync();
   try {
@@ -17,8 +17,8 @@ async function packedLog(work: (path: string) => Promise<void> | void): Promise<
     const path = `${directory}/logs/w.stdout.log`;
     Deno.writeFileSync(path, TEXT.map((byte, i) => i < CUTS.at(-1)! ? 0 : byte));
     for (let i = 1; i < CUTS.length; i++) {
-      const piece = await packPiece(CUTS[i - 1]!, TEXT.subarray(CUTS[i - 1], CUTS[i]));
-      Deno.writeFileSync(packedPath(path), piece, { append: true });
+      const chunk = await packChunk(CUTS[i - 1]!, TEXT.subarray(CUTS[i - 1], CUTS[i]));
+      Deno.writeFileSync(packedPath(path), chunk, { append: true });
     }
     await work(path);
   } finally {
@@ -44,7 +44,7 @@ Deno.test("packed log: it reads as if nothing was packed, also when more is pack
   await packedLog(async (path) => {
     using file = openLog(path)!;
     await assertReads(file, TEXT);
-    Deno.writeFileSync(packedPath(path), await packPiece(70_000, TEXT.subarray(70_000, 80_000)), { append: true });
+    Deno.writeFileSync(packedPath(path), await packChunk(70_000, TEXT.subarray(70_000, 80_000)), { append: true });
     Deno.writeFileSync(path, TEXT.map((byte, i) => i < 80_000 ? 0 : byte));
     await assertReads(file, TEXT);
   });
@@ -60,9 +60,9 @@ Deno.test("packed log: the packed part alone is the log when the file is gone", 
   });
 });
 
-Deno.test("packed log: thinned pieces read as before; what cannot be rendered costs its piece only", async () => {
+Deno.test("packed log: thinned chunks read as before; what cannot be rendered costs its chunk only", async () => {
   await packedLog(async (path) => {
-    // Stands for a piece: where it is in TEXT.
+    // Stands for a chunk: where it is in TEXT.
     const thin = (bytes: Uint8Array) => {
       const at = CUTS.find((cut, i) => bytes.length === CUTS[i + 1]! - cut)!;
       return Promise.resolve(at === 7 ? undefined : encoder.encode(`${at} ${bytes.length}`));
@@ -107,21 +107,21 @@ Deno.test("packed log: a copy that was made while more was packed reads up to wh
   await packedLog(async (path) => {
     const bytes = TEXT.slice(0, 60_000).map((byte, i) => i < 4096 ? byte : 0);
     Deno.writeFileSync(path, bytes);
-    Deno.writeFileSync(packedPath(path), await packPiece(0, TEXT.subarray(0, 40_000)));
-    Deno.writeFileSync(packedPath(path), await packPiece(40_000, TEXT.subarray(40_000, 70_000)), { append: true });
+    Deno.writeFileSync(packedPath(path), await packChunk(0, TEXT.subarray(0, 40_000)));
+    Deno.writeFileSync(packedPath(path), await packChunk(40_000, TEXT.subarray(40_000, 70_000)), { append: true });
     using file = openLog(path)!;
     await assertReads(file, TEXT.subarray(0, 70_000));
   });
 });
 
-/** Where the n-th piece's header begins. */
+/** Where the n-th chunk's header begins. */
 function nthIndexOf(bytes: Uint8Array, n: number): number {
   let at = 0;
   for (let i = 0; i < n; i++) at += 32 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(at + 28, true);
   return at;
 }
 
-Deno.test("packed log: any flipped bit costs the piece that it is in, and is told of", async () => {
+Deno.test("packed log: any flipped bit costs the chunk that it is in, and is told of", async () => {
   await packedLog((path) => {
     const whole = Deno.readFileSync(packedPath(path));
     const headers = CUTS.slice(0, -1).map((_, i) => nthIndexOf(whole, i));
@@ -141,9 +141,9 @@ Deno.test("packed log: any flipped bit costs the piece that it is in, and is tol
       const wrong = CUTS.slice(1).filter((to, i) =>
         !found.subarray(CUTS[i], to).every((byte, k) => byte === TEXT[CUTS[i]! + k])
       );
-      assert.ok(wrong.length <= 1, `byte ${at}: pieces that end at ${wrong}`);
+      assert.ok(wrong.length <= 1, `byte ${at}: chunks that end at ${wrong}`);
       assert.deepEqual(found.subarray(70_000), TEXT.subarray(70_000));
-      // Nobody can tell how long a damaged last piece was, and the packer writes it again.
+      // Nobody can tell how long a damaged last chunk was, and the packer writes it again.
       if (wrong[0] === 40_000) {
         assert.match(new TextDecoder().decode(found.subarray(7, 300)), /bytes of the log are damaged/);
       }
@@ -151,7 +151,7 @@ Deno.test("packed log: any flipped bit costs the piece that it is in, and is tol
   });
 });
 
-Deno.test("packed log: a piece that was cut short is not there yet", async () => {
+Deno.test("packed log: a chunk that was cut short is not there yet", async () => {
   await packedLog((path) => {
     const whole = Deno.readFileSync(packedPath(path));
     Deno.truncateSync(packedPath(path), whole.length - 1);
@@ -177,12 +177,12 @@ function header(from: bigint, length: number, packed: number): Uint8Array {
 
 Deno.test("packed log: what a worker puts in its place costs a reader neither time nor memory", async () => {
   const HUGE = 2 ** 42;
-  const piece = await packPiece(0, TEXT.subarray(0, 100));
+  const chunk = await packChunk(0, TEXT.subarray(0, 100));
   const files: [what: string, begin: Uint8Array, size: number][] = [
     ["nothing but a hole", new Uint8Array(0), HUGE],
-    ["a hole behind a piece", piece, HUGE],
-    ["a piece that is packed in 3 GiB", header(0n, 100, 3 * 2 ** 30), 2 ** 32],
-    ["a piece that begins far away", Uint8Array.of(...header(2n ** 50n, 100, 8), ...new Uint8Array(8)), 40],
+    ["a hole behind a chunk", chunk, HUGE],
+    ["a chunk that is packed in 3 GiB", header(0n, 100, 3 * 2 ** 30), 2 ** 32],
+    ["a chunk that begins far away", Uint8Array.of(...header(2n ** 50n, 100, 8), ...new Uint8Array(8)), 40],
   ];
   await packedLog((path) => {
     Deno.writeFileSync(path, TEXT);

@@ -3,7 +3,7 @@ import { inScene, numbers, printSteps } from "./scene.ts";
 import { until } from "../harness/wait.ts";
 
 /** By so much at most is the window passed while lines are shorter. */
-const LEAST_PIECE_BYTES = 64 << 10;
+const LEAST_CHUNK_BYTES = 64 << 10;
 
 Deno.test("proxy: delivers every line, reports the exit and leaves with the worker's code", () =>
   inScene(async (scene) => {
@@ -98,7 +98,7 @@ Deno.test("proxy: what is unacknowledged stays within the window", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     await until(() => scene.exitRecord(), { what: "the worker's exit" });
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
-    assert.ok(daemon.seen < daemon.windowBytes + LEAST_PIECE_BYTES, `${daemon.seen} bytes were under way`);
+    assert.ok(daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES, `${daemon.seen} bytes were under way`);
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
@@ -110,7 +110,7 @@ Deno.test("proxy: long lines stay within the window, too", () =>
     const { daemon } = scene;
     daemon.windowBytes = 160 << 10;
     daemon.silent = true;
-    // All is there before the first piece is read, so that it could be a large one.
+    // All is there before the first chunk is read, so that it could be a large one.
     await daemon.stop();
     const proxy = scene.shell(`pad=$(head -c 20000 /dev/zero | tr '\\0' x)
       ${printSteps(0, 100, ',\\"action\\":\\"$pad\\"')}`);
@@ -118,7 +118,7 @@ Deno.test("proxy: long lines stay within the window, too", () =>
     daemon.start();
     scene.announce();
     await until(() => daemon.seen >= daemon.windowBytes, { what: "a full window" });
-    assert.ok(daemon.seen < daemon.windowBytes + LEAST_PIECE_BYTES, `${daemon.seen} bytes were under way`);
+    assert.ok(daemon.seen < daemon.windowBytes + LEAST_CHUNK_BYTES, `${daemon.seen} bytes were under way`);
     daemon.silent = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);
@@ -135,7 +135,7 @@ Deno.test("proxy: the window is what the last acknowledgement says", () =>
     const proxy = scene.shell(printSteps(0, 20_000));
     const underWay = () => daemon.seen - daemon.position;
     await until(() => underWay() >= daemon.ackWindowBytes, { what: "the wider window to be full" });
-    assert.ok(underWay() < daemon.ackWindowBytes + LEAST_PIECE_BYTES, `${underWay()} bytes were under way`);
+    assert.ok(underWay() < daemon.ackWindowBytes + LEAST_CHUNK_BYTES, `${underWay()} bytes were under way`);
     daemon.silent = daemon.silentOnceHeard = false;
     daemon.cut();
     assert.equal(await proxy.code(), 0);

@@ -18,9 +18,9 @@ class Written implements Disposable {
   /** All there is to read now. */
   lines(final = false): string[] {
     const lines: string[] = [];
-    for (let piece; (piece = this.journal.next(final)) !== undefined;) {
-      assert.equal(piece.to, this.journal.position);
-      lines.push(...piece.lines, ...Array(piece.overlong).fill("<overlong>"));
+    for (let chunk; (chunk = this.journal.next(final)) !== undefined;) {
+      assert.equal(chunk.to, this.journal.position);
+      lines.push(...chunk.lines, ...Array(chunk.overlong).fill("<overlong>"));
     }
     return lines;
   }
@@ -44,15 +44,15 @@ Deno.test("journal: whole lines in order, a torn one when it is whole", () => {
   assert.equal(written.journal.position, written.journal.size());
 });
 
-Deno.test("journal: a piece is bounded in lines and bytes, a long line goes by itself", () => {
+Deno.test("journal: a chunk is bounded in lines and bytes, a long line goes by itself", () => {
   using written = new Written();
   written.append("a\nb\nc\nd\ne\n" + "x".repeat(100) + "\n" + "y".repeat(40) + "\n" + "z".repeat(40) + "\nw\n");
   const sizes: number[] = [];
-  for (let piece; (piece = written.journal.next(false)) !== undefined;) sizes.push(piece.lines.length);
+  for (let chunk; (chunk = written.journal.next(false)) !== undefined;) sizes.push(chunk.lines.length);
   assert.deepEqual(sizes, [4, 1, 1, 1, 2]);
 });
 
-Deno.test("journal: a piece has no more bytes than are asked for, but always a line; the next goes on behind it", () => {
+Deno.test("journal: a chunk has no more bytes than are asked for, but always a line; the next goes on behind it", () => {
   using written = new Written();
   written.append("aaaa\nbbbb\ncccc\n" + "x".repeat(50) + "\ndddd\n");
   const next = (most: number) => [...written.journal.next(false, most)?.lines ?? []];

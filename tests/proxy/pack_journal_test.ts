@@ -1,7 +1,7 @@
 /** What is stored of a journal is given back while its worker appends, and is still all there for whoever reads. */
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
-import { openLog, PackedLog, packedPath, packPiece } from "../../src/os/packed_log.ts";
+import { openLog, packChunk, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
 import { JournalPacker } from "../../src/proxy/pack_journal.ts";
 import { until } from "../harness/wait.ts";
@@ -123,7 +123,7 @@ Deno.test("journal: a proxy that was killed while it packed leaves nothing that 
     packer.stored(3 * MIB);
     await packer.settled();
     const packed = Deno.readFileSync(packedPath(path));
-    // Of the last piece that it appended only a part is there; what is before was synced before holes were made.
+    // Of the last chunk that it appended only a part is there; what is before was synced before holes were made.
     Deno.writeFileSync(packedPath(path), packed.subarray(32, 500), { append: true });
     const next = journal();
     next.size();
@@ -208,8 +208,8 @@ Deno.test("journal: no hole is made in what is not stored yet, whatever the pack
     file.size();
     const bytes = Deno.readFileSync(path);
     for (let from = 0; from < 3 * MIB; from += MIB) {
-      const piece = await packPiece(from, bytes.subarray(from, from + MIB));
-      Deno.writeFileSync(packedPath(path), piece, { append: true });
+      const chunk = await packChunk(from, bytes.subarray(from, from + MIB));
+      Deno.writeFileSync(packedPath(path), chunk, { append: true });
     }
     const holes: number[] = [];
     const makeHole = (_: unknown, from: number, to: number) => Promise.resolve(holes.push(from, to) > 0);

@@ -14,9 +14,9 @@ function framed(...texts: string[]): number[] {
   return texts.flatMap((text) => [0, 0, 0, 0, text.length, ...new TextEncoder().encode(text)]);
 }
 
-async function textsOf(pieces: number[][]): Promise<string[]> {
+async function textsOf(chunks: number[][]): Promise<string[]> {
   async function* body() {
-    for (const piece of pieces) yield Uint8Array.from(piece);
+    for (const chunk of chunks) yield Uint8Array.from(chunk);
   }
   return (await Array.fromAsync(messagesOf(body()))).map((bytes) => new TextDecoder().decode(bytes));
 }

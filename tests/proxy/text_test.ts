@@ -1,4 +1,4 @@
-/** What programs print for people, through the journal's pieces and through real proxies that are killed. */
+/** What programs print for people, through the journal's chunks and through real proxies that are killed. */
 import assert from "node:assert/strict";
 import { logStart } from "../../src/base/journal_header.ts";
 import { type BatchReading, buildBatch } from "../../src/proxy/batches.ts";
@@ -40,14 +40,14 @@ function readInParts(text: string, grow: number, reading = READING): Read {
     for (let at = 0; at <= bytes.length; at += grow) {
       file.writeSync(bytes.subarray(at, at + grow));
       const final = at + grow > bytes.length;
-      for (let piece; (piece = journal.next(final)) !== undefined;) {
+      for (let chunk; (chunk = journal.next(final)) !== undefined;) {
         const { message, to, steps } = buildBatch(
-          piece,
+          chunk,
           reading,
           final ? { final } : { final, written: journal.size() },
         );
         journal.giveBack(to);
-        if (to === piece.from) break;
+        if (to === chunk.from) break;
         const json = (bytes: Uint8Array | undefined) =>
           bytes === undefined || bytes.length === 0 ? [] : JSON.parse(new TextDecoder().decode(bytes));
         read.records.episodes.push(...json(message.episodesJson));

@@ -12,7 +12,7 @@ interface Ends {
   here: RunFiles;
   sender: FileUploads;
   /** All that is there, piece by piece; `meet` may change what is sent, or the file. */
-  drain: (final: boolean, meet?: (piece: Taken) => void) => Promise<void>;
+  drain: (final: boolean, meet?: (chunk: Taken) => void) => Promise<void>;
 }
 
 async function inBoth(maxBytes: number, test: (ends: Ends) => Promise<void>): Promise<void> {
@@ -27,13 +27,13 @@ async function inBoth(maxBytes: number, test: (ends: Ends) => Promise<void>): Pr
   const sender = new FileUploads(there, 1, createLogger({ sinks: [] }));
   using receiver = new Uploads({ files: here, attempt: 1, allowance: new Allowance(maxBytes) });
   sender.begin(0);
-  const drain = async (final: boolean, meet: (piece: Taken) => void = () => {}) => {
+  const drain = async (final: boolean, meet: (chunk: Taken) => void = () => {}) => {
     for (
-      let piece = await sender.next(final);
-      piece !== undefined && piece !== "closed";
-      piece = await sender.next(final)
+      let chunk = await sender.next(final);
+      chunk !== undefined && chunk !== "closed";
+      chunk = await sender.next(final)
     ) {
-      const { size, changedAt, offset, ...rest } = piece.message as Record<string, never>;
+      const { size, changedAt, offset, ...rest } = chunk.message as Record<string, never>;
       const taken = {
         ...(rest as object),
         size: Number(size),

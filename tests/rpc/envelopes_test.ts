@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
 import { BufferPool } from "../../src/rpc/connect/buffers.ts";
-import { piecesOf } from "../../src/rpc/connect/router.ts";
+import { chunksOf } from "../../src/rpc/connect/router.ts";
 import { EnvelopedIncoming } from "../../src/rpc/connect/envelopes.ts";
 import { Interruption } from "../../src/rpc/interruption.ts";
 import { envelope } from "../../src/wire/connect.ts";
@@ -15,23 +15,23 @@ function messageOf(n: number, length: number): Uint8Array {
   return new Uint8Array(length).map((_, i) => (n * 31 + i * 7) & 255);
 }
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+function joined(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   let at = 0;
-  for (const piece of pieces) {
-    all.set(piece, at);
-    at += piece.length;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
   }
   return all;
 }
 
-/** A body in pieces of so many bytes, by turns. */
-function bodyOf(bytes: Uint8Array, pieces: readonly number[], type?: "bytes"): ReadableStream<Uint8Array> {
+/** A body in chunks of so many bytes, by turns. */
+function bodyOf(bytes: Uint8Array, chunks: readonly number[], type?: "bytes"): ReadableStream<Uint8Array> {
   let at = 0;
   let turns = 0;
   const next = () => {
     const from = at;
-    at += pieces[turns++ % pieces.length]!;
+    at += chunks[turns++ % chunks.length]!;
     return bytes.slice(from, at);
   };
   if (type === undefined) {
@@ -59,14 +59,14 @@ async function all(incoming: EnvelopedIncoming<Uint8Array>): Promise<Uint8Array[
   return messages;
 }
 
-Deno.test("envelopes: messages of every size arrive whole, however the bytes come in pieces", async () => {
+Deno.test("envelopes: messages of every size arrive whole, however the bytes come in chunks", async () => {
   const sizes = [0, 1, 16_379, 16_380, 0, 3, 70_000, 200_000, 5, 2_500_000, 16_384, 65_531, 65_536, 0];
   const messages = sizes.map((size, n) => messageOf(n, size));
   const bytes = joined(messages.map((message) => envelope(message)));
-  for (const pieces of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [65_541, 3]]) {
+  for (const chunks of [[1 << 14], [1 << 20], [7, 1 << 14, 1], [5, 4, 1 << 16], [bytes.length], [65_541, 3]]) {
     for (const type of ["bytes", undefined] as const) {
-      const incoming = new EnvelopedIncoming(bodyOf(bytes, pieces, type), () => MOST, (message) => message, NEVER);
-      assert.deepEqual(await all(incoming), messages, `in pieces of ${pieces}`);
+      const incoming = new EnvelopedIncoming(bodyOf(bytes, chunks, type), () => MOST, (message) => message, NEVER);
+      assert.deepEqual(await all(incoming), messages, `in chunks of ${chunks}`);
     }
   }
   const small = joined([3, 0, 17].map((size, n) => envelope(messageOf(n, size))));
@@ -151,7 +151,7 @@ Deno.test("buffers: what is given back is taken again; huge ones and more than a
   assert.equal(again.filter((buffer) => many.includes(buffer)).length, 4);
 });
 
-Deno.test("pieces: what is given to the library holds no more than its bytes", async () => {
+Deno.test("chunks: what is given to the library holds no more than its bytes", async () => {
   const one = () => new Uint8Array(1 << 16).fill(7).subarray(0, 3);
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -160,10 +160,10 @@ Deno.test("pieces: what is given to the library holds no more than its bytes", a
     },
   });
   const held: number[] = [];
-  for await (const piece of piecesOf(body)) {
-    assert.deepEqual(piece, Uint8Array.of(7, 7, 7));
-    held.push(piece.buffer.byteLength);
+  for await (const chunk of chunksOf(body)) {
+    assert.deepEqual(chunk, Uint8Array.of(7, 7, 7));
+    held.push(chunk.buffer.byteLength);
   }
   assert.deepEqual(held, [3, 3]);
-  for await (const _ of piecesOf(null)) assert.fail("a piece of nothing");
+  for await (const _ of chunksOf(null)) assert.fail("a chunk of nothing");
 });

@@ -140,8 +140,8 @@ export class RecordedSession implements ProxySession {
   get takesFiles() {
     return this.#session.takesFiles;
   }
-  file(...[piece]: Parameters<ProxySession["file"]>): ReturnType<ProxySession["file"]> {
-    return this.#session.file(piece);
+  file(...[chunk]: Parameters<ProxySession["file"]>): ReturnType<ProxySession["file"]> {
+    return this.#session.file(chunk);
   }
   source(batch: IngestBatch): Promise<void> {
     this.sources.push(batch);

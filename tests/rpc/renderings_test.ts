@@ -27,9 +27,9 @@ Deno.test("renderings: readers that have come as far get the same bytes; a singl
     core.telemetry.append(runId, 1, steps(1000), []);
     const apart = [one.read(600, Infinity)!.last, other.read(700, Infinity)!.last, one.read(800, Infinity)!.last];
     // 700 to 800 is known from before.
-    assert.deepEqual(apart, [1024, 800, 1024], "readers who stand apart meet where a piece ends");
+    assert.deepEqual(apart, [1024, 800, 1024], "readers who stand apart meet where a chunk ends");
     assert.equal(other.read(1800, Infinity), undefined);
-    assert.equal(other.read(0, 10)!.last, 10, "who wants fewer gets a piece of his own");
+    assert.equal(other.read(0, 10)!.last, 10, "who wants fewer gets a chunk of his own");
     other.close();
     assert.notEqual(one.read(100, Infinity), one.read(100, Infinity));
     return Promise.resolve();

@@ -38,11 +38,11 @@ for (const [name, style] of Object.entries(STYLES)) {
     const steps = new StepsOfLog(read(STEPS), 1);
     let size = 0;
     for (let at = 0; at < bytes.length; at += 50_001) {
-      const piece = bytes.subarray(at, at + 50_001);
-      // A piece that ends within a character stays as it is.
-      const thin = await thinned(piece, steps, turn);
-      if (thin !== undefined) assert.deepEqual(rendered(thin, read(STEPS)), piece);
-      size += thin?.length ?? piece.length;
+      const chunk = bytes.subarray(at, at + 50_001);
+      // A chunk that ends within a character stays as it is.
+      const thin = await thinned(chunk, steps, turn);
+      if (thin !== undefined) assert.deepEqual(rendered(thin, read(STEPS)), chunk);
+      size += thin?.length ?? chunk.length;
     }
     assert.ok(size < bytes.length / 4, `${size} of ${bytes.length} bytes`);
   });

@@ -67,7 +67,7 @@ for (const initialWindowSize of [1000, 65_535, 1 << 20]) {
     const bytes = pattern(3_000_001);
     const echo = (stream: http2.ServerHttp2Stream) => {
       stream.respond({ ":status": 200 });
-      stream.on("data", (piece: Buffer) => stream.write(piece));
+      stream.on("data", (chunk: Buffer) => stream.write(chunk));
       stream.on("error", () => {});
     };
     await withServer(echo, async (dial) => {
@@ -284,8 +284,8 @@ Deno.test("http2 call: nothing is sent beyond the window of one who does not rea
     const rest = answer.next();
     await until(() => written > 65_535, { what: "a window to be sent" });
     assert(written < 2 * 65_535 + 1000, `${written} bytes were written`);
-    held!.on("data", (piece: Buffer) => {
-      taken += piece.length;
+    held!.on("data", (chunk: Buffer) => {
+      taken += chunk.length;
       if (taken === size) held!.end("b");
     });
     held!.resume();

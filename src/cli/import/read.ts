@@ -26,7 +26,7 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
   using file = openRegular(path);
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
   if (format === undefined) {
-    yield* textRecords(piecesOf(file));
+    yield* textRecords(chunksOf(file));
     return;
   }
   const reader = openFormat(format);
@@ -51,7 +51,7 @@ export function* recordsOf(path: string, onProblem: OnProblem): Generator<Source
   }
 }
 
-function* piecesOf(file: RegularFile): Generator<string> {
+function* chunksOf(file: RegularFile): Generator<string> {
   const { size } = file.stat();
   const decoder = new TextDecoder();
   const buffer = new Uint8Array(Math.min(CHUNK_BYTES, size));

@@ -10,12 +10,12 @@ export function isTextLog(path: string): boolean {
   return /\.(?:log|txt|out)$/.test(path);
 }
 
-/** Lines of text that comes in pieces. A progress bar's carriage return ends a line, too. */
-export function* linesOf(pieces: Iterable<string>): Generator<string> {
+/** Lines of text that comes in chunks. A progress bar's carriage return ends a line, too. */
+export function* linesOf(chunks: Iterable<string>): Generator<string> {
   let rest = "";
   let skipping = false;
-  for (const piece of pieces) {
-    const parts = (rest + piece).split(/[\r\n]/);
+  for (const chunk of chunks) {
+    const parts = (rest + chunk).split(/[\r\n]/);
     rest = parts.pop()!;
     for (const line of parts) {
       if (!skipping) yield line;
@@ -28,9 +28,9 @@ export function* linesOf(pieces: Iterable<string>): Generator<string> {
   if (rest !== "" && !skipping) yield rest;
 }
 
-export function* textRecords(pieces: Iterable<string>): Generator<SourceRecord> {
+export function* textRecords(chunks: Iterable<string>): Generator<SourceRecord> {
   const text = new TextLines();
-  for (const line of linesOf(pieces)) {
+  for (const line of linesOf(chunks)) {
     const fields = text.read(line);
     if (fields === undefined) continue;
     const { step, wallTime, scalars, episode } = fields;

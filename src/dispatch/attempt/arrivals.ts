@@ -6,8 +6,8 @@ import { logFiles, storedPath, withinRun } from "../../base/uploaded.ts";
 import { announcementOf } from "../../registry/artifacts/announced.ts";
 import {
   Allowance,
-  type Piece,
-  type PieceAnswer,
+  type Chunk,
+  type ChunkAnswer,
   unfinishedUploads,
   Uploads,
 } from "../../registry/artifacts/uploads.ts";
@@ -56,10 +56,10 @@ export class Arrivals {
     return new Uploads({ files, attempt: this.#of.attempt, allowance: this.#allowance });
   }
 
-  async take(uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
-    const answer = await uploads.take(piece);
-    if (answer.refused !== undefined) this.#left(piece.path, piece.size, answer.refused);
-    if (answer.done && !this.#logs.includes(piece.path)) await this.#arrived(piece.path);
+  async take(uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer> {
+    const answer = await uploads.take(chunk);
+    if (answer.refused !== undefined) this.#left(chunk.path, chunk.size, answer.refused);
+    if (answer.done && !this.#logs.includes(chunk.path)) await this.#arrived(chunk.path);
     return answer;
   }
 

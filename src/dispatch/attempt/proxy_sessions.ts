@@ -6,7 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { Piece, PieceAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
@@ -164,9 +164,9 @@ export class ProxySessions implements SessionOwner {
       .filter((other) => other.runId !== runId && !other.plan.worker.external);
   }
 
-  async takeFile(session: Session, uploads: Uploads, piece: Piece): Promise<PieceAnswer> {
+  async takeFile(session: Session, uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer> {
     const { attempt } = this.#current(session);
-    const answer = await attempt.arrivals!.take(uploads, piece);
+    const answer = await attempt.arrivals!.take(uploads, chunk);
     this.#current(session);
     this.#options.performer.alive(attempt);
     return answer;

@@ -2,7 +2,7 @@
 import type { DesiredControl, Observed, ProxySession } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { Piece, PieceAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 
 /** Samples of lines that cannot be read or break their schema. */
@@ -21,7 +21,7 @@ export interface AppliedControl {
 export interface SessionOwner {
   deliver(session: Session, batch: IngestBatch, journalSize: number, samples: BatchSamples): Promise<number>;
   deliverSource(session: Session, batch: IngestBatch): Promise<void>;
-  takeFile(session: Session, uploads: Uploads, piece: Piece): Promise<PieceAnswer>;
+  takeFile(session: Session, uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer>;
   commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
   controlApplied(session: Session, state: AppliedControl): void;
@@ -58,11 +58,11 @@ export class Session implements ProxySession {
     return this.#uploads !== undefined;
   }
 
-  async file(piece: Piece): Promise<PieceAnswer> {
+  async file(chunk: Chunk): Promise<ChunkAnswer> {
     if (this.#uploads === undefined) {
       throw new MosaicError("failed_precondition", "no files were asked for: the run's files are on the daemon's disk");
     }
-    return await this.#owner.takeFile(this, this.#uploads, piece);
+    return await this.#owner.takeFile(this, this.#uploads, chunk);
   }
 
   /** Up to where the journal is stored. */

@@ -8,7 +8,7 @@ import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventR
 import type { TelemetryKind, TelemetryReader, ToldReward } from "../../telemetry/types.ts";
 import type { DiskUsage } from "../../registry/retention/usage.ts";
 import type { RunFilter, RunRow } from "../../registry/types.ts";
-import type { Piece, PieceAnswer } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer } from "../../registry/artifacts/uploads.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import type { RunReader } from "../../registry/reader.ts";
 import type { Logger } from "../../base/log.ts";
@@ -141,7 +141,7 @@ export interface ProxySession {
   /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
   readonly takesFiles: boolean;
   /** Takes the next part of a file. @throws what the disk says */
-  file(piece: Piece): Promise<PieceAnswer>;
+  file(chunk: Chunk): Promise<ChunkAnswer>;
   /**
    * Stores the batch and gives the position now stored; several may be under way, in order.
    * @throws MosaicError `unavailable` with nothing stored.

@@ -21,7 +21,7 @@ interface State {
   reader: FormatState;
 }
 
-export interface Piece {
+export interface Chunk {
   records: SourceRecord[];
   problems: Problem[];
   /** How many bytes were looked at. */
@@ -97,7 +97,7 @@ export class FileSource {
    * @param end nothing will be appended any more
    * @throws when the file cannot be read, or something else lies in its place
    */
-  read(most: number, end: boolean): Piece | undefined {
+  read(most: number, end: boolean): Chunk | undefined {
     if (this.#state.over) return undefined;
     const info = Deno.lstatSync(this.path);
     const seen = `${info.ino} ${info.size} ${info.mtime?.getTime()}`;

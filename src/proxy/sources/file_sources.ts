@@ -235,17 +235,17 @@ export class FileSources {
     const wasNew = source.isNew;
     try {
       while (bytes < most && records.episodes.length + records.events.length === 0) {
-        const piece = source.read(most, final);
-        if (piece === undefined) break;
-        bytes += piece.bytes;
+        const chunk = source.read(most, final);
+        if (chunk === undefined) break;
+        bytes += chunk.bytes;
         const { episodes, events } = recordsOf(
-          piece.records,
+          chunk.records,
           source.path,
           this.#plan.context,
           (media) => this.#keep(media),
         );
         records.episodes.push(...episodes);
-        records.events.push(...events, ...piece.problems.map((problem) => problemEvent(source.path, problem)));
+        records.events.push(...events, ...chunk.problems.map((problem) => problemEvent(source.path, problem)));
       }
     } catch (error) {
       // What is no file of its own any more, or was removed, is not read; its cursor stays.

@@ -1,10 +1,10 @@
-/** The files of one checkpoint, in the pieces in which another host fetches them. */
+/** The files of one checkpoint, in the chunks in which another host fetches them. */
 import { createHash } from "node:crypto";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
 import { filesAt, relativeWithin } from "./run_directory.ts";
-import { MOST_PIECE_BYTES, type Piece } from "./uploads.ts";
+import { type Chunk, MOST_CHUNK_BYTES } from "./uploads.ts";
 
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 
@@ -18,7 +18,7 @@ export async function* checkpointFiles(
   directory: string,
   checkpoint: string,
   has: (path: string) => number,
-): AsyncGenerator<Piece> {
+): AsyncGenerator<Chunk> {
   const path = relativeWithin(directory, checkpoint);
   let files = path === undefined ? [] : await filesAt(directory, path, LIMITS);
   if (path !== undefined && files.length === 0) {
@@ -34,7 +34,7 @@ export async function* checkpointFiles(
     using file = openRegular(`${directory}/${path}`, directory);
     if (file === undefined) throw new MosaicError("not_found", `the checkpoint's ${path} is gone`);
     const hash = createHash("sha256");
-    const buffer = new Uint8Array(MOST_PIECE_BYTES);
+    const buffer = new Uint8Array(MOST_CHUNK_BYTES);
     for (let offset = 0; offset < size || size === 0;) {
       const read = await file.read(offset, buffer.subarray(0, Math.min(buffer.length, size - offset)));
       if (read === 0 && size > 0) throw new MosaicError("unavailable", `${path} became shorter while it was read`);

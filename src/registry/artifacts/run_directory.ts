@@ -92,7 +92,7 @@ const CHUNK_BYTES = 256 * 1024;
 
 /**
  * Hex SHA-256 of a file that is as `file` says, before and after; undefined when it changed, is gone, or turned out to
- * lie elsewhere. Reads in small pieces and lets other work run in between.
+ * lie elsewhere. Reads in small chunks and lets other work run in between.
  */
 export async function hashFile(directory: string, file: FoundFile, signal: AbortSignal): Promise<string | undefined> {
   if (partsOf(file.path) === undefined) return undefined;

@@ -1,5 +1,5 @@
 /**
- * Takes the files that an attempt's proxy uploads, where its host shares no disk with the daemon. A file comes in pieces, in
+ * Takes the files that an attempt's proxy uploads, where its host shares no disk with the daemon. A file comes in chunks, in
  * order, into a part below the run's control directory; a whole one is checked, synced and renamed to its place. So a
  * connection or a process may end at any moment: the next one is told how much is there. Logs grow in their place.
  *
@@ -12,11 +12,11 @@ import { freeSpaceOf } from "../../os/free_space.ts";
 import { makeDirectory, openRegular, quarantineFile } from "../../os/untrusted.ts";
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
 
-export const MOST_PIECE_BYTES = 256 << 10;
+export const MOST_CHUNK_BYTES = 256 << 10;
 /** Of one attempt. */
 const MAX_FILES = 20_000;
 
-export interface Piece {
+export interface Chunk {
   path: string;
   size: number;
   /** Unix milliseconds; 0 for a log. */
@@ -24,11 +24,11 @@ export interface Piece {
   offset: number;
   data: Uint8Array;
   crc: number;
-  /** Of the whole file; "" before its last piece. */
+  /** Of the whole file; "" before its last chunk. */
   sha256: string;
 }
 
-export interface PieceAnswer {
+export interface ChunkAnswer {
   offset: number;
   done?: boolean;
   refused?: string;
@@ -85,17 +85,17 @@ export class Uploads implements Disposable {
     this.#logs = logFiles(options.files, options.attempt);
   }
 
-  /** One piece after the other. @throws what the disk says; a full one is no error but a hold */
-  async take(piece: Piece): Promise<PieceAnswer> {
+  /** One chunk after the other. @throws what the disk says; a full one is no error but a hold */
+  async take(chunk: Chunk): Promise<ChunkAnswer> {
     const { files, attempt } = this.#options;
-    const stored = storedPath(files.workerId, attempt, piece.path);
-    const refused = stored === undefined ? "an attempt must not write this path" : this.#refusal(piece, stored);
+    const stored = storedPath(files.workerId, attempt, chunk.path);
+    const refused = stored === undefined ? "an attempt must not write this path" : this.#refusal(chunk, stored);
     if (refused !== undefined) return { offset: 0, refused };
-    const key = `${stored}\n${piece.size}\n${piece.changedAt}`;
+    const key = `${stored}\n${chunk.size}\n${chunk.changedAt}`;
     try {
-      return this.#logs.includes(piece.path)
-        ? await this.#log(`${files.directory}/${stored}`, stored!, piece)
-        : await this.#file(`${files.directory}/${stored}`, stored!, key, piece);
+      return this.#logs.includes(chunk.path)
+        ? await this.#log(`${files.directory}/${stored}`, stored!, chunk)
+        : await this.#file(`${files.directory}/${stored}`, stored!, key, chunk);
     } catch (error) {
       this.close();
       if (isNoSpace(error)) return { offset: 0, hold: true };
@@ -103,28 +103,28 @@ export class Uploads implements Disposable {
     }
   }
 
-  #refusal({ data, crc, size, offset }: Piece, stored: string): string | undefined {
-    if (data.length > MOST_PIECE_BYTES) {
-      return `a piece has ${data.length} bytes; at most ${MOST_PIECE_BYTES} are taken`;
+  #refusal({ data, crc, size, offset }: Chunk, stored: string): string | undefined {
+    if (data.length > MOST_CHUNK_BYTES) {
+      return `a chunk has ${data.length} bytes; at most ${MOST_CHUNK_BYTES} are taken`;
     }
     const isWhole = [size, offset].every((value) => Number.isSafeInteger(value) && value >= 0);
-    if (!isWhole || offset + data.length > size) return "its pieces do not fit its size";
-    if (data.length > 0 && crc32c(data) !== crc) throw new Error(`a piece of ${stored} was damaged on its way`);
+    if (!isWhole || offset + data.length > size) return "its chunks do not fit its size";
+    if (data.length > 0 && crc32c(data) !== crc) throw new Error(`a chunk of ${stored} was damaged on its way`);
     return this.#options.allowance.refusal(stored, size);
   }
 
   // -------------------------------------------------------------------------------------------------------- files
 
-  async #file(place: string, stored: string, key: string, piece: Piece): Promise<PieceAnswer> {
-    const { size, changedAt, offset, data } = piece;
+  async #file(place: string, stored: string, key: string, chunk: Chunk): Promise<ChunkAnswer> {
+    const { size, changedAt, offset, data } = chunk;
     if (this.#isThere(place, size, changedAt)) return { offset: size, done: true };
-    if (this.#open?.key !== key) this.#begin(stored, key, piece);
+    if (this.#open?.key !== key) this.#begin(stored, key, chunk);
     const open = this.#open!;
     if (offset !== open.at) return { offset: open.at };
     if (!freeSpaceOf(this.#options.files.directory).enough) return { offset: open.at, hold: true };
     await write(open, data);
-    if (open.at < size || piece.sha256 === "") return { offset: open.at };
-    if (await this.#digest(open) !== piece.sha256) {
+    if (open.at < size || chunk.sha256 === "") return { offset: open.at };
+    if (await this.#digest(open) !== chunk.sha256) {
       open.file.truncateSync(0);
       this.close();
       return { offset: 0 };
@@ -134,7 +134,7 @@ export class Uploads implements Disposable {
     this.close();
     makeDirectories(this.#options.files.directory, stored);
     quarantineFile(place);
-    Deno.renameSync(partOf(this.#parts, stored, piece), place);
+    Deno.renameSync(partOf(this.#parts, stored, chunk), place);
     return { offset: size, done: true };
   }
 
@@ -145,21 +145,21 @@ export class Uploads implements Disposable {
     return bytes === size && Math.trunc(mtimeMs) === changedAt;
   }
 
-  #begin(stored: string, key: string, piece: Piece): void {
+  #begin(stored: string, key: string, chunk: Chunk): void {
     this.close();
     const { control } = this.#options.files;
     makeDirectory(control);
     makeDirectory(this.#parts);
     makeDirectories(this.#parts, stored);
-    const path = partOf(this.#parts, stored, piece);
+    const path = partOf(this.#parts, stored, chunk);
     removeOtherVersions(path, stored);
     this.#open = openAt(path, key);
   }
 
   // --------------------------------------------------------------------------------------------------------- logs
 
-  async #log(place: string, stored: string, piece: Piece): Promise<PieceAnswer> {
-    const { offset, data, sha256, size } = piece;
+  async #log(place: string, stored: string, chunk: Chunk): Promise<ChunkAnswer> {
+    const { offset, data, sha256, size } = chunk;
     if (this.#open?.key !== stored) {
       this.close();
       makeDirectory(this.#options.files.logs);
@@ -167,7 +167,7 @@ export class Uploads implements Disposable {
     }
     const open = this.#open!;
     if (offset !== open.at) {
-      // Its last piece stands before what is here: somebody has emptied it there.
+      // Its last chunk stands before what is here: somebody has emptied it there.
       if (sha256 === "" || offset > open.at) return { offset: open.at };
       return this.#emptied(open);
     }
@@ -179,7 +179,7 @@ export class Uploads implements Disposable {
     return { offset: open.at, done: true };
   }
 
-  #emptied(open: Open): PieceAnswer {
+  #emptied(open: Open): ChunkAnswer {
     open.file.truncateSync(0);
     this.close();
     return { offset: 0 };
@@ -190,7 +190,7 @@ export class Uploads implements Disposable {
   async #digest({ file, hash, at }: Open): Promise<string> {
     if (hash !== undefined) return hash.copy().digest("hex");
     const again = createHash("sha256");
-    const buffer = new Uint8Array(MOST_PIECE_BYTES);
+    const buffer = new Uint8Array(MOST_CHUNK_BYTES);
     await file.seek(0, Deno.SeekMode.Start);
     for (let position = 0; position < at;) {
       const read = await file.read(buffer.subarray(0, Math.min(buffer.length, at - position)));
@@ -238,7 +238,7 @@ function partsOf(files: RunFiles, attempt: number): string {
   return `${files.control}/upload-${attempt}`;
 }
 
-function partOf(parts: string, stored: string, { size, changedAt }: Piece): string {
+function partOf(parts: string, stored: string, { size, changedAt }: Chunk): string {
   return `${parts}/${stored}.${size}-${changedAt}.part`;
 }
 

@@ -44,9 +44,9 @@ export class AnswerBody {
     return this.#controller.desiredSize! > 0 ? undefined : this.#waiting ??= this.#room();
   }
 
-  /** Writes all of it in pieces, and ends. @throws MosaicError as `write` does */
-  async writeAll(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
-    for await (const piece of pieces) await this.write(piece);
+  /** Writes all of it in chunks, and ends. @throws MosaicError as `write` does */
+  async writeAll(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<void> {
+    for await (const chunk of chunks) await this.write(chunk);
     await this.end();
   }
 

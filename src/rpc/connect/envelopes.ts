@@ -1,6 +1,6 @@
 /**
  * A client's stream of enveloped messages (a byte of flags, the length in four, the message), read as they are taken, into
- * buffers of our own: for each piece that comes, of 16 KiB at most, the runtime would make a buffer of 64 KiB.
+ * buffers of our own: for each chunk that comes, of 16 KiB at most, the runtime would make a buffer of 64 KiB.
  */
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
@@ -123,7 +123,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
         buffer = larger;
       }
       const wanted = Math.min(size, buffer.byteLength) - length;
-      // Read until all of it has come, without coming back here for each piece.
+      // Read until all of it has come, without coming back here for each chunk.
       const read = await this.#read(new Uint8Array(buffer, length, wanted), wanted);
       if (read === undefined) throw this.#broken(cutOff());
       buffer = read.buffer;

@@ -59,7 +59,7 @@ export class Router {
       method: request.method,
       url: request.url,
       header: request.headers,
-      body: piecesOf(request.body),
+      body: chunksOf(request.body),
       // The request's own would be aborted by every end, not only by a client that leaves.
       signal: gone.signal,
       contextValues: createContextValues().set(PEER, peer),
@@ -81,10 +81,10 @@ export class Router {
   }
 }
 
-/** The library holds all pieces of a message until it is whole, and the runtime gives a single byte in a buffer of 64 KiB. */
-export async function* piecesOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
+/** The library holds all chunks of a message until it is whole, and the runtime gives a single byte in a buffer of 64 KiB. */
+export async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   if (body === null) return;
-  for await (const piece of body) yield piece.slice();
+  for await (const chunk of body) yield chunk.slice();
 }
 
 function specOf(context: CallContext, method: DescMethod, handler: AnyHandler): MethodImplSpec {

@@ -1,6 +1,6 @@
 /**
  * Streams of Connect's binary form, which mosaic's own clients and proxies speak: bytes come and go as they are, many
- * records in a piece. Other forms (JSON, gRPC-Web) go through the library (./router.ts), a message at a time.
+ * records in a chunk. Other forms (JSON, gRPC-Web) go through the library (./router.ts), a message at a time.
  */
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../base/errors.ts";
@@ -22,7 +22,7 @@ import { startDeadline } from "./deadline.ts";
 import { EnvelopedIncoming } from "./envelopes.ts";
 import { endOfStream } from "./errors.ts";
 
-/** Between two such pieces other streams have their turn. */
+/** Between two such chunks other streams have their turn. */
 const WRITE_BYTES = 1 << 16;
 
 export interface StreamOptions {

@@ -18,11 +18,11 @@ export function wholeAnswer(
   if (bytes.length <= SMALL_BYTES) return new Response(bytes, { headers, status });
   const left = context.streams.holdAnswer(peer, bytes.length);
   const body = new AnswerBody(() => {}, stallMs);
-  body.writeAll(piecesOf(bytes)).catch((error) => body.reset(error)).finally(left);
+  body.writeAll(chunksOf(bytes)).catch((error) => body.reset(error)).finally(left);
   headers.set("content-length", String(bytes.length));
   return new Response(body.stream, { headers, status });
 }
 
-function* piecesOf(bytes: Uint8Array): Generator<Uint8Array> {
+function* chunksOf(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += WRITE_BYTES) yield bytes.subarray(at, at + WRITE_BYTES);
 }

@@ -1,5 +1,5 @@
 /**
- * Removing a run's telemetry in pieces of a few milliseconds, so that the daemon goes on. The run's id is given up first
+ * Removing a run's telemetry in chunks of a few milliseconds, so that the daemon goes on. The run's id is given up first
  * (its row becomes a tombstone), so a run of the same id may start anew at once; a deletion cut short by the daemon's end
  * goes on when it starts again.
  */
@@ -7,12 +7,12 @@ import type { DatabaseSync } from "node:sqlite";
 import { yieldToOthers } from "../../base/sleep.ts";
 
 /** Rows removed in one transaction; large rows have many pages each. */
-const ROWS_PER_PIECE = 1000;
-const WIDE_ROWS_PER_PIECE = 20;
+const ROWS_PER_CHUNK = 1000;
+const WIDE_ROWS_PER_CHUNK = 20;
 /** Free pages given back to the file system at a time. */
-const PAGES_PER_PIECE = 256;
+const PAGES_PER_CHUNK = 256;
 
-const BLOCKS_PER_PIECE = 50;
+const BLOCKS_PER_CHUNK = 50;
 
 const TABLES = ["steps", "step_blocks", "metrics", "episodes", "worker_events"] as const;
 const SMALL_TABLES = [
@@ -64,10 +64,10 @@ export class Deletions {
     for (const table of TABLES) {
       const seqOf = table === "step_blocks" ? "first_seq" : "seq";
       const rows = table === "step_blocks"
-        ? BLOCKS_PER_PIECE
+        ? BLOCKS_PER_CHUNK
         : table === "steps" && wide
-        ? WIDE_ROWS_PER_PIECE
-        : ROWS_PER_PIECE;
+        ? WIDE_ROWS_PER_CHUNK
+        : ROWS_PER_CHUNK;
       // From the end: the newest rows lie nearest to the end of the file, where pages are given back without moving any.
       const first = this.db.prepare(
         `SELECT min(seq) AS seq FROM
@@ -84,7 +84,7 @@ export class Deletions {
     }
     const buckets = this.db.prepare(
       `DELETE FROM series_buckets WHERE run_key = ?1 AND (series, level, bucket) IN
-        (SELECT series, level, bucket FROM series_buckets WHERE run_key = ?1 LIMIT ${ROWS_PER_PIECE})`,
+        (SELECT series, level, bucket FROM series_buckets WHERE run_key = ?1 LIMIT ${ROWS_PER_CHUNK})`,
     );
     for (;;) {
       if (this.#closed) return;
@@ -97,14 +97,14 @@ export class Deletions {
   }
 
   async #pause(): Promise<void> {
-    this.wrote(PAGES_PER_PIECE * 4096);
+    this.wrote(PAGES_PER_CHUNK * 4096);
     await yieldToOthers();
   }
 
   /** Gives free pages back to the file system. */
   async giveBack(): Promise<void> {
     const free = this.db.prepare("PRAGMA freelist_count");
-    const vacuum = this.db.prepare(`PRAGMA incremental_vacuum(${PAGES_PER_PIECE})`);
+    const vacuum = this.db.prepare(`PRAGMA incremental_vacuum(${PAGES_PER_CHUNK})`);
     for (let before = Infinity;;) {
       if (this.#closed) return;
       const { freelist_count } = free.get() as { freelist_count: number };

@@ -29,7 +29,7 @@ const SEEDS = [
   "-0",
   '{"k":{"k":{"k":[[[0]]]}}}',
 ];
-const PIECES = [
+const CHUNKS = [
   ...["{", "}", "[", "]", ",", ":", '"', "\\", "\\u12", "\\u00G0", "\\x", "-", "+", ".", "e", "0", "01", "1.", ".5"],
   ...[
     "1e",
@@ -63,7 +63,7 @@ Deno.test("JSON walk: takes for JSON what JSON.parse takes for it, and nothing e
     let text = SEEDS[below(SEEDS.length)]!;
     for (let changes = below(3); changes >= 0; changes--) {
       const at = below(text.length + 1);
-      text = text.slice(0, at) + (below(3) === 0 ? "" : PIECES[below(PIECES.length)]!) + text.slice(at + below(3));
+      text = text.slice(0, at) + (below(3) === 0 ? "" : CHUNKS[below(CHUNKS.length)]!) + text.slice(at + below(3));
     }
     text = text.toWellFormed();
     const expected = isJson(text);

@@ -62,7 +62,7 @@ export function steps(start: number, n: number, extra: Partial<StepColumns> = {}
   };
 }
 
-/** The whole log of a run, read in pieces as a subscriber does; checks that seq is contiguous. */
+/** The whole log of a run, read in chunks as a subscriber does; checks that seq is contiguous. */
 export function readAll<K extends TelemetryKind>(
   store: TelemetryStore,
   runId: string,
@@ -71,9 +71,9 @@ export function readAll<K extends TelemetryKind>(
 ): StoredOf[K][] {
   const rows: StoredOf[K][] = [];
   for (let since = 0;;) {
-    const piece = store.read(runId, kind, since, limit);
-    if (piece.length === 0) return rows;
-    for (const row of piece) {
+    const chunk = store.read(runId, kind, since, limit);
+    if (chunk.length === 0) return rows;
+    for (const row of chunk) {
       if (row.seq !== since + 1) throw new Error(`${kind} ${row.seq} follows ${since}`);
       since = row.seq;
       rows.push(row);

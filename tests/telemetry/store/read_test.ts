@@ -62,7 +62,7 @@ Deno.test("read: a reader that falls behind the ring gets the same contiguous lo
     assert.deepEqual(store.read("R", "steps", 999, 10).map((row) => row.seq), [1000]);
   }, { ringSize: 64 }));
 
-Deno.test("read: large rows come in pieces of about four megabytes, from memory and from disk", () =>
+Deno.test("read: large rows come in chunks of about four megabytes, from memory and from disk", () =>
   withStore((bench) => {
     const large = Array.from({ length: 12 }, (_, i) => JSON.stringify("x".repeat(1_000_000) + i));
     bench.store.ingest("R", 1, batch(0, 1, { steps: { n: 12, observationJson: large } }));

@@ -5,7 +5,7 @@ import { SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
 import type { Event, Result } from "../../src/proxy/events.ts";
-import { Journal, type JournalPiece } from "../../src/proxy/journal.ts";
+import { Journal, type JournalChunk } from "../../src/proxy/journal.ts";
 import { openIngest } from "../../src/proxy/ingest_stream.ts";
 import { JournalFile } from "../../src/proxy/journal_file.ts";
 import { createLogger } from "../../src/base/log.ts";
@@ -22,13 +22,13 @@ const CONTEXT = { agentId: "a", workerId: "" };
 
 Deno.test("batch: counts and samples what is no record", () => {
   const torn = '{"type":"step","reward":"high","note":"' + "x".repeat(300) + '"}';
-  const piece = {
+  const chunk = {
     from: 10,
     to: 90,
     lines: Lines.of("plain", "", " ", torn, torn, torn, torn, '{"event":"paused"}'),
     overlong: 0,
   };
-  const { message, steps, eventKinds } = buildBatch(piece, { context: CONTEXT });
+  const { message, steps, eventKinds } = buildBatch(chunk, { context: CONTEXT });
   assert.equal(steps, 0);
   assert.deepEqual(eventKinds, ["paused"]);
   assert.deepEqual([message.fromPosition, message.toPosition], [10n, 90n]);
@@ -149,7 +149,7 @@ async function withDelivery(
       load: () =>
         Promise.resolve({
           open: openStream,
-          buildBatch: (piece: JournalPiece) => buildBatch(piece, { context: CONTEXT }),
+          buildBatch: (chunk: JournalChunk) => buildBatch(chunk, { context: CONTEXT }),
         }),
     },
     { journal, files: undefined, uploads: () => Promise.reject(new Error("no files were asked for")) },
