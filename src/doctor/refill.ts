@@ -87,9 +87,9 @@ export function refill(
   let lost = 0;
   if (isWhole && missing.every(({ attempt }) => attempt >= newest)) {
     for (const { attempt } of ends) {
-      const from = missing.find((one) => one.attempt === attempt)?.stored;
-      if (from !== undefined) {
-        for (const batch of batchesOf(store, run, files, attempt, from, clock)) {
+      const one = missing.find((one) => one.attempt === attempt);
+      if (one !== undefined) {
+        for (const batch of batchesOf(store, run, files, one, one.stored, clock)) {
           storeBatch(store, run.runId, attempt, batch);
         }
       }
@@ -179,8 +179,9 @@ function rebuild(
       }
     };
     let number = 0;
-    for (const { attempt } of ends) {
-      for (const batch of batchesOf(store, run, files, attempt, 0, clock)) {
+    for (const end of ends) {
+      const { attempt } = end;
+      for (const batch of batchesOf(store, run, files, end, 0, clock)) {
         const since = countsOf(store, made).steps;
         const kept = survivors(store, runId, "steps", since, batch.steps.n, before);
         keepTimes(batch, since, kept, times, clock);
@@ -228,9 +229,9 @@ function readAgain(
     throw unfilled(run.runId, `its logs have more than ${MAX_MERGED} episodes and events, too many to be compared`);
   };
   let number = 0;
-  for (const { attempt } of ends) {
-    const stream = labels.push({ attempt, label: "" }) - 1;
-    for (const batch of batchesOf(store, run, files, attempt, 0, clock)) note(batch, stream, number++);
+  for (const end of ends) {
+    const stream = labels.push({ attempt: end.attempt, label: "" }) - 1;
+    for (const batch of batchesOf(store, run, files, end, 0, clock)) note(batch, stream, number++);
   }
   // A file that several attempts wrote to is read once, as far as the last one had.
   const last = new Map<string, { attempt: number; cursor: SourceCursor }>();
@@ -395,12 +396,15 @@ function storeBatch(store: TelemetryStore, runId: string, attempt: number, batch
   throw refused;
 }
 
-/** The records of an attempt's log from a position on. */
+/**
+ * The records of an attempt's log from a position on, up to where its end was seen: the worker of a live attempt writes
+ * on meanwhile, and each reading of one repair must see the same records.
+ */
 function* batchesOf(
   store: TelemetryStore,
   run: KnownRun,
   files: RunFiles,
-  attempt: number,
+  { attempt, end }: JournalEnd,
   from: number,
   clock: { now: number },
 ): Generator<ReadBatch> {
@@ -419,6 +423,7 @@ function* batchesOf(
     // There is no log.
   }
   try {
+    journal.endAt(end);
     journal.seek(from);
     for (let chunk; (chunk = journal.next(final)) !== undefined;) {
       const built = buildBatch(chunk, reading, final ? { final } : { final, written: journal.size() });

@@ -73,6 +73,20 @@ function kinds(layout: Layout): string[] {
   return examine(layout.stateDir).filter(({ severity }) => severity !== "note").map(({ check }) => check);
 }
 
+/** Makes the ended run a live one. @returns what ends it again */
+function makeLive(layout: Layout): () => void {
+  const registry = () => new DatabaseSync(layout.registryDb);
+  let db = registry();
+  const { state, outcome, finished_at } = db.prepare("SELECT state, outcome, finished_at FROM runs").get()!;
+  db.exec("UPDATE runs SET state = 'EXECUTING', outcome = NULL, finished_at = NULL");
+  db.close();
+  return () => {
+    db = registry();
+    db.prepare("UPDATE runs SET state = ?, outcome = ?, finished_at = ?").run(state!, outcome!, finished_at!);
+    db.close();
+  };
+}
+
 /** Overwrites database pages that hold steps, `apart` of such pages from each other. */
 function damagePages(path: string): void {
   const db = new DatabaseSync(path);
@@ -165,9 +179,7 @@ Deno.test("refill: what a live run lacks in between is filled, though its log is
   withRun((layout, journal) => {
     Deno.writeTextFileSync(journal, lines(1, STEPS));
     repair(layout.stateDir);
-    const registry = new DatabaseSync(layout.registryDb);
-    registry.exec("UPDATE runs SET state = 'EXECUTING', outcome = NULL, finished_at = NULL");
-    registry.close();
+    makeLive(layout);
     Deno.writeTextFileSync(journal, lines(STEPS + 1, STEPS + 1000), { append: true });
     damagePages(layout.telemetryDb);
     const [salvaged, refilled, ...more] = repair(layout.stateDir).repaired;
@@ -175,6 +187,40 @@ Deno.test("refill: what a live run lacks in between is filled, though its log is
     assert.deepEqual([refilled!.done, more], [true, []], refilled!.outcome);
     assert.deepEqual(kinds(layout), []);
     assert.equal(rows(layout)["episodes"]!.length, (STEPS + 1000) / 100);
+  });
+});
+
+Deno.test("refill: of a live run whose worker writes on during the repair nothing is passed over", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, STEPS));
+    repair(layout.stateDir);
+    const end = makeLive(layout);
+    damagePages(layout.telemetryDb);
+    const more = `${layout.stateDir}/more`;
+    Deno.mkdirSync(more);
+    const parts = 400;
+    for (let i = 0; i < parts; i++) {
+      Deno.writeTextFileSync(`${more}/${1000 + i}`, lines(STEPS + 1 + i * 100, STEPS + (i + 1) * 100));
+    }
+    // A process of its own: the repair leaves this thread no time.
+    const script = 'for part in "$1"/*; do cat "$part" >> "$2"; sleep 0.01; done';
+    const writer = new Deno.Command("sh", { args: ["-c", script, "sh", more, journal] }).spawn();
+    try {
+      const [salvaged, refilled] = repair(layout.stateDir).repaired;
+      assert.match(salvaged!.outcome, /\bstep_blocks \d+ \(not all\)/);
+      assert.equal(refilled!.done, true, refilled!.outcome);
+    } finally {
+      writer.kill("SIGKILL");
+    }
+    assert.ok(Deno.statSync(journal).size > lines(1, STEPS).length, "nothing was written during the repair");
+    Deno.removeSync(more, { recursive: true });
+    end();
+    repair(layout.stateDir);
+    const { steps, episodes, worker_events } = rows(layout);
+    const printed = Deno.readTextFileSync(journal).split("\n");
+    assert.equal(steps!.length, printed.filter((line) => line.startsWith('{"type":"step"')).length);
+    assert.equal(episodes!.length, printed.filter((line) => line.startsWith('{"type":"episode"')).length);
+    assert.equal(worker_events!.length, printed.filter((line) => line.startsWith('{"type":"metrics"')).length);
   });
 });
 
