@@ -1,6 +1,7 @@
 /** Checks the two databases (integrity, schema version) and recovers the readable rows of a damaged one. */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { messageOf } from "../base/errors.ts";
+import { freeListDamage } from "./free_list.ts";
 import { dropUnknownRecords } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
 
@@ -40,8 +41,11 @@ export function examineDatabase(path: string, newest: number): Repairable[] {
   }
   try {
     const check = bytes > FULL_CHECK_BYTES ? "quick_check" : "integrity_check";
-    const problems = db.prepare(`PRAGMA ${check}(20)`).all().map((row) => String(Object.values(row)[0]));
-    if (problems.length !== 1 || problems[0] !== "ok") {
+    const problems = db.prepare(`PRAGMA ${check}(20)`).all().map((row) => String(Object.values(row)[0]))
+      .filter((problem) => problem !== "ok");
+    const freeList = freeListDamage(path, db, check === "integrity_check");
+    if (freeList !== undefined) problems.push(freeList);
+    if (problems.length > 0) {
       const more = problems.length > PROBLEMS_SHOWN ? " …" : "";
       return [damaged(`is damaged: ${problems.slice(0, PROBLEMS_SHOWN).join("; ")}${more}`)];
     }

@@ -31,11 +31,11 @@ function withRun(work: (layout: Layout, journal: string) => void): void {
   }
 }
 
-/** Lines of steps from one number to another; some of them name no time, and some say something else. */
-function lines(from: number, to: number): string {
+/** Lines of steps from one number to another; every third names no time, and some say something else. */
+function lines(from: number, to: number, untimed = 3): string {
   let text = "";
   for (let n = from; n <= to; n++) {
-    const time = n % 3 === 0 ? "" : `,"ts_unix_ns":${1_700_000_000_000_000_000n + BigInt(n)}`;
+    const time = n % untimed === 0 ? "" : `,"ts_unix_ns":${1_700_000_000_000_000_000n + BigInt(n)}`;
     text += `{"type":"step","episode":${Math.floor(n / 100)},"step_index":${n},"reward":${n / 7}${time}}\n`;
     if (n % 100 === 0) text += `{"type":"episode","episode":${n / 100},"total_reward":${n},"steps":100}\n`;
     if (n % 50 === 0) text += `{"type":"metrics","data":{"loss":${1 / n}}}\nplain text ${n}\n`;
@@ -221,6 +221,50 @@ Deno.test("refill: of a live run whose worker writes on during the repair nothin
     assert.equal(steps!.length, printed.filter((line) => line.startsWith('{"type":"step"')).length);
     assert.equal(episodes!.length, printed.filter((line) => line.startsWith('{"type":"episode"')).length);
     assert.equal(worker_events!.length, printed.filter((line) => line.startsWith('{"type":"metrics"')).length);
+  });
+});
+
+Deno.test("refill: whichever page is damaged, free ones too: all comes back, and more can be stored", () => {
+  withRun((layout, journal) => {
+    const stored = lines(1, 1500, Infinity);
+    /** When it was last written is the time of records that name none. */
+    const write = () => {
+      Deno.writeTextFileSync(journal, stored);
+      Deno.utimeSync(journal, 1_700_000_000, 1_700_000_000);
+    };
+    write();
+    repair(layout.stateDir);
+    // All is stored a second time, and the first pages are free.
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("DELETE FROM journal_positions");
+    db.close();
+    repair(layout.stateDir);
+    const before = rows(layout);
+    const file = Deno.readFileSync(layout.telemetryDb);
+    const header = new DataView(file.buffer);
+    const [pageBytes, freePages] = [header.getUint16(16), header.getUint32(36)];
+    assert.ok(freePages > 3, `${freePages} free pages`);
+    const wrong: string[] = [];
+    for (let at = 0; at < file.length; at += pageBytes) {
+      const what = `page ${at / pageBytes + 1} of ${file.length / pageBytes}`;
+      write();
+      Deno.writeFileSync(layout.telemetryDb, file);
+      using damaged = Deno.openSync(layout.telemetryDb, { write: true });
+      damaged.seekSync(at, Deno.SeekMode.Start);
+      damaged.writeSync(new Uint8Array(pageBytes).fill(0x5a));
+      repair(layout.stateDir);
+      const after = rows(layout);
+      for (const table of Object.keys(before)) {
+        if (JSON.stringify(after[table]) !== JSON.stringify(before[table])) wrong.push(`${what}: ${table}`);
+      }
+      Deno.writeTextFileSync(journal, lines(1501, 1700), { append: true });
+      const { remaining } = repair(layout.stateDir);
+      wrong.push(
+        ...remaining.filter(({ severity }) => severity === "error").map(({ message }) => `${what}: ${message}`),
+      );
+      if (rows(layout)["steps"]!.length !== 1700) wrong.push(`${what}: nothing more can be stored`);
+    }
+    assert.deepEqual(wrong, []);
   });
 });
 

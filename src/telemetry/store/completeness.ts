@@ -132,7 +132,21 @@ export function storedRuns(db: DatabaseSync): Map<string, StoredRun> {
     const expected = LEVEL_SIZES.slice(1).reduce((sum, size) => sum + Math.floor(one.points / size), 0);
     note(one.run_key, "series", expected - Number(buckets.get(one.run_key, one.series)!.n));
   }
+  // Earlier versions had no rows of the series that every run has.
+  if (observes) { for (const { run_key } of lostSeries(db)) note(Number(run_key), "series", 1); }
   return new Map([...byKey.values()].map((run) => [run.runId, run]));
+}
+
+/** Series of which there are points or buckets and no row: nobody knows their names. */
+function lostSeries(db: DatabaseSync): Record<string, unknown>[] {
+  const base = ["steps", "episodes", "episodes"].map((points, i) =>
+    `SELECT run_key, ${i + 1} AS series FROM telemetry_runs WHERE deleting = 0 AND ${points} > 0`
+  );
+  return db.prepare(
+    `SELECT run_key, series FROM (
+      ${base.join(" UNION ")} UNION SELECT run_key, series FROM metrics UNION SELECT run_key, series FROM series_buckets
+    ) WHERE (run_key, series) NOT IN (SELECT run_key, series FROM series)`,
+  ).all();
 }
 
 /** Sources that records name and that have no row: the records have lost whose they are. 0 is nobody's. */

@@ -1,0 +1,155 @@
+/**
+ * Looks at a database's list of free pages. The integrity check of the runtime's SQLite (3.53) passes over it: damage
+ * there is found only when a page is taken from it, and from then on nothing can be stored.
+ */
+import type { DatabaseSync } from "node:sqlite";
+
+/** https://www.sqlite.org/fileformat2.html: the database header, trunk pages, and the header and frames of the log. */
+const FIRST_TRUNK = 32;
+const FREE_PAGES = 36;
+const RESERVED_BYTES = 20;
+/** Not 0 where there are pages that say what each other page is for ("pointer maps"). */
+const LARGEST_ROOT = 52;
+const MAP_ENTRY_BYTES = 5;
+const IS_FREE = 2;
+const LOCK_BYTE = 1 << 30;
+const WAL_HEADER_BYTES = 32;
+const FRAME_HEADER_BYTES = 24;
+const WAL_MAGIC = 0x377f0682;
+
+/** @param used whether pages in use are compared, too, which reads all of them. @returns what is wrong, if anything is */
+export function freeListDamage(path: string, db: DatabaseSync, used: boolean): string | undefined {
+  // While this transaction reads, no checkpoint overwrites what it sees.
+  db.exec("BEGIN");
+  try {
+    db.prepare("SELECT count(*) FROM sqlite_master").get();
+    const pageBytes = Number(db.prepare("PRAGMA page_size").get()!.page_size);
+    using pages = new Pages(path, pageBytes);
+    const free = new Set<number>();
+    const wrong = walk(pages, Number(db.prepare("PRAGMA page_count").get()!.page_count), free);
+    if (wrong !== undefined) return wrong;
+    if (!used || free.size === 0) return undefined;
+    const taken = db.prepare("SELECT pageno FROM dbstat").all().find(({ pageno }) => free.has(Number(pageno)));
+    return taken === undefined ? undefined : `list of free pages: page ${taken.pageno} is in use`;
+  } finally {
+    db.exec("COMMIT");
+  }
+}
+
+/** Puts the numbers of all free pages into `free`. */
+function walk(pages: Pages, count: number, free: Set<number>): string | undefined {
+  const header = pages.read(1);
+  if (header === undefined) return undefined;
+  const most = (pages.bytes - header.getUint8(RESERVED_BYTES)) / 4 - 2;
+  const add = (page: number) => page >= 2 && page <= count && free.size < free.add(page).size;
+  for (let trunk = header.getUint32(FIRST_TRUNK); trunk !== 0;) {
+    if (!add(trunk)) return `list of free pages: ${trunk} is no page that can be free`;
+    const page = pages.read(trunk);
+    const leaves = page?.getUint32(4) ?? Infinity;
+    if (page === undefined || leaves > most) return `list of free pages: page ${trunk} cannot be read`;
+    for (let i = 0; i < leaves; i++) {
+      const leaf = page.getUint32(8 + 4 * i);
+      if (!add(leaf)) return `list of free pages: ${leaf} is no page that can be free`;
+    }
+    trunk = page.getUint32(0);
+  }
+  const told = header.getUint32(FREE_PAGES);
+  if (free.size !== told) return `list of free pages: it has ${free.size} of ${told} pages`;
+  if (header.getUint32(LARGEST_ROOT) === 0) return undefined;
+  const mapped = Math.floor((pages.bytes - header.getUint8(RESERVED_BYTES)) / MAP_ENTRY_BYTES) + 1;
+  const maps = new Map<number, DataView | undefined>();
+  for (const page of free) {
+    let at = Math.floor((page - 2) / mapped) * mapped + 2;
+    if (at === Math.floor(LOCK_BYTE / pages.bytes) + 1) at++;
+    if (!maps.has(at)) maps.set(at, pages.read(at));
+    if (maps.get(at)?.getUint8(MAP_ENTRY_BYTES * (page - at - 1)) !== IS_FREE) {
+      return `list of free pages: page ${at} does not know that page ${page} is free`;
+    }
+  }
+}
+
+function openIfThere(path: string): Deno.FsFile | undefined {
+  try {
+    return Deno.openSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** A database's pages as the last commit left them: in its log, or else in the file. */
+class Pages implements Disposable {
+  readonly bytes: number;
+  readonly #file: Deno.FsFile | undefined;
+  readonly #wal: Deno.FsFile | undefined;
+  /** Where in the log a page's newest content is. */
+  readonly #inWal: ReadonlyMap<number, number>;
+
+  constructor(path: string, bytes: number) {
+    this.bytes = bytes;
+    this.#file = openIfThere(path);
+    this.#wal = openIfThere(`${path}-wal`);
+    this.#inWal = this.#wal === undefined ? new Map() : committed(this.#wal, bytes);
+  }
+
+  read(page: number): DataView | undefined {
+    const at = this.#inWal.get(page);
+    return at === undefined
+      ? this.#file && readAt(this.#file, (page - 1) * this.bytes, this.bytes)
+      : readAt(this.#wal!, at, this.bytes);
+  }
+
+  [Symbol.dispose](): void {
+    this.#file?.close();
+    this.#wal?.close();
+  }
+}
+
+/** Where each page of the log's committed frames is; the first frame whose checksum is wrong ends them. */
+function committed(wal: Deno.FsFile, pageBytes: number): Map<number, number> {
+  const found = new Map<number, number>();
+  const header = readAt(wal, 0, WAL_HEADER_BYTES);
+  if (header === undefined || (header.getUint32(0) & ~1) >>> 0 !== WAL_MAGIC) return found;
+  const littleEndian = (header.getUint32(0) & 1) === 0;
+  let sum = checksum([0, 0], header, 0, 24, littleEndian);
+  if (sum[0] !== header.getUint32(24) || sum[1] !== header.getUint32(28)) return found;
+  const open = new Map<number, number>();
+  for (let at = WAL_HEADER_BYTES;; at += FRAME_HEADER_BYTES + pageBytes) {
+    const frame = readAt(wal, at, FRAME_HEADER_BYTES + pageBytes);
+    if (frame === undefined) return found;
+    if (frame.getUint32(8) !== header.getUint32(16) || frame.getUint32(12) !== header.getUint32(20)) return found;
+    sum = checksum(sum, frame, 0, 8, littleEndian);
+    sum = checksum(sum, frame, FRAME_HEADER_BYTES, frame.byteLength, littleEndian);
+    if (sum[0] !== frame.getUint32(16) || sum[1] !== frame.getUint32(20)) return found;
+    open.set(frame.getUint32(0), at + FRAME_HEADER_BYTES);
+    if (frame.getUint32(4) === 0) continue;
+    for (const [page, where] of open) found.set(page, where);
+    open.clear();
+  }
+}
+
+function checksum(
+  [a, b]: readonly [number, number],
+  view: DataView,
+  from: number,
+  to: number,
+  littleEndian: boolean,
+): [number, number] {
+  for (let at = from; at < to; at += 8) {
+    a = (a + view.getUint32(at, littleEndian) + b) >>> 0;
+    b = (b + view.getUint32(at + 4, littleEndian) + a) >>> 0;
+  }
+  return [a, b];
+}
+
+/** @returns undefined where there is less */
+function readAt(file: Deno.FsFile, at: number, length: number): DataView | undefined {
+  const bytes = new Uint8Array(length);
+  file.seekSync(at, Deno.SeekMode.Start);
+  for (let done = 0; done < length;) {
+    const n = file.readSync(bytes.subarray(done));
+    if (n === null) return undefined;
+    done += n;
+  }
+  return new DataView(bytes.buffer);
+}
