@@ -11,6 +11,7 @@ const HELPER = String.raw`
 use strict; use Fcntl qw(:DEFAULT :flock :seek);
 $SIG{$_} = "IGNORE" for qw(INT TERM HUP PIPE);
 binmode STDIN; binmode STDOUT; $| = 1;
+fcntl STDOUT, 1031, 1 << 20; # F_SETPIPE_SZ: a frame goes at once
 my %made; my $mark = 01600;
 sub answer { print length($_[0]), "\n", $_[0] }
 sub drop {
@@ -76,7 +77,7 @@ while (defined(my $line = <STDIN>)) {
 drop($_) for keys %made;
 `;
 
-/** Of an answer, before its length is known. */
+/** Of an answer of which nothing is known. */
 const HEAD_BYTES = 4096;
 
 const encoder = new TextEncoder();
@@ -106,7 +107,8 @@ export class SharedMemory implements Disposable {
     name: string,
     ...ranges: [at: number, length: number][]
   ): Promise<{ size: number; bytes: Uint8Array } | undefined> {
-    const answer = await this.#ask(["read", name, ...ranges.flat()].join(" "));
+    const room = ranges.reduce((sum, [, length]) => sum + length, 32);
+    const answer = await this.#ask(["read", name, ...ranges.flat()].join(" "), [], room);
     if (answer.length < 8) return undefined;
     const size = Number(new DataView(answer.buffer, answer.byteOffset).getBigUint64(0, true));
     return { size, bytes: answer.subarray(8) };
@@ -140,14 +142,14 @@ export class SharedMemory implements Disposable {
     this.#child = this.#in = this.#out = undefined;
   }
 
-  /** One request after the other. @throws MosaicError `failed_precondition` where the helper cannot run */
-  #ask(line: string, bodies: readonly Uint8Array[] = []): Promise<Uint8Array> {
+  /** One request after the other. @param room about the length of the answer @throws MosaicError `failed_precondition` where the helper cannot run */
+  #ask(line: string, bodies: readonly Uint8Array[] = [], room = HEAD_BYTES): Promise<Uint8Array> {
     const asked = this.#turn.then(async () => {
       try {
         this.#start();
         await this.#in!.write(encoder.encode(`${line}\n`));
         for (const body of bodies) await this.#in!.write(body);
-        return await this.#answer();
+        return await this.#answer(room);
       } catch (error) {
         this[Symbol.dispose]();
         throw new MosaicError("failed_precondition", `shared memory cannot be reached: ${messageOf(error)}`, {
@@ -173,8 +175,8 @@ export class SharedMemory implements Disposable {
   }
 
   /** One answer comes at a time, and nothing behind it before the next request. */
-  async #answer(): Promise<Uint8Array> {
-    let buffer = new Uint8Array(HEAD_BYTES);
+  async #answer(room: number): Promise<Uint8Array> {
+    let buffer = new Uint8Array(room);
     let have = 0;
     let [begin, end] = [0, Infinity];
     while (have < end) {

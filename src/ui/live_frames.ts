@@ -27,7 +27,7 @@ import { placeOf } from "./pictures.ts";
 export const MAX_WATCHED = 64;
 const FRAMES_PER_SECOND = 30;
 /** Of all environments of one connection together: beyond, each has fewer. */
-const FRAMES_IN_ALL = 240;
+const FRAMES_IN_ALL = 480;
 /** Payloads of records are parsed for each frame. */
 const RECORDS_FRAMES_PER_SECOND = 10;
 /** How often new rings, and runs that have ended, are looked for. */

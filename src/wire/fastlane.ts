@@ -80,7 +80,7 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
 /** Where the ring is read. */
 export interface RingFile {
   /** Ranges one behind the other, fewer bytes where one is not there, and the file's size; undefined without a file. */
-  read(...ranges: [at: number, length: number][]): Promise<{ size: number; bytes: Uint8Array } | undefined>;
+  read(...ranges: Ranges): Promise<{ size: number; bytes: Uint8Array } | undefined>;
 }
 
 export interface RingShape extends Pick<Picture, "width" | "height" | "channels"> {
@@ -160,6 +160,8 @@ function littleEndian(values: Float64Array): Uint8Array {
 export class RingReader {
   readonly #file: RingFile;
   #shown = 0;
+  /** Where the next frame will be, once one was read: it is read together with the header. */
+  #ahead: Ranges = [];
 
   constructor(file: RingFile) {
     this.#file = file;
@@ -167,7 +169,9 @@ export class RingReader {
 
   /** The newest complete frame that was not read before. @throws RangeError when the file is no ring */
   async next(): Promise<RingFrame | undefined> {
-    const start = await this.#file.read([0, HEADER_BYTES]);
+    const ahead = this.#ahead;
+    this.#ahead = [];
+    const start = await this.#file.read([0, HEADER_BYTES], ...ahead);
     if (start === undefined || start.bytes.length < HEADER_BYTES) return undefined;
     const header = headerOf(start.bytes, start.size);
     if (header === undefined || header.head === this.#shown) return undefined;
@@ -175,43 +179,52 @@ export class RingReader {
     if (header.head < this.#shown) this.#shown = 0;
     const oldest = Math.max(this.#shown, header.head - Math.min(header.capacity, MAX_TRIES));
     for (let n = header.head; n > oldest; n--) {
-      const frame = await this.#slot(header, n);
+      const ranges = slotRanges(header, n);
+      const bytes = String(ranges) === String(ahead)
+        ? start.bytes.subarray(HEADER_BYTES)
+        : (await this.#file.read(...ranges))?.bytes;
+      const frame = bytes === undefined ? undefined : frameOf(header, n, bytes);
       if (frame === undefined) continue;
       this.#shown = header.head;
+      this.#ahead = slotRanges(header, header.head + 1);
       return frame;
     }
     return undefined;
   }
+}
 
-  /** Undefined: it is being written. */
-  async #slot(
-    { capacity, slotSize, width, height, channels, values }: RingHeader,
-    n: number,
-  ): Promise<RingFrame | undefined> {
-    const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
-    const frameBytes = width * height * channels;
-    const length = Math.min(slotSize, SLOT_HEADER_BYTES + frameBytes + MAX_METADATA_BYTES);
-    // Its beginning again, after the rest: a frame whose seq has changed meanwhile is torn.
-    const read = await this.#file.read([position, length], [position, 8]);
-    if (read === undefined || read.bytes.length < length + 8) return undefined;
-    const slot = new Uint8Array(read.bytes.buffer as ArrayBuffer, read.bytes.byteOffset, length);
-    const view = new DataView(read.bytes.buffer, read.bytes.byteOffset);
-    const seq = view.getBigUint64(0, true);
-    if (seq % 2n !== 0n || view.getBigUint64(length, true) !== seq) return undefined;
-    if (view.getUint32(8, true) !== frameBytes) return undefined;
-    const end = SLOT_HEADER_BYTES + frameBytes;
-    const metadata = slot.subarray(end, Math.min(slot.length, end + view.getUint32(12, true)));
-    return {
-      n,
-      width,
-      height,
-      ...colored(slot.subarray(SLOT_HEADER_BYTES, end), channels),
-      reward: values.getFloat64(56, true),
-      rollingReturn: values.getFloat64(64, true),
-      stepsPerSecond: values.getFloat64(72, true),
-      metadata: new TextDecoder().decode(metadata),
-    };
-  }
+type Ranges = [at: number, length: number][];
+
+/** A slot, and its beginning again after the rest: a frame whose seq has changed meanwhile is torn. */
+function slotRanges({ capacity, slotSize, width, height, channels }: RingHeader, n: number): Ranges {
+  const position = HEADER_BYTES + ((n - 1) % capacity) * slotSize;
+  const length = Math.min(slotSize, SLOT_HEADER_BYTES + width * height * channels + MAX_METADATA_BYTES);
+  return [[position, length], [position, 8]];
+}
+
+/** @param read what is at `slotRanges`. Undefined: it is being written */
+function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | undefined {
+  const { width, height, channels, values } = header;
+  const length = slotRanges(header, n)[0]![1];
+  if (read.length < length + 8) return undefined;
+  const frameBytes = width * height * channels;
+  const end = SLOT_HEADER_BYTES + frameBytes;
+  const slot = new Uint8Array(read.buffer as ArrayBuffer, read.byteOffset, length);
+  const view = new DataView(read.buffer, read.byteOffset);
+  const seq = view.getBigUint64(0, true);
+  if (seq % 2n !== 0n || view.getBigUint64(length, true) !== seq) return undefined;
+  if (view.getUint32(8, true) !== frameBytes) return undefined;
+  const metadata = slot.subarray(end, Math.min(slot.length, end + view.getUint32(12, true)));
+  return {
+    n,
+    width,
+    height,
+    ...colored(slot.subarray(SLOT_HEADER_BYTES, end), channels),
+    reward: values.getFloat64(56, true),
+    rollingReturn: values.getFloat64(64, true),
+    stepsPerSecond: values.getFloat64(72, true),
+    metadata: new TextDecoder().decode(metadata),
+  };
 }
 
 /** Grey becomes RGB. */

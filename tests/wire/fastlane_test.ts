@@ -75,6 +75,21 @@ Deno.test("ring: the newest whole frame once; a torn one is left out; one made a
   assert.equal(await next(), undefined, "it is invalidated");
 });
 
+Deno.test("ring: frames one after the other are one read each, also in a ring that was made anew in another shape", async () => {
+  let ring = new Ring();
+  let reads = 0;
+  const reader = new RingReader({ read: (...ranges) => (reads++, ring.read(...ranges)) });
+  const next = async (n: number) => {
+    ring.write(n);
+    const { n: read, pixels } = (await reader.next())!;
+    return [read, pixels.length, pixels.every((value) => value === n), reads];
+  };
+  assert.deepEqual(await next(1), [1, WIDTH * HEIGHT * 3, true, 2]);
+  for (let n = 2; n <= 6; n++) assert.deepEqual(await next(n), [n, WIDTH * HEIGHT * 3, true, n + 1]);
+  ring = new Ring(4);
+  assert.deepEqual(await next(7), [7, WIDTH * HEIGHT * 4, true, 9]);
+});
+
 Deno.test("ring: a frame that changes while it is read is torn; grey becomes RGB", async () => {
   const ring = new Ring(1);
   ring.write(1);
