@@ -1,0 +1,180 @@
+/**
+ * Which of the files that are there are the worker's. In places that several runs write to, the worker's are those that it
+ * has open, or whose names tell its processes (owner.ts decides); asking for these costs a process, so it is done seldom.
+ */
+import type { RunFiles } from "../../base/layout.ts";
+import { readRecordInProxy } from "../../os/untrusted.ts";
+import { Discovery, type FoundFile } from "./discovery.ts";
+import type { Observation } from "./observation.ts";
+import { pidInName, processesOf, writtenByAnyone } from "./open_files.ts";
+import { type FileFacts, ownerOf } from "./owner.ts";
+import type { OwnSource } from "./own_source.ts";
+import { Pace } from "./pace.ts";
+import { begunAt, changedAt, statOf } from "./stat.ts";
+
+const ASK_MS = { least: 2000, most: 30_000 };
+/** A file that nobody was seen to write for so long is told of; several, by one event each. */
+const UNCLAIMED_MS = 10_000;
+const MAX_UNCLAIMED = 8;
+
+const WHY_LEFT_OUT = {
+  depth: "too deep",
+  directories: "too many directories",
+  permission: "not among the permissions of this proxy",
+};
+
+export interface WorkerFilesPlan {
+  files: RunFiles;
+  attempt: number;
+  observation: Observation;
+  /** Directories that are not looked into. */
+  excluded: readonly string[];
+  /** Unix milliseconds: the attempt is long over, so files begun later are not its own, and no process can be asked. */
+  endedAt?: number;
+}
+
+export interface WorkerFile {
+  file: FoundFile;
+  info: Deno.FileInfo;
+}
+
+export class WorkerFiles {
+  readonly #plan: WorkerFilesPlan;
+  readonly #discovery: Discovery;
+  readonly #ask = new Pace(ASK_MS);
+  /** Sizes of files as an earlier program had left them, by path. */
+  #before: Map<string, number> | undefined;
+  /** The worker was seen to write these. */
+  readonly #open = new Set<string>();
+  /** Somebody was seen to write these. */
+  readonly #written = new Set<string>();
+  #start: { leader: number; since: number } | undefined;
+
+  constructor(plan: WorkerFilesPlan) {
+    this.#plan = plan;
+    this.#discovery = new Discovery(plan.files.directory, plan.observation, plan.excluded);
+  }
+
+  /** To be called before the worker has begun to write, or nearly so. */
+  rememberBefore(): void {
+    if (this.#before !== undefined) return;
+    this.#before = new Map();
+    const { since } = this.#started();
+    for (const { path } of this.#discovery.look()) {
+      const info = statOf(path);
+      if (info !== undefined && changedAt(info) < since) this.#before.set(path, info.size);
+    }
+  }
+
+  /** What an earlier program had left in a file, bytes. */
+  sizeBefore(path: string): number {
+    return this.#before?.get(path) ?? 0;
+  }
+
+  /** All files of interest, whosever they are. @throws what the file system says */
+  list(): FoundFile[] {
+    return this.#discovery.look();
+  }
+
+  /** The worker's files among those found, as they are decided. What stays undecided is said to `own`. */
+  *claim(found: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
+    const { since } = this.#started();
+    const { endedAt } = this.#plan;
+    // The program itself is there from the beginning, and perhaps gone when its last file is looked at.
+    const { shared, pids = [] } = own.state;
+    if (shared && pids.length === 0 && endedAt === undefined) this.#askProcesses(own, final);
+    const undecided: FoundFile[] = [];
+    for (const file of found) {
+      const info = statOf(file.path);
+      if (info === undefined || !info.isFile || changedAt(info) < since) continue;
+      if ((info.birthtime?.getTime() ?? 0) > (endedAt ?? Infinity)) continue;
+      if (this.#ownerOf(file, info, own) === "worker") yield { file, info };
+      else undecided.push(file);
+    }
+    if (undecided.length > 0 && endedAt === undefined) yield* this.#claimUndecided(undecided, own, final);
+    for (const [what, directory] of this.#discovery.leftOut) {
+      own.sayOnce(
+        what,
+        `${WHY_LEFT_OUT[what]}: ${directory} is not looked into, others may not be either; name what lies there ` +
+          "with --observe",
+      );
+    }
+  }
+
+  *#claimUndecided(undecided: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
+    if (this.#askProcesses(own, final)) {
+      const written = writtenByAnyone();
+      for (const { path } of undecided) if (written.has(path)) this.#written.add(path);
+    }
+    const unclaimed: FoundFile[] = [];
+    for (const file of undecided) {
+      const info = statOf(file.path);
+      if (info === undefined) continue;
+      const owner = this.#ownerOf(file, info, own);
+      const isOld = final || Date.now() - begunAt(info) > UNCLAIMED_MS;
+      if (owner === "worker") yield { file, info };
+      else if (owner === "unknown" && isOld && file.artifact === undefined) unclaimed.push(file);
+    }
+    this.#tellUnclaimed(unclaimed, own);
+  }
+
+  #ownerOf({ path, place }: FoundFile, info: Deno.FileInfo, own: OwnSource): ReturnType<typeof ownerOf> {
+    const { host } = own.state;
+    const facts: FileFacts = {
+      place,
+      isOpen: this.#open.has(path),
+      isBegun: begunAt(info) >= this.#started().since && !this.#before?.has(path),
+      pid: host === undefined ? undefined : pidInName(path, host),
+    };
+    return ownerOf(facts, own.state);
+  }
+
+  #tellUnclaimed(files: readonly FoundFile[], own: OwnSource): void {
+    const { said } = own.state;
+    const told = said.filter((what) => what.startsWith("/")).length;
+    const untold = files.filter(({ path }) => !said.includes(path) && !this.#written.has(path));
+    for (const { path, place } of untold.slice(0, Math.max(0, MAX_UNCLAIMED - told))) {
+      const [company, advice] = place === "cwd"
+        ? ["has the same working directory", "Give each run its own --cwd, or name"]
+        : ["was live, too", "Name"];
+      own.sayOnce(
+        path,
+        `${path} is not read: another run ${company}, and neither an open descriptor nor the name tells whose file it is. ` +
+          `${advice} the file with --observe`,
+      );
+    }
+  }
+
+  /** Learns what the worker's processes are, and what they write. @returns false where that was not long ago */
+  #askProcesses(own: OwnSource, final: boolean): boolean {
+    const now = performance.now();
+    if (now < this.#ask.due && !final) return false;
+    const found = processesOf(this.#started().leader);
+    const known = this.#open.size;
+    for (const path of found?.writes ?? []) this.#open.add(path);
+    const isNew = own.addProcesses(found?.pids ?? [], found?.inner ?? []);
+    this.#ask.done(now, isNew || this.#open.size > known);
+    if (found === undefined && own.state.pids === undefined && own.state.shared) {
+      own.sayOnce(
+        "shared",
+        "files in the working directory cannot be told from those of other runs in it: only the run's directory is " +
+          "observed, and what --observe names",
+      );
+    }
+    return true;
+  }
+
+  /** The worker's group, and when it was started, by the clock of the run's file system. */
+  #started(): { leader: number; since: number } {
+    if (this.#start !== undefined) return this.#start;
+    const path = this.#plan.files.workerFile(this.#plan.attempt);
+    const info = statOf(path);
+    let leader = 0;
+    try {
+      leader = Number(JSON.parse(readRecordInProxy(path) ?? "{}").pid) || 0;
+    } catch {
+      // Torn by a crash: nothing is known to be the worker's by its open files then.
+    }
+    return this.#start = { leader, since: info === undefined ? Date.now() : changedAt(info) };
+  }
+}
