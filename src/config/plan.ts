@@ -30,7 +30,6 @@ const PLAN_DEFAULTS = {
 } as const;
 
 export interface RunPlan {
-  runName: string;
   baseDir: BaseDir;
   entryPoint: string;
   /** Arguments of the entry point. */
@@ -40,7 +39,6 @@ export interface RunPlan {
   resources: { cpus: number | null; memoryMb: number | null; gpus: { requested: number; mandatory: boolean } };
   /** `artifacts.keep_checkpoints` is not among them: the original's forms say `false` without meaning it. */
   artifacts: {
-    outputPrefix: string | null;
     persistLogs: boolean;
     keepJournal: boolean;
     dropCheckpoints: boolean;
@@ -111,7 +109,6 @@ export interface PreflightPlan {
 export interface TelemetryPlan {
   strict: boolean;
   schemaId: string | null;
-  schemaVersion: number | null;
   /** JSON Schema of the records; null when the config brings none. */
   schema: Record<string, unknown> | null;
   /** Dialects of printed text that are not read. */
@@ -183,7 +180,6 @@ function makePlan(configJson: string): RunPlan {
   const { worker, restart = {}, telemetry = {} } = metadata;
   const inner = worker?.config ?? {};
   return {
-    runName: config.run_name,
     baseDir: baseDirOf(config),
     entryPoint: config.entry_point,
     arguments: config.arguments ?? [],
@@ -194,7 +190,6 @@ function makePlan(configJson: string): RunPlan {
       gpus: { requested: resources.gpus.requested, mandatory: resources.gpus.mandatory ?? false },
     },
     artifacts: {
-      outputPrefix: artifacts.output_prefix ?? null,
       persistLogs: artifacts.persist_logs ?? true,
       keepJournal: metadata.artifacts?.keep_journal ?? false,
       dropCheckpoints: metadata.artifacts?.drop_checkpoints_at_end ?? false,
@@ -242,7 +237,6 @@ function makePlan(configJson: string): RunPlan {
     telemetry: {
       strict: telemetry.strict ?? false,
       schemaId: telemetry.schema_id ?? (inner.schema_id || null),
-      schemaVersion: telemetry.schema_version ?? null,
       schema: telemetry.schema ?? inner.schema_definition ?? null,
       textOff: textOff(telemetry.text),
       observe: observePlan(metadata.observe),

@@ -31,6 +31,9 @@ export function underShell(
   return { args: ["-c", BECOME, "sh", ...exports, "--", ...argv], env, clearEnv: true };
 }
 
+/** For a child that outlives this process and its terminal: nothing of either is inherited. */
+export const DETACHED = { clearEnv: true, stdin: "null", stdout: "null", stderr: "null", detached: true } as const;
+
 /** The same with its output at the end of the file `$0`. */
 const BECOME_INTO = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" >>"$0" 2>&1';
 
@@ -49,11 +52,7 @@ export function startDetached(
     args: ["-c", BECOME_INTO, output, ...exports, "--", ...argv],
     ...(cwd === undefined ? {} : { cwd }),
     env,
-    clearEnv: true,
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
+    ...DETACHED,
   }).spawn();
   // This process must be able to end while the child lives.
   child.unref();

@@ -4,7 +4,7 @@
  * the worker's data.
  */
 import type { RunFiles } from "../base/layout.ts";
-import { splitEnvironment } from "../os/shell.ts";
+import { DETACHED, splitEnvironment } from "../os/shell.ts";
 import { EXIT_IN_CONTROL } from "./exit_place.ts";
 import { inodeOf } from "./journal_file.ts";
 
@@ -137,10 +137,6 @@ export function spawnWrapper(files: RunFiles, attempt: number, command: WrappedC
     ],
     cwd: command.cwd,
     env,
-    clearEnv: true,
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-    detached: true,
+    ...DETACHED,
   }).spawn();
 }

@@ -34,10 +34,6 @@ export class EventStreams {
     this.#max = max;
   }
 
-  get count(): number {
-    return this.#open.size;
-  }
-
   /** @throws `resource_exhausted` when as many streams are open as there may be. */
   respond(produce: (signal: AbortSignal) => AsyncGenerator<ServerEvent>): Response {
     return this.#respond(produce, (event) => encoder.encode(encodeEvent(event)), "text/event-stream");

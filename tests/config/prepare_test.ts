@@ -59,12 +59,11 @@ Deno.test("plan: every default is in place", () => {
   assert.deepEqual(plan.backpressure, { policy: "journal", minRateHz: 1, starvedSeconds: 10 });
   assert.deepEqual(plan.preflight, { files: [], modules: [], minFreeDiskMb: 0, gpu: false });
   assert.deepEqual(plan.telemetry, {
-    ...{ strict: false, schemaId: null, schemaVersion: null, schema: null },
+    ...{ strict: false, schemaId: null, schema: null },
     ...{ textOff: [], observe: [] },
   });
   assert.deepEqual(plan.sandbox, { kind: "none", network: false, writable: [] });
   assert.deepEqual(plan.artifacts, {
-    outputPrefix: null,
     persistLogs: true,
     keepJournal: false,
     dropCheckpoints: false,
@@ -110,7 +109,6 @@ Deno.test("plan: every field of the config arrives", () => {
   assert.deepEqual(plan.telemetry, {
     strict: true,
     schemaId: "mine",
-    schemaVersion: 3,
     schema: { required: ["reward"] },
     textOff: [],
     observe: [],

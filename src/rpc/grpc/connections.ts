@@ -50,10 +50,6 @@ export class Connections {
     this.#gates = gates;
   }
 
-  get open(): number {
-    return this.#open.size;
-  }
-
   /** @param onClosed called when it has gone @returns false when there are too many: it was closed */
   add(socket: Socket, onClosed: () => void): boolean {
     const { connections, firstCallMs } = this.#limits;
