@@ -44,6 +44,9 @@ Deno.test("chart: a part of the time axis holds the points of the buckets that r
   // Of several points, some may lie anywhere since the bucket before.
   assert.deepEqual(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 10, 80), [11, 20]);
   assert.equal(pointsBetween([1, 90], { first_x: [1, 11], last_x: [10, 20] }, 91, 95), undefined);
+  // Over another metric, which falls again: the second bucket's points lie between 90 and 5, the third's between 5 and 50.
+  assert.deepEqual(pointsBetween([5, 50, 90], { first_x: [11, 21, 1], last_x: [20, 30, 10] }, 60, 80), [1, 20]);
+  assert.deepEqual(pointsBetween([5, 50, 90], { first_x: [11, 21, 10], last_x: [20, 30, 10] }, 60, 80), [11, 20]);
   assert.equal(pointsBetween([], { first_x: [], last_x: [] }, 0, 1), undefined);
 });
 

@@ -335,10 +335,12 @@ export class Chart {
     this.element.removeAttribute("aria-busy");
     const style = this.ownAxis && chosen.x === "index" ? { ...chosen, x: "relative" as const } : chosen;
     const within = this.#window?.x === style.x ? this.#window : undefined;
-    const sets = within === undefined ? all : all.map((set) => {
+    const inside = within === undefined ? all : all.map((set) => {
       const xs = set.columns.over ?? piecesOf(set.columns).flatMap((columns) => xOf({ ...set, columns }, style.x));
       return { ...set, columns: picked(set.columns, (_, i) => xs[i]! >= within.from && xs[i]! <= within.to) };
     }).filter((set) => set.columns.last_x.length > 0);
+    // A bucket may reach over a place at which none of its points lies.
+    const sets = inside.length > 0 ? inside : all;
     this.#sets = sets;
     this.#style = style;
     this.#lines = linesOf(sets, style);

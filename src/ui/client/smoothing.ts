@@ -126,7 +126,7 @@ export function piecesOf(columns: SeriesColumns): SeriesColumns[] {
 
 /**
  * The numbers of the points between two positions on the x axis. A bucket of several points reaches from the position
- * of the bucket before it to its own.
+ * of the bucket that was recorded before it, which over another metric may lie anywhere, to its own.
  * @param xs of each bucket's last point
  * @returns the first and the last, or undefined where nothing was recorded
  */
@@ -138,13 +138,14 @@ export function pointsBetween(
 ): [number, number] | undefined {
   let first = Infinity;
   let last = -Infinity;
-  xs.forEach((x, i) => {
-    const a = first_x[i] ?? 0;
-    const b = last_x[i] ?? 0;
-    const begin = a < b ? xs[i - 1] ?? -Infinity : x;
-    if (x < from || begin > to) return;
+  let before = -Infinity;
+  for (const i of last_x.map((_, i) => i).sort((a, b) => last_x[a]! - last_x[b]!)) {
+    const [a, b, x] = [first_x[i]!, last_x[i]!, xs[i]!];
+    const begin = a < b ? before : x;
+    before = x;
+    if (Math.max(begin, x) < from || Math.min(begin, x) > to) continue;
     first = Math.min(first, a);
     last = Math.max(last, b);
-  });
+  }
   return first <= last ? [first, last] : undefined;
 }
