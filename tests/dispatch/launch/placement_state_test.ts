@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
-import { FORGOTTEN, jobName, nextStep, readJobName, see } from "../../../src/dispatch/launch/placed/placement_state.ts";
+import {
+  FORGOTTEN,
+  jobName,
+  nextStep,
+  readJobName,
+  see,
+  type Stage,
+  stepOf,
+} from "../../../src/dispatch/launch/placed/placement_state.ts";
 import type { Sighting } from "../../../src/dispatch/launch/launcher.ts";
-import type { Placement } from "../../../src/registry/types.ts";
+import type { Placement, RunRow } from "../../../src/registry/types.ts";
 
 const placement: Placement = {
   runId: "R",
@@ -75,9 +83,27 @@ Deno.test("placement: what to do about a run that is INIT", () => {
   assert.equal(step(end("finished"), true), "cancelled");
 });
 
+Deno.test("placement: what to do about a job by how far its attempt is", () => {
+  const end = { t: "ended", end: { kind: "finished", proven: true, said: "" } } as const;
+  const asked: Stage = { t: "asked" };
+  const released: Stage = { t: "released", at: 0 };
+  const step = (stage: Stage, job: Parameters<typeof nextStep>[1], state = "INIT", now = 0, attempt = 1) =>
+    stepOf({ placement, job, stage }, { state, attempt, cancelRequestedAt: null } as RunRow, now);
+  assert.deepEqual(step(asked, { t: "running" }), { do: "begin" });
+  assert.deepEqual(step(asked, { t: "running" }, "EXECUTING"), { do: "nothing" }, "the attempt is supervised");
+  assert.deepEqual(step(asked, { t: "running" }, "FAULTED"), { do: "release" });
+  assert.deepEqual(step(asked, { t: "running" }, "INIT", 0, 2), { do: "release" }, "another attempt has begun");
+  assert.deepEqual(stepOf({ placement, job: { t: "queued" }, stage: asked }, undefined, 0), { do: "release" });
+  assert.deepEqual(step(released, { t: "running" }, "INIT", 20_000), { do: "nothing" }, "it has time to leave");
+  assert.deepEqual(step(released, { t: "running" }, "INIT", 20_001), { do: "stop", how: "now" });
+  assert.deepEqual(step(released, end), { do: "forget" });
+  assert.deepEqual(step(released, { t: "forgotten" }), { do: "forget" });
+  assert.deepEqual(stepOf({ placement, job: end, stage: released }, undefined, 0), { do: "forget" });
+});
+
 Deno.test("placement: names tell run, attempt and try", () => {
-  for (const  of of[{ runId: "01AB", attempt: 3, tries: 1 }, { runId: "a-b.c", attempt: 12, tries: 4 }]) {
-    assert.deepEqual(readJobName(jobName(of)), of);
+  for (const job of [{ runId: "01AB", attempt: 3, tries: 1 }, { runId: "a-b.c", attempt: 12, tries: 4 }]) {
+    assert.deepEqual(readJobName(jobName(job)), job);
   }
   assert.equal(readJobName("train"), undefined);
 });

@@ -1,5 +1,6 @@
 /** What follows from what an engine says of a placement. Pure; placer.ts performs it. */
-import type { Placement } from "../../../registry/types.ts";
+import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
+import type { Placement, RunRow } from "../../../registry/types.ts";
 import type { JobEnd, Sighting } from "../launcher.ts";
 
 /** A job that the engine does not name in so many answers, for so long, is forgotten: an answer may miss a new job. */
@@ -13,6 +14,18 @@ export type Job =
   | { readonly t: "running" }
   | { readonly t: "ended"; readonly end: JobEnd }
   | { readonly t: "forgotten" };
+
+/** How far the daemon is with a placement. */
+export type Stage =
+  /** It is on record; the engine was not asked for its job. */
+  | { readonly t: "intended" }
+  /** The engine may have its job. */
+  | { readonly t: "asked" }
+  /** The attempt is over: the job is to go. Milliseconds of a monotonic clock. */
+  | { readonly t: "released"; readonly at: number };
+
+/** A job whose attempt is over has this long to end by itself: its proxy leaves after its last report. */
+const LEAVE_MS = 20_000;
 
 export interface Seen {
   /** The placement as it is now known. */
@@ -79,9 +92,27 @@ export type Step =
   | { do: "launch_again" }
   /** The job runs, or has ended: the attempt begins, and ends by what is known. */
   | { do: "begin" }
-  | { do: "stop" }
+  | { do: "stop"; how: "graceful" | "now" }
   /** The run was cancelled, and the engine has no job of it. */
-  | { do: "cancelled"; reason: string | null };
+  | { do: "cancelled"; reason: string | null }
+  /** The attempt is over: its job is watched until it has ended. */
+  | { do: "release" }
+  | { do: "forget" };
+
+/** What to do about a placement. @param row the run; undefined when it is gone */
+export function stepOf(
+  { placement, job, stage }: { placement: Placement; job: Job; stage: Stage },
+  row: Pick<RunRow, "state" | "attempt" | "cancelRequestedAt"> | undefined,
+  now: number,
+): Step {
+  if (stage.t === "released") {
+    if (job.t === "ended" || job.t === "forgotten") return { do: "forget" };
+    return now - stage.at > LEAVE_MS ? { do: "stop", how: "now" } : { do: "nothing" };
+  }
+  if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) return { do: "release" };
+  if (row.state !== "INIT") return { do: "nothing" };
+  return nextStep(placement, job, { cancelRequested: row.cancelRequestedAt !== null, asked: stage.t === "asked" });
+}
 
 /**
  * What to do about a run that is INIT: no proxy of it has been welcomed, so that no worker of it was ever started.
@@ -94,7 +125,7 @@ export function nextStep(
 ): Step {
   if (cancelRequested) {
     const gone = job.t === "ended" || job.t === "forgotten" || !asked;
-    return gone ? { do: "cancelled", reason: null } : { do: "stop" };
+    return gone ? { do: "cancelled", reason: null } : { do: "stop", how: "graceful" };
   }
   switch (job.t) {
     case "unknown":
@@ -108,6 +139,14 @@ export function nextStep(
     case "forgotten":
       return { do: phase === "intended" ? "launch" : "launch_again" };
   }
+}
+
+/** An end without proof is shown as such, for as long as it lasts; undefined: there is no doubt. */
+export function doubtOf(job: Job, { phase, nodes }: Placement): string | undefined {
+  if (phase !== "running") return undefined;
+  if (job.t === "forgotten") return "doubtful: the engine knows the job no more, and its proxy has not reported";
+  if (job.t !== "ended" || job.end.proven) return undefined;
+  return `doubtful: ${job.end.said}, and ${nodes.join(", ")} does not answer: the worker may run on`;
 }
 
 /** `mosaic-RUN-ATTEMPT`, and `.2` and so on for further tries. */

@@ -16,7 +16,9 @@ import type { Registry } from "../../../registry/registry.ts";
 import type { Placement, RunRow } from "../../../registry/types.ts";
 import type { ProxyHello } from "../../core/core.ts";
 import type { Launcher, Order, Sighting } from "../launcher.ts";
-import { FORGOTTEN, type Job, jobName, nextStep, readJobName, see } from "./placement_state.ts";
+import { type LivePlacement, LivePlacements } from "./live_placements.ts";
+import { doubtOf, FORGOTTEN, type Job, jobName, readJobName, see, stepOf } from "./placement_state.ts";
+import { Rounds } from "./rounds.ts";
 
 /** Between two queries while something changes, and the longest otherwise. */
 const QUERY_MS = { least: 1000, most: 15_000 } as const;
@@ -26,8 +28,6 @@ const LAUNCHES = 4;
 const STOP_AGAIN_MS = 5000;
 /** Accounting may come later than the end. */
 const ACCOUNT_AGAIN_MS = 60_000;
-/** A job whose attempt is over has this long to end by itself: its proxy leaves after its last report. */
-const LEAVE_MS = 20_000;
 /** After a shortage (free space, descriptors) a run waits this long. */
 const SHORTAGE_MS = 5000;
 
@@ -54,46 +54,27 @@ export interface PlacerOptions {
   queryMs?: { least: number; most: number };
 }
 
-/** A placement whose engine may have processes of it. */
-interface Live {
-  placement: Placement;
-  launcher: Launcher;
-  job: Job;
-  /** Since when, and in how many answers, the engine has not named the job. */
-  missed: { answers: number; since: number };
-  /** The engine may have been asked for the job. */
-  asked: boolean;
-  /** The attempt is over: the job is to go. */
-  releasedAt: number | undefined;
-  stopAskedAt: number;
-  accountAskedAt: number;
-}
-
 export class Placer {
   readonly #options: PlacerOptions;
   readonly #clock: () => number;
-  /** By run id and attempt. */
-  readonly #live = new Map<string, Live>();
+  readonly #live: LivePlacements;
+  readonly #rounds: Rounds;
   /** INIT runs that are to be placed. */
   readonly #waiting = new Map<string, { notBefore: number; why: string }>();
-  #queryMs: number;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #round: Promise<void> | undefined;
-  #again = false;
-  #wentAt = -Infinity;
-  #started = false;
-  #closed = false;
   /** Why an engine did not answer when it was last asked, by launcher. */
   readonly #silent = new Map<string, string>();
 
   constructor(options: PlacerOptions) {
+    const { registry, log } = options;
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
-    this.#queryMs = this.#least;
-  }
-
-  get #least(): number {
-    return (this.#options.queryMs ?? QUERY_MS).least;
+    this.#live = new LivePlacements(registry, this.#clock);
+    this.#rounds = new Rounds({
+      work: () => this.#work(),
+      onError: (error) => log.error({ error: messageOf(error) }, "placements could not be looked after; tried again"),
+      pauseMs: options.queryMs ?? QUERY_MS,
+      clock: this.#clock,
+    });
   }
 
   // ------------------------------------------------------------------------------------------ beginning and closing
@@ -106,32 +87,28 @@ export class Placer {
       const launcher = row && this.#launcherOf(row);
       if (row === undefined || launcher === undefined) continue;
       const over = row.attempt !== placement.attempt || isEnded(row.state);
-      this.#add(placement, launcher, { asked: true, releasedAt: over ? this.#clock() : undefined });
+      this.#live.add(placement, launcher, over ? { t: "released", at: this.#clock() } : { t: "asked" });
     }
     for (const row of registry.live()) this.changed(row);
   }
 
   /** To be called when proxies can connect. */
   start(): void {
-    this.#started = true;
-    this.#poke();
+    this.#rounds.start();
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    await this.#round;
+  close(): Promise<void> {
+    return this.#rounds.close();
   }
 
   // ------------------------------------------------------------------------------------------------------- queries
 
   /** Runs that wait for an engine. */
   get waiting(): number {
-    let queued = 0;
-    for (const { placement, releasedAt } of this.#live.values()) {
-      if (placement.phase !== "running" && releasedAt === undefined) queued++;
-    }
-    return queued + this.#waiting.size;
+    const queued = this.#live.all().filter(({ placement: { phase }, stage }) =>
+      phase !== "running" && stage.t !== "released"
+    );
+    return queued.length + this.#waiting.size;
   }
 
   /** Whether an engine places the run; those with a damaged config nobody does. */
@@ -141,14 +118,14 @@ export class Placer {
 
   /** An engine has, or may have, a job of the run's attempt. */
   isPlaced(row: RunRow): boolean {
-    return this.#live.has(keyOf(row));
+    return this.#live.of(row) !== undefined;
   }
 
   /** Why a run that is INIT waits. */
   waitingFor(row: RunRow): string {
     const waiting = this.#waiting.get(row.runId);
     if (waiting !== undefined) return waiting.why;
-    const live = this.#live.get(keyOf(row));
+    const live = this.#live.of(row);
     if (live === undefined) return "";
     const { placement, launcher } = live;
     const silent = this.#silent.get(launcher.name);
@@ -158,7 +135,7 @@ export class Placer {
   }
 
   view(row: { runId: string; attempt: number }): JobView | undefined {
-    const live = this.#live.get(keyOf(row));
+    const live = this.#live.of(row);
     if (live === undefined) return undefined;
     const cancelRequestedAt = this.#options.registry.get(row.runId)?.cancelRequestedAt ?? null;
     return { job: live.job, cancelRequested: cancelRequestedAt !== null };
@@ -170,8 +147,8 @@ export class Placer {
   changed(row: RunRow): boolean {
     if (!this.places(row)) return false;
     const { runId } = row;
-    const live = this.#live.get(keyOf(row));
-    const placed = live !== undefined && live.releasedAt === undefined;
+    const live = this.#live.of(row);
+    const placed = live !== undefined && live.stage.t !== "released";
     if (row.state === "INIT" && row.cancelRequestedAt === null && row.damaged.length === 0 && !placed) {
       const left = row.notBefore === null ? 0 : Math.min(row.notBefore - Date.now(), row.notBefore - row.updatedAt);
       const why = row.notBefore === null ? "" : `its next attempt at ${new Date(row.notBefore).toISOString()}`;
@@ -179,7 +156,7 @@ export class Placer {
     } else {
       this.#waiting.delete(runId);
     }
-    this.#poke();
+    this.#rounds.soon();
     return true;
   }
 
@@ -189,7 +166,7 @@ export class Placer {
    */
   arrived(hello: ProxyHello): void {
     const { registry } = this.#options;
-    const live = this.#live.get(keyOf(hello));
+    const live = this.#live.of(hello);
     const row = live && registry.get(hello.runId);
     if (live === undefined || row === undefined) return;
     const { placement, launcher } = live;
@@ -199,76 +176,47 @@ export class Placer {
     if (placement.job !== null && placement.job !== place.job) {
       throw over(hello, `it is served by ${launcher.describe(placement)}, and this is job ${place.job}`);
     }
-    const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || live.releasedAt !== undefined;
+    const stopped = row.cancelRequestedAt !== null || row.faultRequested !== null || live.stage.t === "released";
     if (stopped && (row.state === "INIT" || row.state === "HANDSHAKE")) throw over(hello, "it is being stopped");
     const nodes = placement.nodes.length > 1 ? placement.nodes : [place.host];
-    this.#note(live, { ...placement, job: place.job, phase: "running", waitingFor: "", nodes, gpus: place.gpus });
+    this.#live.note(live, { job: place.job, phase: "running", waitingFor: "", nodes, gpus: place.gpus });
     if (live.job.t !== "ended") live.job = { t: "running" };
     if (row.state === "INIT") this.#options.begin(registry.require(row.runId));
-    this.#poke();
+    this.#rounds.soon();
   }
 
   /** Ends the attempt's job. To be called again until it has ended. */
   stop(attempt: { runId: string; attempt: number }, how: "graceful" | "now"): void {
-    const live = this.#live.get(keyOf(attempt));
+    const live = this.#live.of(attempt);
     if (live !== undefined) this.#stop(live, how);
   }
 
   /** The attempt is over; its job is watched until it has ended. */
   release(attempt: { runId: string; attempt: number }): void {
-    const live = this.#live.get(keyOf(attempt));
+    const live = this.#live.of(attempt);
     if (live === undefined) return;
-    live.releasedAt ??= this.#clock();
-    if (live.job.t === "ended") this.#forget(live);
-    this.#poke();
-  }
-
-  /** Asks the engines soon: something has happened. */
-  #poke(): void {
-    if (!this.#started || this.#closed) return;
-    this.#queryMs = this.#least;
-    if (this.#round !== undefined) {
-      this.#again = true;
-      return;
-    }
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#go(), Math.max(0, this.#wentAt + this.#least / 4 - this.#clock()));
+    this.#release(live);
+    if (live.job.t === "ended") this.#live.end(live);
+    this.#rounds.soon();
   }
 
   // -------------------------------------------------------------------------------------------------------- rounds
 
-  #go(): void {
-    this.#again = false;
-    this.#wentAt = this.#clock();
-    this.#round = this.#work().catch((error) => {
-      this.#options.log.error({ error: messageOf(error) }, "placements could not be looked after; tried again");
-    }).finally(() => {
-      this.#round = undefined;
-      if (this.#closed) return;
-      this.#timer = setTimeout(() => this.#go(), this.#again ? this.#least : this.#queryMs);
-    });
-  }
-
-  async #work(): Promise<void> {
+  /** @returns whether something has changed, or is about to: jobs are being stopped, launched, or missed */
+  async #work(): Promise<boolean> {
     this.#placeWaiting();
     await this.#launchIntended();
     const changed = await this.#observe();
-    const { most } = this.#options.queryMs ?? QUERY_MS;
-    this.#queryMs = changed || this.#unsettled() ? this.#least : Math.min(most, this.#queryMs * 2);
-  }
-
-  /** Something is about to change soon: jobs being stopped, launched, or missed. */
-  #unsettled(): boolean {
-    for (const { job, asked, releasedAt, stopAskedAt } of this.#live.values()) {
-      if (job.t === "unknown" || !asked || releasedAt !== undefined || stopAskedAt > -Infinity) return true;
-    }
-    return this.#waiting.size > 0;
+    return changed || this.#waiting.size > 0 ||
+      this.#live.all().some(({ job, stage, stopAskedAt }) =>
+        job.t === "unknown" || stage.t !== "asked" || stopAskedAt > -Infinity
+      );
   }
 
   /** Intents first, committed each by itself: the engine is asked for those only. */
   #placeWaiting(): void {
     for (const [runId, { notBefore }] of this.#waiting) {
-      if (this.#closed || notBefore > this.#clock()) continue;
+      if (this.#rounds.closed || notBefore > this.#clock()) continue;
       this.#waiting.delete(runId);
       const row = this.#options.registry.get(runId);
       if (row !== undefined && row.state === "INIT" && row.cancelRequestedAt === null) this.#intend(row);
@@ -297,20 +245,22 @@ export class Placer {
       requestedAt: Date.now(),
     };
     registry.putPlacement(placement);
-    this.#add(placement, launcher, { asked: false, releasedAt: undefined });
+    this.#live.add(placement, launcher, { t: "intended" });
   }
 
   async #launchIntended(): Promise<void> {
-    const due = [...this.#live.values()].filter((live) =>
-      live.placement.phase === "intended" && live.releasedAt === undefined
+    const due = this.#live.all().filter(({ placement: { phase }, stage }) =>
+      phase === "intended" && stage.t !== "released"
     );
     const next = async (): Promise<void> => {
-      for (let live = due.shift(); live !== undefined && !this.#closed; live = due.shift()) await this.#launch(live);
+      for (let live = due.shift(); live !== undefined && !this.#rounds.closed; live = due.shift()) {
+        await this.#launch(live);
+      }
     };
     await Promise.all(Array.from({ length: LAUNCHES }, next));
   }
 
-  async #launch(live: Live): Promise<void> {
+  async #launch(live: LivePlacement): Promise<void> {
     const { registry, layout, log, order } = this.#options;
     const { launcher, placement } = live;
     const row = registry.get(placement.runId);
@@ -321,7 +271,7 @@ export class Placer {
       const { name } = placement;
       const comment = `mosaic run ${row.runId}, attempt ${row.attempt}`;
       const made = order(row, plan, files);
-      live.asked = true;
+      if (live.stage.t === "intended") live.stage = { t: "asked" };
       const launched = await launcher.launch({ name, comment, plan, files, attempt: row.attempt, ...made });
       if (launched.t === "no_answer") return this.#isSilent(launcher, launched.why);
       this.#silent.delete(launcher.name);
@@ -330,27 +280,21 @@ export class Placer {
       }
       live.missed = { answers: 0, since: this.#clock() };
       if (live.placement.phase !== "intended") return;
-      this.#note(live, { ...live.placement, job: launched.job, phase: "queued" });
+      this.#live.note(live, { job: launched.job, phase: "queued" });
       log.info({ run_id: row.runId, attempt: row.attempt, job: launched.job, name }, `run given to ${launcher.name}`);
     } catch (error) {
       const why = messageOf(error);
       if (!isShortage(error)) return this.#fail(live, `dispatch_error: ${why}`);
       log.warn({ run_id: placement.runId, error: why }, "run cannot be placed for now");
-      this.#drop(live);
+      this.#live.end(live);
       this.#waiting.set(placement.runId, { notBefore: this.#clock() + SHORTAGE_MS, why });
     }
   }
 
-  /** Without a job. */
-  #drop(live: Live): void {
-    this.#note(live, { ...live.placement, phase: "ended" });
-    this.#live.delete(keyOf(live.placement));
-  }
-
-  #fail(live: Live, reason: string): void {
+  #fail(live: LivePlacement, reason: string): void {
     const { registry, log, onEnded } = this.#options;
     const { runId, attempt } = live.placement;
-    this.#drop(live);
+    this.#live.end(live);
     log.warn({ run_id: runId, attempt, reason }, "run could not be placed");
     const hint = "The config's metadata.slurm, resources and the daemon's --slurm say what is asked for.";
     onEnded(registry.apply(runId, { type: "failed", reason }, { hint }, () => ({
@@ -369,9 +313,9 @@ export class Placer {
   /** @returns whether an answer has changed anything */
   async #observe(): Promise<boolean> {
     let changed = false;
-    const launchers = new Set([...this.#live.values()].map(({ launcher }) => launcher));
+    const launchers = new Set(this.#live.all().map(({ launcher }) => launcher));
     for (const launcher of launchers) {
-      const asked = [...this.#live.values()].filter((live) => live.launcher === launcher);
+      const asked = this.#live.all().filter((live) => live.launcher === launcher);
       const observation = await launcher.observe();
       if (observation.t === "no_answer") {
         this.#isSilent(launcher, observation.why);
@@ -394,7 +338,7 @@ export class Placer {
   }
 
   /** What the engine's accounting has of a job that is about to be forgotten. */
-  async #remembered(live: Live): Promise<readonly Sighting[]> {
+  async #remembered(live: LivePlacement): Promise<readonly Sighting[]> {
     const now = this.#clock();
     const isMissing = live.missed.answers + 1 >= FORGOTTEN.answers && now - live.missed.since >= FORGOTTEN.ms;
     if (!isMissing || now - live.accountAskedAt < ACCOUNT_AGAIN_MS) return [];
@@ -404,8 +348,8 @@ export class Placer {
   }
 
   /** @returns whether it has changed anything */
-  #seen(live: Live, sightings: readonly Sighting[]): boolean {
-    if (this.#live.get(keyOf(live.placement)) !== live || !live.asked) return false;
+  #seen(live: LivePlacement, sightings: readonly Sighting[]): boolean {
+    if (!this.#live.has(live) || live.stage.t === "intended") return false;
     const now = this.#clock();
     const named = sightings.length > 0;
     live.missed = named ? { answers: 0, since: now } : { ...live.missed, answers: live.missed.answers + 1 };
@@ -413,7 +357,7 @@ export class Placer {
     const { placement, job, strays } = see(live.placement, sightings, { answers, ms: now - since });
     const changed = live.job.t !== job.t || JSON.stringify(placement) !== JSON.stringify(live.placement);
     live.job = job;
-    this.#note(live, { ...placement, ...doubtOf(job, placement) });
+    this.#live.note(live, { ...placement, waitingFor: doubtOf(job, placement) ?? placement.waitingFor });
     for (const { name, job } of strays) this.#stopJob(live.launcher, { name, job }, "now");
     this.#advance(live);
     return changed;
@@ -423,48 +367,47 @@ export class Placer {
   #endStale(launcher: Launcher, { name, job, state }: Sighting): void {
     const said = readJobName(name);
     if (said === undefined || state.t === "ended") return;
-    const current = this.#live.get(keyOf(said)) ?? this.#options.registry.get(said.runId)?.placement ?? undefined;
-    const placement = current !== undefined && "placement" in current ? current.placement : current;
-    if (placement === undefined || placement.name === name || placement.attempt !== said.attempt) return;
+    const placement = this.#live.of(said)?.placement ?? this.#options.registry.get(said.runId)?.placement;
+    if (placement == null || placement.name === name || placement.attempt !== said.attempt) return;
     if (said.tries < placement.tries) this.#stopJob(launcher, { name, job }, "now");
   }
 
-  #advance(live: Live): void {
-    const { registry, log } = this.#options;
-    const { placement, launcher, job } = live;
-    if (live.releasedAt !== undefined) {
-      if (job.t === "ended" || job.t === "forgotten") return this.#forget(live);
-      if (this.#clock() - live.releasedAt > LEAVE_MS) this.#stop(live, "now");
-      return;
-    }
+  #advance(live: LivePlacement): void {
+    const { registry, log, begin } = this.#options;
+    const { placement, launcher } = live;
     const row = registry.get(placement.runId);
-    if (row === undefined || row.attempt !== placement.attempt || isEnded(row.state)) {
-      live.releasedAt = this.#clock();
-      return;
-    }
-    if (row.state !== "INIT") return;
-    const step = nextStep(placement, job, { cancelRequested: row.cancelRequestedAt !== null, asked: live.asked });
+    const step = stepOf(live, row, this.#clock());
     switch (step.do) {
       case "begin":
-        return this.#options.begin(row);
+        return begin(row!);
       case "stop":
-        return this.#stop(live, "graceful");
+        return this.#stop(live, step.how);
       case "cancelled":
-        return this.#cancelled(live, row, step.reason);
+        return this.#cancelled(live, row!, step.reason);
       case "launch_again":
         log.warn(
-          { run_id: row.runId, name: placement.name },
+          { run_id: placement.runId, name: placement.name },
           `${launcher.name} has forgotten the job; it is given to it again`,
         );
-        return this.#intend(row);
+        return this.#intend(row!);
+      case "release":
+        return this.#release(live);
+      case "forget":
+        return this.#live.end(live);
       case "launch":
       case "nothing":
     }
   }
 
-  #cancelled(live: Live, row: RunRow, asked: string | null): void {
+  #release(live: LivePlacement): void {
+    // Its engine has no job of it.
+    if (live.stage.t === "intended") this.#live.end(live);
+    else if (live.stage.t === "asked") live.stage = { t: "released", at: this.#clock() };
+  }
+
+  #cancelled(live: LivePlacement, row: RunRow, asked: string | null): void {
     const { registry, onEnded } = this.#options;
-    this.#drop(live);
+    this.#live.end(live);
     const reason = asked ?? row.cancelReason ?? "user_cancel";
     onEnded(
       registry.apply(row.runId, { type: "cancelled", reason }, {}, () => ({ kind: "cancelled", data: { reason } })),
@@ -473,14 +416,14 @@ export class Placer {
 
   /** A run whose cancellation is entered and whose job was never asked for ends at once. */
   cancelRequested(row: RunRow): void {
-    const live = this.#live.get(keyOf(row));
+    const live = this.#live.of(row);
     if (live !== undefined) this.#advance(live);
-    this.#poke();
+    this.#rounds.soon();
   }
 
-  #stop(live: Live, how: "graceful" | "now"): void {
+  #stop(live: LivePlacement, how: "graceful" | "now"): void {
     const now = this.#clock();
-    if (!live.asked || live.job.t === "ended" || now - live.stopAskedAt < STOP_AGAIN_MS) return;
+    if (live.stage.t === "intended" || live.job.t === "ended" || now - live.stopAskedAt < STOP_AGAIN_MS) return;
     live.stopAskedAt = now;
     const { name, job } = live.placement;
     this.#stopJob(live.launcher, { name, job }, how);
@@ -492,31 +435,7 @@ export class Placer {
         { ...job, error: messageOf(error) },
         `${launcher.name} did not take a request to end a job`,
       )
-    ).then(() => this.#poke());
-  }
-
-  #forget(live: Live): void {
-    this.#note(live, { ...live.placement, phase: "ended", waitingFor: "" });
-    this.#live.delete(keyOf(live.placement));
-  }
-
-  /** Writes a placement where it has changed. */
-  #note(live: Live, placement: Placement): void {
-    if (JSON.stringify(placement) === JSON.stringify(live.placement)) return;
-    live.placement = placement;
-    if (this.#options.registry.get(placement.runId) !== undefined) this.#options.registry.putPlacement(placement);
-  }
-
-  #add(placement: Placement, launcher: Launcher, known: Pick<Live, "asked" | "releasedAt">): void {
-    this.#live.set(keyOf(placement), {
-      placement,
-      launcher,
-      job: { t: "unknown" },
-      missed: { answers: 0, since: this.#clock() },
-      stopAskedAt: -Infinity,
-      accountAskedAt: -Infinity,
-      ...known,
-    });
+    ).then(() => this.#rounds.soon());
   }
 
   #launcherOf(row: RunRow): Launcher | undefined {
@@ -527,20 +446,6 @@ export class Placer {
       return undefined;
     }
   }
-}
-
-/** An end without proof is shown as such, for as long as it lasts. */
-function doubtOf(job: Job, { phase, nodes }: Placement): { waitingFor?: string } {
-  if (phase !== "running") return {};
-  if (job.t === "forgotten") {
-    return { waitingFor: "doubtful: the engine knows the job no more, and its proxy has not reported" };
-  }
-  if (job.t !== "ended" || job.end.proven) return {};
-  return { waitingFor: `doubtful: ${job.end.said}, and ${nodes.join(", ")} does not answer: the worker may run on` };
-}
-
-function keyOf({ runId, attempt }: { runId: string; attempt: number }): string {
-  return `${runId}/${attempt}`;
 }
 
 function over({ runId, attempt }: ProxyHello, why: string): MosaicError {

@@ -1,0 +1,76 @@
+/** The placements whose engine may have a job of them: what is known of each, and its row in the registry. */
+import type { Registry } from "../../../registry/registry.ts";
+import type { Placement } from "../../../registry/types.ts";
+import type { Launcher } from "../launcher.ts";
+import type { Job, Stage } from "./placement_state.ts";
+
+export interface LivePlacement {
+  /** As the registry has it. */
+  placement: Placement;
+  readonly launcher: Launcher;
+  stage: Stage;
+  job: Job;
+  /** Since when, and in how many answers, the engine has not named the job. */
+  missed: { answers: number; since: number };
+  stopAskedAt: number;
+  accountAskedAt: number;
+}
+
+interface Attempt {
+  runId: string;
+  attempt: number;
+}
+
+export class LivePlacements {
+  readonly #registry: Registry;
+  readonly #clock: () => number;
+  readonly #live = new Map<string, LivePlacement>();
+
+  constructor(registry: Registry, clock: () => number) {
+    this.#registry = registry;
+    this.#clock = clock;
+  }
+
+  of(attempt: Attempt): LivePlacement | undefined {
+    return this.#live.get(keyOf(attempt));
+  }
+
+  has(live: LivePlacement): boolean {
+    return this.of(live.placement) === live;
+  }
+
+  all(): LivePlacement[] {
+    return [...this.#live.values()];
+  }
+
+  /** @param placement is in the registry */
+  add(placement: Placement, launcher: Launcher, stage: Stage): void {
+    this.#live.set(keyOf(placement), {
+      placement,
+      launcher,
+      stage,
+      job: { t: "unknown" },
+      missed: { answers: 0, since: this.#clock() },
+      stopAskedAt: -Infinity,
+      accountAskedAt: -Infinity,
+    });
+  }
+
+  /** Writes what has changed. */
+  note(live: LivePlacement, change: Partial<Placement>): void {
+    const placement = { ...live.placement, ...change };
+    if (JSON.stringify(placement) === JSON.stringify(live.placement)) return;
+    live.placement = placement;
+    if (this.#registry.get(placement.runId) !== undefined) this.#registry.putPlacement(placement);
+  }
+
+  /** Its engine has no job of it, or none that matters. */
+  end(live: LivePlacement): void {
+    this.note(live, { phase: "ended", waitingFor: "" });
+    this.#live.delete(keyOf(live.placement));
+  }
+}
+
+function keyOf({ runId, attempt }: Attempt): string {
+  return `${runId}/${attempt}`;
+}
