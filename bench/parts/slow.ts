@@ -1,4 +1,4 @@
-/** What several slow workers cost: bytes written for each byte of their output, and when a step is readable. */
+/** What several slow workers cost: bytes written for each byte of their output, and when a step is acknowledged. */
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { DaemonUnderTest } from "../daemon_under_test.ts";
 import { pause, processFigures } from "../measure.ts";
@@ -28,11 +28,15 @@ export async function slow(options: BenchOptions): Promise<Figure[]> {
   while ((await runs()).some((run) => (run.telemetry?.steps ?? 0n) < 50n)) await pause(100);
   const figures = async () => {
     const all = await runs();
+    const metrics = await (await fetch(`http://${bench.daemon.http}/metrics`)).text();
+    const acks = (rest: string) =>
+      Number(new RegExp(`^mosaic_ingest_ack_duration_seconds_${rest} (\\S+)$`, "m").exec(metrics)![1]);
     const proxies = all.map((run) => Number(run.proxyPid));
     return {
       at: performance.now(),
       steps: all.reduce((sum, run) => sum + Number(run.telemetry!.steps), 0),
       output: all.reduce((sum, run) => sum + Number(run.telemetry!.journalPosition), 0),
+      ...{ acks: acks("count"), ackSeconds: acks("sum"), halfSecond: acks('bucket\\{le="0.5"\\}') },
       daemon: bytesWritten(bench.daemon.pid),
       proxies: proxies.reduce((sum, pid) => sum + bytesWritten(pid), 0),
       daemonCpu: bench.figures().cpuSeconds,
@@ -54,6 +58,8 @@ export async function slow(options: BenchOptions): Promise<Figure[]> {
       "steps/s": grown((f) => f.steps) / seconds,
       "daemon bytes/s": grown((f) => f.daemon) / seconds,
       "proxies bytes/s": grown((f) => f.proxies) / seconds,
+      "mean ms to an acknowledgement": grown((f) => f.ackSeconds) / grown((f) => f.acks) * 1000,
+      "share above 0.5 s": 1 - grown((f) => f.halfSecond) / grown((f) => f.acks),
       "daemon's share of a processor": grown((f) => f.daemonCpu) / seconds,
       "proxies' share": grown((f) => f.proxyCpu) / seconds,
     },

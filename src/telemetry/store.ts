@@ -34,7 +34,15 @@ import { allRows, prepareArrays, Reader } from "./store/reader.ts";
 import { RowRing, StepRing } from "./store/ring.ts";
 import { decimate, outline, rowOf } from "./store/rollup.ts";
 import { ParameterRows, PARAMETERS_EVENT, type ToldParameter } from "./store/parameter_rows.ts";
-import { addViolation, type LiveState, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
+import {
+  addViolation,
+  type LiveState,
+  NO_BLOCKS,
+  RunRows,
+  type RunState,
+  type SmallBlocks,
+  summaryOf,
+} from "./store/run_state.ts";
 import { migrate } from "./store/tables.ts";
 import { MAX_PARAMETERS } from "./parameters.ts";
 import { msOf } from "./store/points.ts";
@@ -83,8 +91,8 @@ export interface StoreOptions {
   /** The database may not grow beyond; reached, it behaves like a full disk. */
   maxBytes?: number;
   checkpoints?: CheckpointOptions;
-  /** Steps that wait as rows before they become a block, and so many at once that they become one right away. */
-  blocks?: { rows?: number; direct?: number };
+  /** Steps of small blocks before these become one, and of one that is not small. "none": all are rows, as once. */
+  blocks?: { steps?: number; direct?: number } | "none";
   /** Space kept for a full disk; the log is never larger, so that it can always be moved into the database. */
   reserve?: Reserve;
 }
@@ -109,9 +117,10 @@ const MAX_STATES = 20_000;
 const WIDE_ROW = 1024;
 const WIDE_BATCH = 1024 * 1024;
 
-/** When rows become a block; for a fast worker each of its batches is one. */
-const BLOCKS = { rows: 1024, direct: 256 };
+/** Small blocks become one when they have so many steps, so much text, or are so many; one of `direct` steps is not small. */
+const BLOCKS = { steps: 1024, direct: 256 };
 const BLOCK_TEXT = 1024 * 1024;
+const MOST_SMALL = 64;
 /** More rows than this wait for the background, which seals so many at a time. */
 const MOST_WAITING = 4096;
 const SEAL_CHUNK = 2048;
@@ -817,7 +826,8 @@ export class TelemetryStore implements TelemetryLog {
 
   #storeSteps(state: RunState, attempt: number, steps: IngestBatch["steps"], arrivalNs: string): StoredSteps {
     const first = state.heads.steps + 1;
-    if ("block" in steps && this.#sealTail(state, first)) {
+    if ("block" in steps && this.#sealRows(state, first)) {
+      this.#writeBlock(state, true);
       const { n, block, labels, clamped, curve, infoJson } = steps;
       const { agentId, workerId, policyLabel, backend } = labels;
       const source = this.#rows.sourceKey(state, agentId, workerId, policyLabel, backend);
@@ -844,8 +854,12 @@ export class TelemetryStore implements TelemetryLog {
     if (textLength > WIDE_BATCH || textLength / n > WIDE_ROW) state.wide = true;
   }
 
-  /** Makes a block of the rows that wait; false where that is for the background, as in a database older than blocks. */
-  #sealTail(state: RunState, first: number): boolean {
+  /**
+   * Makes a block of the rows of an earlier version that wait; false where that is for the background, as in a database older
+   * than blocks.
+   */
+  #sealRows(state: RunState, first: number): boolean {
+    if (this.#options.blocks === "none") return false;
     const { runKey, sealed } = state;
     const waiting = first - 1 - sealed;
     if (waiting === 0) return true;
@@ -853,27 +867,42 @@ export class TelemetryStore implements TelemetryLog {
     if (tail?.first !== sealed + 1 || tail.n !== waiting) return false;
     state.sealed = this.#blocks.write(runKey, tail.first, tail);
     this.#blocks.removeTail(runKey, sealed, state.sealed);
-    state.waitingText = 0;
     return true;
   }
 
-  /** Blocks if there are enough, with the rows that waited for these; else rows that wait. */
+  /** Steps for the block that is written with the commit; behind rows that wait, rows. */
   #writeSteps(state: RunState, first: number, attempt: number, steps: CleanSteps, source: number[] | number): void {
-    const { runKey, sealed } = state;
-    const waiting = first - 1 - sealed;
-    const { rows, direct } = { ...BLOCKS, ...this.#options.blocks };
-    const text = state.waitingText + steps.textLength;
-    const enough = steps.n >= direct || waiting + steps.n >= rows || text >= BLOCK_TEXT;
-    const tail = enough && waiting > 0 && waiting <= MOST_WAITING ? this.#tail(state, waiting) : undefined;
-    const whole = waiting === 0 || (tail?.first === sealed + 1 && tail.n === waiting);
-    if (!enough || !whole) {
-      state.waitingText = text;
-      return this.#stepWriter.insert(runKey, first, attempt, steps, source);
+    if (!this.#sealRows(state, first)) return this.#stepWriter.insert(state.runKey, first, attempt, steps, source);
+    state.live!.unsealed.push({ ...steps, attempt, source });
+    state.sealed += steps.n;
+  }
+
+  /**
+   * Writes the transaction's steps so far as a block: blocks of all runs follow each other in the file, so a commit writes the
+   * same few pages however many runs are in it. When there are enough small ones, they are one with it.
+   * @param close what follows is a block by itself
+   */
+  #writeBlock(state: RunState, close: boolean): void {
+    const { runKey, small } = state;
+    const unsealed = state.live!.unsealed.splice(0);
+    const own = { blocks: 1, steps: 0, text: 0 };
+    for (const { n, textLength } of unsealed) {
+      own.steps += n;
+      own.text += textLength;
     }
-    const all = { ...steps, attempt, source };
-    state.sealed = this.#blocks.write(runKey, sealed + 1, tail === undefined ? all : joinedSteps(tail, all));
-    if (waiting > 0) this.#blocks.removeTail(runKey, sealed, first - 1);
-    state.waitingText = 0;
+    const all = { blocks: small.blocks + 1, steps: small.steps + own.steps, text: small.text + own.text };
+    const { steps: enough, direct } = { ...BLOCKS, ...this.#options.blocks as object };
+    const full = ({ steps, text }: SmallBlocks) =>
+      close || own.steps >= direct || steps >= enough || text >= BLOCK_TEXT;
+    const join = small.blocks > 0 && (full(all) || all.blocks > MOST_SMALL);
+    const first = state.sealed - own.steps + 1;
+    const before = join ? this.#blocks.take(runKey, first - small.steps, first - 1) : undefined;
+    const parts = [...before ?? [], ...unsealed];
+    if (parts.length > 0) {
+      this.#blocks.write(runKey, before === undefined ? first : first - small.steps, joinedSteps(parts));
+    }
+    const newest = before !== undefined ? { ...all, blocks: 1 } : join ? own : all;
+    state.small = full(newest) ? NO_BLOCKS : newest;
   }
 
   /** Rows that wait, as far as they are contiguous and memory allows. */
@@ -929,8 +958,11 @@ export class TelemetryStore implements TelemetryLog {
   /** Of the newest small blocks before a seq. @returns the seq before which there may be more */
   #mergeBlocks(runId: string, before: number): number | undefined {
     const state = this.#state(runId);
-    const firsts = state === undefined ? [] : this.#blocks.smallOnes(state.runKey, before);
-    if (state === undefined || firsts.length < 2) return undefined;
+    if (state === undefined) return undefined;
+    // The newest ones of a run that is being written become one with its next batches.
+    const end = isSilent(state, this.#now()) ? before : Math.min(before, state.sealed - state.small.steps + 1);
+    const firsts = this.#blocks.smallOnes(state.runKey, end);
+    if (firsts.length < 2) return undefined;
     let merged: boolean;
     try {
       merged = this.#transaction(() => this.#blocks.merge(state.runKey, firsts));
@@ -940,6 +972,7 @@ export class TelemetryStore implements TelemetryLog {
       return undefined;
     }
     if (!merged) return undefined;
+    if (firsts.at(-1)! > state.sealed - state.small.steps) state.small = NO_BLOCKS;
     this.#checkpoints.wrote(PAGES_BYTES);
     return firsts[0];
   }
@@ -958,8 +991,7 @@ export class TelemetryStore implements TelemetryLog {
   #sealChunk(runId: string): number {
     const state = this.#state(runId);
     if (state === undefined) return 0;
-    const silent = state.live === undefined || this.#now() - state.live.touchedAt > IDLE_MS;
-    if (!silent && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
+    if (!isSilent(state, this.#now()) && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
     const tail = this.#tail(state, SEAL_CHUNK);
     if (tail === undefined) return 0;
     const { first, ...steps } = tail;
@@ -976,6 +1008,7 @@ export class TelemetryStore implements TelemetryLog {
   }
 
   #finish(state: RunState): void {
+    if (state.live!.unsealed.length > 0) this.#writeBlock(state, false);
     this.#episodeWriter.flush();
     this.#eventWriter.flush();
     this.#seriesWriter.finish(state);
@@ -1129,6 +1162,7 @@ export class TelemetryStore implements TelemetryLog {
       ...this.#rows.sources(state.runKey),
       ...this.#seriesWriter.load(state),
       counted: 0,
+      unsealed: [],
       recentRewards: rewards.reverse(),
       steps: new StepRing(this.#options.ringSize ?? STANDARD_BOUNDS.ringSteps, ringBytes),
       episodes: new RowRing<StoredEpisode>(
@@ -1161,6 +1195,10 @@ export class TelemetryStore implements TelemetryLog {
       state.live = undefined;
     }
   }
+}
+
+function isSilent({ live }: RunState, now: number): boolean {
+  return live === undefined || now - live.touchedAt > IDLE_MS;
 }
 
 function requireWhole(attempt: number, { from, to, steps, episodes, events }: IngestBatch): void {

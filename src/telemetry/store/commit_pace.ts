@@ -1,5 +1,5 @@
 /**
- * When a group of batches is committed. A commit writes whole pages, some 16 KB for a single step, so commits are paid
+ * When a group of batches is committed. A commit writes whole pages, some 20 KB for a single step, so commits are paid
  * for: by the output that they store (PAID_PER_BYTE bytes of log for each byte of it) and by FREE_BYTES_PER_SECOND that
  * cost nothing. A batch is committed at once while that is not used up; beyond, batches wait for each other, for
  * LONGEST_WAIT_MS at most. So a large batch never waits, a line now and then does not, and many small ones share commits.
@@ -10,14 +10,14 @@ import type { IngestBatch } from "../batch.ts";
 
 /** Of a page in the write-ahead log. */
 const FRAME_HEADER = 24;
-/** Pages that every commit writes: counters of runs, journal positions and summaries of series, which runs share. */
-const SHARED_PAGES = 3;
-const FREE_BYTES_PER_SECOND = 80 << 10;
+/** Pages that every commit writes, which runs share: counters, journal positions, summaries of series, blocks and their index. */
+const SHARED_PAGES = 6;
+const FREE_BYTES_PER_SECOND = 48 << 10;
 const PAID_PER_BYTE = 3;
 /** So many bytes may be saved up: the first records of a run that was silent are committed at once. */
 const MOST_SAVED = 128 << 10;
 /** So many may be owed: what nobody could pay, because the wait is bounded, is not carried on for ever. */
-const MOST_OWED = 160 << 10;
+const MOST_OWED = 96 << 10;
 export const LONGEST_WAIT_MS = 500;
 
 export class CommitPace {
@@ -54,5 +54,5 @@ export class CommitPace {
 /** Pages at the ends of tables that are this run's alone. */
 export function pagesOf({ steps, episodes, events }: IngestBatch): number {
   const metrics = steps.infoJson !== undefined || events.length > 0 || episodes.some((one) => one.metadataJson !== "");
-  return (steps.n > 0 ? 1 : 0) + (episodes.length > 0 ? 1 : 0) + (events.length > 0 ? 1 : 0) + (metrics ? 2 : 0);
+  return (episodes.length > 0 ? 1 : 0) + (events.length > 0 ? 1 : 0) + (metrics ? 2 : 0);
 }

@@ -4,6 +4,7 @@ import type { RunTelemetry, StoredEpisode, StoredWorkerEvent, TelemetryKind, Tol
 import { allRows, NO_SOURCE, prepareArrays, type Source } from "./reader.ts";
 import type { RowRing, StepRing } from "./ring.ts";
 import type { SeriesHead } from "./rollup.ts";
+import type { BlockSteps } from "./step_block.ts";
 import { type ChecksumOf, CRC_COLUMN, intact, rowChecksum } from "./row_checksums.ts";
 import type { SeriesState } from "./summaries.ts";
 
@@ -26,6 +27,8 @@ export interface LiveState {
   counted: number;
   /** Series whose rows are to be written with the commit. */
   changed: SeriesState[];
+  /** Steps of the transaction that are not in a block yet. */
+  unsealed: (BlockSteps & { textLength: number })[];
   /** Steps that were overwritten: what a step's number is more than its position. */
   stepShift: number;
   recentRewards: number[];
@@ -34,6 +37,14 @@ export interface LiveState {
   events: RowRing<StoredWorkerEvent>;
   touchedAt: number;
 }
+
+export interface SmallBlocks {
+  blocks: number;
+  steps: number;
+  /** Length of their texts. */
+  text: number;
+}
+export const NO_BLOCKS: SmallBlocks = { blocks: 0, steps: 0, text: 0 };
 
 export interface RunState {
   runKey: number;
@@ -50,10 +61,10 @@ export interface RunState {
   toldStep: number;
   toldReward: ToldReward | null;
   wide: boolean;
-  /** The last step that is in a block. */
+  /** The last step that is in a block, or will be with the commit. */
   sealed: number;
-  /** Length of the texts of the rows after it, of those that this process wrote. */
-  waitingText: number;
+  /** Of the blocks up to it, the newest small ones that this process wrote: they are to be one. */
+  small: SmallBlocks;
   positions: Map<number, number>;
   /** Read on demand. */
   sourceNames: Map<number, Source>;
@@ -215,7 +226,7 @@ export class RunRows {
         ? null
         : { name: row.told_reward_name as string, value: number("told_reward") },
       wide: row.wide === 1,
-      waitingText: 0,
+      small: NO_BLOCKS,
       sealed: this.sealedTo(number("run_key")),
       positions: new Map(allRows(this.#positions, number("run_key")) as [number, number][]),
       sourceNames: new Map(),

@@ -317,19 +317,22 @@ function fits(steps: BlockSteps, from: number, to: number): boolean {
 }
 
 /** Steps one after the other, as one. */
-export function joinedSteps(a: BlockSteps, b: BlockSteps): BlockSteps {
-  const column = <T>(of: T[] | T | undefined, n: number, absent: T): T[] =>
-    Array.isArray(of) ? of : new Array<T>(n).fill(of ?? absent);
+export function joinedSteps(parts: readonly BlockSteps[]): BlockSteps {
+  if (parts.length === 1) return parts[0]!;
+  const column = <T>(of: (part: BlockSteps) => T[] | T | undefined, absent: T): T[] =>
+    parts.flatMap((part) => {
+      const values = of(part);
+      return Array.isArray(values) ? values : new Array<T>(part.n).fill(values ?? absent);
+    });
   const joined = {
-    n: a.n + b.n,
-    attempt: [...column(a.attempt, a.n, 0), ...column(b.attempt, b.n, 0)],
-    source: [...column(a.source, a.n, 0), ...column(b.source, b.n, 0)],
-    tsNs: [...a.tsNs, ...b.tsNs],
+    n: parts.reduce((sum, { n }) => sum + n, 0),
+    attempt: column((part) => part.attempt, 0),
+    source: column((part) => part.source, 0),
+    tsNs: column((part) => part.tsNs, ""),
   } as BlockSteps;
   for (const { key, column: name } of OPTIONAL_STEP_COLUMNS) {
-    if (a[key] === undefined && b[key] === undefined) continue;
-    const absent = (TEXTS.has(name) ? "" : 0) as never;
-    joined[key] = [...column<never>(a[key] as never, a.n, absent), ...column<never>(b[key] as never, b.n, absent)];
+    if (parts.every((part) => part[key] === undefined)) continue;
+    joined[key] = column((part) => part[key] as never[], (TEXTS.has(name) ? "" : 0) as never);
   }
   return joined;
 }

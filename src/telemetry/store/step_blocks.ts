@@ -57,6 +57,7 @@ export class StepBlocks {
   readonly #at: StatementSync;
   readonly #after: StatementSync;
   readonly #block: StatementSync;
+  readonly #blocks: StatementSync;
   readonly #sealed: StatementSync;
   readonly #newest: StatementSync;
   readonly #delete: StatementSync;
@@ -79,6 +80,10 @@ export class StepBlocks {
     this.#at = prepareArrays(db, `${key} AND first_seq <= ? ORDER BY first_seq DESC LIMIT 1`);
     this.#after = prepareArrays(db, `${key} AND first_seq > ? ORDER BY first_seq LIMIT 1`);
     this.#block = prepareArrays(db, `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq = ?`);
+    this.#blocks = prepareArrays(
+      db,
+      `SELECT ${SELECT} FROM step_blocks WHERE run_key = ? AND first_seq BETWEEN ? AND ? ORDER BY first_seq`,
+    );
     this.#sealed = prepareArrays(db, `${key} ORDER BY first_seq DESC LIMIT 1`);
     this.#newest = prepareArrays(
       db,
@@ -136,17 +141,33 @@ export class StepBlocks {
     return firsts.length >= MANY ? firsts : [];
   }
 
+  /**
+   * The steps from one seq to another, whose blocks are removed: they are to be written again in a larger one. Undefined,
+   * and nothing is removed, where blocks do not have exactly these, or one is damaged.
+   */
+  take(runKey: number, from: number, to: number): BlockSteps[] | undefined {
+    const blocks = allRows(this.#blocks, runKey, from, to).map(blockOf);
+    let next = from;
+    for (const { first, n } of blocks) if (first === next) next += n;
+    if (next !== to + 1 || !blocks.every(intact)) return undefined;
+    const steps = blocks.map(decodeBlock);
+    for (const { first } of blocks) this.#remove(runKey, first);
+    return steps;
+  }
+
   /** Makes one of blocks that follow each other; false where it is too large. @throws Error where one is damaged */
   merge(runKey: number, firsts: readonly number[]): boolean {
     const blocks = firsts.map((first) => blockOf(allRows(this.#block, runKey, first)[0]!));
-    const [one, ...others] = encodeBlocks(firsts[0]!, blocks.map(decodeBlock).reduce(joinedSteps));
+    const [one, ...others] = encodeBlocks(firsts[0]!, joinedSteps(blocks.map(decodeBlock)));
     if (one === undefined || others.length > 0) return false;
-    for (const first of firsts) {
-      this.#delete.run(runKey, first);
-      this.#forgetOpen(`${runKey}:${first}`);
-    }
+    for (const first of firsts) this.#remove(runKey, first);
     this.put(runKey, one);
     return true;
+  }
+
+  #remove(runKey: number, first: number): void {
+    this.#delete.run(runKey, first);
+    this.#forgetOpen(`${runKey}:${first}`);
   }
 
   /** The contiguous rows after `sealed`, at most so many. A damaged one is as one that is not there. */

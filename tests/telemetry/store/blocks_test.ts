@@ -12,7 +12,7 @@ import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
 /** Rows only: what the log was before there were blocks, and the model for them. */
-const ROWS = { blocks: { rows: Infinity, direct: Infinity } };
+const ROWS = { blocks: "none" as const };
 
 /** Numbers from 0 (included) to n, the same for the same seed. */
 function dice(seed: number): (n: number) => number {
@@ -79,7 +79,7 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
   for (let seed = 1; seed <= 8; seed++) {
     const roll = dice(seed);
     const now = () => 1_750_000_000_123;
-    const options = { now, ringSize: 1, ringBytes: 1, blocks: { rows: 1 + roll(200), direct: 1 + roll(200) } };
+    const options = { now, ringSize: 1, ringBytes: 1, blocks: { steps: 1 + roll(200), direct: 1 + roll(200) } };
     await withStore((model) =>
       withStore(async (bench) => {
         let position = 0;
@@ -253,7 +253,56 @@ Deno.test("blocks: small ones become one in the background, read before and afte
     assert.deepEqual(readAll(bench.store, "R", "steps"), before);
     assert.deepEqual(people(bench.path), hot);
     assert.deepEqual(readAll(bench.reopen(), "R", "steps"), before);
-  }, { ringSize: 1, ringBytes: 1, blocks: { rows: 1, direct: 1 } }));
+  }, { ringSize: 1, ringBytes: 1, blocks: { steps: 1, direct: 1 } }));
+
+Deno.test("blocks: what a commit of small batches writes does not grow with the number of runs", async () => {
+  const written: number[] = [];
+  for (const runs of [1, 20]) {
+    await withStore(async ({ store, path }) => {
+      const commit = async (b: number) => {
+        const stored = Array.from(
+          { length: runs },
+          (_, r) => store.deliver(`run-${r}`, 1, batch(b, b + 1, { steps: steps(b * 4, 4) })),
+        );
+        store.commitWaiting();
+        await Promise.all(stored);
+      };
+      for (let b = 1; b < 5; b++) await commit(b - 1);
+      const before = Deno.statSync(`${path}-wal`).size;
+      for (let b = 5; b < 15; b++) await commit(b - 1);
+      written.push((Deno.statSync(`${path}-wal`).size - before) / 4096 / 10);
+    }, { checkpoints: { mode: "inline", limitBytes: 1 << 30 } });
+  }
+  const [one, twenty] = written as [number, number];
+  // With rows of each run's own it is a page more for each.
+  assert.ok(twenty < one + 12, `${one} and ${twenty} pages a commit`);
+});
+
+Deno.test("blocks: small ones are joined by the batches that follow, but for one that is damaged", () =>
+  withStore((bench) => {
+    let from = 0;
+    const more = (n: number) => {
+      for (let i = 0; i < n; i++) {
+        bench.store.ingest("R", 1, batch(from, from + 1, { steps: steps(from * 5, 5) }));
+        from++;
+      }
+    };
+    const sizes = (db: DatabaseSync) => db.prepare("SELECT n FROM step_blocks ORDER BY 1").all().map(({ n }) => n);
+    more(70);
+    const db = new DatabaseSync(bench.path);
+    assert.deepEqual(sizes(db), [...new Array(5).fill(5), 325]);
+    db.exec("UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = 331");
+    more(200);
+    assert.equal(bench.store.head("R", "steps"), 1350);
+    const seqs: number[] = [];
+    for (let part; (part = bench.store.read("R", "steps", seqs.at(-1) ?? 0, 1000)).length > 0;) {
+      seqs.push(...part.map(({ seq }) => seq));
+    }
+    assert.deepEqual(seqs, Array.from({ length: 1350 }, (_, i) => i + 1).filter((seq) => seq < 331 || seq > 335));
+    assert.deepEqual([...damagedSteps(db)].map(({ first, last }) => [first, last]), [[331, 335]]);
+    assert.ok(sizes(db).length < 80, "the others are not joined");
+    db.close();
+  }, { ringSize: 1, ringBytes: 1 }));
 
 Deno.test("blocks: a page of waiting rows that is damaged keeps no other run's rows waiting", () =>
   withStore(async (bench) => {
