@@ -29,8 +29,8 @@ const TITLES: Record<string, string> = {
 /** Names in one request; of many runs fewer, so that the first chart is drawn soon. */
 const NAMES_PER_REQUEST = 12;
 const SERIES_PER_REQUEST = 480;
-/** Requests at the same time: while the page draws one chart, the daemon reads the next. */
-const AT_ONCE = 2;
+/** Requests at the same time: while the page draws charts, the daemon reads the next. A browser has six connections. */
+const AT_ONCE = 4;
 /** Buckets of one line. */
 const MOST_BUCKETS = 1000;
 /** Buckets of all lines of a crowd, and of one that is looked at closely (zoomed or enlarged). */
