@@ -17,6 +17,9 @@ import type { StoredEpisode, StoredMetric, StoredStep, StoredWorkerEvent } from 
 
 export { NO_SOURCE, type Source };
 
+/** Of one answer. */
+export const READ_BYTES = 4 * 1024 * 1024;
+
 export function prepareArrays(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql);
   // In the runtime, not yet in its types.

@@ -16,7 +16,7 @@ export interface Start {
 }
 
 /** Points in a row of one attempt, all of them overwritten or none. */
-export interface Piece {
+export interface Part {
   attempt: number;
   first: number;
   last: number;
@@ -52,14 +52,14 @@ export class Rewinds {
 }
 
 /**
- * The points 1 to `points` in pieces.
+ * The points 1 to `points` in parts.
  * @param starts of the attempts after the first, ascending
  * @param stepAt the position of a point of a metric; undefined where positions are numbers
  */
-export function piecesOf(starts: readonly Start[], points: number, stepAt?: (x: number) => number): Piece[] {
+export function partsOf(starts: readonly Start[], points: number, stepAt?: (x: number) => number): Part[] {
   const parts = [{ attempt: 1, first: 1, position: 1 }, ...starts];
   let lowest = Infinity;
-  const found: Piece[] = [];
+  const found: Part[] = [];
   for (let i = parts.length - 1; i >= 0; i--) {
     const { attempt, first, position } = parts[i]!;
     const last = (parts[i + 1]?.first ?? points + 1) - 1;
@@ -67,11 +67,11 @@ export function piecesOf(starts: readonly Start[], points: number, stepAt?: (x: 
     const cut = stepAt === undefined || lowest === Infinity
       ? lowest - shift
       : firstFrom(first, last, (x) => stepAt(x) >= lowest);
-    const piece = (from: number, to: number, overwritten: boolean) => {
+    const part = (from: number, to: number, overwritten: boolean) => {
       if (from <= to) found.unshift({ attempt, first: from, last: to, overwritten, shift });
     };
-    piece(Math.max(first, cut), last, true);
-    piece(first, Math.min(last, cut - 1), false);
+    part(Math.max(first, cut), last, true);
+    part(first, Math.min(last, cut - 1), false);
     lowest = Math.min(lowest, position);
   }
   return found;

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { type Piece, piecesOf } from "../../../src/telemetry/store/rewinds.ts";
+import { type Part, partsOf } from "../../../src/telemetry/store/rewinds.ts";
 import { EMPTY_EPISODE } from "../../../src/gen/records/record_types.ts";
 import { batch, withStore } from "./harness.ts";
 
 const EVENT = { kind: "metrics", tsNs: "0", dataJson: "" };
 const told = (step: number, loss: number) => ({ ...EVENT, dataJson: JSON.stringify({ step, loss }) });
-const brief = (p: Piece) => `${p.attempt}:${p.first}-${p.last}${p.overwritten ? " overwritten" : ""}`;
+const brief = (p: Part) => `${p.attempt}:${p.first}-${p.last}${p.overwritten ? " overwritten" : ""}`;
 
 Deno.test("rewinds: what attempts leave of those before them, by number and by step", () => {
-  const numbers = (starts: Parameters<typeof piecesOf>[0], points: number) => piecesOf(starts, points).map(brief);
+  const numbers = (starts: Parameters<typeof partsOf>[0], points: number) => partsOf(starts, points).map(brief);
   assert.deepEqual(numbers([], 9), ["1:1-9"]);
   // The second went back to 6, the third to 3: nothing is left of the second.
   assert.deepEqual(numbers([{ attempt: 2, first: 11, position: 6 }, { attempt: 3, first: 15, position: 3 }], 20), [
@@ -17,7 +17,7 @@ Deno.test("rewinds: what attempts leave of those before them, by number and by s
   assert.deepEqual(numbers([{ attempt: 2, first: 11, position: 1 }], 12), ["1:1-10 overwritten", "2:11-12"]);
   const steps = [0, 100, 200, 300, 200, 300, 400];
   assert.deepEqual(
-    piecesOf([{ attempt: 2, first: 5, position: 200 }], 7, (x) => steps[x - 1]!).map(brief),
+    partsOf([{ attempt: 2, first: 5, position: 200 }], 7, (x) => steps[x - 1]!).map(brief),
     ["1:1-2", "1:3-4 overwritten", "2:5-7"],
   );
 });

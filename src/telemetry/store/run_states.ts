@@ -1,0 +1,140 @@
+/** The runs that the store has in memory: counters of those that were asked for, rings of those being written, both bounded. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { STANDARD_BOUNDS } from "../../base/load_limits.ts";
+import type { StoredEpisode, StoredWorkerEvent } from "../types.ts";
+import { allRows, prepareArrays } from "./reader.ts";
+import { RowRing, StepRing } from "./ring.ts";
+import type { LiveState, RunRows, RunState } from "./run_state.ts";
+import type { SeriesWriter } from "./series_writer.ts";
+
+export interface RingLimits {
+  /** Steps kept in memory per run. */
+  ringSize?: number;
+  /** Memory of all runs' rings; one run's has at most a sixteenth of it. */
+  ringBytes?: number;
+  /** Episodes kept in memory per run. */
+  episodeRing?: number;
+}
+
+const EVENT_RING = 256;
+/** A run not written for so long gives its rings back. */
+const IDLE_MS = 60_000;
+const SWEEP_MS = 5_000;
+/** Runs whose counters are in memory. */
+const MAX_STATES = 20_000;
+/** About what a metric takes in memory: its name, its summary, where it ends. */
+const METRIC_BYTES = 1000;
+
+export class RunStates {
+  readonly #rows: RunRows;
+  readonly #seriesWriter: SeriesWriter;
+  readonly #limits: RingLimits;
+  readonly #mostBytes: number;
+  readonly #recentRewards: StatementSync;
+  readonly #states = new Map<string, RunState>();
+  #ringBytes = 0;
+  #sweptAt = 0;
+
+  constructor(db: DatabaseSync, rows: RunRows, seriesWriter: SeriesWriter, limits: RingLimits) {
+    this.#rows = rows;
+    this.#seriesWriter = seriesWriter;
+    this.#limits = limits;
+    this.#mostBytes = limits.ringBytes ?? STANDARD_BOUNDS.ringBytes;
+    this.#recentRewards = prepareArrays(
+      db,
+      "SELECT total_reward FROM episodes WHERE run_key = ? ORDER BY seq DESC LIMIT 100",
+    );
+  }
+
+  /** undefined for a run without telemetry. */
+  get(runId: string): RunState | undefined {
+    const known = this.#states.get(runId);
+    if (known !== undefined) return known;
+    const loaded = this.#rows.load(runId);
+    return loaded === undefined ? undefined : this.#add(runId, loaded);
+  }
+
+  /** Inside a transaction. */
+  getOrCreate(runId: string): RunState {
+    return this.get(runId) ?? this.#add(runId, this.#rows.create(runId));
+  }
+
+  #add(runId: string, state: RunState): RunState {
+    if (this.#states.size >= MAX_STATES) {
+      for (const [id, { live }] of this.#states) if (live === undefined) this.#states.delete(id);
+    }
+    this.#states.set(runId, state);
+    return state;
+  }
+
+  /** What a run has in memory that is being written. */
+  live(state: RunState): LiveState {
+    if (state.live !== undefined) return state.live;
+    const rewards = allRows(this.#recentRewards, state.runKey).map((row) => row[0] === null ? NaN : row[0] as number);
+    const { ringSize = STANDARD_BOUNDS.ringSteps, episodeRing = 1024 } = this.#limits;
+    const ringBytes = this.#mostBytes / 8;
+    state.live = {
+      ...this.#rows.sources(state.runKey),
+      ...this.#seriesWriter.load(state),
+      counted: 0,
+      unsealed: [],
+      recentRewards: rewards.reverse(),
+      steps: new StepRing(ringSize, ringBytes),
+      episodes: new RowRing<StoredEpisode>(episodeRing, ringBytes / 4, (row) => row.metadataJson.length),
+      events: new RowRing<StoredWorkerEvent>(EVENT_RING, ringBytes / 4, (row) => row.dataJson.length),
+      touchedAt: 0,
+    };
+    return state.live;
+  }
+
+  /** Does what changes a run's rings. */
+  changeRings(live: LiveState, change: () => void): void {
+    const before = ringBytesOf(live);
+    change();
+    live.counted = live.metrics.size;
+    this.#ringBytes += ringBytesOf(live) - before;
+  }
+
+  /** What is known of a run is read again when it is asked for. */
+  drop(runId: string): void {
+    const live = this.#states.get(runId)?.live;
+    if (live !== undefined) this.#ringBytes -= ringBytesOf(live);
+    this.#states.delete(runId);
+  }
+
+  /** Idle runs give their rings back; beyond the bound for all, the least recently written do too. */
+  sweep(now: number): void {
+    if (Math.abs(now - this.#sweptAt) < SWEEP_MS && this.#ringBytes <= this.#mostBytes) return;
+    this.#sweptAt = now;
+    const live = [...this.#states.values()].filter((state) => state.live !== undefined);
+    live.sort((a, b) => a.live!.touchedAt - b.live!.touchedAt);
+    for (const state of live) {
+      const idle = now - state.live!.touchedAt > IDLE_MS;
+      if (!idle && this.#ringBytes <= this.#mostBytes) break;
+      this.#ringBytes -= ringBytesOf(state.live!);
+      state.live = undefined;
+    }
+  }
+
+  known(): IterableIterator<[runId: string, state: RunState]> {
+    return this.#states.entries();
+  }
+
+  rings(): { runs: number; bytes: number } {
+    let runs = 0;
+    for (const { live } of this.#states.values()) if (live !== undefined) runs++;
+    return { runs, bytes: this.#ringBytes };
+  }
+
+  clear(): void {
+    this.#states.clear();
+  }
+}
+
+export function isSilent({ live }: RunState, now: number): boolean {
+  return live === undefined || now - live.touchedAt > IDLE_MS;
+}
+
+function ringBytesOf(live: LiveState): number {
+  return live.steps.bytes + live.episodes.bytes + live.events.bytes + live.counted * METRIC_BYTES;
+}

@@ -1,0 +1,153 @@
+/** Makes blocks in the background: of rows that wait, and of small blocks of silent runs. */
+import type { DatabaseSync } from "node:sqlite";
+import { MosaicError } from "../../base/errors.ts";
+import { sleep, yieldToOthers } from "../../base/sleep.ts";
+import { machineTrouble } from "./failures.ts";
+import { NO_BLOCKS } from "./run_state.ts";
+import { isSilent, type RunStates } from "./run_states.ts";
+import type { StepBlocks } from "./step_blocks.ts";
+import { MOST_WAITING, type StepStorage } from "./step_storage.ts";
+
+/** Rows that become a block in one transaction. */
+const SEAL_CHUNK = 2048;
+/** A silent run's rows become a block if there are so many. */
+const WORTH_A_BLOCK = 64;
+const SEAL_EVERY_MS = 30_000;
+/** It takes a tenth of the time. */
+const SEAL_PAUSE_FACTOR = 9;
+
+export interface SealingParts {
+  db: DatabaseSync;
+  /** For messages. */
+  path: string;
+  states: RunStates;
+  steps: StepStorage;
+  blocks: StepBlocks;
+  transaction: <T>(work: () => T) => T;
+  /** A transaction has written some pages. */
+  wrotePages: () => void;
+  /** Gives free pages back to the file system. */
+  giveBack: () => Promise<void>;
+  now: () => number;
+}
+
+export class Sealing {
+  readonly #parts: SealingParts;
+  readonly #states: RunStates;
+  readonly #steps: StepStorage;
+  readonly #blocks: StepBlocks;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #sealing = false;
+  /** Whether runs that were not asked for since the start were looked at. */
+  #sealedOlder = false;
+  #closed = false;
+
+  constructor(parts: SealingParts) {
+    this.#parts = parts;
+    this.#states = parts.states;
+    this.#steps = parts.steps;
+    this.#blocks = parts.blocks;
+    this.#timer = setInterval(() => this.sealWaiting(), SEAL_EVERY_MS);
+    Deno.unrefTimer(this.#timer);
+  }
+
+  /** What is under way ends soon. */
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+  }
+
+  /**
+   * Moves rows that wait into blocks, in the background: those of silent runs and of databases older than blocks; and makes
+   * one of small blocks. May end at any time; the next one goes on.
+   */
+  async sealWaiting(): Promise<void> {
+    if (this.#sealing || this.#closed) return;
+    this.#sealing = true;
+    let sealed = 0;
+    try {
+      for (const runId of this.#runsThatWait()) {
+        sealed += await this.#sealRun(runId);
+        await yieldToOthers();
+      }
+      this.#sealedOlder = true;
+      if (sealed > MOST_WAITING && !this.#closed) await this.#parts.giveBack();
+    } catch (error) {
+      if (machineTrouble(error, this.#parts.path) === undefined) throw error;
+    } finally {
+      this.#sealing = false;
+    }
+  }
+
+  async #sealRun(runId: string): Promise<number> {
+    let sealed = 0;
+    try {
+      while (!this.#closed) {
+        const start = performance.now();
+        const n = this.#sealChunk(runId);
+        if (n === 0) break;
+        sealed += n;
+        await sleep(SEAL_PAUSE_FACTOR * (performance.now() - start));
+      }
+      for (let before: number | undefined = Infinity; !this.#closed && before !== undefined;) {
+        before = this.#mergeBlocks(runId, before);
+        await yieldToOthers();
+      }
+    } catch (error) {
+      // Of a full disk or a damaged page those tell who write or read next; the rows can wait, and other runs need not.
+      if (!(error instanceof MosaicError) && machineTrouble(error, this.#parts.path) === undefined) throw error;
+    }
+    return sealed;
+  }
+
+  /** Of the newest small blocks before a seq. @returns the seq before which there may be more */
+  #mergeBlocks(runId: string, before: number): number | undefined {
+    const state = this.#states.get(runId);
+    if (state === undefined) return undefined;
+    // The newest ones of a run that is being written become one with its next batches.
+    const end = isSilent(state, this.#parts.now()) ? before : Math.min(before, state.sealed - state.small.steps + 1);
+    const firsts = this.#blocks.smallOnes(state.runKey, end);
+    if (firsts.length < 2) return undefined;
+    let merged: boolean;
+    try {
+      merged = this.#parts.transaction(() => this.#blocks.merge(state.runKey, firsts));
+    } catch (error) {
+      if (error instanceof MosaicError || machineTrouble(error, this.#parts.path) !== undefined) throw error;
+      // One is damaged: its readers say so, and the others can stay as they are.
+      return undefined;
+    }
+    if (!merged) return undefined;
+    if (firsts.at(-1)! > state.sealed - state.small.steps) state.small = NO_BLOCKS;
+    this.#parts.wrotePages();
+    return firsts[0];
+  }
+
+  #runsThatWait(): string[] {
+    const older = this.#sealedOlder ? [] : this.#parts.db.prepare(
+      `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND steps > ifnull((SELECT first_seq + n - 1
+        FROM step_blocks b WHERE b.run_key = r.run_key ORDER BY first_seq DESC LIMIT 1), 0)`,
+    ).all().map((row) => String(row.run_id));
+    const known = [...this.#states.known()].filter(([, { heads, sealed, live }]) =>
+      live !== undefined || heads.steps > sealed
+    )
+      .map(([runId]) => runId);
+    return [...new Set([...older, ...known])];
+  }
+
+  /** @returns how many rows are in a block now */
+  #sealChunk(runId: string): number {
+    const state = this.#states.get(runId);
+    if (state === undefined) return 0;
+    if (!isSilent(state, this.#parts.now()) && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
+    const tail = this.#steps.tail(state, SEAL_CHUNK);
+    if (tail === undefined) return 0;
+    const { first, ...steps } = tail;
+    const last = first + steps.n - 1;
+    // At the end a few rows stay; before a gap they become a block, so that those behind it can.
+    if (last === state.heads.steps && steps.n < WORTH_A_BLOCK) return 0;
+    this.#parts.transaction(() => this.#steps.seal(state, first, last, steps));
+    this.#parts.wrotePages();
+    state.sealed = last;
+    return steps.n;
+  }
+}

@@ -1,0 +1,77 @@
+/** The curves of a run: points within a range, or their outline, with the attempts that they are of. */
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { MosaicError } from "../../base/errors.ts";
+import type { SeriesBucketRow } from "../types.ts";
+import { allRows, prepareArrays } from "./reader.ts";
+import { partsOf, type Rewinds } from "./rewinds.ts";
+import { decimate, outline, rowOf } from "./rollup.ts";
+import type { RunState } from "./run_state.ts";
+import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
+
+export interface SeriesOfRun {
+  runId: string;
+  /** undefined: the run has no telemetry. */
+  state: RunState | undefined;
+  name: string;
+}
+
+export class SeriesReader {
+  readonly #rows: SeriesRows;
+  readonly #rewinds: Rewinds;
+  readonly #seriesOf: StatementSync;
+
+  constructor(db: DatabaseSync, rows: SeriesRows, rewinds: Rewinds) {
+    this.#rows = rows;
+    this.#rewinds = rewinds;
+    this.#seriesOf = prepareArrays(
+      db,
+      "SELECT series, points, last_seq FROM series INDEXED BY series_by_name WHERE name = ? AND run_key = ?",
+    );
+  }
+
+  /** @throws `not_found` for a name the run has no points of. */
+  points(run: SeriesOfRun, fromX: number, toX: number, buckets: number, rough: boolean): SeriesBucketRow[] {
+    const found = this.#parts(run);
+    if (found === undefined) return [];
+    const { parts, source, rewound, base, points, kept } = found;
+    const first = Math.max(1, Math.floor(fromX));
+    const last = toX > 0 ? Math.min(toX, points) : points;
+    const wanted = parts.filter((p) => p.first <= last && p.last >= first)
+      .map((p) => ({ ...p, first: Math.max(first, p.first), last: Math.min(last, p.last) }));
+    return wanted.flatMap(({ attempt, overwritten, shift, ...part }) => {
+      const share = wanted.length === 1 ? 1 : (part.last - part.first + 1) / (last - first + 1);
+      const most = Math.max(1, Math.floor(buckets * share));
+      const rows = rough && !rewound
+        ? outline(source, part.first, part.last, points, most).map(rowOf)
+        : decimate(source, part.first, part.last, most, kept);
+      return rows.map((row): SeriesBucketRow => ({
+        ...row,
+        step: rewound && base ? row.lastX + shift : row.step,
+        attempt: rewound ? attempt : null,
+        overwritten,
+      }));
+    });
+  }
+
+  /** Ranges of points that later attempts have written again. @throws as `points` */
+  overwritten(run: SeriesOfRun): { first: number; last: number }[] {
+    return this.#parts(run)?.parts.filter((p) => p.overwritten).map(({ first, last }) => ({ first, last })) ?? [];
+  }
+
+  /** A series in parts of one attempt each; undefined where the run has no points of one that every run has. */
+  #parts({ runId, state, name }: SeriesOfRun) {
+    const row = state === undefined ? undefined : allRows(this.#seriesOf, name, state.runKey)[0];
+    if (state === undefined || row === undefined) {
+      if ((BASE_SERIES as readonly string[]).includes(name)) return undefined;
+      throw new MosaicError("not_found", `run ${runId} has no series "${name}"`);
+    }
+    const [series, points, lastSeq] = row as [number, number, number];
+    const source = this.#rows.source(state.runKey, series, points, lastSeq);
+    const starts = this.#rewinds.of(state.runKey, series);
+    const base = series <= BASE_SERIES.length;
+    const kept = base ? state.firsts[series === 1 ? "steps" : "episodes"] : undefined;
+    const stepAt = (x: number) => source.points(x, x)[0]?.step ?? 0;
+    const parts = partsOf(starts, points, base ? undefined : stepAt);
+    return { parts, source, points, base, kept, rewound: starts.length > 0 };
+  }
+}

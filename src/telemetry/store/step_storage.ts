@@ -1,0 +1,122 @@
+/**
+ * A run's steps on the disk: blocks, and behind them, of earlier versions, rows that wait to become blocks. What writes is
+ * called inside a transaction.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import type { StoredStep } from "../types.ts";
+import { READ_BYTES, type Reader, type Source } from "./reader.ts";
+import { NO_BLOCKS, type RunState, type SmallBlocks } from "./run_state.ts";
+import { type Block, type BlockSteps, joinedSteps } from "./step_block.ts";
+import type { StepBlocks } from "./step_blocks.ts";
+import { StepWriter } from "./step_writer.ts";
+import type { CleanSteps } from "./storable_steps.ts";
+
+/** Small blocks become one when they have so many steps, so much text, or are so many; one of `direct` steps is not small. */
+const BLOCKS = { steps: 1024, direct: 256 };
+const BLOCK_TEXT = 1024 * 1024;
+const MOST_SMALL = 64;
+/** More rows than this wait for the background. */
+export const MOST_WAITING = 4096;
+
+/** Steps of small blocks before these become one, and of one that is not small. "none": all are rows, as once. */
+export type BlockLimits = { steps?: number; direct?: number } | "none";
+
+export class StepStorage {
+  readonly #blocks: StepBlocks;
+  readonly #rows: StepWriter;
+  readonly #reader: Reader;
+  readonly #limits: BlockLimits;
+
+  constructor(db: DatabaseSync, blocks: StepBlocks, reader: Reader, limits: BlockLimits = {}) {
+    this.#blocks = blocks;
+    this.#rows = new StepWriter(db);
+    this.#reader = reader;
+    this.#limits = limits;
+  }
+
+  /** Steps after `since`, ascending, of about READ_BYTES. @param limit steps */
+  read(state: RunState, since: number, limit: number, sourceOf: (source: number) => Source): StoredStep[] {
+    const { runKey, sealed, heads, wide } = state;
+    const { rows, length } = this.#blocks.read(runKey, since, limit, READ_BYTES);
+    const after = Math.max(since, sealed);
+    if (rows.length >= limit || length >= READ_BYTES || heads.steps <= after) return rows;
+    const left = wide ? READ_BYTES - length : undefined;
+    return [...rows, ...this.#reader.steps(runKey, after, limit - rows.length, left, sourceOf)];
+  }
+
+  /** A whole block, which a proxy has sealed, behind what `sealRows` has sealed. */
+  put(state: RunState, block: Block): void {
+    this.#writeBlock(state, true);
+    this.#blocks.put(state.runKey, block);
+    state.sealed = block.first + block.n - 1;
+  }
+
+  /** Writes what `add` has kept, before the commit. */
+  finish(state: RunState): void {
+    if (state.live!.unsealed.length > 0) this.#writeBlock(state, false);
+  }
+
+  /** Makes a block of rows that `tail` has read. @param last seq of the last one */
+  seal(state: RunState, first: number, last: number, steps: BlockSteps): void {
+    this.#blocks.write(state.runKey, first, steps);
+    this.#blocks.removeTail(state.runKey, state.sealed, last);
+  }
+
+  /**
+   * Makes a block of the rows of an earlier version that wait; false where that is for the background, as in a database older
+   * than blocks.
+   */
+  sealRows(state: RunState, first: number): boolean {
+    if (this.#limits === "none") return false;
+    const { runKey, sealed } = state;
+    const waiting = first - 1 - sealed;
+    if (waiting === 0) return true;
+    const tail = waiting <= MOST_WAITING ? this.tail(state, waiting) : undefined;
+    if (tail?.first !== sealed + 1 || tail.n !== waiting) return false;
+    state.sealed = this.#blocks.write(runKey, tail.first, tail);
+    this.#blocks.removeTail(runKey, sealed, state.sealed);
+    return true;
+  }
+
+  /** Steps for the block that is written with the commit; behind rows that wait, rows. */
+  add(state: RunState, first: number, attempt: number, steps: CleanSteps, source: number[] | number): void {
+    if (!this.sealRows(state, first)) return this.#rows.insert(state.runKey, first, attempt, steps, source);
+    state.live!.unsealed.push({ ...steps, attempt, source });
+    state.sealed += steps.n;
+  }
+
+  /**
+   * Writes the transaction's steps so far as a block: blocks of all runs follow each other in the file, so a commit writes the
+   * same few pages however many runs are in it. When there are enough small ones, they are one with it.
+   * @param close what follows is a block by itself
+   */
+  #writeBlock(state: RunState, close: boolean): void {
+    const { runKey, small } = state;
+    const unsealed = state.live!.unsealed.splice(0);
+    const own = { blocks: 1, steps: 0, text: 0 };
+    for (const { n, textLength } of unsealed) {
+      own.steps += n;
+      own.text += textLength;
+    }
+    const all = { blocks: small.blocks + 1, steps: small.steps + own.steps, text: small.text + own.text };
+    const { steps: enough, direct } = { ...BLOCKS, ...this.#limits as object };
+    const full = ({ steps, text }: SmallBlocks) =>
+      close || own.steps >= direct || steps >= enough || text >= BLOCK_TEXT;
+    const join = small.blocks > 0 && (full(all) || all.blocks > MOST_SMALL);
+    const first = state.sealed - own.steps + 1;
+    const before = join ? this.#blocks.take(runKey, first - small.steps, first - 1) : undefined;
+    const parts = [...before ?? [], ...unsealed];
+    if (parts.length > 0) {
+      this.#blocks.write(runKey, before === undefined ? first : first - small.steps, joinedSteps(parts));
+    }
+    const newest = before !== undefined ? { ...all, blocks: 1 } : join ? own : all;
+    state.small = full(newest) ? NO_BLOCKS : newest;
+  }
+
+  /** Rows that wait, as far as they are contiguous and memory allows. */
+  tail(state: RunState, most: number) {
+    const { runKey, sealed, wide } = state;
+    const fitting = wide ? this.#reader.stepsThatFit(runKey, sealed, most, READ_BYTES) : most;
+    return this.#blocks.tail(runKey, sealed, fitting);
+  }
+}
