@@ -16,6 +16,7 @@ import {
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { explainMissing } from "../permissions/missing.ts";
 import { errorOfAnswer, MAX_MESSAGE_BYTES, UNARY_TYPE } from "../wire/connect.ts";
+import { atDeadline } from "../wire/deadlines.ts";
 import { type ClientTls, dial, type DialOptions, tlsFailure, usesTls } from "../wire/dial.ts";
 import { type Http1Answer, Http1Connection } from "../wire/http1.ts";
 import { methodPath } from "../wire/method_path.ts";
@@ -236,7 +237,7 @@ export class MosaicClient {
 class Call {
   readonly deadlineMs: number | undefined;
   readonly #controller = new AbortController();
-  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #inTime: (() => void) | undefined;
   readonly #outer: AbortSignal[];
   readonly #abort = () => this.#controller.abort();
   ranOut = false;
@@ -251,10 +252,10 @@ class Call {
       else signal.addEventListener("abort", this.#abort, { once: true });
     }
     if (deadlineMs === undefined) return;
-    this.#timer = setTimeout(() => {
+    this.#inTime = atDeadline(deadlineMs, () => {
       this.ranOut = true;
       this.#abort();
-    }, deadlineMs);
+    });
   }
 
   get signal(): AbortSignal {
@@ -272,7 +273,7 @@ class Call {
   }
 
   end(): void {
-    clearTimeout(this.#timer);
+    this.#inTime?.();
     for (const signal of this.#outer) signal.removeEventListener("abort", this.#abort);
   }
 }

@@ -122,8 +122,8 @@ async function listed(
 
 async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {
   if (flags["since"] === undefined) return undefined;
-  const { timestampFromMs } = await import("@bufbuild/protobuf/wkt");
-  return timestampFromMs(momentValue(String(flags["since"]), now));
+  const { timestampOfMs } = await import("../../wire/time.ts");
+  return timestampOfMs(momentValue(String(flags["since"]), now));
 }
 
 /** What the daemon sorts by; "" for columns that only this program knows, such as elapsed. */
