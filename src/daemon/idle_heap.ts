@@ -2,7 +2,6 @@
  * Gives back what the start and a time of load have left in V8's heap. V8 collects when a program allocates: a daemon that
  * has nothing to do would keep it for days.
  */
-import process from "node:process";
 
 const LOOK_MS = 5000;
 /** A hundredth of a core. */
@@ -28,7 +27,8 @@ export function mayCollect({ usedMs, workMs, heapBytes }: HeapState): boolean {
 export function startIdleHeap(collect = (globalThis as { gc?: (options: object) => void }).gc): () => void {
   if (collect === undefined) return () => {};
   let collectedAt = -WORK_MS;
-  let before = spentMs();
+  // All that the start took. To ask for it now would load Node's modules before the daemon is ready.
+  let before = 0;
   const timer = setInterval(() => {
     const now = spentMs();
     const state = { usedMs: now - before, workMs: now - collectedAt, heapBytes: Deno.memoryUsage().heapUsed };
@@ -41,6 +41,7 @@ export function startIdleHeap(collect = (globalThis as { gc?: (options: object) 
 }
 
 function spentMs(): number {
+  // deno-lint-ignore no-process-global
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 }

@@ -11,8 +11,6 @@ import type { Logger } from "../base/log.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
-import { removeStaleSocket } from "../rpc/grpc/listen.ts";
-import { listenGrpc } from "../rpc/grpc/listener.ts";
 import type { Readiness } from "../observability/readiness.ts";
 import { MlflowApi } from "../rpc/mlflow/api.ts";
 import { readingCalls } from "../rpc/local_calls.ts";
@@ -91,17 +89,19 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   });
   stops.push(() => services.stop());
   const tls = options.tls && readTls(options.tls);
-  const grpc = options.listen === "none" ? undefined : await listenGrpc(services, {
-    listen: options.listen,
-    tls,
-    descriptors,
-    userOf: known &&
-      (({ socket, type, secured }) =>
-        type === "unix" || (secured && tls?.ca !== undefined)
-          ? { owner: true }
-          : known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
-    onClosed: () => void core.activity.closedGrpcConnections++,
-  });
+  const grpc = options.listen === "none"
+    ? undefined
+    : await (await import("../rpc/grpc/listener.ts")).listenGrpc(services, {
+      listen: options.listen,
+      tls,
+      descriptors,
+      userOf: known &&
+        (({ socket, type, secured }) =>
+          type === "unix" || (secured && tls?.ca !== undefined)
+            ? { owner: true }
+            : known({ address: socket.remoteAddress!, port: socket.remotePort! }, socket.localPort!)),
+      onClosed: () => void core.activity.closedGrpcConnections++,
+    });
   stops.push(() => grpc?.stop(0));
   const api = apiOf(services);
   const login = tokens && pageLogin(tokens, { secure: options.tls !== undefined });
@@ -174,7 +174,7 @@ async function listenForGroup(
     );
   }
   const gid = groupOfSocket({ group, path });
-  await removeStaleSocket(path, "--group-socket");
+  await (await import("../rpc/grpc/listen.ts")).removeStaleSocket(path, "--group-socket");
   return listenHttp({ ...options, address: { path, group: gid } });
 }
 

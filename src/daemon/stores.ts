@@ -4,7 +4,7 @@ import type { Bounds } from "../base/load_limits.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Layout } from "../base/layout.ts";
 import type { Logger } from "../base/log.ts";
-import { Reserve, reserveBytes } from "../os/reserve.ts";
+import { reserveAt } from "../os/reserve.ts";
 import { Registry } from "../registry/registry.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { WAL_LIMIT_BYTES } from "../telemetry/store/checkpoints.ts";
@@ -20,17 +20,13 @@ export function openStores(
   bounds: Pick<Bounds, "ringSteps" | "ringBytes">,
   log: Logger,
 ): { registry: Registry; telemetry: TelemetryStore } {
-  const registryReserve = new Reserve(
-    layout.registryReserve,
-    reserveBytes(layout.trainer, REGISTRY_RESERVE_BYTES),
-  );
+  const registryReserve = reserveAt(layout.registryReserve, REGISTRY_RESERVE_BYTES);
   const registry = opened(() => Registry.open(layout.registryDb, { durability, reserve: registryReserve }));
   try {
     const { ringSteps: ringSize, ringBytes } = bounds;
     const checkpoints = { warn: (message: string) => log.warn(message) };
     avoidForeignTelemetry(layout, log);
-    const directory = layout.telemetryDb.slice(0, layout.telemetryDb.lastIndexOf("/"));
-    const reserve = new Reserve(layout.telemetryReserve, reserveBytes(directory, WAL_LIMIT_BYTES));
+    const reserve = reserveAt(layout.telemetryReserve, WAL_LIMIT_BYTES);
     const options = { durability, checkpoints, ringSize, ringBytes, reserve };
     return { registry, telemetry: opened(() => TelemetryStore.open(layout.telemetryDb, options)) };
   } catch (error) {

@@ -11,12 +11,17 @@ const SHARE = 1 / 16;
 const LEAST_BYTES = 256 << 10;
 const CHUNK_BYTES = 1 << 20;
 
-/** @param most size on a large file system */
-export function reserveBytes(directory: string, most: number): number {
-  const { total } = disk(directory);
+/** @param most size on a large file system: a reserve of that size that is there tells that it is one */
+export function reserveAt(path: string, most: number): Reserve {
+  const largest = new Reserve(path, most);
+  // To ask for the size of the disk loads Node's modules, a tenth of a daemon's start.
+  if (largest.whole) return largest;
+  const { total } = disk(directoryOf(path));
   // Without permission to ask, assume a large disk.
-  return total === 0 ? most : Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE)));
+  return total === 0 ? largest : new Reserve(path, Math.min(most, Math.max(LEAST_BYTES, Math.floor(total * SHARE))));
 }
+
+const directoryOf = (path: string) => path.slice(0, path.lastIndexOf("/"));
 
 export class Reserve {
   readonly #path: string;
@@ -39,7 +44,7 @@ export class Reserve {
 
   /** Whether the disk has enough free space for it; false if unknown. */
   get fits(): boolean {
-    return disk(this.#path.slice(0, this.#path.lastIndexOf("/"))).available >= this.bytes;
+    return disk(directoryOf(this.#path)).available >= this.bytes;
   }
 
   /** Reserves the space, all or nothing. @returns whether it is reserved */

@@ -3,7 +3,7 @@
  * read again when it changes, so that what `mosaic token` does takes effect at once on a running daemon. It has the secrets
  * of two standard tokens, and of each named one the hash.
  */
-import { Buffer } from "node:buffer";
+import type { Buffer } from "node:buffer";
 import { nodeCrypto, sha256 } from "../base/node_modules.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";

@@ -1,6 +1,6 @@
 /** Space kept for a full disk. */
 import assert from "node:assert/strict";
-import { Reserve, reserveBytes } from "../../src/os/reserve.ts";
+import { reserveAt } from "../../src/os/reserve.ts";
 import { DatabaseSync } from "node:sqlite";
 import { migrate, MIGRATIONS } from "../../src/registry/migrations.ts";
 import { Registry } from "../../src/registry/registry.ts";
@@ -15,9 +15,9 @@ function noise(): string {
 
 diskTest("reserve: a sixteenth of a small disk, really taken, given back, and not taken in part", (stage) => {
   const disk = stage.disk(`${stage.stateDir}/small`, "16m");
-  const bytes = reserveBytes(disk.path, 16 << 20);
+  const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
+  const { bytes } = reserve;
   assert.equal(bytes, 1 << 20);
-  const reserve = new Reserve(`${disk.path}/reserve`, bytes);
   const free = disk.freeBytes;
   assert.equal(reserve.make(), true);
   assert.ok(reserve.whole && disk.freeBytes <= free - bytes);
@@ -35,7 +35,7 @@ diskTest(
   "a store on a disk filled to the last byte: its log is moved with the reserve's help, which is whole again",
   async (stage) => {
     const disk = stage.disk(`${stage.stateDir}/small`, "16m");
-    const reserve = new Reserve(`${disk.path}/reserve`, reserveBytes(disk.path, 16 << 20));
+    const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
     const store = TelemetryStore.open(`${disk.path}/t.sqlite`, { reserve, checkpoints: { mode: "inline" } });
     try {
       // One run's few pages again and again: a log of many times what the database grows by.
@@ -70,7 +70,7 @@ diskTest("a registry of an older version on a full disk: its migration takes the
   older.exec("PRAGMA journal_mode = WAL");
   migrate(older, path, MIGRATIONS.slice(0, 1));
   older.close();
-  const reserve = new Reserve(`${disk.path}/reserve`, reserveBytes(disk.path, 16 << 20));
+  const reserve = reserveAt(`${disk.path}/reserve`, 16 << 20);
   assert.ok(reserve.make());
   disk.fill();
   const registry = Registry.open(path, { reserve });

@@ -1,5 +1,5 @@
 /** What a worker's own records say about files: `artifact` and `checkpoint_saved` events, and steps in names. Pure. */
-import { resolve } from "node:path";
+import { nodePath } from "../../base/node_modules.ts";
 import { parsedObject } from "../../base/json_text.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 
@@ -40,6 +40,7 @@ export function announcementOf(event: Pick<WorkerEventRecord, "kind" | "dataJson
 
 /** Where a path that a worker wrote may lie: below its run's directory, or its working directory ("" is none). */
 export function placesOf(path: string, directories: readonly string[]): string[] {
+  const { resolve } = nodePath();
   return [...new Set(directories.filter((directory) => directory !== "").map((directory) => resolve(directory, path)))];
 }
 

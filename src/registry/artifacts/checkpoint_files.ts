@@ -1,5 +1,5 @@
 /** The files of one checkpoint, in the chunks in which another host fetches them. */
-import { createHash } from "node:crypto";
+import { sha256 } from "../../base/node_modules.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
@@ -33,7 +33,7 @@ export async function* checkpointFiles(
     if (size > 0 && has(path) === size) continue;
     using file = openRegular(`${directory}/${path}`, directory);
     if (file === undefined) throw new MosaicError("not_found", `the checkpoint's ${path} is gone`);
-    const hash = createHash("sha256");
+    const hash = sha256();
     const buffer = new Uint8Array(MOST_CHUNK_BYTES);
     for (let offset = 0; offset < size || size === 0;) {
       const read = await file.read(offset, buffer.subarray(0, Math.min(buffer.length, size - offset)));

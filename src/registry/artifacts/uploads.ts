@@ -5,7 +5,8 @@
  *
  * A file that is in its place with the same size and time is the same file: nothing else is kept of what was uploaded.
  */
-import { createHash, type Hash } from "node:crypto";
+import type { Hash } from "node:crypto";
+import { sha256 } from "../../base/node_modules.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import { logFiles, storedPath } from "../../base/uploaded.ts";
 import { freeSpaceOf } from "../../os/free_space.ts";
@@ -189,7 +190,7 @@ export class Uploads implements Disposable {
 
   async #digest({ file, hash, at }: Open): Promise<string> {
     if (hash !== undefined) return hash.copy().digest("hex");
-    const again = createHash("sha256");
+    const again = sha256();
     const buffer = new Uint8Array(MOST_CHUNK_BYTES);
     await file.seek(0, Deno.SeekMode.Start);
     for (let position = 0; position < at;) {
@@ -272,7 +273,7 @@ function openAt(path: string, key: string): Open {
   quarantineFile(path);
   const file = Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
   const { size } = file.statSync();
-  return { key, file, at: size, hash: size === 0 ? createHash("sha256") : undefined };
+  return { key, file, at: size, hash: size === 0 ? sha256() : undefined };
 }
 
 async function write(open: Open, data: Uint8Array): Promise<void> {

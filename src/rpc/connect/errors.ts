@@ -1,11 +1,12 @@
 /** MosaicError as Connect has it: the same codes and details as gRPC, hint and time of the next try as metadata. */
-import { Buffer } from "node:buffer";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeToString } from "@connectrpc/connect/protocol-connect";
 import { MosaicError } from "../../base/errors.ts";
 import { boundedText } from "../../wire/details.ts";
 import { END_STREAM, envelope } from "../../wire/connect.ts";
 import { HINT_TRAILER, RETRY_TRAILER, STATUS } from "../../wire/status_codes.ts";
+
+const encoder = new TextEncoder();
 
 /** What a client may know of an error: of a defect nothing but that it is one. */
 export function connectError(error: unknown): ConnectError {
@@ -18,7 +19,7 @@ export function connectError(error: unknown): ConnectError {
   const metadata: Record<string, string> = {};
   if (error.retryAfterMs !== undefined) metadata[RETRY_TRAILER] = String(error.retryAfterMs);
   const hint = error.hint === undefined ? undefined : boundedText(error.hint);
-  if (hint !== undefined) metadata[HINT_TRAILER] = Buffer.from(hint, "utf8").toString("base64").replace(/=+$/, "");
+  if (hint !== undefined) metadata[HINT_TRAILER] = encoder.encode(hint).toBase64({ omitPadding: true });
   return new ConnectError(
     hint === undefined ? message : `${message}\n${hint}`,
     STATUS[error.code] as Code,
@@ -26,7 +27,6 @@ export function connectError(error: unknown): ConnectError {
   );
 }
 
-const encoder = new TextEncoder();
 /** The envelope that ends a stream, with its error where it failed. */
 export function endOfStream(error?: unknown): Uint8Array<ArrayBuffer> {
   const end = error === undefined ? {} : endOf(connectError(error));

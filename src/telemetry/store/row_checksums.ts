@@ -23,7 +23,7 @@ export function rowChecksum(db: DatabaseSync, table: string, columns: readonly s
   // The order of the table's columns, whichever the statement has. Defaults are left out, as in statements.
   const parts = known.filter(({ name }) => columns.includes(name) && !UNCHECKED.has(name))
     .map(({ name, dflt_value }) => ({ at: columns.indexOf(name), name, absent: dflt_value, exact: name === "ts_ns" }));
-  const { crc32 } = zlib();
+  let crc32: ReturnType<typeof zlib>["crc32"] | undefined;
   return (values, from) => {
     let text = "";
     for (const { at, name, absent, exact } of parts) {
@@ -32,7 +32,7 @@ export function rowChecksum(db: DatabaseSync, table: string, columns: readonly s
       if (own !== absent) text += `${name}=${own}\n`;
     }
     // Signed: then it always takes four bytes.
-    return crc32(text) | 0;
+    return (crc32 ??= zlib().crc32)(text) | 0;
   };
 }
 
