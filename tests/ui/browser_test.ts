@@ -731,6 +731,33 @@ inBrowser(
   },
 );
 
+inBrowser(
+  "several runs are slowed and paused at once; a click into a record's row shows it whole",
+  async ({ core, page, base }) => {
+    const runs = ["one", "two"].map((name) => core.addExecuting(name));
+    core.addEpisode(runs[0]!.runId, 3);
+    await page.goto(base);
+    for (const name of ["one", "two"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
+    const button = (action: string) => page.locator(`.selection button[data-action=${action}]`);
+    await button("throttle").click();
+    await page.getByLabel("Steps per second").fill("7");
+    await page.getByRole("button", { name: "Set limit" }).click();
+    await page.getByText("Throttle: 2 runs.").waitFor();
+    await button("pause").click();
+    await page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+    await page.getByText("Pause: 2 runs.").waitFor();
+    for (const { runId } of runs) {
+      const { maxRateHz, pauseRequested } = core.registry.require(runId);
+      assert.deepEqual([maxRateHz, pauseRequested], [7, true]);
+    }
+    assert.equal(await button("retry").count(), 0, "none of them has ended");
+    await page.goto(`${base}/runs/${runs[0]!.runId}#steps`);
+    await page.getByRole("tab", { name: "Steps" }).click();
+    await page.locator("#panel-steps tbody tr").nth(1).locator("td").last().click();
+    await page.locator("pre.json", { hasText: '"seq": 2' }).waitFor();
+  },
+);
+
 inBrowser("ten thousand runs: few rows in the document, filter and sort at once", async ({ core, page, base }) => {
   core.addMany("many-", 10_000);
   await page.goto(base);

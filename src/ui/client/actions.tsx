@@ -74,7 +74,8 @@ const ACTIONS: Action[] = [
     }),
   },
 ];
-const FOR_MANY = ["cancel", "retry", "delete"];
+/** A checkpoint is of one run. */
+const FOR_MANY = ACTIONS.filter(({ id }) => id !== "reset");
 
 /** Buttons for what the run allows now. */
 export function Actions({ run, done }: { run: RunLine; done(action: string): void }) {
@@ -105,9 +106,9 @@ export function Actions({ run, done }: { run: RunLine; done(action: string): voi
   );
 }
 
-/** Buttons for many runs, beside what else is offered for them. */
+/** Buttons for what some of many runs allow now, beside what else is offered for them. */
 export function ManyActions({ runs, done }: { runs: RunLine[]; done(): void }) {
-  return ACTIONS.filter((a) => FOR_MANY.includes(a.id)).map((a) => (
+  return FOR_MANY.filter((a) => runs.some(a.can)).map((a) => (
     <button
       key={a.id}
       type="button"
@@ -129,12 +130,13 @@ async function actOnMany(action: Action, runs: RunLine[]): Promise<void> {
   const what = possible.length === 1 ? `"${possible[0]?.name}"` : `${possible.length} runs`;
   const question = action.ask?.(what) ??
     { title: `${action.label}?`, text: `${action.label}: ${what}.`, confirm: action.label };
-  if (await ask(question) === undefined) return;
+  const text = await ask(question);
+  if (text === undefined) return;
   let done = 0;
   const failed: { message: string }[] = [];
   for (let i = 0; i < possible.length; i += MANY) {
     const run_ids = possible.slice(i, i + MANY).map((r) => r.run_id);
-    const got = await answer(api.runs.actions.$post({ json: { action: action.id, run_ids } }));
+    const got = await answer(api.runs.actions.$post({ json: { action: action.id, run_ids, ...action.body?.(text) } }));
     done += got.done;
     failed.push(...got.failed);
   }

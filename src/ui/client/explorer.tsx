@@ -118,9 +118,9 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
           caption={kind}
         >
           {rows.map((row) => (
-            <tr key={row.seq}>
+            <tr key={row.seq} onClick={() => open(row.seq)}>
               <td class="num">
-                <button type="button" class="link" onClick={() => open(row.seq)}>{whole(row.seq)}</button>
+                <button type="button" class="link">{whole(row.seq)}</button>
               </td>
               {columns.map(([label, c, text]) => <td key={label} class={c}>{text(row)}</td>)}
             </tr>
