@@ -166,4 +166,13 @@ Deno.test("permissions: a daemon and a proxy with planned ones read and write ri
   }
   await daemon.client.unary(Mosaic.method.cancelRun, { run });
   await untilState(daemon, run, "CANCELLED");
+  const killed = {
+    script: "/bin/sh",
+    arguments: ["-c", "printf FLAN > /dev/shm/mosaic.fastlane.$RUN_ID-w1; kill -9 $$"],
+  };
+  const environment = { RAY_FASTLANE_ENABLED: "1" };
+  const metadata = { worker: { ...killed, use_grpc: false } };
+  const ray = await submit(daemon, configOf({ command: ["sh"], environment, metadata }));
+  await untilState(daemon, ray, "FAULTED");
+  assert.equal(isThere(`/dev/shm/${ringName(ray)}-w1`), false);
 });

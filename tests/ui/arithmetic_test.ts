@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { groupsOf, spreadOf, together, withoutSeed } from "../../src/telemetry/groups.ts";
 import type { SeriesColumns } from "../../src/ui/page_json.ts";
-import { ascending, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
+import { ascending, lastOf, overOther, pointsBetween, smooth, spread } from "../../src/ui/client/smoothing.ts";
 
 Deno.test("chart: points stored together are spread between the steps around them; a restart may go back", () => {
   assert.deepEqual(spread([10, 10, 30, 30, 30, 30, 5]), [5, 10, 15, 20, 25, 30, 5]);
@@ -34,6 +34,10 @@ Deno.test("chart: over another metric a point lies where that one was at its ste
   assert.deepEqual([over.over, over.last], [[50, 200, 300], [5, 4, 3]]);
   const timed = overOther(series("reward", [4, 2, 0], [null, null, null], [7, 8, 9]), tokens);
   assert.deepEqual([timed.over, timed.last], [[100, 300], [8, 7]]);
+  // The newest is told, wherever it lies.
+  const falling = series("lr", [1, 2], [0, 30], [0.5, 0.1]);
+  assert.deepEqual([lastOf(overOther(series("loss", [1, 2], [0, 30], [5, "NaN"]), falling)), lastOf(timed)], [5, 7]);
+  assert.equal(lastOf(overOther(series("loss", [1, 2], [0, 30], [5, 3]), falling)), 3);
   assert.deepEqual(overOther(loss, undefined).over, []);
 });
 

@@ -9,6 +9,7 @@ import { type Band, together } from "../../telemetry/groups.ts";
 import {
   ascending,
   type Column,
+  lastOf,
   numbers,
   picked,
   piecesOf,
@@ -105,10 +106,6 @@ function nearest(values: Column, xs: ArrayLike<number>, i: number): number | und
   while (after < values.length && (values[after] ?? null) === null) after++;
   if (before < 0 || after >= values.length) return undefined;
   return xs[i]! - xs[before]! < xs[after]! - xs[i]! ? before : after;
-}
-
-function lastOf({ last }: SeriesColumns): number | null {
-  return numbers(last).findLast((v) => v !== null) ?? null;
 }
 
 /** Values that have none beside them: a line does not show them. */

@@ -91,6 +91,14 @@ export function overOther(
   return { name, ...Object.fromEntries(ordered), over: placed.map(({ over }) => over) } as ReturnType<typeof overOther>;
 }
 
+/** The newest value; null where there is none. @param columns in the order of recording, or with `over` in that of its values */
+export function lastOf({ last, at, over }: SeriesColumns & { over?: number[] }): number | null {
+  const order = at.map((_, i) => i);
+  if (over !== undefined) order.sort((a, b) => at[a]! - at[b]!);
+  const values = numbers(last);
+  return values[order.findLast((i) => values[i] !== null) ?? -1] ?? null;
+}
+
 /** The number of the first that is not below a key. */
 function lowerBound(sorted: readonly { key: number }[], key: number): number {
   let [low, high] = [0, sorted.length];
