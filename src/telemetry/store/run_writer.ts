@@ -94,26 +94,14 @@ export interface RunWriterParts {
 }
 
 export class RunWriter {
-  readonly #rows: RunRows;
-  readonly #states: RunStates;
-  readonly #steps: StepStorage;
-  readonly #seriesWriter: SeriesWriter;
-  readonly #cursors: SourceCursors;
-  readonly #parameters: ParameterRows;
-  readonly #now: () => number;
+  readonly #parts: RunWriterParts;
   readonly #episodeWriter: BulkInsert;
   readonly #eventWriter: BulkInsert;
   /** By the transaction that is under way. */
   #written: Written[] = [];
 
   constructor(db: DatabaseSync, parts: RunWriterParts) {
-    this.#rows = parts.rows;
-    this.#states = parts.states;
-    this.#steps = parts.steps;
-    this.#seriesWriter = parts.seriesWriter;
-    this.#cursors = parts.cursors;
-    this.#parameters = parts.parameters;
-    this.#now = parts.now;
+    this.#parts = parts;
     this.#episodeWriter = new BulkInsert(db, "episodes", EPISODE_COLUMNS);
     this.#eventWriter = new BulkInsert(db, "worker_events", WORKER_EVENT_COLUMNS);
   }
@@ -130,44 +118,44 @@ export class RunWriter {
   abandon(written: readonly Written[]): void {
     this.#episodeWriter.clear();
     this.#eventWriter.clear();
-    this.#seriesWriter.reset();
-    for (const { runId } of [...written, ...this.#written]) this.#states.drop(runId);
+    this.#parts.seriesWriter.reset();
+    for (const { runId } of [...written, ...this.#written]) this.#parts.states.drop(runId);
     this.#written = [];
   }
 
   /** Points of a run's series that are of no record. */
   sample(runId: string, attempt: number, state: RunState, points: Parameters<SeriesWriter["points"]>[1]): void {
     const { heads: { steps, events } } = state;
-    this.#states.live(state).touchedAt = this.#now();
+    this.#parts.states.live(state).touchedAt = this.#parts.now();
     this.#written.push({
       ...{ runId, attempt, state, firstStep: steps + 1, steps: { n: 0, bytes: 0, columns: undefined } },
       ...{ episodes: [], events: [], lastEvent: events },
     });
-    this.#seriesWriter.from(attempt, "mosaic");
-    this.#seriesWriter.points(state, points, `${Math.floor(this.#now())}000000`);
+    this.#parts.seriesWriter.from(attempt, "mosaic");
+    this.#parts.seriesWriter.points(state, points, `${Math.floor(this.#parts.now())}000000`);
   }
 
   /** Writes a delivery's rows; what is one row a run is written by `finish`, before the commit. */
   write(delivery: Delivery): Written {
     const { runId, attempt } = delivery;
-    const now = this.#now();
+    const now = this.#parts.now();
     const arrivalNs = `${Math.max(0, Math.floor(now))}000000`;
-    const state = this.#states.getOrCreate(runId);
+    const state = this.#parts.states.getOrCreate(runId);
     const firstStep = state.heads.steps + 1;
     const written: Written = {
       ...{ runId, attempt, state, firstStep, lastEvent: state.heads.events + delivery.events.length },
       ...{ steps: { n: 0, bytes: 0, columns: undefined }, episodes: [], events: [] },
     };
     this.#written.push(written);
-    const live = this.#states.live(state);
+    const live = this.#parts.states.live(state);
     live.touchedAt = now;
     if (delivery.journal !== undefined) {
       const { from, to } = delivery.journal;
-      if (!this.#rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
+      if (!this.#parts.rows.advance(state.runKey, attempt, from, to)) throw new StalePosition();
       state.positions.set(attempt, to);
     }
-    if (delivery.source !== undefined) this.#cursors.put(state.runKey, attempt, delivery.source);
-    this.#seriesWriter.from(attempt, delivery.label);
+    if (delivery.source !== undefined) this.#parts.cursors.put(state.runKey, attempt, delivery.source);
+    this.#parts.seriesWriter.from(attempt, delivery.label);
     state.attempt = Math.max(state.attempt, attempt);
     state.otherLines += storableInteger(delivery.otherLines);
     state.malformedLines += storableInteger(delivery.malformedLines);
@@ -185,21 +173,21 @@ export class RunWriter {
 
   #storeSteps(state: RunState, attempt: number, steps: IngestBatch["steps"], arrivalNs: string): StoredSteps {
     const first = state.heads.steps + 1;
-    if ("block" in steps && this.#steps.sealRows(state, first)) {
+    if ("block" in steps && this.#parts.steps.sealRows(state, first)) {
       const { n, block, labels, clamped, curve, infoJson } = steps;
       const { agentId, workerId, policyLabel, backend } = labels;
-      const source = this.#rows.sourceKey(state, agentId, workerId, policyLabel, backend);
+      const source = this.#parts.rows.sourceKey(state, agentId, workerId, policyLabel, backend);
       const whole = placed(steps, { first, attempt, source, arrivalNs });
-      this.#steps.put(state, whole);
-      this.#seriesWriter.steps(state, first, { ...curve, tsNs: (i) => curve.tsNs(i) || arrivalNs }, infoJson);
+      this.#parts.steps.put(state, whole);
+      this.#parts.seriesWriter.steps(state, first, { ...curve, tsNs: (i) => curve.tsNs(i) || arrivalNs }, infoJson);
       this.#counted(state, n, block.raw, clamped);
       return { n, bytes: whole.hot.length + whole.body.length, columns: undefined };
     }
     const columns = "block" in steps ? opened(steps, arrivalNs) : cleanSteps(steps, arrivalNs);
     const { n, reward = 0, tsNs, infoJson, textLength, clamped } = columns;
     if (n > 0) {
-      this.#steps.add(state, first, attempt, columns, this.#sources(state, columns));
-      this.#seriesWriter.steps(state, first, { n, reward, tsNs: (i) => tsNs[i]! }, infoJson);
+      this.#parts.steps.add(state, first, attempt, columns, this.#sources(state, columns));
+      this.#parts.seriesWriter.steps(state, first, { n, reward, tsNs: (i) => tsNs[i]! }, infoJson);
     }
     this.#counted(state, n, textLength, clamped);
     return { n, bytes: textLength + 60 * n, columns };
@@ -213,11 +201,11 @@ export class RunWriter {
 
   /** Writes what is one row, or one block, a run. */
   #finishRun(state: RunState): void {
-    this.#steps.finish(state);
+    this.#parts.steps.finish(state);
     this.#episodeWriter.flush();
     this.#eventWriter.flush();
-    this.#seriesWriter.finish(state);
-    this.#rows.save(state);
+    this.#parts.seriesWriter.finish(state);
+    this.#parts.rows.save(state);
   }
 
   #storeEpisode(state: RunState, attempt: number, record: EpisodeRecord, arrivalNs: string): StoredEpisode {
@@ -225,12 +213,12 @@ export class RunWriter {
     if (episodeChanged(record, stored)) addViolation(state, CLAMPED, 1);
     if (Number.isNaN(stored.totalReward)) addViolation(state, NO_REWARD, 1);
     const live = state.live!;
-    const source = this.#rows.sourceKey(state, stored.agentId, stored.workerId, "", "");
+    const source = this.#parts.rows.sourceKey(state, stored.agentId, stored.workerId, "", "");
     this.#episodeWriter.add(...episodeRow(state.runKey, stored, source));
     live.recentRewards.push(stored.totalReward);
     if (live.recentRewards.length > 100) live.recentRewards.shift();
-    this.#seriesWriter.episode(state, stored.totalReward, stored.steps, stored.tsNs);
-    this.#seriesWriter.record(state, stored.metadataJson, state.heads.steps, stored.tsNs);
+    this.#parts.seriesWriter.episode(state, stored.totalReward, stored.steps, stored.tsNs);
+    this.#parts.seriesWriter.record(state, stored.metadataJson, state.heads.steps, stored.tsNs);
     return stored;
   }
 
@@ -239,10 +227,10 @@ export class RunWriter {
     this.#eventWriter.add(...workerEventRow(state.runKey, stored));
     // Numbers of these are no curve.
     if (stored.kind === PARAMETERS_EVENT) {
-      const leftOut = this.#parameters.store(state.runKey, attempt, stored.seq, stored.dataJson);
+      const leftOut = this.#parts.parameters.store(state.runKey, attempt, stored.seq, stored.dataJson);
       addViolation(state, TOO_MANY_PARAMETERS, leftOut);
     } else if (!NO_CURVES.has(stored.kind)) {
-      this.#seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
+      this.#parts.seriesWriter.record(state, stored.dataJson, state.heads.steps, stored.tsNs);
     }
     return stored;
   }
@@ -252,7 +240,7 @@ export class RunWriter {
     const { agentId, workerId, policyLabel, backend } = steps;
     const at = (column: string[] | string, i: number) => typeof column === "string" ? column : column[i]!;
     const key = (i: number) =>
-      this.#rows.sourceKey(state, at(agentId, i), at(workerId, i), at(policyLabel, i), at(backend, i));
+      this.#parts.rows.sourceKey(state, at(agentId, i), at(workerId, i), at(policyLabel, i), at(backend, i));
     if ([agentId, workerId, policyLabel, backend].every((column) => typeof column === "string")) return key(0);
     return Array.from({ length: steps.n }, (_, i) => key(i));
   }

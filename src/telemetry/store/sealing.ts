@@ -33,9 +33,6 @@ export interface SealingParts {
 
 export class Sealing {
   readonly #parts: SealingParts;
-  readonly #states: RunStates;
-  readonly #steps: StepStorage;
-  readonly #blocks: StepBlocks;
   readonly #timer: ReturnType<typeof setInterval>;
   #sealing = false;
   /** Whether runs that were not asked for since the start were looked at. */
@@ -44,9 +41,6 @@ export class Sealing {
 
   constructor(parts: SealingParts) {
     this.#parts = parts;
-    this.#states = parts.states;
-    this.#steps = parts.steps;
-    this.#blocks = parts.blocks;
     this.#timer = setInterval(() => this.sealWaiting(), SEAL_EVERY_MS);
     Deno.unrefTimer(this.#timer);
   }
@@ -102,15 +96,15 @@ export class Sealing {
 
   /** Of the newest small blocks before a seq. @returns the seq before which there may be more */
   #mergeBlocks(runId: string, before: number): number | undefined {
-    const state = this.#states.get(runId);
+    const state = this.#parts.states.get(runId);
     if (state === undefined) return undefined;
     // The newest ones of a run that is being written become one with its next batches.
     const end = isSilent(state, this.#parts.now()) ? before : Math.min(before, state.sealed - state.small.steps + 1);
-    const firsts = this.#blocks.smallOnes(state.runKey, end);
+    const firsts = this.#parts.blocks.smallOnes(state.runKey, end);
     if (firsts.length < 2) return undefined;
     let merged: boolean;
     try {
-      merged = this.#parts.transaction(() => this.#blocks.merge(state.runKey, firsts));
+      merged = this.#parts.transaction(() => this.#parts.blocks.merge(state.runKey, firsts));
     } catch (error) {
       if (error instanceof MosaicError || machineTrouble(error, this.#parts.path) !== undefined) throw error;
       // One is damaged: its readers say so, and the others can stay as they are.
@@ -127,7 +121,7 @@ export class Sealing {
       `SELECT run_id FROM telemetry_runs r WHERE deleting = 0 AND steps > ifnull((SELECT first_seq + n - 1
         FROM step_blocks b WHERE b.run_key = r.run_key ORDER BY first_seq DESC LIMIT 1), 0)`,
     ).all().map((row) => String(row.run_id));
-    const known = [...this.#states.known()].filter(([, { heads, sealed, live }]) =>
+    const known = [...this.#parts.states.known()].filter(([, { heads, sealed, live }]) =>
       live !== undefined || heads.steps > sealed
     )
       .map(([runId]) => runId);
@@ -136,16 +130,16 @@ export class Sealing {
 
   /** @returns how many rows are in a block now */
   #sealChunk(runId: string): number {
-    const state = this.#states.get(runId);
+    const state = this.#parts.states.get(runId);
     if (state === undefined) return 0;
     if (!isSilent(state, this.#parts.now()) && state.heads.steps - state.sealed <= MOST_WAITING) return 0;
-    const tail = this.#steps.tail(state, SEAL_CHUNK);
+    const tail = this.#parts.steps.tail(state, SEAL_CHUNK);
     if (tail === undefined) return 0;
     const { first, ...steps } = tail;
     const last = first + steps.n - 1;
     // At the end a few rows stay; before a gap they become a block, so that those behind it can.
     if (last === state.heads.steps && steps.n < WORTH_A_BLOCK) return 0;
-    this.#parts.transaction(() => this.#steps.seal(state, first, last, steps));
+    this.#parts.transaction(() => this.#parts.steps.seal(state, first, last, steps));
     this.#parts.wrotePages();
     state.sealed = last;
     return steps.n;
