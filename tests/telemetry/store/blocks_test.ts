@@ -236,6 +236,21 @@ Deno.test("blocks: the rows of an older database become blocks in the background
     db.close();
   }, ROWS));
 
+Deno.test("blocks: rows that an earlier version left to wait become a block with the run's next batch", () =>
+  withStore((bench) => {
+    for (let b = 0; b < 6; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 50, 50) }));
+    const before = readAll(bench.store, "R", "steps");
+    const store = bench.reopen({ ringSize: 1, ringBytes: 1 });
+    store.ingest("R", 1, batch(6, 7, { steps: steps(300, 1) }));
+    const after = readAll(store, "R", "steps");
+    assert.deepEqual(after.slice(0, 300), before);
+    assert.equal(after.length, 301);
+    const db = new DatabaseSync(bench.path, { readOnly: true });
+    assert.equal(db.prepare("SELECT count(*) AS n FROM steps").get()!.n, 0);
+    assert.deepEqual([...damagedSteps(db)], []);
+    db.close();
+  }, ROWS));
+
 Deno.test("blocks: small ones become one in the background, read before and after", () =>
   withStore(async (bench) => {
     for (let b = 0; b < 70; b++) bench.store.ingest("R", 1, batch(b, b + 1, { steps: steps(b * 90, 90) }));
