@@ -3,14 +3,12 @@ import { strict as assert } from "node:assert";
 import { DatabaseSync } from "node:sqlite";
 import { createHash } from "node:crypto";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { fakeWorld } from "../cli/fakes.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
+import { runVerb } from "../cli/verb.ts";
 
 const WORKER = `i=0; while [ $i -lt 3000 ]; do
   echo '{"type":"step","episode":'$((i / 100))',"step_index":'$i',"reward":0.'$i',"observation":['$i',0.5],"loss":1.'$i'}'
@@ -22,14 +20,8 @@ echo trouble >&2
 echo weights >"$MOSAIC_RUN_DIR/checkpoints/step_3000.pt"
 [ "$MOSAIC_ATTEMPT" = 2 ]`;
 
-async function mosaic(daemon: TestDaemon, ...args: string[]) {
-  const world = fakeWorld({}, {
-    connect: () => Promise.resolve(connect({ target: daemon.target })),
-    now: () => Date.now(),
-    env: (name) => name === "MOSAIC_STATE_DIR" ? daemon.stateDir : Deno.env.get(name),
-  });
-  const code = await runCli(args, world);
-  return { code, out: world.stdout(), err: world.stderr() };
+function mosaic(daemon: TestDaemon, ...args: string[]) {
+  return runVerb(daemon, args, "", { MOSAIC_STATE_DIR: daemon.stateDir });
 }
 
 async function printed(daemon: TestDaemon, ...args: string[]): Promise<string> {

@@ -4,19 +4,18 @@
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
-import { runCli } from "../../src/cli/cli.ts";
 import { newCommand } from "../../src/cli/command.ts";
 import { fieldNames } from "../../src/cli/records.ts";
 import { SHAPES } from "../../src/registry/contract.ts";
 import { TELEMETRY_KINDS } from "../../src/telemetry/record_fields.ts";
 import { VERBS } from "../../src/cli/verbs.ts";
-import { connect } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, submit, untilState } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { fakeWorld } from "./fakes.ts";
+import { runVerb } from "./verb.ts";
 
 type Shape = keyof typeof SHAPES;
 
@@ -213,14 +212,9 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
   await using daemon = await TestDaemon.start({ gpus: "1" });
   const directory = await Deno.makeTempDir();
   const mosaic = async (args: string[], codes = [0]): Promise<string> => {
-    const world = fakeWorld({}, {
-      connect: () => Promise.resolve(connect({ target: daemon.target })),
-      now: () => Date.now(),
-      env: (name) => Deno.env.get(name),
-    });
-    const code = await runCli(args, world);
-    assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${world.stderr()}`);
-    return world.stdout();
+    const { code, out, err } = await runVerb(daemon, args);
+    assert.ok(codes.includes(code), `mosaic ${args.join(" ")} exited with ${code}: ${err}`);
+    return out;
   };
   const tried = new Set<string>();
   /** Runs a command in each format that the docs name for it, and holds what it prints against what they say. */

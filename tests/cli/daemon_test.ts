@@ -1,28 +1,17 @@
 /** The verbs against a real daemon, its proxies and workers. One daemon for the whole file. */
 import { strict as assert } from "node:assert";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
 import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { until } from "../harness/wait.ts";
-import { fakeWorld } from "./fakes.ts";
+import { runVerb } from "./verb.ts";
 
 let daemon: TestDaemon;
 Deno.test.beforeAll(async () => void (daemon = await TestDaemon.start()));
 Deno.test.afterAll(() => daemon[Symbol.asyncDispose]());
 
-async function mosaic(args: string[], input = "") {
-  const world = fakeWorld({}, {
-    connect: () => Promise.resolve(connect({ target: daemon.target })),
-    readInput: () => Promise.resolve(input),
-    now: () => Date.now(),
-    env: (name) => Deno.env.get(name),
-  });
-  const code = await runCli(args, world);
-  return { code, out: world.stdout(), err: world.stderr() };
-}
+const mosaic = (args: string[], input = "") => runVerb(daemon, args, input);
 
 /** As `mosaic`, and it must succeed. */
 async function ok(args: string[], input = ""): Promise<string> {

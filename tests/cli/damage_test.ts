@@ -1,11 +1,9 @@
 /** Every reader says how many records a damaged block costs. */
 import { strict as assert } from "node:assert";
 import { DatabaseSync } from "node:sqlite";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { fakeWorld } from "./fakes.ts";
+import { runVerb } from "./verb.ts";
 
 /** 3000 steps at once, so that their proxy makes blocks of them; the reward is the number of the step. */
 const WORKER = `awk 'BEGIN { for (i = 0; i < 3000; i++)
@@ -15,14 +13,9 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
   await using daemon = await TestDaemon.start();
   const dir = Deno.makeTempDirSync();
   const mosaic = async (args: string[], input = "") => {
-    const world = fakeWorld({}, {
-      connect: () => Promise.resolve(connect({ target: daemon.target })),
-      readInput: () => Promise.resolve(input),
-      now: () => Date.now(),
-    });
-    const code = await runCli(args, world);
-    assert.equal(code, 0, `mosaic ${args.join(" ")}: ${world.stderr()}`);
-    return { out: world.stdout(), err: world.stderr() };
+    const { code, out, err } = await runVerb(daemon, args, input);
+    assert.equal(code, 0, `mosaic ${args.join(" ")}: ${err}`);
+    return { out, err };
   };
   try {
     const config = configOf({ name: "holed", command: ["/bin/sh", "-c", WORKER] });

@@ -1,7 +1,5 @@
 /** `mosaic import` against a real daemon: what it stores is what the readers give. */
 import { strict as assert } from "node:assert";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
 import { Lines } from "../../src/cli/import/lines.ts";
 import { recordsOf, recordsOfSource, sourcesOf } from "../../src/cli/import/read.ts";
@@ -10,21 +8,13 @@ import { TextLines } from "../../src/telemetry/formats/text_lines.ts";
 import type { SourceRecord } from "../../src/telemetry/formats/types.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { FIXTURES, readAll } from "../telemetry/formats/harness.ts";
-import { fakeWorld } from "./fakes.ts";
+import { runVerb } from "./verb.ts";
 
 let daemon: TestDaemon;
 Deno.test.beforeAll(async () => void (daemon = await TestDaemon.start()));
 Deno.test.afterAll(() => daemon[Symbol.asyncDispose]());
 
-async function mosaic(args: string[]) {
-  const world = fakeWorld({}, {
-    connect: () => Promise.resolve(connect({ target: daemon.target })),
-    now: () => Date.now(),
-    env: (name) => Deno.env.get(name),
-  });
-  const code = await runCli(args, world);
-  return { code, out: world.stdout(), err: world.stderr() };
-}
+const mosaic = (args: string[]) => runVerb(daemon, args);
 
 async function json(args: string[]) {
   const { code, out, err } = await mosaic([...args, "-o", "json"]);

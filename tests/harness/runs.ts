@@ -1,5 +1,6 @@
 /** What tests ask a daemon about runs. */
 import { MosaicError } from "../../src/base/errors.ts";
+import type { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import type { TestDaemon } from "./daemon.ts";
@@ -54,18 +55,17 @@ export interface StepLine {
 
 /** All steps stored so far, as `mosaic steps -o jsonl` prints them. */
 export async function steps(daemon: TestDaemon, run: string): Promise<StepLine[]> {
-  const lines: StepLine[] = [];
-  const stream = daemon.client.stream(Mosaic.method.streamTelemetry, { run, kind: "steps" });
-  for await (const { jsonl } of stream) {
-    for (const line of new TextDecoder().decode(jsonl).split("\n")) if (line !== "") lines.push(JSON.parse(line));
-  }
-  return lines;
+  return await records(daemon, run, "steps") as unknown as StepLine[];
 }
 
 /** All rows of a kind, as `mosaic steps -o jsonl` and its like print them. */
-export async function records(daemon: TestDaemon, run: string, kind: string): Promise<Record<string, unknown>[]> {
+export async function records(
+  { client }: { client: Pick<MosaicClient, "stream"> },
+  run: string,
+  kind: string,
+): Promise<Record<string, unknown>[]> {
   const rows: Record<string, unknown>[] = [];
-  for await (const { jsonl } of daemon.client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
+  for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
     for (const line of new TextDecoder().decode(jsonl).split("\n")) if (line !== "") rows.push(JSON.parse(line));
   }
   return rows;

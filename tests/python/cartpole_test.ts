@@ -4,19 +4,12 @@ import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { records } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { pythonTest } from "./python.ts";
 
 const EPISODES = 70;
 const example = new URL("../../examples/cartpole_numpy.py", import.meta.url).pathname;
-
-async function records(client: MosaicClient, run: string, kind: string): Promise<Record<string, unknown>[]> {
-  const rows: Record<string, unknown>[] = [];
-  for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
-    rows.push(...new TextDecoder().decode(jsonl).trimEnd().split("\n").map((line) => JSON.parse(line)));
-  }
-  return rows;
-}
 
 pythonTest("a Gymnasium worker: runs to its end, every step and episode is there, and it learned", [
   "gymnasium",
@@ -35,9 +28,9 @@ pythonTest("a Gymnasium worker: runs to its end, every step and episode is there
     assert.equal(run.state, "TERMINATED", `${run.reason}\n${run.stderrTail.join("\n")}`);
     assert.equal(run.telemetry?.malformedLines, 0n);
 
-    const episodes = await records(client, runId, "episodes");
+    const episodes = await records({ client }, runId, "episodes");
     assert.deepEqual(episodes.map((e) => e.episode_index), Array.from({ length: EPISODES }, (_, i) => i));
-    const steps = await records(client, runId, "steps");
+    const steps = await records({ client }, runId, "steps");
     assert.equal(steps.length, episodes.reduce((sum, e) => sum + Number(e.steps), 0));
     assert.equal(BigInt(steps.length), run.telemetry?.steps);
     // Each episode's steps are numbered from 0, and their rewards are its total.

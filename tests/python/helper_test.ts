@@ -5,19 +5,12 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { installPythonHelper } from "../../src/os/python_helper.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { records } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { pythonTest } from "./python.ts";
 
 const WORKER = new URL("helper_worker.py", import.meta.url).pathname;
 type Json = Record<string, unknown>;
-
-async function records(client: MosaicClient, run: string, kind: string): Promise<Json[]> {
-  const rows: Json[] = [];
-  for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
-    rows.push(...new TextDecoder().decode(jsonl).trimEnd().split("\n").map((line) => JSON.parse(line)));
-  }
-  return rows;
-}
 
 pythonTest(
   "the Python helper: everything that a program gives it becomes records, through half lines, threads and forks",
@@ -50,7 +43,7 @@ pythonTest(
         "half a line, and no other",
       );
 
-      const events = await records(client, runId, "events");
+      const events = await records({ client }, runId, "events");
       const payload = (kind: string) => events.filter((e) => e.event === kind).map((e) => e.payload as Json);
       assert.deepEqual(payload("parameters"), [{
         source: "init",
@@ -61,7 +54,7 @@ pythonTest(
       const videos = payload("artifact").filter((artifact) => artifact.step === 5);
       assert.deepEqual(videos, [{ kind: "video", path: `${cwd}/out/run.mp4`, step: 5 }]);
 
-      const points = await records(client, runId, "metrics");
+      const points = await records({ client }, runId, "metrics");
       const of = (name: string) => points.filter((p) => p.name === name).map((p) => [p.step, p.value]);
       assert.deepEqual(of("loss"), [[10, 0.10000000149011612], [11, null], [12, 0.25]]);
       assert.deepEqual([of("eval.score"), of("log/reward"), of("ok")], [[[10, 2.5]], [[10, 3]], [[10, 1]]]);
@@ -70,8 +63,8 @@ pythonTest(
       const counted = Array.from({ length: 200 }, (_, i) => [i, i]);
       for (const name of ["thread0", "thread1", "thread2", "child"]) assert.deepEqual(of(name), counted, name);
 
-      const steps = await records(client, runId, "steps");
-      const episodes = await records(client, runId, "episodes");
+      const steps = await records({ client }, runId, "steps");
+      const episodes = await records({ client }, runId, "episodes");
       assert.deepEqual(episodes.map((e) => e.episode_index), [0, 1, 2]);
       assert.deepEqual([episodes[2]!.total_reward, episodes[2]!.steps], [1.5, 9]);
       assert.deepEqual(episodes[2]!.metadata, { success: true, seconds: 0.5 });

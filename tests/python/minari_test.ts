@@ -1,19 +1,12 @@
 import assert from "node:assert/strict";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect, MosaicClient } from "../../src/client/client.ts";
+import { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
-import { fakeWorld } from "../cli/fakes.ts";
 import { until } from "../harness/wait.ts";
 import { pythonTest, runPython } from "./python.ts";
-
-async function mosaic(daemon: TestDaemon, args: string[]) {
-  const world = fakeWorld({}, { connect: () => Promise.resolve(connect({ target: daemon.target })) });
-  const code = await runCli(args, world);
-  return { code, out: world.stdout(), err: world.stderr() };
-}
+import { runVerb } from "../cli/verb.ts";
 
 const WORKER = new URL("minari_worker.py", import.meta.url).pathname;
 
@@ -37,7 +30,7 @@ pythonTest(
           return now.outcome === "" ? undefined : now;
         }, { what: "the run to end", timeoutMs: 120_000 });
         assert.equal(run.state, "TERMINATED", run.stderrTail.join("\n"));
-        const written = await mosaic(daemon, ["export", runId, "--format", "minari", "--out", `${cwd}/sets`]);
+        const written = await runVerb(daemon, ["export", runId, "--format", "minari", "--out", `${cwd}/sets`]);
         assert.equal(written.code, 0, written.err);
         assert.match(written.out, /6 episodes, \d+ steps/);
         assert.equal(written.err, "", "its spaces are recorded");

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { readTextIfThere } from "../../src/os/files.ts";
@@ -7,19 +6,12 @@ import { readTokens } from "../../src/wire/tokens.ts";
 import { MosaicClient as Client } from "../../src/client/client.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
+import { records } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { pythonTest } from "./python.ts";
 
 const WORKER = new URL("mlflow_worker.py", import.meta.url).pathname;
 type Json = Record<string, unknown>;
-
-async function records(client: MosaicClient, run: string, kind: string): Promise<Json[]> {
-  const rows: Json[] = [];
-  for await (const { jsonl } of client.stream(Mosaic.method.streamTelemetry, { run, kind })) {
-    rows.push(...new TextDecoder().decode(jsonl).trimEnd().split("\n").map((line) => JSON.parse(line)));
-  }
-  return rows;
-}
 
 pythonTest("a program that logs to MLflow: each point once and bit for bit, with the daemon killed in between", [
   "sys",
@@ -76,7 +68,7 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
       "other run": 401,
     });
 
-    const points = await records(calls, runId, "metrics");
+    const points = await records({ client: calls }, runId, "metrics");
     const of = (name: string) => points.filter((p) => p.name === name);
     assert.deepEqual(
       of("loss").map(({ step, value, timestamp }) => [step, value, Date.parse(String(timestamp))]),
@@ -87,7 +79,7 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
     );
     assert.deepEqual(of("mlflow/reward").map((p) => p.value), Array.from({ length: 20 }, (_, i) => 1e-300 * i));
     assert.deepEqual(of("child/loss").map((p) => p.value), [7]);
-    const parameters = (await records(calls, runId, "events")).filter((e) => e.event === "parameters");
+    const parameters = (await records({ client: calls }, runId, "events")).filter((e) => e.event === "parameters");
     const told = parameters.map((e) => (e.payload as { values: Json }).values);
     assert.deepEqual(told.slice(0, 2), [
       { lr: 0.0003, env: "CartPole-v1" },
@@ -95,7 +87,7 @@ pythonTest("a program that logs to MLflow: each point once and bit for bit, with
     ]);
     // What was refused is not stored, and secrets are only in the file that the client reads back.
     assert.deepEqual(told.slice(2).flatMap(Object.keys), ["child/big0", "child/big1"]);
-    const all = await Promise.all(["events", "metrics"].map((kind) => records(calls, runId, kind)));
+    const all = await Promise.all(["events", "metrics"].map((kind) => records({ client: calls }, runId, kind)));
     assert.doesNotMatch(JSON.stringify(all), /hunter/);
     const { directory } = run;
     assert.equal(Deno.statSync(`${directory}/.mosaic/mlflow.json`).mode! & 0o77, 0);

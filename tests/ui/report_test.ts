@@ -2,12 +2,10 @@
 import { strict as assert } from "node:assert";
 import axe from "npm:axe-core@4.14.1";
 import { ticksOf } from "../../src/base/ticks.ts";
-import { runCli } from "../../src/cli/cli.ts";
-import { connect } from "../../src/client/client.ts";
-import { fakeWorld } from "../cli/fakes.ts";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { chromiumPath, launch } from "./chromium.ts";
+import { runVerb } from "../cli/verb.ts";
 
 const EVIL = `<img src=x onerror="document.title='taken'">`;
 
@@ -29,16 +27,7 @@ Deno.test("report: ticks are round, and within the range", () => {
 Deno.test("report: runs and groups as one file that opens from disk", async () => {
   await using daemon = await TestDaemon.start();
   const file = `${daemon.stateDir}/report.html`;
-  const mosaic = async (args: string[], input = "") => {
-    const world = fakeWorld({}, {
-      connect: () => Promise.resolve(connect({ target: daemon.target })),
-      readInput: () => Promise.resolve(input),
-      now: () => Date.now(),
-      env: (name) => Deno.env.get(name),
-    });
-    const code = await runCli(args, world);
-    return { code, out: world.stdout(), err: world.stderr() };
-  };
+  const mosaic = (args: string[], input = "") => runVerb(daemon, args, input);
   const runs: string[] = [];
   for (const [name, slope] of [["ppo-seed1", 1], ["ppo-seed2", 3], [EVIL, 5]] as const) {
     const { out, err } = await mosaic(
