@@ -50,6 +50,19 @@ Deno.test("checker: finds a lost, a repeated, an exchanged, a changed and a miss
   assert.match(check(printed, gap)[0]!, /stands where/);
 });
 
+Deno.test("checker: of an emptied journal records may lack where an event tells so; none comes twice or in another order", () => {
+  const lost = rightly();
+  lost.steps.splice(100, 20);
+  renumber(lost);
+  const emptied = { ...printed, emptied: true };
+  assert.deepEqual(check(emptied, { ...lost, losses: 1 }), []);
+  assert.match(check(emptied, { ...lost, losses: 0 })[0]!, /belongs there/);
+  assert.match(check(printed, { ...lost, losses: 1 })[0]!, /belongs there/);
+  const repeated = rightly();
+  repeated.steps.splice(100, 0, { ...repeated.steps[90]! });
+  assert.match(check(emptied, { ...renumber(repeated), losses: 1 })[0]!, /belongs there/);
+});
+
 Deno.test("checker: a subscriber's gap, repetition and early end are found", () => {
   assert.deepEqual(checkSeen("s", [1, 2, 3], 3), []);
   assert.match(checkSeen("s", [1, 3], 3)[0]!, /saw seq 3 where 2/);

@@ -38,6 +38,7 @@ interface RunUnderTest {
   ledger: string;
   killed: boolean;
   cancelled: boolean;
+  emptied: boolean;
 }
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
@@ -135,9 +136,10 @@ export async function runSchedule(seed: number): Promise<Verdict> {
       const stored = {
         steps: await readAll(client, run.runId, "steps"),
         episodes: await readAll(client, run.runId, "episodes"),
+        losses: (await readAll(client, run.runId, "events")).filter(({ event }) => event === "journal_lost").length,
       };
       const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
-      const printed = { seed: run.seed, lines: run.plan.lines, atLeast, complete };
+      const printed = { seed: run.seed, lines: run.plan.lines, atLeast, complete, emptied: run.emptied };
       findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
       await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
       findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
@@ -193,7 +195,7 @@ async function submitAll(
       },
     });
     const { runId } = await client.unary(TrainerService.method.submitRun, { configJson });
-    runs.push({ plan, seed, runId, ledger, killed: false, cancelled: false });
+    runs.push({ plan, seed, runId, ledger, killed: false, cancelled: false, emptied: false });
   }
   return runs;
 }
@@ -244,6 +246,25 @@ async function inflict(
       signalGroup(leader, "SIGSTOP");
       await pause(fault.forMs);
       signalGroup(leader, "SIGCONT");
+      return;
+    }
+    case "empty-journal": {
+      const run = runs[fault.run]!;
+      const now = await until(async () => {
+        const now = await detail(fault.run);
+        return now.workerPid > 0 || ENDED.has(now.state) ? now : undefined;
+      }, { what: `run ${fault.run} to start`, timeoutMs: STUCK_MS });
+      await pause(fault.afterStartMs);
+      if (processRef(Number(now.workerPid)) === undefined) return;
+      const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, run.runId)).find(existsAt);
+      const logs = `${directory}/logs`;
+      const journal = [...Deno.readDirSync(logs)].find(({ name }) => name.endsWith(".stdout.log"))!;
+      try {
+        Deno.truncateSync(`${logs}/${journal.name}`);
+        run.emptied = true;
+      } catch (error) {
+        if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+      }
       return;
     }
     case "fill-disk":

@@ -19,6 +19,8 @@ export type Fault =
   | { type: "flip-bit"; share: number; bit: number }
   /** telemetry.sqlite loses every commit that no checkpoint has moved into it; `mosaic doctor --repair` as above. */
   | { type: "cut-power"; downMs: number }
+  /** The worker empties its journal, as `> /dev/stdout` does: a worker of root can, another is refused. */
+  | { type: "empty-journal"; run: number; afterStartMs: number }
   /** The daemon is killed, and somebody else listens on its ports for a while: nobody tells him a token. */
   | { type: "squat"; forMs: number };
 
@@ -35,6 +37,8 @@ export interface Schedule {
   /** The last run is deleted when all have ended, and the daemon killed so long after it was asked to; undefined: not. */
   deleteKilledAfterMs: number | undefined;
 }
+
+const DAMAGE = new Set(["damage-page", "flip-bit", "cut-power"]);
 
 export function scheduleOf(seed: number): Schedule {
   const random = new Random(seed);
@@ -82,6 +86,12 @@ export function scheduleOf(seed: number): Schedule {
   if (random.chance(0.3)) {
     const fault: Fault = { type: "flip-bit", share: random.next(), bit: random.int(0, 7) };
     faults.push({ afterMs: random.int(0, 900), fault });
+  }
+  // What damage takes from the database comes back from the journals alone, so one is emptied only where there is none.
+  const emptied: Fault = { type: "empty-journal", run: run(), afterStartMs: random.int(0, 150) };
+  const place = random.int(0, 2);
+  if (random.chance(0.4) && !faults.some(({ fault }) => DAMAGE.has(fault.type))) {
+    faults.splice(place, 0, { afterMs: 0, fault: emptied });
   }
   return { seed, runs, faults, deleteKilledAfterMs };
 }
