@@ -1,5 +1,5 @@
 /**
- * `deno task bench [--quick] [part…]`: measures mosaic on this machine, prints a table and writes bench/results/*.json.
+ * `deno task bench [--quick | --smoke] [part…]`: measures mosaic on this machine, prints a table and writes bench/results/*.json.
  * Each rate is printed beside a yardstick: the rate of the machine itself with the same records in the same minute. Ratios
  * can be compared between machines and days, times cannot.
  */
@@ -7,9 +7,14 @@ import { timed } from "./measure.ts";
 import { type Figure, table, writeResults } from "./report.ts";
 
 export interface BenchOptions {
-  /** Shorter runs: enough to see that everything works, too short to quote. */
-  quick: boolean;
+  /**
+   * How much is measured: `full`; `quick` with --quick, too short to quote; `smoke` with --smoke, which shows that each part
+   * still works, and nothing else.
+   */
+  pick<T>(full: T, quick: T, smoke: T): T;
 }
+
+const SIZES = ["--quick", "--smoke"];
 
 type Part = (options: BenchOptions) => Promise<Figure[]>;
 
@@ -55,10 +60,11 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
 };
 
 async function main(args: string[]): Promise<number> {
-  const quick = args.includes("--quick");
-  const unknown = args.filter((arg) => arg !== "--quick" && !(arg in PARTS));
+  const size = args.includes("--smoke") ? "smoke" : args.includes("--quick") ? "quick" : "full";
+  const options: BenchOptions = { pick: (full, quick, smoke) => ({ full, quick, smoke })[size] };
+  const unknown = args.filter((arg) => !SIZES.includes(arg) && !(arg in PARTS));
   if (unknown.length > 0) {
-    console.error(`unknown: ${unknown.join(", ")}. deno task bench [--quick] [part…], with the parts`);
+    console.error(`unknown: ${unknown.join(", ")}. deno task bench [--quick | --smoke] [part…], with the parts`);
     for (const [name, { what }] of Object.entries(PARTS)) console.error(`  ${name.padEnd(12)} ${what}`);
     return 2;
   }
@@ -68,11 +74,12 @@ async function main(args: string[]): Promise<number> {
   for (const name of names.length > 0 ? names : Object.keys(PARTS)) {
     const part = await PARTS[name]!.load();
     console.error(`${name}: ${PARTS[name]!.what} …`);
-    seconds[name] = await timed(async () => void figures.push(...await part({ quick }))) / 1000;
+    seconds[name] = await timed(async () => void figures.push(...await part(options))) / 1000;
   }
   console.log(table(figures));
+  if (size === "smoke") return 0;
   const directory = new URL("results", import.meta.url).pathname;
-  console.error(`\nwritten to ${writeResults(directory, figures, { quick, parts: names, seconds })}`);
+  console.error(`\nwritten to ${writeResults(directory, figures, { size, parts: names, seconds })}`);
   return 0;
 }
 

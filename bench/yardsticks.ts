@@ -3,12 +3,15 @@ import { medianOf } from "./measure.ts";
 import { PlainInserts } from "./plain_inserts.ts";
 import { type Shape, stepColumns, stepLines } from "./records.ts";
 import type { Yardsticks } from "./report.ts";
+import type { BenchOptions } from "./run.ts";
 
 const ROUNDS = 3;
 const BYTES = 16 * 1024 * 1024;
 
-export async function yardsticks(shape: Shape): Promise<Yardsticks> {
-  const n = Math.max(64, Math.min(65_536, Math.floor(BYTES / (shape.observationBytes + 200)))) & ~63;
+export async function yardsticks(shape: Shape, options: BenchOptions): Promise<Yardsticks> {
+  const n =
+    Math.max(64, Math.min(options.pick(65_536, 65_536, 1024), Math.floor(BYTES / (shape.observationBytes + 200)))) &
+    ~63;
   const lines = stepLines(n, shape);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   try {

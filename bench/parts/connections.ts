@@ -8,13 +8,13 @@ import type { BenchOptions } from "../run.ts";
 const CALLS = new URL("../short_connections.ts", import.meta.url).pathname;
 
 export async function connections(options: BenchOptions): Promise<Figure[]> {
-  const count = options.quick ? 5000 : 100_000;
+  const count = options.pick(100_000, 5000, 20);
   const figures: Figure[] = [];
   await using bench = await DaemonUnderTest.start(["--listen", "none"]);
   const { daemon } = bench;
   for (const [way, target] of [["Unix socket", `unix:${daemon.layout.trainer}/daemon.sock`], ["TCP", daemon.http]]) {
     // The first connections load code that stays in memory.
-    await callsOf(target!, 2000);
+    await callsOf(target!, options.pick(2000, 2000, 20));
     const before = processFigures(daemon.pid)!.rssBytes;
     const ms = await timed(() => callsOf(target!, count));
     figures.push({

@@ -13,8 +13,8 @@ const SHAPE = { observationBytes: 0 };
 const BATCH = JOURNAL_BOUNDS.lines;
 
 export async function dialects(options: BenchOptions): Promise<Figure[]> {
-  const machine = await yardsticks(SHAPE);
-  const count = options.quick ? 50_000 : 200_000;
+  const machine = await yardsticks(SHAPE, options);
+  const count = options.pick(200_000, 50_000, 5000);
   const lines = stepLines(count, SHAPE);
   const context = { agentId: "agent_1", workerId: "" };
   const encoder = new TextEncoder();

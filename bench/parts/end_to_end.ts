@@ -5,8 +5,14 @@ import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
 import { yardsticks } from "../yardsticks.ts";
 
-async function deliver(part: string, name: string, runs: number, load: Load): Promise<Figure> {
-  const machine = await yardsticks(load);
+async function deliver(
+  options: BenchOptions,
+  part: string,
+  name: string,
+  runs: number,
+  load: Load,
+): Promise<Figure> {
+  const machine = await yardsticks(load, options);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(Math.max(runs, 8))]);
   // Starting many runs takes longer than delivering their records, so the start is measured separately.
   const gate = runs > 1 ? { file: `${bench.daemon.stateDir}/go` } : undefined;
@@ -23,25 +29,35 @@ async function deliver(part: string, name: string, runs: number, load: Load): Pr
   };
 }
 
-const scaled = (options: BenchOptions, steps: number) => options.quick ? Math.ceil(steps / 10) : steps;
+const scaled = (options: BenchOptions, steps: number) => Math.ceil(steps / options.pick(1, 10, 500));
 
 export async function single(options: BenchOptions): Promise<Figure[]> {
-  return [await deliver("single", "1 fast worker", 1, { steps: scaled(options, 1_000_000), observationBytes: 0 })];
+  return [
+    await deliver(options, "single", "1 fast worker", 1, { steps: scaled(options, 1_000_000), observationBytes: 0 }),
+  ];
 }
 
 export async function eight(options: BenchOptions): Promise<Figure[]> {
-  return [await deliver("eight", "8 workers", 8, { steps: scaled(options, 200_000), observationBytes: 0 })];
+  return [await deliver(options, "eight", "8 workers", 8, { steps: scaled(options, 200_000), observationBytes: 0 })];
 }
 
 export async function hundred(options: BenchOptions): Promise<Figure[]> {
-  return [await deliver("hundred", "100 workers", 100, { steps: scaled(options, 20_000), observationBytes: 0 })];
+  return [
+    await deliver(options, "hundred", "100 workers", options.pick(100, 100, 3), {
+      steps: scaled(options, 20_000),
+      observationBytes: 0,
+    }),
+  ];
 }
 
 export async function sizes(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const [name, observationBytes, steps] of [["1 KB", 1000, 200_000], ["100 KB", 100_000, 3000]] as const) {
     figures.push(
-      await deliver("sizes", `observations of ${name}`, 1, { steps: scaled(options, steps), observationBytes }),
+      await deliver(options, "sizes", `observations of ${name}`, 1, {
+        steps: scaled(options, steps),
+        observationBytes,
+      }),
     );
   }
   return figures;
@@ -71,8 +87,8 @@ export async function memory(options: BenchOptions): Promise<Figure[]> {
 export async function subscribers(options: BenchOptions): Promise<Figure[]> {
   const load = { steps: scaled(options, 300_000), observationBytes: 0 };
   const short = { ...load, steps: load.steps / 2 };
-  const pairs = options.quick ? 1 : 12;
-  const machine = await yardsticks(load);
+  const pairs = options.pick(12, 1, 1);
+  const machine = await yardsticks(load, options);
   await using bench = await DaemonUnderTest.start();
   const figures: Figure[] = [];
   const add = (name: string, runs: Delivery[]) =>

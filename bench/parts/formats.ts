@@ -52,7 +52,7 @@ function complete(name: string, scalars: number): void {
 }
 
 export async function formats(options: BenchOptions): Promise<Figure[]> {
-  const rounds = options.quick ? 1 : 5;
+  const rounds = options.pick(5, 1, 1);
   const figures: Figure[] = [];
   const measure = async (name: string, bytes: number, work: () => number) => {
     // The first round includes compiling the code, as in a program that has just started.

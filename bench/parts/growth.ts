@@ -20,8 +20,8 @@ const MIB = 1024 * 1024;
 
 /** One run from its first to its ten-millionth step (or $MOSAIC_BENCH_STEPS), in the store alone, and any 1000 of them. */
 export async function long(options: BenchOptions): Promise<Figure[]> {
-  const steps = Number(Deno.env.get("MOSAIC_BENCH_STEPS") ?? (options.quick ? 500_000 : 10_000_000));
-  const machine = await yardsticks(SHAPE);
+  const steps = Number(Deno.env.get("MOSAIC_BENCH_STEPS") ?? (options.pick(10_000_000, 500_000, 20_480)));
+  const machine = await yardsticks(SHAPE, options);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   let store = TelemetryStore.open(`${directory}/telemetry.sqlite`);
   try {
@@ -102,7 +102,9 @@ async function anyThousand(store: TelemetryStore, where: string, from: number, t
 /** The same calls of a daemon with a hundred runs on record and of one with ten thousand. */
 export async function many(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const runs of [100, options.quick ? 2000 : 10_000]) figures.push(...await withRuns(runs, options));
+  for (const runs of [options.pick(100, 100, 10), options.pick(10_000, 2000, 20)]) {
+    figures.push(...await withRuns(runs, options));
+  }
   return figures;
 }
 
@@ -113,14 +115,14 @@ async function withRuns(runs: number, options: BenchOptions): Promise<Figure[]> 
     await prepareState(layout, { runs, steps: 0 });
     await someTelemetry(layout, runs);
     const starts: number[] = [];
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < options.pick(3, 3, 1); round++) {
       starts.push(await timed(async () => void await (await TestDaemon.start({ stateDir })).stop()));
     }
     await using bench = await DaemonUnderTest.start(["--max-runs", "1"], { stateDir });
     await pause(1000);
     const idle = bench.figures().rssBytes / MIB;
     const { client } = bench;
-    const rounds = options.quick ? 20 : 100;
+    const rounds = options.pick(100, 20, 2);
     const figure = (name: string, times: number[]): Figure => ({
       ...{ part: "many", name: `${name}, ${runs} runs`, value: median(times), unit: "ms" },
       detail: { p99: quantile(times, 0.99) },
@@ -187,7 +189,7 @@ async function someTelemetry(layout: Layout, runs: number): Promise<void> {
 
 /** The write-ahead log while there are readers: our own cursors, and a program that holds the database open for reading. */
 export async function wal(options: BenchOptions): Promise<Figure[]> {
-  const steps = options.quick ? 100_000 : 500_000;
+  const steps = options.pick(500_000, 100_000, 5000);
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   const path = `${directory}/telemetry.sqlite`;
   const store = TelemetryStore.open(path);
@@ -228,15 +230,15 @@ export async function wal(options: BenchOptions): Promise<Figure[]> {
 
 /** A daemon's start on a large telemetry file. */
 export async function large(options: BenchOptions): Promise<Figure[]> {
-  const gigabytes = options.quick ? 1 : 10;
+  const gigabytes = options.pick(10, 1, 1 / 64);
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   try {
     const layout = new Layout(stateDir);
-    await prepareState(layout, { runs: 10, steps: 100_000 });
+    await prepareState(layout, { runs: 10, steps: options.pick(100_000, 100_000, 1000) });
     fillWithBlobs(layout.telemetryDb, gigabytes * 1024);
     const ready: number[] = [];
     const empty: number[] = [];
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < options.pick(5, 5, 1); round++) {
       for (const [times, directory] of [[empty, undefined], [ready, stateDir]] as const) {
         let daemon: TestDaemon | undefined;
         times.push(await timed(async () => void (daemon = await TestDaemon.start({ stateDir: directory }))));

@@ -36,8 +36,8 @@ async function withLongRun<T>(
 }
 
 export async function replay(options: BenchOptions): Promise<Figure[]> {
-  const machine = await yardsticks(SHAPE);
-  return await withLongRun(options.quick ? 200_000 : 2_000_000, (store) => {
+  const machine = await yardsticks(SHAPE, options);
+  return await withLongRun(options.pick(2_000_000, 200_000, 10_000), (store) => {
     const figures: Figure[] = [];
     for (const withJson of [false, true]) {
       let since = 0;
@@ -60,7 +60,7 @@ export async function replay(options: BenchOptions): Promise<Figure[]> {
 
 /** Reward and a metric of a long run: the whole, random ranges, and near views, at rest and while another run is stored. */
 export async function series(options: BenchOptions): Promise<Figure[]> {
-  const steps = options.quick ? 200_000 : 5_000_000;
+  const steps = options.pick(5_000_000, 200_000, 10_000);
   return await withLongRun(steps, async (store) => {
     const figures: Figure[] = [];
     for (const name of ["reward", "loss"]) {

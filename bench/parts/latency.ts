@@ -47,12 +47,18 @@ export async function health(options: BenchOptions): Promise<Figure[]> {
   await using yardstick = await DaemonUnderTest.start();
   const [idle] = await callsBeside([bench], async () => {
     const from = now();
-    await pause(options.quick ? 1000 : 4000);
+    await pause(options.pick(4000, 1000, 100));
     return { from, to: now() };
   });
   const figures = [latency("health", "GetHealth, idle", idle!)];
-  for (const [name, runs, steps] of [["a fast worker", 1, 1_000_000], ["8 workers", 8, 200_000]] as const) {
-    const load = { steps: options.quick ? steps / 5 : steps, observationBytes: 0 };
+  for (
+    const [name, runs, steps] of [["a fast worker", 1, 1_000_000], [
+      "8 workers",
+      options.pick(8, 8, 2),
+      200_000,
+    ]] as const
+  ) {
+    const load = { steps: steps / options.pick(1, 5, 1000), observationBytes: 0 };
     const gate = { file: `${bench.daemon.stateDir}/go-${runs}` };
     const ids: string[] = [];
     for (let i = 0; i < runs; i++) ids.push(await bench.submit(load, gate));
@@ -74,7 +80,7 @@ export async function submit(options: BenchOptions): Promise<Figure[]> {
   await using bench = await DaemonUnderTest.start();
   const answered: number[] = [];
   const spans: Record<string, number[]> = { HANDSHAKE: [], READY: [], EXECUTING: [] };
-  for (let i = 0; i < (options.quick ? 5 : 30); i++) {
+  for (let i = 0; i < (options.pick(30, 5, 1)); i++) {
     let id = "";
     answered.push(await timed(async () => void (id = await bench.submitCommand(countingWorker({ steps: 3 })))));
     for (;;) {
@@ -99,7 +105,7 @@ export async function submit(options: BenchOptions): Promise<Figure[]> {
 }
 
 export async function startup(options: BenchOptions): Promise<Figure[]> {
-  const rounds = options.quick ? 3 : 10;
+  const rounds = options.pick(10, 3, 1);
   const help: number[] = [];
   const ready: number[] = [];
   const idle: number[] = [];

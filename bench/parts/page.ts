@@ -16,8 +16,8 @@ import type { Figure } from "../report.ts";
 import type { BenchOptions } from "../run.ts";
 import { lab } from "./page_lab.ts";
 
-const STREAMING = 20;
 const LAB = { runs: 1000, metrics: 1000, dense: 20, updates: 256 };
+const SMOKE_LAB = { runs: 60, metrics: 200, dense: 20, updates: 64 };
 const QUICK_LAB = { runs: 200, metrics: 200, dense: 20, updates: 64 };
 const WORKER = new URL("../worker.awk", import.meta.url).pathname;
 
@@ -27,9 +27,11 @@ export async function page(options: BenchOptions): Promise<Figure[]> {
     console.error("page: SKIPPED, there is no Chromium on this machine");
     return [];
   }
-  const size = options.quick
-    ? { runs: 2000, steps: 200_000, frames: 60, zooms: 6, seconds: 5 }
-    : { runs: 10_000, steps: 5_000_000, frames: 300, zooms: 20, seconds: 20 };
+  const size = options.pick(
+    { runs: 10_000, steps: 5_000_000, frames: 300, streaming: 20, zooms: 20, seconds: 20 },
+    { runs: 2000, steps: 200_000, frames: 60, streaming: 20, zooms: 6, seconds: 5 },
+    { runs: 200, steps: 20_000, frames: 5, streaming: 2, zooms: 1, seconds: 1 },
+  );
   const stateDir = Deno.makeTempDirSync({ prefix: "mosaic-bench-" });
   try {
     await prepareState(new Layout(stateDir), size);
@@ -42,7 +44,7 @@ export async function page(options: BenchOptions): Promise<Figure[]> {
         ...await table(browser, base, size),
         ...await zooms(browser, base, size),
       ];
-      for (let i = 0; i < STREAMING; i++) {
+      for (let i = 0; i < size.streaming; i++) {
         const command = ["/usr/bin/awk", "-v", "n=100000000", "-v", "pace=0.2", "-f", WORKER];
         await daemon.client.unary(TrainerService.method.submitRun, {
           configJson: configOf({ name: `streams-${i}`, command }),
@@ -50,8 +52,8 @@ export async function page(options: BenchOptions): Promise<Figure[]> {
       }
       return [
         ...figures,
-        ...await streaming(browser, base, size.seconds),
-        ...await lab(browser, options.quick ? QUICK_LAB : LAB, size.zooms),
+        ...await streaming(browser, base, size),
+        ...await lab(browser, options.pick(LAB, QUICK_LAB, SMOKE_LAB), size.zooms),
       ];
     } finally {
       await browser.close();
@@ -199,10 +201,14 @@ async function zooms(browser: Browser, base: string, size: { steps: number; zoom
   }];
 }
 
-async function streaming(browser: Browser, base: string, seconds: number): Promise<Figure[]> {
+async function streaming(
+  browser: Browser,
+  base: string,
+  { streaming: count, seconds }: { streaming: number; seconds: number },
+): Promise<Figure[]> {
   const running = async () =>
     (await (await fetch(`${base}/api/runs?state=EXECUTING&limit=100`)).json()).runs as { run_id: string }[];
-  await until(async () => (await running()).length === STREAMING, { what: "all runs to stream" });
+  await until(async () => (await running()).length === count, { what: "all runs to stream" });
   const ids = (await running()).map((r) => r.run_id);
   const views: [string, string, string][] = [
     ["the table", "/", "td.name"],
@@ -221,7 +227,7 @@ async function streaming(browser: Browser, base: string, seconds: number): Promi
     const after = await browserSeconds(browser);
     const share = (busy: number) => busy / ((performance.now() - start) / 1000) * 100;
     figures.push({
-      ...{ part: "page", name: `${STREAMING} runs stream, ${what}`, value: share(after.pages - before.pages) },
+      ...{ part: "page", name: `${count} runs stream, ${what}`, value: share(after.pages - before.pages) },
       ...{ unit: "% of a core", detail: { "all processes of the browser": share(after.all - before.all) } },
     });
     await close();

@@ -12,8 +12,8 @@ const RUNS = 100;
 
 /** A gigabyte is journalled while the daemon is away: the proxy's memory then, and how fast it is stored afterwards. */
 export async function backlog(options: BenchOptions): Promise<Figure[]> {
-  const load = { steps: options.quick ? STEPS / 10 : STEPS, observationBytes: 0 };
-  const machine = await yardsticks(load);
+  const load = { steps: STEPS / options.pick(1, 10, 1000), observationBytes: 0 };
+  const machine = await yardsticks(load, options);
   await using bench = await DaemonUnderTest.start();
   const gate = { file: `${bench.daemon.stateDir}/go` };
   const id = await bench.submit(load, gate);
@@ -42,7 +42,7 @@ export async function backlog(options: BenchOptions): Promise<Figure[]> {
 
 /** From the start of a daemon whose forerunner was killed to the last of its runs' proxies being connected. */
 export async function reattach(options: BenchOptions): Promise<Figure[]> {
-  const runs = options.quick ? 20 : RUNS;
+  const runs = options.pick(RUNS, 20, 2);
   await using bench = await DaemonUnderTest.start(["--max-runs", String(runs)]);
   const ids: string[] = [];
   for (let i = 0; i < runs; i++) ids.push(await bench.submitCommand(["/bin/sleep", "3600"]));
@@ -50,10 +50,10 @@ export async function reattach(options: BenchOptions): Promise<Figure[]> {
   const seconds: number[] = [];
   const boot: number[] = [];
   let cpuSeconds = 0;
-  for (let round = 0; round < (options.quick ? 2 : 5); round++) {
+  for (let round = 0; round < (options.pick(5, 2, 1)); round++) {
     await bench.daemon.kill9();
     // Long enough for the proxies' back-off to have grown.
-    await pause(5000);
+    await pause(options.pick(5000, 5000, 100));
     const start = performance.now();
     await bench.daemon.restart();
     boot.push((performance.now() - start) / 1000);

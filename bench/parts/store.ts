@@ -10,9 +10,9 @@ const SHAPE: Shape = { observationBytes: 0 };
 
 export async function store(options: BenchOptions): Promise<Figure[]> {
   const figures: Figure[] = [];
-  const steps = options.quick ? 200_000 : 2_000_000;
+  const steps = options.pick(2_000_000, 200_000, 20_480);
   for (const [batchRows, runs] of [[512, 1], [2048, 1], [256, 8], [64, 100]] as const) {
-    const machine = await yardsticks(SHAPE);
+    const machine = await yardsticks(SHAPE, options);
     const { rates, bytes, worstMs } = await fill(steps, batchRows, runs);
     figures.push({
       ...{ part: "store", name: `${runs} run(s), batches of ${batchRows}`, value: median(rates), unit: "steps/s" },
