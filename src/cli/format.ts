@@ -17,9 +17,9 @@ export function ago(at: number | null, now: number): string {
   return at === null ? "-" : `${duration(now - at)} ago`;
 }
 
-/** "124,336". */
+/** "124,336". Not by toLocaleString: that loads the tables of languages, a tenth of what `mosaic list` takes. */
 export function count(n: number): string {
-  return n.toLocaleString("en-US", { maximumFractionDigits: 0 });
+  return String(Math.round(n)).replace(/\B(?=(?:\d{3})+$)/g, ",");
 }
 
 /** At most five characters: "999", "1.2k", "124k", "3.4M". */
