@@ -105,14 +105,17 @@ diskTest(
     const telemetryVersion = newest(telemetryDb);
     const before = new DatabaseSync(telemetryDb);
     for (
-      const table of ["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"]
+      const table of [
+        ...["steps", "episodes", "worker_events", "metrics", "series_buckets", "sources", "journal_positions"],
+        ...["series", "series_starts", "parameters", "source_cursors"],
+      ]
     ) {
       before.exec(`ALTER TABLE ${table} DROP COLUMN crc`);
     }
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward_name");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN crc");
-    before.exec(`PRAGMA user_version = ${telemetryVersion - 3}`);
+    before.exec(`PRAGMA user_version = ${telemetryVersion - 4}`);
     before.close();
     disk.fill();
     const open = {
@@ -123,7 +126,7 @@ diskTest(
       assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
     }
     disk.free();
-    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 3]);
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 4]);
     for (const opened of Object.values(open)) opened().close();
     assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
     const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });
