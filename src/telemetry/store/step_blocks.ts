@@ -48,8 +48,6 @@ export interface DamagedSteps {
   runId: string;
   first: number;
   last: number;
-  /** What is wrong with a block; undefined where there are no rows at all. */
-  damage: string | undefined;
 }
 
 export class StepBlocks {
@@ -328,23 +326,23 @@ export function* damagedSteps(db: DatabaseSync): Generator<DamagedSteps> {
   for (const [runKey, runId, firstKept, head] of runs) {
     let next = firstKept;
     for (const [first, n] of (keys === undefined ? [] : allRows(keys, runKey, firstKept)) as [number, number][]) {
-      if (first > next) yield { runId, first: next, last: first - 1, damage: undefined };
+      if (first > next) yield { runId, first: next, last: first - 1 };
       next = first + n;
-      let damage: string | undefined;
+      let whole = false;
       try {
-        if (!intact(blockOf(allRows(block!, runKey, first)[0]!))) damage = "its checksum does not match";
-      } catch (error) {
-        damage = messageOf(error);
+        whole = intact(blockOf(allRows(block!, runKey, first)[0]!));
+      } catch {
+        // A row that cannot be read is damaged as well.
       }
-      if (damage !== undefined) yield { runId, first, last: next - 1, damage };
+      if (!whole) yield { runId, first, last: next - 1 };
     }
     for (const [seq, before] of allRows(edges, runKey, next) as [number, number | null][]) {
       const after = before ?? next - 1;
-      if (seq > after + 1) yield { runId, first: after + 1, last: seq - 1, damage: undefined };
+      if (seq > after + 1) yield { runId, first: after + 1, last: seq - 1 };
     }
     const [[last]] = allRows(lastRow, runKey) as [[number | null]];
     const end = Math.max(next - 1, last ?? 0);
-    if (end < head) yield { runId, first: end + 1, last: head, damage: undefined };
+    if (end < head) yield { runId, first: end + 1, last: head };
   }
 }
 
