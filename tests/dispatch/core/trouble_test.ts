@@ -271,13 +271,13 @@ Deno.test("a batch that the store refuses for its content: the rest of it is sto
     { from: 100, to: 200, records: 1, reason: "no such episode", telemetry_seq: 1 },
   ]);
   // Nothing at all is taken, the notice neither: the place in the log goes on all the same, and is counted.
-  for (const table of ["steps", "worker_events"]) {
+  for (const table of ["step_blocks", "worker_events"]) {
     db.exec(`CREATE TRIGGER refuse_${table} BEFORE INSERT ON ${table} BEGIN SELECT RAISE(ABORT, 'nothing'); END`);
   }
   await proxy.steps(3);
   assert.equal(f.telemetry.summary(runId).journalPosition, 400);
   assert.deepEqual(f.telemetry.summary(runId).violations, { "store: records were refused": 4 });
-  db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_steps; DROP TRIGGER refuse_worker_events");
+  db.exec("DROP TRIGGER refuse; DROP TRIGGER refuse_step_blocks; DROP TRIGGER refuse_worker_events");
   db.close();
   await proxy.steps(1);
   assert.equal(f.telemetry.summary(runId).steps, 5);
