@@ -66,7 +66,12 @@ export class Journal {
     return Math.min(this.#file.size(), this.#limit);
   }
 
-  /** The journal ends here, whatever others may still append (a grandchild that holds the file open). */
+  /** The journal ends where its file ends now, whatever others may still append (a grandchild that holds the file open). */
+  endHere(): void {
+    this.#file.endHere();
+  }
+
+  /** The journal ends at a position. */
   endAt(position: number): void {
     this.#limit = position;
   }

@@ -114,9 +114,11 @@ export class JournalFile {
   #known = 0;
   /** Up to here the file was seen to reach, by this process. */
   #seen = 0;
-  /** Somebody has said where he wants to read. */
+  /** Somebody has said where he wants to read, or has read. */
   #asked = false;
   #gone = false;
+  /** The file's bytes from here on are nobody's. */
+  #most = Infinity;
   /** How the file begins. */
   #head: Uint8Array = NOTHING;
   /** What was read last, and where in the file it is. */
@@ -174,10 +176,20 @@ export class JournalFile {
     const file = this.#open();
     if (file === undefined) return this.#sizeWithout();
     if (!this.#saved) this.#save();
-    const { size } = file.statSync();
-    if (this.#end(size) < this.#known || this.#hasChanged(file)) return this.#notice(file);
+    const size = this.#sizeOf(file);
+    // Behind what position a change is, is known only when somebody has said up to where all was read.
+    if (this.#asked && (this.#end(size) < this.#known || this.#hasChanged(file))) return this.#notice(file);
     this.#known = this.#seen = this.#end(size);
     return this.#known;
+  }
+
+  /** What is appended from now on is not the journal's. As bytes of the file: its positions may not be known yet. */
+  endHere(): void {
+    this.#most = this.#open()?.statSync().size ?? Infinity;
+  }
+
+  #sizeOf(file: Deno.FsFile): number {
+    return Math.min(file.statSync().size, this.#most);
   }
 
   #sizeWithout(): number {
@@ -217,7 +229,7 @@ export class JournalFile {
 
   /** The file is not what it was. @returns the position of its end */
   #notice(file: Deno.FsFile): number {
-    const { size } = file.statSync();
+    const size = this.#sizeOf(file);
     const left = this.#head.subarray(0, size);
     const emptied = !isAt(file, 0, left);
     // What is packed was in the file before; of what is left of that, the file itself may have only a hole.
@@ -234,6 +246,7 @@ export class JournalFile {
 
   /** Reads at a position that is readable; 0 at the end, and where the file has changed. */
   read(position: number, into: Uint8Array): number {
+    this.#asked = true;
     const file = this.#open();
     const offset = position - this.#shift.base + this.#shift.skip;
     if (offset < this.#packedEnd()) {
@@ -243,7 +256,7 @@ export class JournalFile {
     }
     if (file === undefined) return 0;
     file.seekSync(offset, Deno.SeekMode.Start);
-    const read = file.readSync(into) ?? 0;
+    const read = file.readSync(into.subarray(0, Math.max(0, this.#most - offset))) ?? 0;
     if (this.#hasChanged(file)) {
       this.#notice(file);
       return 0;

@@ -86,7 +86,7 @@ export class WorkerHandle {
   async #stderrTail(): Promise<string[]> {
     const { files, attempt } = this.#plan;
     return await retryOnShortage(() => {
-      this.#journal.endAt(this.#journal.size());
+      this.#journal.endHere();
       return lastLines(files.stderr(attempt), STDERR_LINES);
     });
   }

@@ -87,7 +87,7 @@ Deno.test("journal file: removed while nobody had it open, its loss is told once
   Deno.removeSync(written.path);
   const journal = written.open(inode);
   // As who learns first that the worker has ended, and then from where the daemon wants it.
-  journal.endAt(journal.size());
+  journal.endHere();
   journal.seek(4);
   assert.deepEqual(all(journal), ["lost from 4: unknown"]);
   assert.deepEqual(all(journal, true), []);
@@ -145,6 +145,22 @@ Deno.test("journal file: emptied while no proxy was there", () => {
   const third = written.open();
   third.seek(other.position);
   assert.deepEqual(all(third), []);
+});
+
+Deno.test("journal file: emptied while no proxy was there, and the next one looks before it knows up to where all is stored", () => {
+  using written = new Written();
+  written.append("one\ntwo\n");
+  const journal = written.open();
+  assert.deepEqual(all(journal), ["one", "two"]);
+  journal.close();
+  Deno.truncateSync(written.path, 0);
+  written.append("a line that is longer than both\n");
+  const other = written.open();
+  other.size();
+  other.endHere();
+  written.append("not the worker's\n");
+  other.seek(8);
+  assert.deepEqual(all(other, true), ["lost from 8: unknown", "a line that is longer than both"]);
 });
 
 Deno.test("journal file: whole lines that were read before it was emptied are not lost with it", () => {

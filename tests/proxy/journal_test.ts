@@ -95,7 +95,7 @@ Deno.test("journal: it can be read again from any position", () => {
 Deno.test("journal: what is written after its end does not count", () => {
   using written = new Written();
   written.append("one\ntw");
-  written.journal.endAt(written.journal.size());
+  written.journal.endHere();
   written.append("o\nthree\n");
   assert.deepEqual(written.lines(true), ["one", "tw"]);
   assert.equal(written.journal.size(), 6);

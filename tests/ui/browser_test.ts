@@ -614,7 +614,7 @@ inBrowser(
     await page.emulateMedia({ reducedMotion: "reduce" });
     assert.equal(await moving(), 0);
     await page.emulateMedia({ reducedMotion: null });
-    await page.locator(".selection button[data-action=delete]").click();
+    await page.locator(".selection button[data-action=cancel]").click();
     await page.locator("dialog[open], .notice").first().waitFor();
     await check("a question");
     await page.goto(`${base}/runs/${failed.runId}`);
