@@ -136,9 +136,9 @@ Deno.test({
 
 const GROUP = 65532;
 
-/** A directory for a group's socket, as systemd makes /run/mosaic. */
+/** A directory for a group's socket, as systemd makes /run/mosaic; where other users get to: TMPDIR may be ours alone. */
 function groupDirectory(): string {
-  const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
+  const directory = Deno.makeTempDirSync({ dir: "/tmp", prefix: "mosaic-test-" });
   if (Deno.uid() === 0) Deno.chownSync(directory, null, GROUP);
   Deno.chmodSync(directory, 0o750);
   return directory;

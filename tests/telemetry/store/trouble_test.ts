@@ -5,7 +5,9 @@ import { TelemetryStore } from "../../../src/telemetry/store.ts";
 import { until } from "../../harness/wait.ts";
 import { batch, readAll, steps, withStore } from "./harness.ts";
 
-const text = (n: number) => Array.from({ length: n }, (_, i) => JSON.stringify("x".repeat(500) + i));
+/** They hardly get smaller by being compressed: what is deleted leaves room for what comes. */
+const LINES = Array.from({ length: 1000 }, () => JSON.stringify(crypto.getRandomValues(new Uint8Array(250)).toHex()));
+const text = (n: number) => LINES.slice(0, n);
 
 Deno.test("disk full: unavailable with nothing stored, and work goes on when space returns", () =>
   withStore(async ({ store }) => {
