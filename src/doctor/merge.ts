@@ -7,6 +7,8 @@ export type LogRecord = EpisodeRecord | WorkerEventRecord;
 /** A record that was read again. */
 export interface Logged {
   record: LogRecord;
+  /** The attempt whose log it is, or the last one that wrote to the file. */
+  attempt: number;
   /** Which log or file it comes from; its records are in the order in which they were written. */
   stream: number;
   /** Of the journals: which of their batches it is of. */
@@ -36,31 +38,39 @@ export interface Merged {
  * @param stored the records that are there, by number, of `head`
  */
 export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logged: readonly Logged[]): Merged {
-  const waiting = new Map<string, { at: number[]; next: number }>();
   const left = logged.map(({ record }) => new Set(partsOf(record)));
-  for (const [i, parts] of left.entries()) {
-    for (const part of parts) {
-      const found = waiting.get(part);
-      if (found === undefined) waiting.set(part, { at: [i], next: 0 });
-      else found.at.push(i);
-    }
-  }
-  const placed = new Map<number, Placed>();
+  const open = new Map([...stored].map(([seq, record]) => [seq, new Set(partsOf(record))]));
+  const origins = new Map<number, Logged>();
   /** By index in `logged`: the number at which it, or a part of it, stands. */
   const seqOf = new Map<number, number>();
-  for (const [seq, record] of stored) {
-    let origin: Placed["logged"];
-    for (const part of partsOf(record)) {
-      const found = waiting.get(part);
-      const i = found?.at[found.next];
-      if (i === undefined) continue;
-      found!.next++;
-      left[i]!.delete(part);
-      origin ??= logged[i];
-      seqOf.set(i, seq);
+  // Attempts with one seed write the same: each has its own. A file of several attempts is read as the last one's.
+  for (const key of [(part: string, attempt: number) => `${attempt} ${part}`, (part: string) => part]) {
+    const waiting = new Map<string, { at: number[]; next: number }>();
+    for (const [i, parts] of left.entries()) {
+      for (const part of parts) {
+        const name = key(part, logged[i]!.attempt);
+        const found = waiting.get(name);
+        if (found === undefined) waiting.set(name, { at: [i], next: 0 });
+        else found.at.push(i);
+      }
     }
-    placed.set(seq, { seq, stored: true, record, logged: origin });
+    for (const [seq, record] of stored) {
+      const parts = open.get(seq)!;
+      for (const part of parts) {
+        const found = waiting.get(key(part, attemptOf(record)));
+        const i = found?.at[found.next];
+        if (i === undefined) continue;
+        found!.next++;
+        left[i]!.delete(part);
+        parts.delete(part);
+        if (!origins.has(seq)) origins.set(seq, logged[i]!);
+        seqOf.set(i, Math.max(seqOf.get(i) ?? 0, seq));
+      }
+    }
   }
+  const placed = new Map<number, Placed>(
+    [...stored].map(([seq, record]) => [seq, { seq, stored: true, record, logged: origins.get(seq) }]),
+  );
 
   const after = new Map<number, number>();
   const missing: (Logged & { after: number })[] = [];
@@ -85,6 +95,9 @@ export function merge(stored: ReadonlyMap<number, LogRecord>, head: number, logg
   lost.push(...free.slice(next));
   return { placed: [...placed.values()].sort((a, b) => a.seq - b.seq), lost, further };
 }
+
+/** Records that are read from a log have none of their own. */
+export const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
 
 const isMetrics = (record: LogRecord): record is WorkerEventRecord => "kind" in record && record.kind === METRICS_KIND;
 

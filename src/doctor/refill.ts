@@ -15,7 +15,7 @@ import type { StoredRun } from "../telemetry/store/completeness.ts";
 import { refusesContent } from "../telemetry/store/failures.ts";
 import { rendered, stepsOf } from "../telemetry/thin_log.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
-import { type Logged, type LogRecord, merge } from "./merge.ts";
+import { attemptOf, type Logged, type LogRecord, merge } from "./merge.ts";
 import { leftInFiles, NO_RECORDS, parsed, type ReadBatch, type RunOnDisk } from "./observed_files.ts";
 import type { KnownRun } from "./registry_state.ts";
 
@@ -181,6 +181,7 @@ function rebuild(
     let number = 0;
     for (const end of ends) {
       const { attempt } = end;
+      store.carryStart(runId, made, attempt);
       for (const batch of batchesOf(store, run, files, end, 0, clock)) {
         const since = countsOf(store, made).steps;
         const kept = survivors(store, runId, "steps", since, batch.steps.n, before);
@@ -197,6 +198,7 @@ function rebuild(
       }
     }
     for (const { attempt } of ends) storeFiles(store, made, known, attempt);
+    store.carryPoints(runId, made);
     const [had, has] = [countsOf(store, runId), countsOf(store, made)];
     for (const kind of KINDS) {
       if (has[kind] < had[kind]) throw unfilled(runId, `its logs have ${has[kind]} of ${had[kind]} ${kind}`);
@@ -223,8 +225,9 @@ function readAgain(
   const labels: { attempt: number; label: string }[] = [];
   const logged = { episodes: [] as Logged[], events: [] as Logged[] };
   const note = ({ episodes, events }: ReadBatch, stream: number, batch: number) => {
-    for (const record of episodes) logged.episodes.push({ record, stream, batch });
-    for (const record of events) logged.events.push({ record, stream, batch });
+    const { attempt } = labels[stream]!;
+    for (const record of episodes) logged.episodes.push({ record, attempt, stream, batch });
+    for (const record of events) logged.events.push({ record, attempt, stream, batch });
     if (logged.episodes.length + logged.events.length <= MAX_MERGED) return;
     throw unfilled(run.runId, `its logs have more than ${MAX_MERGED} episodes and events, too many to be compared`);
   };
@@ -307,8 +310,6 @@ function storedRecords(
 ): Map<number, LogRecord> {
   return survivors(store, runId, kind, 0, head, before) as Map<number, Stored & LogRecord>;
 }
-
-const attemptOf = (record: LogRecord): number => (record as LogRecord & { attempt?: number }).attempt ?? 1;
 
 /** Whose series the records have that are in no log: those of MLflow's clients, where there were any. */
 function callLabel(files: RunFiles): string {

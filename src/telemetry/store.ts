@@ -19,6 +19,7 @@ import { Deletions } from "./store/deletions.ts";
 import { isFull, machineTrouble } from "./store/failures.ts";
 import { GroupCommit, type Outcome, type WaitingBatch } from "./store/group_commit.ts";
 import { countersOf, keyOf, rowsOfRun } from "./store/moved_run.ts";
+import { OwnPoints } from "./store/own_points.ts";
 import { ParameterRows, type ToldParameter } from "./store/parameter_rows.ts";
 import { msOf } from "./store/points.ts";
 import { allRows, prepareArrays, READ_BYTES, Reader } from "./store/reader.ts";
@@ -89,6 +90,7 @@ export class TelemetryStore implements TelemetryLog {
   readonly #parameters: ParameterRows;
   readonly #summaries: Summaries;
   readonly #rewinds: Rewinds;
+  readonly #ownPoints: OwnPoints;
   readonly #seriesName: StatementSync;
   readonly #cursors: SourceCursors;
   readonly #begin: StatementSync;
@@ -139,6 +141,7 @@ export class TelemetryStore implements TelemetryLog {
     const seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
     this.#summaries = new Summaries(db, seriesRows);
     this.#rewinds = new Rewinds(db);
+    this.#ownPoints = new OwnPoints(db, this.#rewinds);
     this.#series = new SeriesReader(db, seriesRows, this.#rewinds);
     const seriesWriter = new SeriesWriter(db, seriesRows, this.#summaries, this.#rewinds);
     this.#cursors = new SourceCursors(db);
@@ -414,6 +417,29 @@ export class TelemetryStore implements TelemetryLog {
     });
     // What is written next begins at the new position.
     this.#states.drop(runId);
+  }
+
+  /** For a run that is made anew from another's logs: an attempt begins where it began there. Before anything of it. */
+  carryStart(from: string, to: string, attempt: number): void {
+    const [old, made] = [this.#states.get(from), this.#states.get(to)];
+    if (old === undefined || made === undefined) return;
+    const starts = this.#ownPoints.starts(old.runKey, attempt);
+    this.#transaction(() => {
+      for (const { series, ...start } of starts) this.#rewinds.put(made.runKey, series, start);
+    });
+    this.#states.drop(to);
+  }
+
+  /** For a run that is made anew from another's logs: points that are of no record. */
+  carryPoints(from: string, to: string): void {
+    const old = this.#states.get(from);
+    if (old === undefined) return;
+    for (const points of this.#ownPoints.points(old.runKey)) {
+      const made = this.#states.get(to);
+      if (made !== undefined && points.length > 0) {
+        this.#transaction(() => this.#writer.sampledBefore(to, made, points));
+      }
+    }
   }
 
   async delete(runId: string): Promise<number> {

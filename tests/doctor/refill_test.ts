@@ -522,3 +522,52 @@ Deno.test("refill: names and summaries of series, their attempts, parameters and
     }
   });
 });
+
+Deno.test("refill: what is in no log stays: what the run used of its host, and where a retried attempt begins", () => {
+  withRun((layout, journal) => {
+    const withStore = <T>(work: (store: TelemetryStore) => T): T => {
+      const store = TelemetryStore.open(layout.telemetryDb, { checkpoints: { mode: "inline" } });
+      try {
+        return work(store);
+      } finally {
+        store.close();
+      }
+    };
+    const use = (store: TelemetryStore, attempt: number) => {
+      for (let n = 1; n <= 50; n++) store.sample(ID, attempt, [["host/cpu", n * attempt], ["host/memory", NaN]]);
+    };
+    Deno.writeTextFileSync(journal, lines(1, 500));
+    repair(layout.stateDir);
+    const registry = Registry.open(layout.registryDb);
+    registry.apply(ID, { type: "retry", reason: "by_hand" });
+    registry.apply(ID, { type: "spawned" });
+    registry.apply(ID, { type: "cancelled", reason: "user_cancel" });
+    registry.close();
+    withStore((store) => {
+      use(store, 1);
+      store.beginAttempt(ID, 2, null);
+    });
+    append(runFiles(layout, knownRuns(layout.registryDb)[0]!).stdout(2), lines(1, 700));
+    repair(layout.stateDir);
+    withStore((store) => use(store, 2));
+    const curves = () =>
+      withStore((store) =>
+        ["reward", "episode_reward", "data.loss", "host/cpu", "host/memory"].map((name) => ({
+          name,
+          points: store.series(ID, name, 1, 1e9, 2000),
+          overwritten: store.overwritten(ID, name),
+        }))
+      );
+    const before = curves();
+    for (const { name, points, overwritten } of before) {
+      assert.ok(points.length > 10, name);
+      assert.equal(overwritten.length > 0, name.includes("reward"), name);
+    }
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("UPDATE worker_events SET data = replace(data, 'loss', 'loqs') WHERE seq = 3");
+    db.close();
+    const [repaired] = repair(layout.stateDir).repaired;
+    assert.equal(repaired!.done, true, repaired!.outcome);
+    assert.deepEqual(curves(), before);
+  });
+});

@@ -13,6 +13,7 @@ import type { EpisodeRecord, IngestBatch, SourceCursor, WorkerEventRecord } from
 import { MAX_PARAMETERS } from "../parameters.ts";
 import type { StoredEpisode, StoredWorkerEvent } from "../types.ts";
 import { BulkInsert } from "./bulk_insert.ts";
+import { OWN_LABEL, type OwnPoint } from "./own_points.ts";
 import { ParameterRows, PARAMETERS_EVENT } from "./parameter_rows.ts";
 import { addViolation, type RunRows, type RunState } from "./run_state.ts";
 import type { RunStates } from "./run_states.ts";
@@ -123,16 +124,29 @@ export class RunWriter {
     this.#written = [];
   }
 
-  /** Points of a run's series that are of no record. */
+  /** Points of a run's series that are of no record, at its newest step. */
   sample(runId: string, attempt: number, state: RunState, points: Parameters<SeriesWriter["points"]>[1]): void {
+    this.#ofNoRecord(runId, attempt, state);
+    this.#parts.seriesWriter.from(attempt, OWN_LABEL);
+    this.#parts.seriesWriter.points(state, points, `${Math.floor(this.#parts.now())}000000`);
+  }
+
+  /** The same, where they were. */
+  sampledBefore(runId: string, state: RunState, points: readonly OwnPoint[]): void {
+    this.#ofNoRecord(runId, state.attempt, state);
+    for (const point of points) {
+      this.#parts.seriesWriter.from(point.attempt, OWN_LABEL);
+      this.#parts.seriesWriter.placed(state, point);
+    }
+  }
+
+  #ofNoRecord(runId: string, attempt: number, state: RunState): void {
     const { heads: { steps, events } } = state;
     this.#parts.states.live(state).touchedAt = this.#parts.now();
     this.#written.push({
       ...{ runId, attempt, state, firstStep: steps + 1, steps: { n: 0, bytes: 0, columns: undefined } },
       ...{ episodes: [], events: [], lastEvent: events },
     });
-    this.#parts.seriesWriter.from(attempt, "mosaic");
-    this.#parts.seriesWriter.points(state, points, `${Math.floor(this.#parts.now())}000000`);
   }
 
   /** Writes a delivery's rows; what is one row a run is written by `finish`, before the commit. */

@@ -6,6 +6,7 @@ import { MAX_POINTS_PER_EVENT, MAX_POINTS_PER_RECORD, msOf, pointsOf } from "./p
 import { type BucketSink, openParts, SeriesHead } from "./rollup.ts";
 import { addViolation, type LiveSeries, type LiveState, type RunState } from "./run_state.ts";
 import { rewardRank } from "../progress_series.ts";
+import type { OwnPoint } from "./own_points.ts";
 import type { Rewinds } from "./rewinds.ts";
 import { BASE_SERIES, FIRST_METRIC_SERIES, SeriesRows } from "./series_rows.ts";
 import { SeriesState, type Summaries } from "./summaries.ts";
@@ -104,6 +105,11 @@ export class SeriesWriter {
   points(state: RunState, points: readonly (readonly [name: string, value: number])[], tsNs: string): void {
     const step = Math.max(state.toldStep, state.heads.steps - state.live!.stepShift);
     for (const [name, value] of points) this.#point(state, name, value, step, msOf(tsNs));
+  }
+
+  /** A point of no record, where it was. */
+  placed(state: RunState, { name, value, step, atMs }: Omit<OwnPoint, "attempt">): void {
+    this.#point(state, name, value, step, atMs);
   }
 
   /** Writes what was collected; before the commit. */
