@@ -10,6 +10,8 @@ import { messageOf } from "../base/errors.ts";
 const SHARE = 1 / 16;
 const LEAST_BYTES = 256 << 10;
 const CHUNK_BYTES = 1 << 20;
+/** Left free by a reserve that is not whole, for the small files of running work (daemon.json, exit records). */
+const SLACK_BYTES = 64 << 10;
 
 /** @param most size on a large file system: a reserve of that size that is there tells that it is one */
 export function reserveAt(path: string, most: number): Reserve {
@@ -32,38 +34,59 @@ export class Reserve {
     this.bytes = bytes;
   }
 
-  /** Whether the space is reserved. */
+  /** Whether all of the space is reserved. */
   get whole(): boolean {
+    return this.#reserved === this.bytes;
+  }
+
+  /** Bytes reserved; 0 where the file is not one that make() wrote. */
+  get #reserved(): number {
     try {
-      const { size, blocks } = Deno.lstatSync(this.#path);
-      return size === this.bytes && (blocks === null || blocks * 512 >= this.bytes / 2);
+      const { isFile, size, blocks } = Deno.lstatSync(this.#path);
+      return isFile && size <= this.bytes && (blocks === null || blocks * 512 >= size / 2) ? size : 0;
     } catch {
-      return false;
+      return 0;
     }
   }
 
-  /** Whether the disk has enough free space for it; false if unknown. */
+  /** Whether the disk has enough free space for what lacks of it; false if unknown. */
   get fits(): boolean {
-    return disk(directoryOf(this.#path)).available >= this.bytes;
+    return disk(directoryOf(this.#path)).available >= this.bytes - this.#reserved;
   }
 
-  /** Reserves the space, all or nothing. @returns whether it is reserved */
+  /**
+   * Reserves the space. On a disk with too little of it, keeps nearly all that there is: otherwise the next program that
+   * fills the disk takes that, too, and nothing is left for a write that must succeed.
+   * @returns whether all of it is reserved
+   */
   make(): boolean {
-    if (this.whole) return true;
+    const reserved = this.#reserved;
+    if (reserved === this.bytes) return true;
+    if (reserved === 0) this.release();
+    const { total, available } = disk(directoryOf(this.#path));
+    const fits = total === 0 || available >= this.bytes - reserved;
     try {
-      this.release();
-      const file = Deno.openSync(this.#path, { write: true, createNew: true, mode: 0o600 });
-      try {
-        const chunk = noise(Math.min(this.bytes, CHUNK_BYTES));
-        for (let left = this.bytes; left > 0;) left -= file.writeSync(chunk.subarray(0, Math.min(left, chunk.length)));
-      } finally {
-        file.close();
-      }
-      return true;
+      this.#grow(reserved, fits ? this.bytes : Math.min(this.bytes, reserved + available - SLACK_BYTES));
+      return fits;
     } catch (error) {
-      this.release();
       if (/no space|quota/i.test(messageOf(error))) return false;
       throw error;
+    }
+  }
+
+  #grow(from: number, to: number): void {
+    if (to <= from) return;
+    const file = Deno.openSync(this.#path, { append: true, create: true, mode: 0o600 });
+    let size = from;
+    try {
+      const chunk = noise(Math.min(to - size, CHUNK_BYTES));
+      while (size < to) size += file.writeSync(chunk.subarray(0, Math.min(to - size, chunk.length)));
+    } catch (error) {
+      // Another program was faster, or a quota ends before the disk does.
+      file.truncateSync(Math.max(from, size - SLACK_BYTES));
+      throw error;
+    } finally {
+      file.close();
     }
   }
 

@@ -22,7 +22,7 @@ export function openWal(path: string, busyTimeoutMs: number, reserve?: Reserve):
     return open("NORMAL");
   } catch (error) {
     if (!isFull(error)) throw error;
-    if (reserve?.whole) {
+    if (reserve !== undefined) {
       reserve.release();
       try {
         return open("NORMAL");
