@@ -166,7 +166,7 @@ class Backup {
     if (problem !== undefined) {
       removeIfThere(unfinished);
       throw new MosaicError("unavailable", `the copy of ${from} is damaged: ${problem}`, {
-        hint: "Run mosaic doctor: if the database itself is sound, look at the disk of the backup.",
+        hint: "Run mosaic doctor: if the database itself is sound, check the disk of the backup.",
       });
     }
     writing(path, () => {

@@ -50,7 +50,7 @@ export function copyIfChanged(from: string, to: string): number | undefined {
     const written = copy(source, unfinished, size);
     if (hashOf(unfinished) !== written) {
       throw new MosaicError("unavailable", `${to} does not read as it was written`, {
-        hint: "Look at the kernel's log for errors of that disk.",
+        hint: "Read the kernel's log for errors of that disk.",
       });
     }
     Deno.chmodSync(unfinished, mode);

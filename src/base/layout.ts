@@ -169,7 +169,7 @@ export class RunFiles {
   }
   /**
    * Where an attempt saves checkpoints (`MOSAIC_CHECKPOINT_DIR`).
-   * @param apart on a host that this daemon cannot look at: a worker of an earlier attempt may still be writing
+   * @param apart on a host whose processes this daemon cannot see: a worker of an earlier attempt may still be writing
    */
   checkpoints(attempt: number, apart: boolean): string {
     return `${this.directory}/checkpoints${apart && attempt > 1 ? `/attempt-${attempt}` : ""}`;

@@ -1,4 +1,4 @@
-/** What is a secret, by its name and by its looks, and values without their secrets. Pure. */
+/** What is a secret, by its name and by its form, and values without their secrets. Pure. */
 import { isPlainObject } from "./exact_numbers.ts";
 
 /** Names whose text values are hidden until somebody asks for them. (A tokenizer, a number of tokens, PWD and a path are none.) */
@@ -12,8 +12,8 @@ const SECRET_NAME = new RegExp(
 );
 
 /**
- * Secrets that are known by how they look, wherever they stand. The first group, if there is one, stays. A config is
- * somebody else's text and may be long: none of these looks at any part of it more than some hundred times.
+ * Secrets that are known by their form, wherever they stand. The first group, if there is one, stays. A config is
+ * somebody else's text and may be long: none of these reads any part of it more than some hundred times.
  */
 const SECRET_TEXTS: readonly RegExp[] = [
   // user:password@ in URLs, and a user so long that it is a key (Sentry); a password may have an "@" in it.

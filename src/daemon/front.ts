@@ -57,7 +57,7 @@ const SOCKET_PEER: Peer = { name: "unknown", owner: true };
 /** Whoever opens the group's (`--group-socket`) is not known by that, and may well be a browser behind a forwarded port. */
 export const GROUP_PEER: Peer = { name: "group", owner: false };
 
-/** Whoever shows a credential is not looked up. */
+/** The owner of a connection that shows a credential is not looked up. */
 async function tcpPeer(request: Request, address: Deno.NetAddr, userOf: FrontOptions["userOf"]): Promise<Peer> {
   const user = request.headers.has("authorization") ? undefined : await userOf?.(address);
   return { name: `${address.hostname}:${address.port}`, owner: false, ...user };

@@ -36,7 +36,7 @@ export function groupOfSocket({ group, path }: GroupSocket, uid: number | null =
     info = Deno.statSync(directory);
   } catch (error) {
     throw refused(
-      `cannot look at ${directory}: ${messageOf(error)}`,
+      `cannot read the mode of ${directory}: ${messageOf(error)}`,
       `Run: install -d -m 750 -g ${group} ${directory}`,
     );
   }

@@ -3,9 +3,9 @@
  * has nothing to do would keep it for days.
  */
 
-const LOOK_MS = 5000;
+const POLL_MS = 5000;
 /** A hundredth of a core. */
-const QUIET_MS = LOOK_MS / 100;
+const QUIET_MS = POLL_MS / 100;
 /** What is worth a collection. The start alone is. */
 const WORK_MS = 1000;
 /** A collection takes some 3 ms for each MiB that is in use, and nobody is served meanwhile. */
@@ -36,7 +36,7 @@ export function startIdleHeap(collect = (globalThis as { gc?: (options: object) 
     if (!mayCollect(state)) return;
     collect({ type: "major", execution: "sync", flavor: "last-resort" });
     collectedAt = before = spentMs();
-  }, LOOK_MS);
+  }, POLL_MS);
   return () => clearInterval(timer);
 }
 

@@ -11,7 +11,7 @@ import { ownEnvironment } from "../os/environment.ts";
 import { selfCommand } from "../os/self.ts";
 import { underShell } from "../os/shell.ts";
 
-const LOOK_MS = 5000;
+const POLL_MS = 5000;
 /** A limit that is too low for what the daemon has to do must not make it start all the time. */
 const LEAST_UPTIME_MS = 60_000;
 /** There may be no quiet moment. */
@@ -60,7 +60,7 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
     } catch (error) {
       log.error({ error: messageOf(error) }, "no daemon could be started to take this one's place");
     }
-  }, LOOK_MS);
+  }, POLL_MS);
   return () => clearInterval(timer);
 }
 

@@ -49,7 +49,7 @@ function refuseShared(directory: string, uid: number | null): void {
     why,
     owner !== uid
       ? `Start the daemon as that user, choose another --state-dir, or, if what is in it is yours, run "chown -R ${uid}" on it.`
-      : `Look who has put something there, then run: chmod go-w ${directory}`,
+      : `Find out who has put something there, then run: chmod go-w ${directory}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
  * Starts waiting runs as soon as there is room: it is woken by a submission, by a run that ends or registers, and by the
- * end of a back-off. A look every two seconds is the safety net only.
+ * end of a back-off. A pass every two seconds is the safety net only.
  */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
@@ -14,8 +14,8 @@ import type { Supervisor } from "./attempt/supervisor.ts";
 const SAFETY_NET_MS = 2000;
 /** Longest wait that a timer is set for; the safety net sees to the rest. */
 const MAX_TIMER_MS = 60_000;
-/** After a look, dispatch rests for so many times what it took: at most a tenth of the thread's time goes into it. */
-const LOOK_REST = 9;
+/** After a pass, dispatch rests for so many times what it took: at most a tenth of the thread's time goes into it. */
+const PASS_REST = 9;
 
 /** After trouble that passes, such as a full disk. */
 const TROUBLE_WAIT_MS = 2000;
@@ -75,9 +75,9 @@ export class Dispatcher {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #net: ReturnType<typeof setInterval> | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;
-  #lookedAt = 0;
-  /** What the last look took, milliseconds. */
-  #lookMs = 0;
+  #passedAt = 0;
+  /** What the last pass took, milliseconds. */
+  #passMs = 0;
   #closed = false;
 
   constructor(options: DispatcherOptions) {
@@ -93,9 +93,9 @@ export class Dispatcher {
       if ((this.#options.registry.countByState().INIT ?? 0) !== known) {
         this.#readQueue();
       }
-      this.#look();
+      this.#runPass();
     }, SAFETY_NET_MS);
-    this.#look();
+    this.#runPass();
   }
 
   /** Starts nothing more, and waits for what is being started. */
@@ -130,14 +130,14 @@ export class Dispatcher {
     this.wake();
   }
 
-  /** Looks soon, once for all that happens in this turn. */
+  /** Dispatches soon, once for all that happens in this turn. */
   wake(): void {
     if (this.#pass === "due" || this.#closed) return;
     this.#pass = "due";
-    // A look costs as much as the queue is long, and thousands may be submitted at once.
-    const restMs = this.#lookMs < 1 ? 0 : this.#lookedAt + LOOK_REST * this.#lookMs - performance.now();
-    if (restMs <= 0) queueMicrotask(() => this.#look());
-    else this.#rest = setTimeout(() => this.#look(), restMs);
+    // A pass costs as much as the queue is long, and thousands may be submitted at once.
+    const restMs = this.#passMs < 1 ? 0 : this.#passedAt + PASS_REST * this.#passMs - performance.now();
+    if (restMs <= 0) queueMicrotask(() => this.#runPass());
+    else this.#rest = setTimeout(() => this.#runPass(), restMs);
   }
 
   #readQueue(): void {
@@ -148,14 +148,14 @@ export class Dispatcher {
     }
   }
 
-  #look(): void {
+  #runPass(): void {
     this.#pass = "none";
     clearTimeout(this.#rest);
     if (this.#closed) return;
     const began = performance.now();
     this.#dispatch();
-    this.#lookedAt = performance.now();
-    this.#lookMs = this.#lookedAt - began;
+    this.#passedAt = performance.now();
+    this.#passMs = this.#passedAt - began;
   }
 
   #dispatch(): void {
@@ -178,14 +178,14 @@ export class Dispatcher {
       this.#queue = new Map(queue.map((entry) => [entry.runId, entry]));
       this.#wakeAt(wakeAt);
     } catch (error) {
-      log.error({ error: messageOf(error) }, "dispatch failed; the next look tries again");
+      log.error({ error: messageOf(error) }, "dispatch failed; the next pass tries again");
     }
   }
 
   #wakeAt(at: number | undefined): void {
     clearTimeout(this.#timer);
     if (at === undefined) return;
-    this.#timer = setTimeout(() => this.#look(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
+    this.#timer = setTimeout(() => this.#runPass(), Math.min(MAX_TIMER_MS, Math.max(1, at - clock())));
   }
 
   #start(runId: string, slots: readonly number[]): void {

@@ -65,7 +65,7 @@ function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string 
   }
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
     const cursors = stored?.cursors.get(attempt) ?? [];
-    // Of a run of which something is stored only its known files are looked at.
+    // Where something of a run is stored, only its known files are read.
     const left = leftInFiles(known, attempt, cursors, stored === undefined ? "new" : "known").next();
     if (!left.done) missing.push(`what ${left.value.source!.name} has of attempt ${attempt}`);
   }

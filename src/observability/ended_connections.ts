@@ -29,7 +29,7 @@ export function noticeEndedConnections(): void {
   const { connect } = connector;
   connector.connect = async function (...args) {
     const transport = await connect.apply(this, args);
-    // What came with the settings has been looked at after this.
+    // Everything that came with the settings has been handled after this.
     await new Promise((resolve) => setImmediate(resolve));
     if (transport.disconnectHandled === true) {
       transport.shutdown();

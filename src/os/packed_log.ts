@@ -24,7 +24,7 @@ const TAG_AT = 8;
 const [WHOLE, THIN] = ["mlog", "mref"] as const;
 const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
-/** Behind a damaged header the next chunk is looked for in so many bytes. */
+/** Behind a damaged header the search for the next chunk reads so many bytes at once. */
 const SEARCHED_BYTES = 2 * MAX_CHUNK_BYTES;
 
 interface Chunk {
@@ -42,7 +42,7 @@ interface Index {
   identity: string;
   /** Up to here it has whole chunks. */
   scanned: number;
-  /** Size and time of the file that was looked at. */
+  /** Size and time of the file that was read. */
   seen: string;
   chunks: Chunk[];
 }
@@ -144,7 +144,7 @@ export class PackedLog implements Disposable {
   /** Without bytes: it is damaged. */
   #opened: { chunk: Chunk; bytes: Uint8Array | undefined } | undefined;
 
-  /** Of logs whose chunks were looked for lately. */
+  /** Of logs whose chunks were listed recently. */
   static readonly #known = new Map<string, Index>();
 
   /** @param render undefined where nothing can be thinned */
@@ -156,13 +156,13 @@ export class PackedLog implements Disposable {
 
   /** So many bytes of the log are packed, from 0 on. */
   end(): number {
-    this.#look();
+    this.#refresh();
     return this.#index.chunks.at(-1)?.to ?? 0;
   }
 
   /** Length of the file up to the end of its last whole chunk; what follows is torn. */
   wholeBytes(): number {
-    this.#look();
+    this.#refresh();
     return this.#index.scanned;
   }
 
@@ -192,7 +192,7 @@ export class PackedLog implements Disposable {
     thin: (bytes: Uint8Array) => Promise<Uint8Array | undefined>,
     mayReplace: () => Promise<boolean>,
   ): Promise<number> {
-    this.#look();
+    this.#refresh();
     const chunks = this.#index.chunks.slice();
     // Damaged, or thinned before: it stays as it is.
     if (chunks.some(({ packed }) => packed === undefined || packed.isThin)) return 0;
@@ -273,8 +273,8 @@ export class PackedLog implements Disposable {
     }
   }
 
-  /** Looks for chunks that were added. */
-  #look(): void {
+  /** Lists chunks that were added. */
+  #refresh(): void {
     this.#file ??= openRegular(this.#path, parentOf(parentOf(this.#path)));
     if (this.#file === undefined) return;
     const { dev, ino, size, mtimeMs, birthtimeMs } = this.#file.stat();
@@ -362,7 +362,7 @@ export class LogFile implements Disposable {
   constructor(file: RegularFile | undefined, packed: PackedLog) {
     this.#file = file;
     this.#packed = packed;
-    this.#lookAtPacked();
+    this.#refreshPacked();
   }
 
   get size(): number {
@@ -401,7 +401,7 @@ export class LogFile implements Disposable {
 
   /** What was packed while it was read may have been a hole by then. */
   #readAgain(position: number, into: Uint8Array, begin: number, filled: number): number {
-    this.#lookAtPacked();
+    this.#refreshPacked();
     if (position + begin < this.#packedEnd) this.#readPacked(position + begin, into.subarray(begin, filled));
     return filled;
   }
@@ -410,7 +410,7 @@ export class LogFile implements Disposable {
    * A log that is shorter than what was packed of it was emptied by somebody, unless it begins alike: a copy that was made
    * while more was packed.
    */
-  #lookAtPacked(): void {
+  #refreshPacked(): void {
     const end = this.#packed.end();
     const size = this.#file?.stat().size ?? end;
     this.#packedEnd = end > size && !this.#beginsAlike(size) ? 0 : end;

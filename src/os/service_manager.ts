@@ -7,7 +7,7 @@ import { removeIfThere } from "./files.ts";
 import type { Logger } from "../base/log.ts";
 
 export interface ServiceManager {
-  /** Somebody looks after the daemon, and starts it again when it leaves. */
+  /** A service manager supervises the daemon, and starts it again when it exits. */
   readonly present: boolean;
   ready(status: string): Promise<void>;
   stopping(): Promise<void>;

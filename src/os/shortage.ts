@@ -3,7 +3,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 
 /** By errno, which Deno puts into its messages: "No space left on device (os error 28)". */
 const TROUBLE: Record<number, [what: string, hint: string]> = {
-  5: ["an input/output error", "Look at the kernel's log for errors of the disk."],
+  5: ["an input/output error", "Read the kernel's log for errors of the disk."],
   11: ["no process can be created", "End processes, or raise the limit of processes (ulimit -u)."],
   12: ["no memory is left", "End processes that use much of it."],
   13: ["no permission to write", "Correct owner and mode: the daemon's user must be able to write there."],

@@ -132,7 +132,7 @@ export class PeerOwners {
 
   /**
    * @param port of this machine, to which the peer is connected
-   * @returns undefined also where the tables cannot be read: whoever cannot be looked up is not known
+   * @returns undefined also where the tables cannot be read: a peer that cannot be looked up is not known
    */
   async of(peer: TcpEnd, port: number): Promise<number | undefined> {
     if (!isLoopbackAddress(peer.address)) return undefined;

@@ -48,7 +48,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     read.push(grant.socket);
     write.push(grant.socket);
   }
-  // GROUP:PATH; its directory is looked at.
+  // GROUP:PATH; the daemon reads its directory's mode.
   const shared = optionValue(line, "--group-socket")?.replace(/^[^:]*:/, "");
   if (shared !== undefined) {
     const socket = absolutePath(shared, world.cwd);

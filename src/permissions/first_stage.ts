@@ -10,7 +10,7 @@ import { realWorld } from "./world.ts";
 
 const world = realWorld();
 try {
-  // What the program would never look at, and so not complain of.
+  // What the program never reads, and so cannot reject.
   extraPermissions(world.env(EXTRA_VARIABLE));
 } catch (error) {
   if (!(error instanceof MosaicError)) throw error;

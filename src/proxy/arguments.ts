@@ -72,7 +72,7 @@ Examples:
       in a container, for a daemon on another host
 
 Environment:
-  MOSAIC_STATE_DIR        where the run's directory is looked for
+  MOSAIC_STATE_DIR        where the run's directory is searched
   MOSAIC_TLS_SERVER_NAME  as --tls-server-name
 
 Exit codes:

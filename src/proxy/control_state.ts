@@ -217,7 +217,7 @@ function enforce(control: ActiveControl, effects: Effects): ActiveControl {
   const stop = lasting || control.throttled;
   const inForce = lasting ? stopped === "all" : stop ? stopped === "all" || stopped === "group" : stopped === "nothing";
   if (inForce) return control;
-  // The duty cycle has no time to look for what has left the group; what a lasting stop has reached must continue with it.
+  // The duty cycle has no time to find processes that have left the group; what a lasting stop has reached must continue with it.
   const outside = lasting || (!stop && stopped !== "group");
   effects.push({ tag: "signal_group", signal: stop ? "SIGSTOP" : "SIGCONT", outside });
   if (!stop) return { ...control, stopped: "nothing" };

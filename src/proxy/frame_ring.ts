@@ -22,7 +22,7 @@ import {
   ringStart,
 } from "../wire/fastlane.ts";
 
-/** The GUI looks every 16 ms; a person sees no more than this. */
+/** The GUI polls every 16 ms; a person sees no more than this. */
 const INTERVAL_MS = 1000 / 30;
 /** After the name was found taken, or shared memory full. */
 const AGAIN_MS = 5000;

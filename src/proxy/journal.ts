@@ -1,6 +1,6 @@
 /**
  * Reads a worker's standard output, which is a file: the journal. Any position in it can be read again at any time, so
- * nothing is kept in memory but the chunk that is just being looked at.
+ * nothing is kept in memory but the chunk that is being parsed.
  */
 
 import { Lines } from "../telemetry/dialects/lines.ts";
@@ -99,7 +99,7 @@ export class Journal {
    * @param most Bytes of this chunk, where that is less than any chunk may have.
    */
   next(final: boolean, most = this.#bounds.bytes): JournalChunk | undefined {
-    // Looks whether others have done something to the file since the last chunk.
+    // Checks whether others have changed the file since the last chunk.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
     // What follows a loss is not read behind lines that were given back: they are cut, or passed over with the loss, first.
@@ -181,7 +181,7 @@ export class Journal {
     return { from, to: this.#position, lines, overlong: 0 };
   }
 
-  /** Looks for the end of an overlong line without keeping it. */
+  /** Finds the end of an overlong line without keeping it. */
   #skim(final: boolean): JournalChunk | undefined {
     const buffer = new Uint8Array(Math.min(SKIM_BYTES, this.#bounds.bytes));
     for (;;) {

@@ -1,7 +1,7 @@
 /**
  * The file behind a journal, as positions that only ever grow, whatever others do to the file:
  *
- * - removed or moved away: read on through the descriptor that this process or (where the permissions let us look) the worker
+ * - removed or moved away: read on through the descriptor that this process or (where the permissions allow it) the worker
  *   has; where nobody has one, what was not read is lost
  * - shortened or written over: what is written afterwards follows, in the journal's positions, after what was there
  *   before; what of that was not read is lost
@@ -324,7 +324,7 @@ export class JournalFile {
     this.#save(true);
   }
 
-  /** For another proxy. It is tried again at the next look at the file where it fails. */
+  /** For another proxy. Where it fails, the next check of the file tries again. */
   #save(durable = !this.#saved): void {
     if (this.#shiftPath === undefined || this.#readOnly) return;
     try {
@@ -363,7 +363,7 @@ function isAt(file: Deno.FsFile, offset: number, bytes: Uint8Array): boolean {
   return read === bytes.length && now.every((byte, i) => byte === bytes[i]);
 }
 
-/** The file through the standard output of a process of the group; undefined where none has it or we may not look. */
+/** The file through the standard output of a process of the group; undefined where none has it or we may not see it. */
 function heldBy(group: number | undefined, inode: string): Deno.FsFile | undefined {
   if (group === undefined) return undefined;
   for (const pid of groupMembers(group)) {
@@ -371,7 +371,7 @@ function heldBy(group: number | undefined, inode: string): Deno.FsFile | undefin
       const path = `/proc/${pid}/fd/1`;
       if (textOf(Deno.statSync(path)) === inode) return Deno.openSync(path, { read: true });
     } catch {
-      // Gone, or not to be looked at.
+      // Gone, or not readable.
     }
   }
   return undefined;

@@ -20,7 +20,7 @@ const MARKS = new Set([0x7b, 0x2d, 0x7c, 0x20, 0x09]);
 export class TextRecords {
   readonly #lines: Lines;
   readonly #text: TextLines;
-  /** The first `=` at or behind what was looked at last. */
+  /** The first `=` at or behind the end of what was scanned. */
   #equals = -1;
 
   constructor(lines: Lines, off: Iterable<TextDialect>) {
@@ -40,7 +40,7 @@ export class TextRecords {
     return this.#text.read(this.#lines.slice(from, end));
   }
 
-  /** Most output has no pairs: then each byte is looked at once, and no line becomes a text. */
+  /** Most output has no pairs: then each byte is scanned once, and no line becomes a string. */
   #hasEquals(from: number, end: number): boolean {
     if (this.#equals < from) {
       const found = this.#lines.bytes.indexOf(EQUALS, from);

@@ -159,7 +159,7 @@ export class FileUploads {
     this.#answered = Promise.withResolvers();
   }
 
-  /** Calls `changed` when it is time to look again. */
+  /** Calls `changed` when the next scan is due. */
   arm(changed: () => void): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(changed, Math.max(100, this.#searchAt - performance.now()));
@@ -346,7 +346,7 @@ export class FileUploads {
     if (this.#current === going) this.#current = undefined;
   }
 
-  /** There are files that nobody looks at. */
+  /** There are files that are not scanned. */
   #beyond(why: string): void {
     if (!this.#unseen.has(why)) this.#log.warn({ why }, "files are not uploaded");
     this.#unseen.add(why);

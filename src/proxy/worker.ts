@@ -58,7 +58,7 @@ export function journalOrigin(files: RunFiles, attempt: number): JournalOrigin |
   return start && { inode: start.journal, group: start.leader.pid };
 }
 
-/** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be looked at. */
+/** What the wrapper wrote down; undefined while there is nothing whole. @throws when it cannot be read. */
 function startOf(files: RunFiles, attempt: number): { leader: ProcessRef; journal: string | undefined } | undefined {
   const text = readRecordInProxy(files.workerFile(attempt));
   try {
@@ -97,7 +97,7 @@ async function watch(files: RunFiles, attempt: number, leader: ProcessRef): Prom
     if (exit !== undefined) return { exit };
     await sleep(POLL_MS);
   }
-  // Its last act may have come between the two looks.
+  // Its last act may have come between the two reads.
   const exit = await retryOnShortage(() => readExit(files, attempt) ?? readUnfinishedExit(files, attempt));
   if (exit !== undefined) return { exit };
   // The wrapper alone was killed: the worker goes on, and nobody will know how it ends.

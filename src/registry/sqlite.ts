@@ -68,7 +68,7 @@ export function explainSqlite(error: unknown, path: string): Error {
     );
   }
   if (/disk I\/O error|Input\/output error/i.test(text)) {
-    return unavailable(`cannot use ${path}: ${text}`, "Look at the kernel's log for errors of the disk.");
+    return unavailable(`cannot use ${path}: ${text}`, "Read the kernel's log for errors of the disk.");
   }
   if (/malformed|not a database/i.test(text)) {
     return new MosaicError("internal", `${path} is damaged: ${text}`, {

@@ -64,7 +64,7 @@ export async function* recordChunks<K extends TelemetryKind>(
       }
       const seen = core.runs.transitionHead();
       const row = core.runs.require(runId);
-      // The last rows are stored before the run's end is, so a look after the end sees all of them.
+      // The last rows are stored before the run's end is, so a read after the end sees all of them.
       if (isEnded(row.state) && core.records.head(runId, kind) <= cursor) return;
       await firstOf(
         signal,

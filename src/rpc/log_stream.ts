@@ -103,7 +103,7 @@ async function follow(
 ): Promise<void> {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let offset = start;
-  /** What is there already is history and goes out whole; the rate holds for what is appended while somebody looks. */
+  /** What is there already is history and goes out whole; the rate limits what is appended while somebody follows. */
   const history = live ? file.size : Infinity;
   let ending = false;
   while (!caller.signal.aborted) {

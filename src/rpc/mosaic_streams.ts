@@ -60,7 +60,7 @@ export async function streamEvents(
     while (!caller.signal.aborted) {
       const head = runs.eventHead();
       const seen = runs.transitionHead();
-      // Looked at before the events are read: an end seen here has its event among them.
+      // Read before the events: an end seen here has its event among them.
       const over = runId !== undefined && isOver(core, runId);
       const events = runs.eventsSince(cursor, { ...filter, limit: EVENTS_A_READ });
       if (events.length > 0) {

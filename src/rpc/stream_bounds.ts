@@ -15,8 +15,8 @@ export const OPEN_STREAMS = { ofAddress: 32, all: 512 } as const;
  * listed; they cost little while nothing comes, and must not use up the places of live runs.
  */
 const MORE_OF_ENDED = 10;
-/** A client that is refused again and again must not make the daemon look at all streams each time. */
-const LOOK_INTERVAL_MS = 1000;
+/** A client that is refused again and again must not make the daemon check all streams each time. */
+const CHECK_INTERVAL_MS = 1000;
 /** Bytes of answers that wait to be taken. One alone is never refused. */
 const WAITING_ANSWER_BYTES = { ofConnection: 32 << 20, all: 128 << 20 } as const;
 
@@ -41,7 +41,7 @@ export class StreamBounds {
   readonly #ofConnection = new Map<string, number>();
   readonly #ended = new Set<OpenStream>();
   readonly #endedOfConnection = new Map<string, number>();
-  #lookedAt = -LOOK_INTERVAL_MS;
+  #checkedAt = -CHECK_INTERVAL_MS;
   readonly #ofRun = new Map<string, number>();
   #strangers = 0;
   readonly #ofAddress = new Map<string, number>();
@@ -85,8 +85,8 @@ export class StreamBounds {
 
   #setEndedApart(): void {
     const now = performance.now();
-    if (now - this.#lookedAt < LOOK_INTERVAL_MS) return;
-    this.#lookedAt = now;
+    if (now - this.#checkedAt < CHECK_INTERVAL_MS) return;
+    this.#checkedAt = now;
     const { maxStreams, maxStreamsPerConnection } = this.#limits;
     for (const stream of this.#open) {
       const { peer, runId } = stream;

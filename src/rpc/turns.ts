@@ -6,7 +6,7 @@
 const SLICE_MS = 4;
 
 /**
- * While there are immediates to run, the runtime looks at its sockets only once in 61 rounds of its loop. And a call that
+ * While there are immediates to run, the runtime polls its sockets only once in 61 rounds of its loop. And a call that
  * has come in needs some rounds more until it is answered. An empty round costs two microseconds. Still a rest after
  * every 2 ms cost a daemon with 19 readers half of its processor time again, so a slice is no shorter than it is.
  */

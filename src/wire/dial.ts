@@ -45,7 +45,7 @@ export async function dial(entrance: DialOptions, spoken: Spoken, signal: AbortS
   try {
     return await unlessAborted(dialling, signal);
   } catch (error) {
-    // Whether it was that costs a look only where something is wrong.
+    // This is checked only after an error, so a good call does not pay for it.
     throw missingNet(netNameOf(entrance.target)) ?? error;
   }
 }
@@ -144,7 +144,7 @@ function certificateOf(
   if (serverName !== undefined && serverName !== hostname) {
     throw new MosaicError(
       "failed_precondition",
-      `the runtime cannot both show a client's certificate and look for the name ${serverName} at ${target}`,
+      `the runtime cannot both show a client's certificate and check for the name ${serverName} at ${target}`,
       { hint: "Name the daemon in the target as its certificate does, and leave out $MOSAIC_TLS_SERVER_NAME." },
     );
   }

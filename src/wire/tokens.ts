@@ -162,7 +162,7 @@ export class TokenFile {
   constructor(path: string, { create = true } = {}) {
     this.path = path;
     this.#tokens = create ? ensureTokens(path) : readTokens(path);
-    this.#seen = this.#tokens === undefined ? "" : this.#look();
+    this.#seen = this.#tokens === undefined ? "" : this.#signature();
   }
 
   /** Whose token it is; undefined when it is none of the file's, or has expired. */
@@ -179,14 +179,14 @@ export class TokenFile {
     return { name: named.name, role: named.role };
   }
 
-  #look(): string {
+  #signature(): string {
     const { ino, mtime, size } = Deno.statSync(this.path);
     return `${ino} ${mtime?.getTime()} ${size}`;
   }
 
   #refresh(): void {
     try {
-      const seen = this.#look();
+      const seen = this.#signature();
       if (seen === this.#seen) return;
       this.#tokens = readTokens(this.path) ?? this.#tokens;
       this.#seen = seen;

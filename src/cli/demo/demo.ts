@@ -24,8 +24,8 @@ export interface DemoOptions {
 }
 
 const PATIENCE_MS = 60_000;
-const TERMINAL_LOOK_MS = 250;
-const PLAIN_LOOK_MS = 2000;
+const TERMINAL_POLL_MS = 250;
+const PLAIN_POLL_MS = 2000;
 const CANCEL_MS = 20_000;
 const CURVE_POINTS = 32;
 
@@ -96,7 +96,7 @@ async function show(
       context.out.write(views.map(plainLine).join(""));
     }
     if (ended) return views;
-    await pause(isTty ? TERMINAL_LOOK_MS : PLAIN_LOOK_MS, signal);
+    await pause(isTty ? TERMINAL_POLL_MS : PLAIN_POLL_MS, signal);
   }
   return undefined;
 }

@@ -14,7 +14,7 @@ import { sleep } from "../../base/sleep.ts";
 
 const START_MS = 60_000;
 const STOP_MS = 15_000;
-const LOOK_MS = 30;
+const POLL_MS = 30;
 
 export interface LocalDaemon {
   stateDir: string;
@@ -52,7 +52,7 @@ export async function startLocalDaemon(stateDir: string, signal: AbortSignal): P
         const said = (readTextIfThere(output) ?? "").trim();
         throw new MosaicError("unavailable", `the daemon did not start${said === "" ? "" : `:\n${said}`}`);
       }
-      await sleep(LOOK_MS);
+      await sleep(POLL_MS);
     }
   } catch (error) {
     await stop();

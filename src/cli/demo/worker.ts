@@ -161,7 +161,7 @@ class Pace {
   #startedAt: number;
   #steps = 0;
   #flushedAt: number;
-  #looks = 0;
+  #checks = 0;
 
   constructor(env: WorkerEnvironment, stepMs: number) {
     this.#env = env;
@@ -180,7 +180,7 @@ class Pace {
 
   due(): boolean {
     // Reading the clock costs more than a step: without a step delay, read it only now and then.
-    if (this.#stepMs === 0 && ++this.#looks % 64 !== 0) return false;
+    if (this.#stepMs === 0 && ++this.#checks % 64 !== 0) return false;
     return this.#ahead() >= FLUSH_MS || this.#env.now() - this.#flushedAt >= FLUSH_MS;
   }
 

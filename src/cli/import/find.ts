@@ -12,7 +12,7 @@ export interface FoundRun {
 
 export interface Found {
   runs: FoundRun[];
-  /** What could not be looked into, and why. */
+  /** Directories that could not be read, and why. */
   skipped: string[];
 }
 
@@ -31,7 +31,7 @@ function runsAmong(directory: string, names: readonly string[]): FoundRun[] {
 
 /**
  * @param path a directory, or one file
- * @param depth how many levels below a directory are looked into. Links are not followed, but for `path` itself.
+ * @param depth how many levels below a directory are searched. Links are not followed, but for `path` itself.
  * @throws MosaicError `not_found`; `invalid_argument` for a file that has no reader
  */
 export function findRuns(path: string, depth: number): Found {
@@ -46,7 +46,7 @@ export function findRuns(path: string, depth: number): Found {
   }
   if (!isDirectory) return { runs: [oneFile(real)], skipped: [] };
   const found: Found = { runs: [], skipped: [] };
-  look(real, depth, found);
+  search(real, depth, found);
   if (found.runs.length > 0) return found;
   throw new MosaicError("not_found", `${path}: no files of trackers in it or ${depth} levels below it`, {
     hint:
@@ -66,7 +66,7 @@ function oneFile(path: string): FoundRun {
   return { directory: path.slice(0, path.lastIndexOf("/")) || "/", files: [path] };
 }
 
-function look(directory: string, depth: number, found: Found): void {
+function search(directory: string, depth: number, found: Found): void {
   let entries: Deno.DirEntry[];
   try {
     entries = [...Deno.readDirSync(directory)];
@@ -83,5 +83,5 @@ function look(directory: string, depth: number, found: Found): void {
   // What lies below a W&B run are its own files, among them links to event files that its log has, too.
   if (depth === 0 || runs.some(({ files }) => files[0]!.endsWith(".wandb"))) return;
   const below = entries.filter((entry) => entry.isDirectory).map(({ name }) => name).sort();
-  for (const name of below) look(`${directory === "/" ? "" : directory}/${name}`, depth - 1, found);
+  for (const name of below) search(`${directory === "/" ? "" : directory}/${name}`, depth - 1, found);
 }

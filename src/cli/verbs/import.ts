@@ -34,7 +34,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("<path...>", "directories, or files of a run each")
     .option("-n, --name <name>", "the run's name, where one is found (default: its directory's, or the tracker's)")
     .option("-t, --tag <tag>", `a tag beside "imported", may be repeated`, repeated)
-    .option("--depth <n>", `levels below a directory that are looked into (default: ${DEPTH})`, wholeNumber())
+    .option("--depth <n>", `levels below a directory that are searched (default: ${DEPTH})`, wholeNumber())
     .option("--dry-run", "list what would be imported, and ask no daemon")
     .option("-q, --quiet", "print the ids only");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))

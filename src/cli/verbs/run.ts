@@ -130,7 +130,7 @@ function requireProgram(program: string): void {
   try {
     Deno.statSync(program);
   } catch (error) {
-    // What cannot be looked at may be there.
+    // What cannot be read may be there.
     if (!(error instanceof Deno.errors.NotFound)) return;
     throw new MosaicError("not_found", `${program}: there is no such program`, { cause: error });
   }

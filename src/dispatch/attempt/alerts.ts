@@ -32,7 +32,7 @@ export class Alerts {
 
   /** Makes due what the records that were just stored break. */
   recorded({ steps, episodes, events }: Recorded): void {
-    this.#look((watch) => {
+    this.#apply((watch) => {
       const { metric } = watch.rule;
       if (metric === "reward") { for (const value of rewardsOf(steps)) watch.point(numberOf(value)); }
       else if (metric === "episode_reward") {
@@ -48,13 +48,13 @@ export class Alerts {
 
   /** Makes due what so long a silence of the worker breaks; milliseconds, pauses excluded. */
   silent(ms: number): void {
-    this.#look((watch) => watch.silent(ms));
+    this.#apply((watch) => watch.silent(ms));
   }
 
-  #look(look: (watch: Watch) => void): void {
+  #apply(check: (watch: Watch) => void): void {
     for (let i = this.#watches.length - 1; i >= 0; i--) {
       const watch = this.#watches[i]!;
-      look(watch);
+      check(watch);
       if (watch.broken === undefined) continue;
       this.due.push({ rule: watch.rule, what: watch.broken });
       this.#watches.splice(i, 1);

@@ -96,7 +96,7 @@ export class Attempt {
     if (this.#state.phase.t !== "running") return undefined;
     const { progress, session } = this;
     const backlog = session === undefined ? 0 : progress.journalSize - session.position;
-    return this.backpressure.look(now, progress.rate.perSecond(now), backlog);
+    return this.backpressure.check(now, progress.rate.perSecond(now), backlog);
   }
 
   connected(session: Session, link: ProxyLink): readonly Effect[] {
@@ -124,7 +124,7 @@ export class Attempt {
     return this.#on({ t: "stop", now, group: this.#groupOrUnknown(), graceMs, silent });
   }
 
-  /** Whatever keeps its group from being looked up for now, the stop begins; the ticks look again. */
+  /** Whatever keeps its group from being looked up for now, the stop begins; each tick tries again. */
   #groupOrUnknown(): WorkerGroup {
     try {
       return this.host.group(true);

@@ -48,7 +48,7 @@ export class Backpressure {
    * @param rateHz steps a second that the run makes
    * @returns the hold, when it has changed
    */
-  look(now: number, rateHz: number, backlogBytes: number): Hold | undefined {
+  check(now: number, rateHz: number, backlogBytes: number): Hold | undefined {
     if (this.#plan.policy === "journal") return undefined;
     const pressure = this.#starvedReaders > 0 || backlogBytes > BACKLOG_BYTES;
     this.#pressureSince = pressure ? this.#pressureSince ?? now : undefined;

@@ -45,7 +45,7 @@ export interface EngineEnd {
   said: string;
 }
 
-/** Whether a process of the worker lives. "unknown": no worker was started, or it runs where this daemon cannot look. */
+/** Whether a process of the worker lives. "unknown": no worker was started, or it runs where this daemon cannot see processes. */
 export type WorkerGroup = "unknown" | "alive" | "gone";
 
 /** What is to be done while no proxy is connected. */

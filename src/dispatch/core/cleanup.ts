@@ -13,7 +13,7 @@ import type { RunRow } from "../../registry/types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { thinLog } from "./thin_log.ts";
 
-/** A daemon that starts looks at so many runs that have ended so lately. */
+/** At its start a daemon checks so many runs that have ended so recently. */
 const NEWEST_RUNS = 100;
 const RECENTLY_MS = 24 * 3_600_000;
 

@@ -63,7 +63,7 @@ function shownValue(name: string, source: string, json: string): ParameterValue 
   const parts = name.split(/[./]/);
   const secret = parts.find(isSecretName) ?? parts.at(-1)!;
   if (typeof value === "string") return hideSecret(secret, value);
-  // A word of a command line is a number by its looks alone.
+  // A word of a command line is a number by its form alone.
   if (typeof value === "number" && source === "command") return isSecretName(secret) ? hideSecret(secret, json) : value;
   return Array.isArray(value) ? withoutSecrets(secret, value) as ParameterValue : value;
 }

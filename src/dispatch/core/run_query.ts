@@ -40,7 +40,7 @@ interface Place {
 }
 
 const MAX_COLUMNS = 100;
-/** Runs looked at in one go. */
+/** Runs read in one turn. */
 const RUNS_AT_ONCE = 2000;
 
 /** @throws MosaicError `invalid_argument` for a filter, column or token that is none */

@@ -12,7 +12,7 @@ import type { RunFiles } from "../../base/layout.ts";
 export interface Order {
   /** Of this job alone, for ever: the engine's ids are given out again. */
   name: string;
-  /** For people who look at the engine's queue. */
+  /** For people who read the engine's queue. */
   comment: string;
   plan: RunPlan;
   files: RunFiles;

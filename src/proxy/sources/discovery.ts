@@ -1,13 +1,13 @@
 /**
  * Finds the files of trackers below the run's directory, the working directory and the roots of patterns. Links are not
- * followed. A directory is listed again only when it has changed, so a look at a tree where nothing happens is one system
+ * followed. A directory is listed again only when it has changed, so a scan of a tree where nothing happens is one system
  * call per directory; nothing relies on notifications, which a network's file system has none of.
  */
 import { formatOfName } from "../../telemetry/formats/formats.ts";
 import { isOfTracker, withoutCopies } from "../../telemetry/formats/tracker_files.ts";
 import { matcherOf, type Observation } from "./observation.ts";
 
-/** Levels below a root that are looked into. */
+/** Levels below a root that are searched. */
 export const MAX_DEPTH = 5;
 const MAX_DIRECTORIES = 2000;
 /** A directory with more entries is listed now and then only: a program may write frames or a data set there. */
@@ -48,10 +48,10 @@ export class Discovery {
   readonly #globs: ((path: string) => boolean)[];
   readonly #excluded: ReadonlySet<string>;
   #listings = new Map<string, Listing>();
-  /** Directories that were not looked into, by why. */
+  /** Directories that were not searched, by reason. */
   readonly leftOut = new Map<"depth" | "directories" | "permission", string>();
 
-  /** @param excluded directories that are not looked into: the state directory, where other runs' files lie */
+  /** @param excluded directories that are not searched: the state directory, where other runs' files lie */
   constructor(runDirectory: string, { roots, places = [], globs }: Observation, excluded: readonly string[]) {
     this.#runDirectory = runDirectory;
     this.#roots = [
@@ -67,7 +67,7 @@ export class Discovery {
   }
 
   /** All files of interest that there are; one that lies below two roots is the first one's. */
-  look(now = Date.now()): FoundFile[] {
+  scan(now = Date.now()): FoundFile[] {
     const found = new Map<string, FoundFile>();
     const before = this.#listings;
     this.#listings = new Map();

@@ -24,7 +24,7 @@ interface State {
 export interface Chunk {
   records: SourceRecord[];
   problems: Problem[];
-  /** How many bytes were looked at. */
+  /** How many bytes were read. */
   bytes: number;
 }
 
@@ -126,7 +126,7 @@ export class FileSource {
     });
     problems.push(...more);
     this.#want = need > bytes.length ? Math.min(need, MAX_RECORD_BYTES + 1024) : 0;
-    // Nothing could be decoded of these bytes: more of them are looked at, if there are more.
+    // Nothing could be decoded of these bytes: read more of them, if there are more.
     if (!again && !atEnd && this.#reader.offset === from) {
       this.#want = Math.min(Math.max(need, bytes.length * 2), MAX_RECORD_BYTES + 1024);
       return { records, problems, bytes: 1 };

@@ -24,7 +24,7 @@ const MAX_SOURCES = 256;
 
 /** Most runs end before, or write no files: nothing is read so early but what there is at the end. */
 const FIRST_READ_MS = 1000;
-const LOOK_MS = { least: 1000, most: 5000 };
+const SCAN_MS = { least: 1000, most: 5000 };
 const POLL_MS = { least: 250, most: 1000, idle: 5000 };
 /** While files grow now and then they are polled as often as once a second. */
 const ACTIVE_MS = 60_000;
@@ -55,7 +55,7 @@ export class FileSources {
   /** By name. */
   #sources = new Map<string, FileSource>();
   #own: OwnSource;
-  readonly #look = new Pace(LOOK_MS);
+  readonly #scan = new Pace(SCAN_MS);
   /** Which source is read next. */
   #next = 0;
   #grewAt = -ACTIVE_MS;
@@ -76,7 +76,7 @@ export class FileSources {
     this.#own = new OwnSource(this.#plan.log, cursors.find(({ name }) => name === OWN_SOURCE));
     const ofFiles = cursors.filter(({ name }) => name !== OWN_SOURCE);
     this.#sources = new Map(ofFiles.map((cursor) => [cursor.name, FileSource.of(cursor)]));
-    this.#look.due = 0;
+    this.#scan.due = 0;
     if (observed !== undefined) this.accompanied(observed);
   }
 
@@ -85,7 +85,7 @@ export class FileSources {
     this.#own.accompanied(company);
   }
 
-  /** Calls `wake` when it is time to look again. */
+  /** Calls `wake` when the next scan is due. */
   arm(wake: () => void): void {
     clearTimeout(this.#timer);
     if (!this.#isOn) return;
@@ -108,9 +108,9 @@ export class FileSources {
     this.#files.rememberBefore();
     if (!final && now - this.#startedAt < FIRST_READ_MS) return undefined;
     if (final) this.#finalUntil ??= now + FINAL_MS;
-    if (now >= this.#look.due || (final && this.#look.due !== Infinity)) {
+    if (now >= this.#scan.due || (final && this.#scan.due !== Infinity)) {
       this.#find(now, final);
-      if (final) this.#look.due = Infinity;
+      if (final) this.#scan.due = Infinity;
     }
     if (final && now > this.#finalUntil!) {
       this.#own.sayOnce(
@@ -206,19 +206,19 @@ export class FileSources {
     return taken && { message: messageWith(taken.cursor, taken.records), bytes: 1 };
   }
 
-  /** Looks which files there are. */
+  /** Lists the files. */
   #find(now: number, final: boolean): void {
     let found: FoundFile[];
     try {
       found = this.#files.list();
     } catch (error) {
-      this.#own.sayOnce("look", `files cannot be looked for: ${messageOf(error)}`);
-      return this.#look.later(now);
+      this.#own.sayOnce("scan", `files cannot be listed: ${messageOf(error)}`);
+      return this.#scan.later(now);
     }
     const known = this.#sources.size;
     const unknown = found.filter(({ path }) => !this.#sources.has(path));
     for (const one of this.#files.claim(unknown, this.#own, final)) this.#take(one, final);
-    this.#look.done(now, this.#sources.size > known);
+    this.#scan.done(now, this.#sources.size > known);
   }
 
   #take({ file: { path, root, artifact }, info }: WorkerFile, final: boolean): void {

@@ -1,7 +1,7 @@
 /** Which files a proxy observes besides the journal, by the word of its start file. */
 
 export interface Observation {
-  /** Directories that are looked into, absolute: the worker's working directory. Earlier versions' have all. */
+  /** Directories that are searched, absolute: the worker's working directory. Earlier versions' have all. */
   roots: readonly string[];
   /** Others, where trackers write, whoever started them. */
   places?: readonly string[];

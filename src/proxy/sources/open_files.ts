@@ -5,7 +5,7 @@
 import { askShell } from "../../os/shell.ts";
 
 const STATS = "cat /proc/[0-9]*/stat 2>/dev/null; :";
-const LOOK_INTO = `statuses= fds=
+const READ_MEMBERS = `statuses= fds=
 for pid; do statuses="$statuses /proc/$pid/status"; fds="$fds /proc/$pid/fd"; done
 { grep -h ^NSpid: $statuses; ls -l $fds; } 2>/dev/null
 :`;
@@ -24,7 +24,7 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
   const members = leader > 0 ? membersOf(askShell(STATS) ?? "", leader) : [];
   if (members.length === 0) return undefined;
   const found: WorkerProcesses = { writes: new Set(), pids: new Set(members), inner: new Set() };
-  for (const line of (askShell(LOOK_INTO, "sh", ...members.map(String)) ?? "").split("\n")) {
+  for (const line of (askShell(READ_MEMBERS, "sh", ...members.map(String)) ?? "").split("\n")) {
     const path = writtenPath(line);
     if (path !== undefined) found.writes.add(path);
     const [, numbers = ""] = /^NSpid:\s*\d+(.*)$/.exec(line) ?? [];
@@ -33,7 +33,7 @@ export function processesOf(leader: number): WorkerProcesses | undefined {
   return found;
 }
 
-/** What any process that this user may look at has open for writing. Reads all of /proc: seldom. */
+/** What any process that this user may inspect has open for writing. Reads all of /proc: seldom. */
 export function writtenByAnyone(): Set<string> {
   const listing = askShell("ls -l /proc/[0-9]*/fd 2>/dev/null; :") ?? "";
   return new Set(listing.split("\n").map(writtenPath).filter((path) => path !== undefined));

@@ -27,7 +27,7 @@ export interface WorkerFilesPlan {
   files: RunFiles;
   attempt: number;
   observation: Observation;
-  /** Directories that are not looked into. */
+  /** Directories that are not searched. */
   excluded: readonly string[];
   /** Unix milliseconds: the attempt is long over, so files begun later are not its own, and no process can be asked. */
   endedAt?: number;
@@ -60,7 +60,7 @@ export class WorkerFiles {
     if (this.#before !== undefined) return;
     this.#before = new Map();
     const { since } = this.#started();
-    for (const { path } of this.#discovery.look()) {
+    for (const { path } of this.#discovery.scan()) {
       const info = statOf(path);
       if (info !== undefined && changedAt(info) < since) this.#before.set(path, info.size);
     }
@@ -73,14 +73,14 @@ export class WorkerFiles {
 
   /** All files of interest, whosever they are. @throws what the file system says */
   list(): FoundFile[] {
-    return this.#discovery.look();
+    return this.#discovery.scan();
   }
 
   /** The worker's files among those found, as they are decided. What stays undecided is said to `own`. */
   *claim(found: readonly FoundFile[], own: OwnSource, final: boolean): Generator<WorkerFile> {
     const { since } = this.#started();
     const { endedAt } = this.#plan;
-    // The program itself is there from the beginning, and perhaps gone when its last file is looked at.
+    // The program itself is there from the beginning, and perhaps gone when its last file is read.
     const { shared, pids = [] } = own.state;
     if (shared && pids.length === 0 && endedAt === undefined) this.#askProcesses(own, final);
     const undecided: FoundFile[] = [];
@@ -95,7 +95,7 @@ export class WorkerFiles {
     for (const [what, directory] of this.#discovery.leftOut) {
       own.sayOnce(
         what,
-        `${WHY_LEFT_OUT[what]}: ${directory} is not looked into, others may not be either; name what lies there ` +
+        `${WHY_LEFT_OUT[what]}: ${directory} is not searched, and perhaps not others; name the files there ` +
           "with --observe",
       );
     }

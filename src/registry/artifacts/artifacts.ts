@@ -55,8 +55,8 @@ export class Artifacts {
   readonly #now: () => number;
   readonly #closing = new AbortController();
   /** The current or queued scan, per run. */
-  readonly #looks = new Map<string, Promise<void>>();
-  readonly #lookWanted = new Set<string>();
+  readonly #scans = new Map<string, Promise<void>>();
+  readonly #scanWanted = new Set<string>();
   /** All hashing, one file after the other. */
   #hashing: Promise<void> = Promise.resolve();
   readonly #hashQueued = new Set<string>();
@@ -71,11 +71,11 @@ export class Artifacts {
 
   /** Scans the run's directories soon; further requests before that are free. */
   observe(run: RunRow): void {
-    if (this.#lookWanted.has(run.runId)) return;
-    this.#lookWanted.add(run.runId);
+    if (this.#scanWanted.has(run.runId)) return;
+    this.#scanWanted.add(run.runId);
     this.#after(run, async () => {
-      this.#lookWanted.delete(run.runId);
-      await this.#look(run, false);
+      this.#scanWanted.delete(run.runId);
+      await this.#scan(run, false);
     });
   }
 
@@ -123,14 +123,14 @@ export class Artifacts {
   }
 
   /**
-   * The run has ended: a last look, and the summaries that its worker did not write. Resolves when these are there;
+   * The run has ended: a last scan, and the summaries that its worker did not write. Resolves when these are there;
    * checksums follow.
    *
    * @param removed names of directories that were removed at its end: no summary is to name what lay in them
    */
   async finish(run: RunRow, removed: readonly string[] = []): Promise<void> {
     await this.#after(run, async () => {
-      await this.#look(run, true);
+      await this.#scan(run, true);
       this.#returns.delete(run.runId);
       await this.#writeSummaries(run, removed);
     });
@@ -140,7 +140,7 @@ export class Artifacts {
   recover(): void {
     for (const runId of this.#options.registry.runsWithUnhashedArtifacts()) {
       const run = this.#options.registry.get(runId);
-      if (run !== undefined && isEnded(run.state)) this.#after(run, () => this.#look(run, true));
+      if (run !== undefined && isEnded(run.state)) this.#after(run, () => this.#scan(run, true));
     }
   }
 
@@ -148,8 +148,8 @@ export class Artifacts {
   async settled(): Promise<void> {
     for (;;) {
       const hashing = this.#hashing;
-      await Promise.all([...this.#looks.values(), hashing]);
-      if (this.#looks.size === 0 && hashing === this.#hashing) return;
+      await Promise.all([...this.#scans.values(), hashing]);
+      if (this.#scans.size === 0 && hashing === this.#hashing) return;
     }
   }
 
@@ -161,7 +161,7 @@ export class Artifacts {
 
   /** Work on one run happens in order. */
   #after(run: RunRow, work: () => Promise<void>): Promise<void> {
-    const next = (this.#looks.get(run.runId) ?? Promise.resolve()).then(async () => {
+    const next = (this.#scans.get(run.runId) ?? Promise.resolve()).then(async () => {
       if (this.#closing.signal.aborted) return;
       try {
         await work();
@@ -169,13 +169,13 @@ export class Artifacts {
         this.#options.log.warn({ run_id: run.runId, error: messageOf(error) }, "cannot record artifacts");
       }
     }).finally(() => {
-      if (this.#looks.get(run.runId) === next) this.#looks.delete(run.runId);
+      if (this.#scans.get(run.runId) === next) this.#scans.delete(run.runId);
     });
-    this.#looks.set(run.runId, next);
+    this.#scans.set(run.runId, next);
     return next;
   }
 
-  async #look(run: RunRow, final: boolean): Promise<void> {
+  async #scan(run: RunRow, final: boolean): Promise<void> {
     const directory = this.#options.directoryOf(run);
     const seen = new Set<string>();
     for (const [name, kind] of Object.entries(KIND_OF_DIRECTORY)) {

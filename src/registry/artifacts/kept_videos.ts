@@ -30,7 +30,7 @@ export function videosNotKept(
   return known.filter((one) => !kept.has(one)).map(({ file }) => file);
 }
 
-/** The returns of a run's episodes, read on from where the last look ended. */
+/** The returns of a run's episodes, read on from where the last scan ended. */
 export class EpisodeReturns {
   readonly #byEpisode = new Map<number, number>();
   #since = 0;

@@ -71,7 +71,7 @@ async function walk(directory: string, path: string, limits: WalkLimits, depth: 
   try {
     for await (const entry of Deno.readDir(`${directory}/${path}`)) entries.push(entry);
   } catch {
-    // Removed while we looked, or not readable.
+    // Removed meanwhile, or not readable.
     return;
   }
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {

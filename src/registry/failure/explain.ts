@@ -76,17 +76,17 @@ function outOfMemory(limitMb: number | null): string {
 /** Reasons that explain themselves, whatever the worker wrote. */
 const HINT_OF_REASON: Record<string, (reason: string) => string | null> = {
   handshake_timeout: () =>
-    "The run's proxy did not register in time. Look at logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
+    "The run's proxy did not register in time. Read logs/proxy.log in the run's directory; metadata.handshake_timeout_seconds allows more time.",
   heartbeat_timeout: () =>
-    "Neither the worker nor its proxy gave a sign of life in time. Look at the run's logs and at the load of the host.",
-  worker_timeout: () => "The worker gave no sign of life in time. Look at the run's logs and at the load of the host.",
+    "Neither the worker nor its proxy gave a sign of life in time. Check the run's logs and the load of the host.",
+  worker_timeout: () => "The worker gave no sign of life in time. Check the run's logs and the load of the host.",
   stall_timeout: () =>
     "The worker lived but printed nothing for schedule.stall_timeout_seconds. Let it print heartbeats, or allow more time.",
   max_duration: () => "The run reached its own limit, schedule.max_duration_seconds.",
   max_steps: () => "The run reached its own limit, schedule.max_steps.",
   worker_lost: () =>
     "The worker ended without a record of how: the host was restarted, or its wrapper was killed, alone or with the worker. Everything it printed is stored; mosaic retry RUN starts it again.",
-  proxy_lost: () => "The run's proxy ended and could not be replaced. Look at logs/proxy.log in the run's directory.",
+  proxy_lost: () => "The run's proxy ended and could not be replaced. Read logs/proxy.log in the run's directory.",
   telemetry_schema: () =>
     "A record did not fit the run's telemetry schema. Mend the worker or the schema, or set metadata.telemetry.strict to false.",
   reset: () => null,

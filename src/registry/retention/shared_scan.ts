@@ -8,14 +8,14 @@ const LONGEST_MS = 60_000;
 const CHEAP_MS = 50;
 
 export class SharedScan<T> {
-  readonly #look: () => Promise<T>;
+  readonly #scan: () => Promise<T>;
   readonly #now: () => number;
   #under: Promise<T> | undefined;
   #last: { found: T; until: number } | undefined;
 
   /** @param now a monotonic clock, in milliseconds */
-  constructor(look: () => Promise<T>, now: () => number = () => performance.now()) {
-    this.#look = look;
+  constructor(scan: () => Promise<T>, now: () => number = () => performance.now()) {
+    this.#scan = scan;
     this.#now = now;
   }
 
@@ -24,16 +24,16 @@ export class SharedScan<T> {
     if (this.#last !== undefined && this.#now() < this.#last.until) return Promise.resolve(this.#last.found);
     if (this.#under !== undefined) return this.#under;
     const begun = this.#now();
-    const look = this.#look().then((found) => {
+    const scan = this.#scan().then((found) => {
       const took = this.#now() - begun;
-      if (this.#under === look && took >= CHEAP_MS) {
+      if (this.#under === scan && took >= CHEAP_MS) {
         this.#last = { found, until: this.#now() + Math.min(REST * took, LONGEST_MS) };
       }
       return found;
     }).finally(() => {
-      if (this.#under === look) this.#under = undefined;
+      if (this.#under === scan) this.#under = undefined;
     });
-    return this.#under = look;
+    return this.#under = scan;
   }
 
   /** Invalidates the cached result and the current scan: the next caller starts a new one. */

@@ -3,7 +3,7 @@
  * everything that is served.
  *
  * - `open`: anybody who can connect (probes)
- * - `read`: look, without the secrets in configs
+ * - `read`: read everything but the secrets in configs
  * - `submit`: besides, submit runs
  * - `operate`: besides, pause, throttle, cancel, retry and reset any run
  * - `admin`: everything

@@ -20,7 +20,7 @@ export interface Gatekeeper {
    * @throws MosaicError `unauthenticated` without a valid credential, `permission_denied` when it does not suffice
    */
   enter(path: string, token: string): Principal;
-  /** Looks at each message of the call. @throws MosaicError `permission_denied` for a run that the credential is not for */
+  /** Checks each message of the call. @throws MosaicError `permission_denied` for a run that the credential is not for */
   admit(principal: Principal, path: string, message: unknown): void;
   /** For requests that are none of the table's and act for a run, as its worker does. @throws as `enter` */
   requireOwnRun(runId: string, token: string): void;

@@ -75,7 +75,7 @@ export class EnvelopedIncoming<T> implements Incoming<T> {
     this.#interruption.interrupt(error);
   }
 
-  /** The rest is not wanted, and no message is looked at any more. */
+  /** The rest is not wanted, and no further message is decoded. */
   async close(): Promise<void> {
     this.#release();
     await this.#reader?.cancel().catch(() => {});

@@ -33,7 +33,7 @@ const GATE_DEFAULTS: GateLimits = {
   stallMs: 60_000,
 };
 
-/** How often is looked for who waits just now. Who stands still is looked for ever more seldom: it is nobody's affair. */
+/** Poll interval for readers that wait. A reader that does not read is polled ever less often. */
 const POLL_MS = 2;
 const SELDOM_MS = 64;
 
@@ -43,7 +43,7 @@ export type SentBytes = () => number | undefined;
 /** What is known of one connection. */
 class Connection {
   readonly key: object;
-  /** Bytes written minus bytes sent at the last look, never below zero. */
+  /** Bytes written minus bytes sent at the last poll, never below zero. */
   unsent = 0;
   streams = 0;
   closed = false;
@@ -56,8 +56,8 @@ class Connection {
     this.#lastSent = sent() ?? 0;
   }
 
-  /** Takes what the socket has sent since the last look off the account. */
-  look(): void {
+  /** Takes what the socket has sent since the last poll off the account. */
+  poll(): void {
     const sent = this.#sent();
     if (sent === undefined) {
       this.closed = true;
@@ -164,7 +164,7 @@ export class SendGates {
 
   refresh(connection: Connection): void {
     const before = connection.unsent;
-    connection.look();
+    connection.poll();
     this.total -= before - connection.unsent;
   }
 
@@ -214,7 +214,7 @@ export class SendGates {
   }
 
   /**
-   * Who has taken so much since it was looked at stands still no longer, though the gate stays shut: the bound may have
+   * A reader that has taken so much since the last poll reads again, though the gate stays shut: the bound may have
    * become many times smaller while it waited. As much as opens the gate where the bound is least, and not less, for the
    * reason below.
    */

@@ -13,7 +13,7 @@ export interface TelemetryValidator {
 }
 
 /** The names under which the dialects write the same thing: a schema may use any of them. Texts that hold JSON
- * (`action_json`) satisfy "required" and are otherwise not looked into. */
+ * (`action_json`) satisfy "required" and are otherwise not checked. */
 const FIELDS = [...RECORDS.steps.fields, ...RECORDS.episodes.fields];
 const SAME: readonly string[][] = [
   ["episode", "episode_index", "episode_id", "episode_number"],

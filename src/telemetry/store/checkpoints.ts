@@ -11,8 +11,8 @@ export const BUSY_TIMEOUT_MS = 5000;
 /** The log is moved into the database from BEGIN of this on; at the whole of it commits wait until that is done. */
 export const WAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const BEGIN = 0.75;
-/** The log's size is looked at when it may have grown by so much. */
-const LOOK_EVERY_BYTES = 512 * 1024;
+/** The log's size is read when it may have grown by so much. */
+const CHECK_EVERY_BYTES = 512 * 1024;
 /** Of the limit: a log so large is told of. */
 const TELL_FACTOR = 16;
 /** How long after a thread that could not be had another is tried: doubled each time, up to the longest. */
@@ -99,7 +99,7 @@ export class Checkpoints {
    */
   wrote(bytes: number): void {
     this.#unseen += bytes;
-    if (this.#unseen < Math.min(LOOK_EVERY_BYTES, this.#limit / 8)) return;
+    if (this.#unseen < Math.min(CHECK_EVERY_BYTES, this.#limit / 8)) return;
     this.#unseen = 0;
     const size = this.walBytes();
     if (size < this.#next) return;
@@ -262,7 +262,7 @@ export class Checkpoints {
   }
 }
 
-/** A thread that finds no file descriptor left takes the whole process with it: look before. */
+/** A thread that finds no file descriptor left ends the whole process: check before. */
 function requireDescriptors(): void {
   const held: Deno.FsFile[] = [];
   try {

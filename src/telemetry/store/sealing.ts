@@ -35,7 +35,7 @@ export class Sealing {
   readonly #parts: SealingParts;
   readonly #timer: ReturnType<typeof setInterval>;
   #sealing = false;
-  /** Whether runs that were not asked for since the start were looked at. */
+  /** Whether runs that nobody read since the start were checked. */
   #sealedOlder = false;
   #closed = false;
 

@@ -155,7 +155,7 @@ export class Summaries {
 
   /**
    * Names of series of these runs, and whether each run has one point at most of it. For each name the index is read at
-   * the next of these runs that may have it, so neither other runs nor most of these are looked at.
+   * the next of these runs that may have it, so neither other runs nor most of these are read.
    * @param runKeys ascending
    * @returns undefined for a name that none of them has, so that whoever reads may let others go on
    */

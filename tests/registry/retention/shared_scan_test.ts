@@ -18,7 +18,7 @@ function scene(took: number) {
   return { clock, shared, end: () => ends.shift()!(), looks: () => looks };
 }
 
-Deno.test("a shared look: who asks while one is under way gets that one", async () => {
+Deno.test("a shared scan: who asks while one is under way gets that one", async () => {
   const { shared, end, looks } = scene(1000);
   const asked = [shared.get(), shared.get(), shared.get()];
   end();
@@ -26,7 +26,7 @@ Deno.test("a shared look: who asks while one is under way gets that one", async 
   assert.equal(looks(), 1);
 });
 
-Deno.test("a shared look: one that took a second is good for ten, a cheap one for nobody else", async () => {
+Deno.test("a shared scan: one that took a second is good for ten, a cheap one for nobody else", async () => {
   const costly = scene(1000);
   const first = costly.shared.get();
   costly.end();
@@ -46,7 +46,7 @@ Deno.test("a shared look: one that took a second is good for ten, a cheap one fo
   }
 });
 
-Deno.test("a shared look: however long one took, it is good for a minute at most", async () => {
+Deno.test("a shared scan: however long one took, it is good for a minute at most", async () => {
   const { clock, shared, end } = scene(20_000);
   const first = shared.get();
   end();
@@ -59,7 +59,7 @@ Deno.test("a shared look: however long one took, it is good for a minute at most
   assert.equal(await second, 2);
 });
 
-Deno.test("a shared look: what is forgotten is looked at anew, and a look from before is not kept", async () => {
+Deno.test("a shared scan: what is forgotten is scanned anew, and a scan from before is not kept", async () => {
   const { shared, end } = scene(1000);
   const before = shared.get();
   shared.forget();
@@ -75,7 +75,7 @@ Deno.test("a shared look: what is forgotten is looked at anew, and a look from b
   assert.equal(await anew, 3);
 });
 
-Deno.test("a shared look: a failure is told to all who wait, and the next looks again", async () => {
+Deno.test("a shared scan: a failure reaches all who wait, and the next scans again", async () => {
   let fails = true;
   const shared = new SharedScan(() => fails ? Promise.reject(new Error("no")) : Promise.resolve("yes"));
   const asked = [shared.get(), shared.get()];

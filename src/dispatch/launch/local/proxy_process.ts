@@ -23,7 +23,7 @@ export interface ProxyArguments {
 }
 
 export interface ProxyProcess {
-  /** Undefined when it was gone before it could be looked at, or no descriptor was left to look. */
+  /** Undefined when it was gone before it could be identified, or no descriptor was left for that. */
   process: ProcessRef | undefined;
   exited: Promise<{ code: number; signal: string | null }>;
 }
@@ -43,8 +43,8 @@ function proxyArguments(proxy: ProxyArguments): string[] {
   ];
 }
 
-/** Not to be able to look at it does not undo its start. */
-function lookedAt(pid: number): ProcessRef | undefined {
+/** A process that cannot be identified is started all the same. */
+function identified(pid: number): ProcessRef | undefined {
   try {
     return processRef(pid);
   } catch {
@@ -71,6 +71,6 @@ export const localLauncher: ProxyLauncher = {
     // The worker's variables are in its start file; these are the proxy's own, and those of the loader are nobody's.
     const { env } = splitEnvironment({ ...hostEnvironment(), ...command.env });
     const child = startDetached(command.argv, env, logFile, "/");
-    return { process: lookedAt(child.pid), exited: child.status };
+    return { process: identified(child.pid), exited: child.status };
   },
 };

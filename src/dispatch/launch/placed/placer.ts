@@ -71,7 +71,7 @@ export class Placer {
     this.#live = new LivePlacements(registry, this.#clock);
     this.#rounds = new Rounds({
       work: () => this.#work(),
-      onError: (error) => log.error({ error: messageOf(error) }, "placements could not be looked after; tried again"),
+      onError: (error) => log.error({ error: messageOf(error) }, "placements could not be checked; tried again"),
       pauseMs: options.queryMs ?? QUERY_MS,
       clock: this.#clock,
     });

@@ -10,7 +10,7 @@ import { endedLines, needsNodes, SACCT_FORMAT, sightingsOf, silentNodes, SQUEUE_
 
 /** Slurm's own tools give up earlier where its controller is away. */
 const TOOL_MS = 30_000;
-/** How far back an end is looked for. */
+/** How far back the search for an end goes. */
 const ACCOUNTED_DAYS = 30;
 /** Of a proxy on a node: where its programs are, and where the runtime keeps what it has loaded. */
 const PROXY_VARIABLES = ["PATH", "HOME", "LANG", "DENO_DIR", "MOSAIC_CACHE_DIR", "LD_LIBRARY_PATH"];
