@@ -9,6 +9,7 @@ import { hasRenderPayload } from "../telemetry/render_payload.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
 import { joinedObjects } from "../telemetry/dialects/json_scan.ts";
 import { Lines } from "../telemetry/dialects/lines.ts";
+import { StepShapes } from "../telemetry/dialects/step_shapes.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 import type { JournalChunk } from "./journal.ts";
 import { recordsOf, TextRecords } from "./text_records.ts";
@@ -61,6 +62,7 @@ export function buildBatch(
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
   const columns = new StepColumnsBuilder();
+  const shapes = new StepShapes();
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
   const violations = new Map<string, number>();
@@ -88,7 +90,7 @@ export function buildBatch(
     for (let i = 0; i < lines.length; i++) takeLine(lines, i, text);
   };
   const takeLine = (lines: Lines, i: number, text: TextRecords) => {
-    const parsed = readLine(lines, i, context, check);
+    const parsed = readLine(lines, i, context, check, shapes);
     if (parsed.type === "other") {
       const fields = text.read(i);
       if (fields === undefined) {

@@ -12,22 +12,26 @@ import {
   CLOSE_BRACE,
   COLON,
   COMMA,
-  DOT,
-  MINUS,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
-  ZERO,
 } from "./json_scan.ts";
 import { type KeyNode, KeyTree } from "./key_tree.ts";
 import { Lines } from "./lines.ts";
 import { slotOf, SLOTS } from "./slots.ts";
 import { withNamedNonFinite, withoutNonFinite } from "../../base/json_text.ts";
 
-/** 10 to the power of the index: all of them exact. */
-const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);
 const NONE = new Lines(new Uint8Array(0), []);
 const LITTLE_N = 110;
+
+/** A field of a line: its slot (-1 for a name without a meaning), and where its key's quote and its value stand. */
+export interface Field {
+  slot: number;
+  key: number;
+  value: number;
+  valueEnd: number;
+  taken: boolean;
+}
 
 /** The fields of the line last loaded. One instance is used again and again: a line allocates nothing here. */
 export class Fields {
@@ -36,6 +40,8 @@ export class Fields {
   #end = 0;
   #nonFinite = false;
   #count = 0;
+  /** No key comes twice or is written with escapes, so that its bytes say which it is. */
+  #plain = false;
   /** Per field: where its key (without quotes) and its value begin and end, its slot, and whether it was used. */
   readonly #spans: number[] = [];
   readonly #slots: number[] = [];
@@ -89,7 +95,8 @@ export class Fields {
       if (bytes[i] !== COMMA) return false;
       i = afterBlanks(bytes, i + 1, end);
     }
-    if (place === undefined) this.#findByName();
+    this.#plain = place !== undefined;
+    if (!this.#plain) this.#findByName();
     return afterBlanks(bytes, i + 1, end) === end;
   }
 
@@ -181,26 +188,7 @@ export class Fields {
       case OPEN_BRACKET:
         return JSON.parse(this.#slice(from, to, withoutNonFinite));
     }
-    return this.#number(from, to);
-  }
-
-  /** Up to 15 digits are exact as an integer, which divided by an exact power of ten is rounded once, and rightly. */
-  #number(from: number, to: number): number {
-    const { bytes } = this.#lines;
-    const digits = bytes[from] === MINUS ? from + 1 : from;
-    if (to - digits > 16) return Number(this.#lines.slice(from, to));
-    let whole = 0;
-    let dot = -1;
-    for (let i = digits; i < to; i++) {
-      const c = bytes[i]!;
-      if (c === DOT) dot = i;
-      // An exponent, or a word.
-      else if (c < ZERO || c > 57) return Number(this.#lines.slice(from, to));
-      else whole = whole * 10 + (c - ZERO);
-    }
-    if (dot < 0 && to - digits > 15) return Number(this.#lines.slice(from, to));
-    const number = dot < 0 ? whole : whole / POWERS[to - dot - 1]!;
-    return digits === from ? number : -number;
+    return this.#lines.number(from, to);
   }
 
   /** The value as the worker wrote it, but for bare non-finite words, which become null. Only for a field that is there. */
@@ -240,6 +228,18 @@ export class Fields {
       text = text === "" ? field : `${text},${field}`;
     }
     return text;
+  }
+
+  /** The fields in the line's order; undefined for a line that is not plain JSON with plain keys. */
+  layout(): Field[] | undefined {
+    if (this.#nonFinite || !this.#plain) return undefined;
+    return Array.from({ length: this.#count }, (_, i) => ({
+      slot: this.#slots[i]!,
+      key: this.#spans[i * 4]! - 1,
+      value: this.#spans[i * 4 + 2]!,
+      valueEnd: this.#spans[i * 4 + 3]!,
+      taken: this.#taken[i]!,
+    }));
   }
 
   /** The whole record, parsed; non-finite values at its top are numbers. */

@@ -70,7 +70,7 @@ function afterDigits(bytes: Uint8Array, at: number, end: number): number {
   return i;
 }
 
-function afterNumber(bytes: Uint8Array, at: number, end: number): number {
+export function afterNumber(bytes: Uint8Array, at: number, end: number): number {
   const first = at < end && bytes[at] === MINUS ? at + 1 : at;
   let i = afterDigits(bytes, first, end);
   if (i === first || (bytes[first] === ZERO && i > first + 1)) return -1;
@@ -100,7 +100,7 @@ function afterWord(bytes: Uint8Array, at: number, end: number, word: Uint8Array)
   return at + word.length;
 }
 
-function afterScalar(bytes: Uint8Array, at: number, end: number, nonFinite: boolean): number {
+export function afterScalar(bytes: Uint8Array, at: number, end: number, nonFinite: boolean): number {
   if (at >= end) return -1;
   switch (bytes[at]) {
     case QUOTE:

@@ -1,5 +1,9 @@
 /** Whole lines of a worker's standard output, as the bytes they came in. */
 
+import { DOT, MINUS, ZERO } from "./json_scan.ts";
+
+/** 10 to the power of the index: all of them exact. */
+const POWERS = Array.from({ length: 16 }, (_, i) => 10 ** i);
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const encoder = new TextEncoder();
 
@@ -43,6 +47,28 @@ export class Lines implements Iterable<string> {
   /** The text between two positions; what is no UTF-8 becomes U+FFFD. */
   slice(from: number, to: number): string {
     return this.#text === undefined ? decoder.decode(this.bytes.subarray(from, to)) : this.#text.slice(from, to);
+  }
+
+  /**
+   * The number that stands between two positions. Up to 15 digits are exact as an integer, which divided by an exact power of
+   * ten is rounded once, and rightly.
+   */
+  number(from: number, to: number): number {
+    const { bytes } = this;
+    const digits = bytes[from] === MINUS ? from + 1 : from;
+    if (to - digits > 16) return Number(this.slice(from, to));
+    let whole = 0;
+    let dot = -1;
+    for (let i = digits; i < to; i++) {
+      const c = bytes[i]!;
+      if (c === DOT) dot = i;
+      // An exponent, or a word.
+      else if (c < ZERO || c > 57) return Number(this.slice(from, to));
+      else whole = whole * 10 + (c - ZERO);
+    }
+    if (dot < 0 && to - digits > 15) return Number(this.slice(from, to));
+    const number = dot < 0 ? whole : whole / POWERS[to - dot - 1]!;
+    return digits === from ? number : -number;
   }
 
   *[Symbol.iterator](): Iterator<string> {

@@ -15,14 +15,21 @@ import { kindOf } from "./kinds.ts";
 import { Lines } from "./lines.ts";
 import { SLOT } from "./slots.ts";
 import { readStep } from "./step.ts";
+import type { StepShapes } from "./step_shapes.ts";
 
 export type { LineContext };
 
 /** Rules of the run's telemetry schema that a record breaks; see src/telemetry/schemas. */
 export type RecordCheck = (kind: "step" | "episode", record: Record<string, unknown>) => readonly string[];
 
+export interface ParsedStep {
+  type: "step";
+  step: StepRecord;
+  violations: readonly string[];
+}
+
 export type ParsedLine =
-  | { type: "step"; step: StepRecord; violations: readonly string[] }
+  | ParsedStep
   | { type: "episode"; episode: EpisodeRecord; violations: readonly string[] }
   | { type: "event"; event: WorkerEventRecord }
   | { type: "other" }
@@ -41,11 +48,27 @@ export function parseLine(text: string, context: LineContext, check?: RecordChec
   return readLine(Lines.of(text), 0, context, check);
 }
 
-/** Line `i` of the lines. White space around it is ignored. */
-export function readLine(lines: Lines, i: number, context: LineContext, check?: RecordCheck): ParsedLine {
+/**
+ * Line `i` of the lines. White space around it is ignored.
+ * @param shapes of earlier lines with the same context: a step that is like one of them is good until the next line is read
+ */
+export function readLine(
+  lines: Lines,
+  i: number,
+  context: LineContext,
+  check?: RecordCheck,
+  shapes?: StepShapes,
+): ParsedLine {
   const from = lines.begin(i);
   const end = lines.ends[i]!;
-  if (lines.bytes[from] === OPEN_BRACE) return readObject(lines, from, end, context, check);
+  if (lines.bytes[from] === OPEN_BRACE) {
+    if (shapes === undefined || check !== undefined) return readObject(lines, from, end, context, check);
+    const like = shapes.read(lines, from, end);
+    if (like !== undefined) return like;
+    const parsed = readObject(lines, from, end, context, check);
+    if (parsed.type === "step") shapes.learn(fields, lines, from, end, parsed);
+    return parsed;
+  }
   // The byte order mark counts as white space in trim().
   const text = lines.slice(from, end).trim();
   if (text.charCodeAt(0) === OPEN_BRACE) return parseLine(text, context, check);

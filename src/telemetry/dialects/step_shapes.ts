@@ -1,0 +1,227 @@
+/**
+ * Steps whose lines differ from an earlier one in values alone, as nearly all lines of a worker do. Such a line is compared
+ * with the earlier one byte by byte, and only values that may differ are read, which costs a third of reading all fields.
+ *
+ * What is read here is what readStep gives. A line with a value that is not written plainly, or that decides more than its
+ * own column, is none of these: it is read field by field.
+ */
+import type { Field, Fields } from "./fields.ts";
+import { afterNumber, afterScalar, afterValue, QUOTE, ZERO } from "./json_scan.ts";
+import type { Lines } from "./lines.ts";
+import type { ParsedStep } from "./parse_line.ts";
+import { SLOT } from "./slots.ts";
+import { nanosecondsOf, timeOf } from "./timestamps.ts";
+
+/** Shapes that a batch may have: the last steps of episodes and each of several agents have their own. */
+const MOST_SHAPES = 4;
+/** So many lines compared in vain, beyond those that were not, and no line of the batch is compared any more. */
+const MOST_MISSES = 64;
+const [LITTLE_N, LITTLE_T] = [110, 116];
+const encoder = new TextEncoder();
+const [TRUE, FALSE] = [encoder.encode("true"), encoder.encode("false")] as [Uint8Array, Uint8Array];
+
+/** What a value that may differ becomes. */
+type Hole =
+  | "episode"
+  | "step"
+  | "reward"
+  | "terminated"
+  | "truncated"
+  | "action"
+  | "observation"
+  | "nanoseconds"
+  | "time"
+  | "info";
+
+const HOLES = new Map<number, Hole>([
+  [SLOT.episode_index, "episode"],
+  [SLOT.episode, "episode"],
+  [SLOT.step_index, "step"],
+  [SLOT.step, "step"],
+  [SLOT.time_step, "step"],
+  [SLOT.reward, "reward"],
+  [SLOT.terminated, "terminated"],
+  [SLOT.truncated, "truncated"],
+  [SLOT.action, "action"],
+  [SLOT.observation, "observation"],
+  [SLOT.ts_unix_ns, "nanoseconds"],
+  [SLOT.ts, "time"],
+  [SLOT.timestamp, "time"],
+]);
+const TIMES: readonly number[] = [SLOT.ts_unix_ns, SLOT.ts, SLOT.timestamp];
+/** A line with one of these has values that decide more than their own column, or a record that outlives the next line. */
+const NEVER: readonly number[] = [
+  ...[SLOT.metadata, SLOT.metadata_json, SLOT.action_json, SLOT.observation_json],
+  ...[SLOT.render_payload, SLOT.render_payload_json],
+];
+
+/** The shapes of one batch's lines. */
+export class StepShapes {
+  readonly #shapes: Shape[] = [];
+  #misses = 0;
+
+  /** The step of a line between two positions, good until the next call; undefined where it is like none that was learned. */
+  read(lines: Lines, from: number, end: number): ParsedStep | undefined {
+    if (this.#misses > MOST_MISSES) return undefined;
+    for (let i = 0; i < this.#shapes.length; i++) {
+      const step = this.#shapes[i]!.read(lines, from, end);
+      if (step === undefined) continue;
+      if (this.#misses > 0) this.#misses--;
+      return step;
+    }
+    return undefined;
+  }
+
+  /** @param fields of the line between two positions, of which the step was made */
+  learn(fields: Fields, lines: Lines, from: number, end: number, parsed: ParsedStep): void {
+    this.#misses++;
+    if (this.#shapes.length === MOST_SHAPES) return;
+    const layout = fields.layout();
+    if (layout === undefined || layout.some(({ slot }) => NEVER.includes(slot))) return;
+    this.#shapes.push(new Shape(layout, lines, from, end, parsed));
+  }
+}
+
+class Shape {
+  /** What stands before each hole, and behind the last one. */
+  readonly #literals: Uint8Array[] = [];
+  readonly #holes: Hole[] = [];
+  /** Of the record's further fields, what stands before each hole among them, and behind the last one. */
+  readonly #info: string[] = [];
+  /** Of the line that was read last. */
+  readonly #parsed: ParsedStep;
+
+  constructor(layout: readonly Field[], lines: Lines, from: number, end: number, parsed: ParsedStep) {
+    this.#parsed = { ...parsed, step: { ...parsed.step } };
+    const severalTimes = layout.filter(({ slot }) => TIMES.includes(slot)).length > 1;
+    let literal = from;
+    let info = "";
+    let separator = "{";
+    for (const { slot, key, value, valueEnd, taken } of layout) {
+      // Where there is a null, another field may speak.
+      const isFixed = lines.bytes[value] === LITTLE_N || (severalTimes && TIMES.includes(slot));
+      const hole = isFixed ? undefined : slot === -1 ? "info" : taken ? HOLES.get(slot) : undefined;
+      if (!taken) {
+        info += separator + lines.slice(key, hole === undefined ? valueEnd : value);
+        separator = ",";
+      }
+      if (hole === undefined) continue;
+      if (hole === "info") {
+        this.#info.push(info);
+        info = "";
+      }
+      this.#literals.push(lines.bytes.slice(literal, value));
+      this.#holes.push(hole);
+      literal = valueEnd;
+    }
+    this.#info.push(`${info}}`);
+    this.#literals.push(lines.bytes.slice(literal, end));
+  }
+
+  read(lines: Lines, from: number, end: number): ParsedStep | undefined {
+    const { bytes } = lines;
+    const holes = this.#holes;
+    const { step } = this.#parsed;
+    let info = 0;
+    let infoJson = "";
+    let at = from;
+    for (let h = 0; h < holes.length; h++) {
+      at = afterLiteral(bytes, at, end, this.#literals[h]!);
+      if (at < 0) return undefined;
+      const begin = at;
+      switch (holes[h]!) {
+        case "episode":
+          at = afterIndex(bytes, at, end);
+          step.episode = number;
+          break;
+        case "step":
+          at = afterIndex(bytes, at, end);
+          step.step = number;
+          break;
+        case "reward":
+          at = afterReal(lines, at, end);
+          step.reward = number;
+          break;
+        case "terminated":
+          at = afterFlag(bytes, at, end);
+          step.terminated = flag;
+          break;
+        case "truncated":
+          at = afterFlag(bytes, at, end);
+          step.truncated = flag;
+          break;
+        case "action":
+          at = afterJson(bytes, at, end);
+          if (at >= 0) step.actionJson = lines.slice(begin, at);
+          break;
+        case "observation":
+          at = afterJson(bytes, at, end);
+          if (at >= 0) step.observationJson = lines.slice(begin, at);
+          break;
+        case "nanoseconds":
+        case "time":
+          at = afterScalar(bytes, at, end, false);
+          if (at >= 0) step.tsNs = timeIn(lines.slice(begin, at), holes[h] === "time");
+          if (step.tsNs === "") return undefined;
+          break;
+        case "info":
+          at = afterValue(bytes, at, end, false);
+          if (at >= 0) infoJson += this.#info[info++]! + lines.slice(begin, at);
+      }
+      if (at < 0) return undefined;
+    }
+    if (afterLiteral(bytes, at, end, this.#literals[holes.length]!) !== end) return undefined;
+    if (info > 0) step.infoJson = infoJson + this.#info[info]!;
+    return this.#parsed;
+  }
+}
+
+function afterLiteral(bytes: Uint8Array, at: number, end: number, literal: Uint8Array): number {
+  const { length } = literal;
+  if (at + length > end) return -1;
+  for (let i = 0; i < length; i++) if (bytes[at + i] !== literal[i]) return -1;
+  return at + length;
+}
+
+/** What was read last: a second result of the functions below, so that a value allocates nothing. */
+let number = 0;
+let flag = false;
+
+function afterIndex(bytes: Uint8Array, at: number, end: number): number {
+  let i = at;
+  let whole = 0;
+  for (; i < end; i++) {
+    const digit = bytes[i]! - ZERO;
+    if (digit < 0 || digit > 9) break;
+    whole = whole * 10 + digit;
+  }
+  if (i === at || i - at > 15 || (bytes[at] === ZERO && i > at + 1)) return -1;
+  number = whole;
+  return i;
+}
+
+function afterReal(lines: Lines, at: number, end: number): number {
+  const to = afterNumber(lines.bytes, at, end);
+  if (to >= 0) number = lines.number(at, to);
+  return to;
+}
+
+function afterFlag(bytes: Uint8Array, at: number, end: number): number {
+  const isTrue = at < end && bytes[at] === LITTLE_T;
+  flag = isTrue;
+  return afterLiteral(bytes, at, end, isTrue ? TRUE : FALSE);
+}
+
+/** Of a null a record has nothing. */
+function afterJson(bytes: Uint8Array, at: number, end: number): number {
+  return at < end && bytes[at] === LITTLE_N ? -1 : afterValue(bytes, at, end, false);
+}
+
+/** @param json a scalar. @returns "" where it is no time */
+function timeIn(json: string, anyUnit: boolean): string {
+  const isText = json.charCodeAt(0) === QUOTE;
+  if (isText && json.includes("\\")) return "";
+  const text = isText ? json.slice(1, -1) : json;
+  if (!anyUnit) return nanosecondsOf(isText ? text.trim() : text);
+  return timeOf(isText ? text : Number(text), text);
+}
