@@ -8,6 +8,7 @@ import type { Bounds } from "../base/load_limits.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
+import { tlsSocket } from "../os/socket_path.ts";
 import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
@@ -16,7 +17,13 @@ import { MlflowApi } from "../rpc/mlflow/api.ts";
 import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
-import { type HttpListener, type HttpListenerOptions, listenHttp, WAITING } from "../wire/http_listener.ts";
+import {
+  type HttpListener,
+  type HttpListenerOptions,
+  listenHttp,
+  WAITING,
+  type Waiting,
+} from "../wire/http_listener.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
 import { front, type FrontOptions, GROUP_PEER } from "./front.ts";
 import { groupOfSocket, type GroupSocket } from "./group_socket.ts";
@@ -128,7 +135,8 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     userOf: known && (({ hostname, port }) => known({ address: hostname, port }, httpPort)),
   };
   const handler = front(frontOptions);
-  const waiting = { ...WAITING, most: connectionsWithin(WAITING.most, descriptorLimit()) };
+  const descriptorsThere = descriptorLimit();
+  const waiting = waitingWithin(descriptorsThere);
   const socket = listenHttp({ address: { path: options.socket }, handler, log, descriptors, waiting });
   stops.push(() => socket.stop());
   const group = options.groupSocket && await listenForGroup(options.groupSocket, options, {
@@ -138,8 +146,12 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
     waiting,
   });
   stops.push(() => group?.stop());
+  // A connection with TLS takes three descriptors.
+  const waitingByTls = waitingWithin(descriptorsThere && descriptorsThere / 3);
+  const secure = bound && tls &&
+    new (await import("../wire/tls_upgrade.ts")).TlsUpgrade(tls, tlsSocket(options.socket), waitingByTls);
   const http = bound &&
-    listenHttp({ address: bound, handler, log, descriptors, waiting, tls: tls && { cert: tls.cert, key: tls.key } });
+    listenHttp({ address: bound, handler, log, descriptors, waiting: secure ? waitingByTls : waiting, tls: secure });
   for (const listener of [grpc, socket, group, http]) if (listener !== undefined) listeners.push(listener);
   const httpPort = http === undefined ? 0 : hostAndPort(http.address).port;
   return {
@@ -151,7 +163,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
       if (options.tls === undefined) return;
       const texts = readTls(options.tls);
       await grpc?.renew(texts);
-      http?.renew({ cert: texts.cert, key: texts.key });
+      secure?.renew(texts);
     },
     async stop() {
       services.stop();
@@ -159,6 +171,10 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
       await Promise.all([grpc?.stop(), http?.stop(), group?.stop(), socket.stop()]);
     },
   };
+}
+
+function waitingWithin(descriptors: number | undefined): Waiting {
+  return { ...WAITING, most: connectionsWithin(WAITING.most, descriptors) };
 }
 
 /** @throws StartFailure (usage), MosaicError `unavailable` when another process listens there */

@@ -18,3 +18,8 @@ export function socketPlace(trainer: string, env: (name: string) => string | und
   const directory = `${env("XDG_RUNTIME_DIR") || "/tmp"}/mosaic-${name}`;
   return { path: `${directory}/daemon.sock`, directory };
 }
+
+/** Socket of this daemon's TLS, beside the other (src/wire/tls_upgrade.ts). */
+export function tlsSocket(socket: string): string {
+  return socket.replace(/[^/]*$/, "tls.sock");
+}

@@ -1,6 +1,6 @@
 /** The permissions that `mosaic daemon ARGS` needs, and those needed only for its start. */
 import { Layout, resolveStateDir } from "../base/layout.ts";
-import { socketPlace } from "../os/socket_path.ts";
+import { socketPlace, tlsSocket } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
 import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
 import { COLLECTOR_VARIABLES, daemonVariables } from "./environment.ts";
@@ -40,8 +40,10 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     ["--listen", optionValue(line, "--listen") ?? "127.0.0.1:50055"],
     ["--http", optionValue(line, "--http") ?? "127.0.0.1:8055"],
   ] as const;
+  const isTls = optionValue(line, "--tls-cert") !== undefined;
   for (const [option, address] of listeners) {
     if (address === "none" || (option === "--http" && address === "off")) continue;
+    if (isTls && option === "--http") net.push(`unix:${tlsSocket(own.path)}`);
     const grant = addressGrant(address, option, world.cwd);
     net.push(...grant.net);
     if (grant.socket === undefined) continue;
@@ -57,7 +59,7 @@ export function daemonNeeds(args: readonly string[], world: World): DaemonNeeds 
     write.push(socket);
   }
   // Beside a listener with TLS there is a plain one on loopback, for the daemon's own proxies.
-  if (optionValue(line, "--tls-cert") !== undefined) net.push("127.0.0.1:0");
+  if (isTls) net.push("127.0.0.1:0");
   const webhook = optionValue(line, "--webhook");
   if (webhook !== undefined) net.push(urlGrant(webhook, "--webhook"));
   for (const name of COLLECTOR_VARIABLES) {

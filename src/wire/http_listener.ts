@@ -15,12 +15,30 @@ export interface HttpListenerOptions {
   address: HttpAddress;
   handler: HttpHandler;
   log: Logger;
-  /** Certificate and key in PEM: it then speaks HTTPS. */
-  tls?: { cert: string; key: string };
+  /** It then speaks HTTPS. Ends with the listener. */
+  tls?: TlsEnd | undefined;
   /** In a shortage a TCP listener ends its connections, and accepts others afterwards. */
   descriptors?: FileDescriptors;
   /** `WAITING`, where it is not given. */
   waiting?: Waiting;
+}
+
+/** A certificate chain and its key, PEM. */
+export interface Pair {
+  cert: string;
+  key: string;
+}
+
+/** The server's end of TLS (src/wire/tls_upgrade.ts). */
+export interface TlsEnd {
+  /**
+   * @returns a connection to read and write what is inside; undefined where the peer leaves or makes no handshake in time.
+   * `socket` is closed with it, and in the other case before.
+   */
+  accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined>;
+  /** Further handshakes are made with this certificate. @throws where it cannot be used; the old one stays then */
+  renew(pair: Pair): void;
+  close(): void;
 }
 
 export interface Waiting {
@@ -34,8 +52,6 @@ export interface HttpListener {
   address: string;
   /** Connections are accepted, as far as is known. */
   listening(): boolean;
-  /** New connections get this certificate. @throws MosaicError where it cannot be used; the old one stays then */
-  renew(tls: { cert: string; key: string }): void;
   /** Lets answers that are on their way finish, and closes. */
   stop(): Promise<void>;
 }
@@ -59,21 +75,14 @@ export const WAITING = {
 
 /** @throws MosaicError `unavailable` when the address is taken or not this machine's, `permission_denied` when refused. */
 export function listenHttp(options: HttpListenerOptions): HttpListener {
-  const { log, descriptors = NEVER_SHORT, waiting = WAITING } = options;
-  let { tls } = options;
+  const { log, tls, descriptors = NEVER_SHORT, waiting = WAITING } = options;
   const underWay = new UnderWay();
   const connections = new Connections(options.handler, underWay, log, waiting);
-  const listen = (address: HttpAddress): Deno.Listener => {
-    if ("path" in address) return listenSocket(address);
-    if (tls === undefined) return Deno.listen(address);
-    // It may be followed by another while it still has the port.
-    return Deno.listenTls({ ...address, ...tls, alpnProtocols: ["h2", "http/1.1"], reusePort: true });
-  };
   let listener: Deno.Listener;
   try {
-    if (tls !== undefined) refuseTaken(options.address);
-    listener = listen(options.address);
+    listener = "path" in options.address ? listenSocket(options.address) : Deno.listen(options.address);
   } catch (error) {
+    tls?.close();
     throw cannotListen(options.address, error);
   }
   const bound = boundAddress(options.address, listener);
@@ -82,16 +91,25 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
   let listening = true;
   // The socket brings this daemon's own proxies and verbs, which are few and must get through.
   if ("port" in bound) descriptors.onShortage(() => connections.endAll());
-  const acceptFrom = async (current: Deno.Listener) => {
-    while (!stopping && listener === current) {
+  const take = async (socket: Deno.Conn) => {
+    const { remoteAddr } = socket;
+    try {
+      const inside = tls === undefined ? socket : await tls.accept(socket as Deno.TcpConn);
+      if (inside !== undefined) connections.add(inside, remoteAddr);
+    } catch (error) {
+      log.warn({ address, error: messageOf(error) }, "a connection could not be served");
+    }
+  };
+  const accept = async () => {
+    while (!stopping) {
       try {
-        connections.add(await current.accept());
+        take(await listener.accept());
         if (listening) continue;
         listening = true;
         log.warn({ address }, "this address is served again");
       } catch (error) {
-        if (stopping || listener !== current) return;
-        // A handshake that failed, or a peer that left, ends nothing else.
+        if (stopping) return;
+        // A peer that left ends nothing else.
         if (!lacksDescriptors(error)) {
           await sleep(ERROR_PAUSE_MS);
           continue;
@@ -102,23 +120,10 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       }
     }
   };
-  acceptFrom(listener);
+  accept();
   return {
     address,
     listening: () => listening,
-    renew(pair) {
-      const before = { tls, listener };
-      tls = pair;
-      try {
-        listener = listen(bound);
-      } catch (error) {
-        ({ tls, listener } = before);
-        throw cannotListen(bound, error);
-      }
-      acceptFrom(listener);
-      // It takes no more connections; those that it brought live on.
-      before.listener.close();
-    },
     async stop() {
       stopping = true;
       listener.close();
@@ -126,6 +131,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
       await Promise.race([underWay.none(), pause(STOP_GRACE_MS, done.signal)]);
       done.abort();
       await connections.close();
+      tls?.close();
       if ("path" in bound) removeSocket(bound.path);
     },
   };
@@ -195,13 +201,12 @@ class Connections {
     Deno.unrefTimer(this.#timer);
   }
 
-  add(socket: Deno.Conn): void {
+  add(socket: Deno.Conn, remoteAddr: Deno.Addr): void {
     const end = new Ending();
     const onError = (error: unknown) => {
       this.#log.error({ err: messageOf(error) }, "an answer broke off");
       return new Response(null, { status: 500 });
     };
-    const { remoteAddr } = socket;
     const handler = (request: Request, { completed }: { completed: Promise<void> }) => {
       this.#began(connection);
       this.#underWay.add(completed);
@@ -262,11 +267,6 @@ class Connections {
   }
 }
 
-/** Listeners that share a port would not notice another daemon's. @throws where the address is taken */
-function refuseTaken(address: HttpAddress): void {
-  if ("port" in address && address.port !== 0) Deno.listen(address).close();
-}
-
 /** Answers that are not sent to their end. */
 class UnderWay {
   #count = 0;
@@ -289,7 +289,7 @@ class UnderWay {
  * Whoever listens here has the right to the path (the state directory's lock), so that what is there was left behind. It is
  * never used again: children of a daemon that was killed may still hold the listener that it belonged to.
  */
-function listenSocket({ path, group }: { path: string; group?: number }): Deno.Listener {
+export function listenSocket({ path, group }: { path: string; group?: number }): Deno.Listener {
   removeSocket(path);
   // Not 0777 for any moment: the mask holds while the file is made, the mode is exact afterwards.
   const before = Deno.umask(0o077);
@@ -304,7 +304,7 @@ function listenSocket({ path, group }: { path: string; group?: number }): Deno.L
 }
 
 /** @throws MosaicError `unavailable` for a file that is no socket: it is somebody's */
-function removeSocket(path: string): void {
+export function removeSocket(path: string): void {
   try {
     if (!Deno.lstatSync(path).isSocket) {
       throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is no socket is in the way`);

@@ -2,7 +2,8 @@
 import { MosaicClient } from "../../src/client/client.ts";
 import { apiOf, servicesOf } from "../../src/rpc/services.ts";
 import { readTls } from "../../src/wire/tls.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp, WAITING } from "../../src/wire/http_listener.ts";
+import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
 import { certificates } from "../rpc/auth/certificates.ts";
 import { RecordedEngine } from "../rpc/fixture.ts";
 
@@ -33,7 +34,7 @@ export async function withApi(
   const connections = new Set<string>();
   const listener = listenHttp({
     address: transport === "unix" ? { path: `${directory}/d.sock` } : { hostname: "127.0.0.1", port: 0 },
-    tls: files && readTls(files.server),
+    tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, WAITING),
     log: core.log,
     handler: (request, { remoteAddr }) => {
       const { pathname } = new URL(request.url);

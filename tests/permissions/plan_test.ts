@@ -30,6 +30,7 @@ async function plan(line: string, options: WorldOptions = {}) {
 
 /** What the daemon always listens on. */
 const SOCKET = `unix:${STATE}/trainer/daemon.sock`;
+const TLS_SOCKET = `unix:${STATE}/trainer/tls.sock`;
 
 async function refused(line: string, message: RegExp, options?: WorldOptions): Promise<void> {
   await assert.rejects(
@@ -73,6 +74,7 @@ Deno.test("plan: the daemon's options and environment move and add", async (t) =
     [`${ONE} --group-socket lab:/run/m/api.sock`, {}, "write", [STATE, "/run/m/api.sock"]],
     [`${ONE} --webhook https://gpu.example/x`, {}, "net", ["127.0.0.1:1", ...RESOLVED]],
     [`daemon --tls-cert c.pem --listen 0.0.0.0:5 --http none`, {}, "net", ["0.0.0.0:5", "127.0.0.1:0"]],
+    ["daemon --tls-cert c.pem --listen none --http 0.0.0.0:5", {}, "net", ["0.0.0.0:5", "127.0.0.1:0", TLS_SOCKET]],
     ["daemon --tls-cert c.pem --tls-key /k.pem", {}, "read", ["/dev/null", STATE, "/k.pem", "/work/c.pem"]],
     [ONE, { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }, "net", ["127.0.0.1:1", "127.0.0.1:4318"]],
     [ONE, NOTIFY, "net", ["127.0.0.1:1", "unix:/run/m/notify.sock", "unix:/run/systemd/notify"]],

@@ -11,7 +11,8 @@ import { GrpcClient } from "../harness/grpc_client.ts";
 import { certificates } from "./auth/certificates.ts";
 import { front } from "../../src/daemon/front.ts";
 import { createApp } from "../../src/ui/app.ts";
-import { listenHttp } from "../../src/wire/http_listener.ts";
+import { listenHttp, WAITING } from "../../src/wire/http_listener.ts";
+import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
@@ -255,7 +256,7 @@ export async function withApi(
       address: way === "Connect, Unix socket" ? { path } : { hostname: "127.0.0.1", port: 0 },
       handler,
       log: core.log,
-      tls: files && readTls(files.server),
+      tls: files && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, WAITING),
     });
     const port = listener.address.split(":")[1] ?? "80";
     const url = files === undefined ? `http://127.0.0.1:${port}` : `https://localhost:${port}`;

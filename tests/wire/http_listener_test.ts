@@ -2,6 +2,9 @@
 import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
 import { type HttpAddress, listenHttp, type Waiting } from "../../src/wire/http_listener.ts";
+import { readTls } from "../../src/wire/tls.ts";
+import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
+import { certificates } from "../rpc/auth/certificates.ts";
 import { until } from "../harness/wait.ts";
 
 const encoder = new TextEncoder();
@@ -12,13 +15,15 @@ async function withListener(
   work: (dial: () => Promise<Deno.Conn>, open: PromiseWithResolvers<void>) => Promise<void>,
 ): Promise<void> {
   const directory = await Deno.makeTempDir();
-  const addresses: HttpAddress[] = [{ hostname: "127.0.0.1", port: 0 }, { path: `${directory}/s.sock` }];
-  for (const address of addresses) {
+  const tcp: HttpAddress = { hostname: "127.0.0.1", port: 0 };
+  const files = certificates(directory);
+  for (const [address, tls] of [[tcp], [{ path: `${directory}/s.sock` }], [tcp, true]] as [HttpAddress, true?][]) {
     const held = Promise.withResolvers<void>();
     const listener = listenHttp({
       address,
       log,
       waiting,
+      tls: tls && new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, waiting),
       handler: async (request, { remoteAddr }) => {
         assert.equal(remoteAddr.transport, "path" in address ? "unix" : "tcp");
         if (request.url.endsWith("/held")) await held.promise;
@@ -26,10 +31,12 @@ async function withListener(
       },
     });
     const [hostname, port] = listener.address.split(":");
-    const dial = () =>
-      "path" in address
-        ? Deno.connect({ transport: "unix", path: address.path })
-        : Deno.connect({ hostname, port: Number(port) });
+    const dial = (): Promise<Deno.Conn> => {
+      if ("path" in address) return Deno.connect({ transport: "unix", path: address.path });
+      const options = { hostname, port: Number(port) };
+      if (!tls) return Deno.connect(options);
+      return Deno.connectTls({ ...options, hostname: "localhost", caCerts: [Deno.readTextFileSync(files.ca)] });
+    };
     try {
       await work(dial, held);
     } finally {
@@ -98,4 +105,49 @@ Deno.test("http listener: 500 half-sent requests keep nobody from being served, 
     assert.match(await hear(client, "answer"), /200 OK/);
     for (const connection of [client, ...half]) connection.close();
   });
+});
+
+/** Descriptors of this process. */
+const descriptors = () => [...Deno.readDirSync("/proc/self/fd")].length;
+
+Deno.test("http listener: over TLS, peers without a handshake, or with half of one, are left, and give their descriptors back", async () => {
+  const directory = await Deno.makeTempDir();
+  const files = certificates(directory);
+  const waiting = { headMs: 500, idleMs: 60_000, most: 60 };
+  const listener = listenHttp({
+    address: { hostname: "127.0.0.1", port: 0 },
+    log,
+    waiting,
+    tls: new TlsUpgrade(readTls(files.server), `${directory}/tls.sock`, waiting),
+    handler: () => new Response("answer"),
+  });
+  const port = Number(listener.address.split(":")[1]);
+  try {
+    const before = descriptors();
+    const peers = [];
+    for (let i = 0; i < 100; i++) {
+      const peer = await Deno.connect({ port });
+      // A header of a record of 512 bytes, and the first of them.
+      if (i % 2 === 0) await peer.write(new Uint8Array([22, 3, 1, 2, 0, 1]));
+      peers.push(peer);
+    }
+    // Somebody who speaks no TLS.
+    const plain = await Deno.connect({ port });
+    await say(plain, WHOLE);
+    peers.push(plain);
+    const client = await Deno.connectTls({ port, hostname: "localhost", caCerts: [Deno.readTextFileSync(files.ca)] });
+    await say(client, WHOLE);
+    assert.match(await hear(client, "answer"), /200 OK/);
+    for (const peer of peers) assert.equal(await hear(peer, "never"), "");
+    // The peers' own ends, and the client's three at the server and one of its own.
+    await until(() => descriptors() <= before + peers.length + 4, { what: "the server's descriptors to be free" });
+    await say(client, WHOLE);
+    assert.match(await hear(client, "answer"), /200 OK/);
+    client.close();
+    for (const peer of peers) peer.close();
+    await until(() => descriptors() <= before, { what: "all descriptors to be free" });
+  } finally {
+    await listener.stop();
+    await Deno.remove(directory, { recursive: true });
+  }
 });

@@ -1,0 +1,189 @@
+/**
+ * TLS for accepted TCP connections. The runtime's own TLS listener keeps the descriptor of a connection for as long as its
+ * peer makes no handshake, closed or not. So Node's TLS makes the handshake here, within a time, and what is inside goes
+ * through a Unix socket of this process to the runtime's HTTP server, which serves only its own kinds of connections.
+ */
+import { Buffer } from "node:buffer";
+import { Duplex } from "node:stream";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
+import { listenSocket, type Pair, removeSocket, type TlsEnd, type Waiting } from "./http_listener.ts";
+
+const NONCE_BYTES = 16;
+const CHUNK_BYTES = 64 << 10;
+/** For a peer to take the last bytes. */
+const STUCK_MS = 30_000;
+
+export class TlsUpgrade implements TlsEnd {
+  readonly #bounds: Pick<Waiting, "headMs" | "most">;
+  readonly #inner: Deno.Listener;
+  readonly #path: string;
+  #context: SecureContext;
+  /** Handshakes under way, the oldest first. */
+  readonly #handshakes = new Set<Duplex>();
+  /** Who waits for the other end of a connection to the inner socket, by its nonce. */
+  readonly #expected = new Map<string, (connection: Deno.Conn) => void>();
+
+  /**
+   * @param pair as `readTls` has checked it
+   * @param path of the inner socket, which is made anew
+   * @param bounds of a whole handshake, and of handshakes at once: a further one takes the place of the oldest
+   */
+  constructor(pair: Pair, path: string, bounds: Pick<Waiting, "headMs" | "most">) {
+    this.#bounds = bounds;
+    this.#path = path;
+    this.#context = contextOf(pair);
+    this.#inner = listenSocket({ path });
+    this.#acceptInner();
+  }
+
+  renew(pair: Pair): void {
+    this.#context = contextOf(pair);
+  }
+
+  async accept(socket: Deno.TcpConn): Promise<Deno.Conn | undefined> {
+    const raw = new RawStream(socket);
+    const secure = new TLSSocket(raw as never, {
+      isServer: true,
+      secureContext: this.#context,
+      ALPNProtocols: ["h2", "http/1.1"],
+    });
+    secure.on("error", () => raw.destroy());
+    raw.on("error", () => secure.destroy());
+    secure.on("close", () => raw.destroy());
+    if (!await this.#handshake(secure, raw)) return undefined;
+    try {
+      const [near, far] = await this.#pair();
+      relay(secure, near);
+      return far;
+    } catch (error) {
+      secure.destroy();
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#inner.close();
+    for (const raw of this.#handshakes) raw.destroy();
+    removeSocket(this.#path);
+  }
+
+  #handshake(secure: TLSSocket, raw: Duplex): Promise<boolean> {
+    this.#handshakes.add(raw);
+    if (this.#handshakes.size > this.#bounds.most) this.#handshakes.values().next().value!.destroy();
+    return new Promise((resolve) => {
+      const over = (done: boolean) => {
+        clearTimeout(timer);
+        this.#handshakes.delete(raw);
+        resolve(done);
+      };
+      const timer = setTimeout(() => raw.destroy(), this.#bounds.headMs);
+      secure.once("secure", () => over(true));
+      raw.once("close", () => {
+        secure.destroy();
+        over(false);
+      });
+    });
+  }
+
+  /** Both ends of a connection through the inner socket. Another process of this user may connect to it, too, and is no peer's end. */
+  async #pair(): Promise<[near: Deno.Conn, far: Deno.Conn]> {
+    const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
+    const id = nonce.toHex();
+    const far = Promise.withResolvers<Deno.Conn>();
+    const near = await Deno.connect({ transport: "unix", path: this.#path });
+    this.#expected.set(id, far.resolve);
+    try {
+      await writeAll(near, nonce);
+      return [near, await far.promise];
+    } catch (error) {
+      this.#expected.delete(id);
+      near.close();
+      throw error;
+    }
+  }
+
+  async #acceptInner(): Promise<void> {
+    for await (const connection of this.#inner) this.#arrived(connection);
+  }
+
+  async #arrived(connection: Deno.Conn): Promise<void> {
+    const nonce = new Uint8Array(NONCE_BYTES);
+    let read = 0;
+    while (read < NONCE_BYTES) {
+      const got = await connection.read(nonce.subarray(read)).catch(() => null);
+      if (got === null) break;
+      read += got;
+    }
+    const id = nonce.toHex();
+    const expected = this.#expected.get(id);
+    this.#expected.delete(id);
+    if (expected === undefined) connection.close();
+    else expected(connection);
+  }
+}
+
+/** Not with an authority: `--tls-ca` asks gRPC clients alone for a certificate. */
+function contextOf({ cert, key }: Pair): SecureContext {
+  return createSecureContext({ cert, key });
+}
+
+/** An accepted connection as the stream that Node's TLS needs. */
+class RawStream extends Duplex {
+  readonly #socket: Deno.TcpConn;
+  readonly #buffer = new Uint8Array(CHUNK_BYTES);
+
+  constructor(socket: Deno.TcpConn) {
+    super();
+    this.#socket = socket;
+  }
+
+  override _read(): void {
+    this.#socket.read(this.#buffer).then(
+      (read) => this.push(read === null ? null : Buffer.from(this.#buffer.subarray(0, read))),
+      (error) => this.destroy(error),
+    );
+  }
+
+  override _write(bytes: Uint8Array, _encoding: string, done: (error?: Error | null) => void): void {
+    writeAll(this.#socket, bytes).then(() => done(), done);
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#socket.close();
+    done(error);
+  }
+}
+
+/** Until either side ends. What the near side has said before its end still goes to the peer. */
+function relay(secure: TLSSocket, near: Deno.Conn): void {
+  secure.on("close", () => near.close());
+  secure.on("end", () => void near.closeWrite().catch(() => {}));
+  secure.on("data", (bytes: Uint8Array) => {
+    secure.pause();
+    // The near side takes no more when it has ended, and then its end is passed on below.
+    writeAll(near, bytes).then(() => secure.resume(), () => {});
+  });
+  passOn(near, secure).finally(() => {
+    const stuck = setTimeout(() => secure.destroy(), STUCK_MS);
+    secure.on("close", () => clearTimeout(stuck));
+    secure.end(() => secure.destroy());
+  });
+}
+
+async function passOn(near: Deno.Conn, secure: TLSSocket): Promise<void> {
+  let proceed = () => {};
+  for (const event of ["drain", "close"]) secure.on(event, () => proceed());
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  while (!secure.destroyed) {
+    // An error is an end: the server has reset the connection.
+    const read = await near.read(buffer).catch(() => null);
+    if (read === null) return;
+    const taken = Promise.withResolvers<void>();
+    proceed = taken.resolve;
+    if (!secure.write(Buffer.from(buffer.subarray(0, read)))) await taken.promise;
+  }
+}
+
+async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
+  for (let written = 0; written < bytes.length;) written += await connection.write(bytes.subarray(written));
+}
