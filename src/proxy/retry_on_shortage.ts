@@ -4,10 +4,10 @@ import { sleep } from "../base/sleep.ts";
 
 const AGAIN_MS = 200;
 
-export async function retryOnShortage<T>(operation: () => T): Promise<T> {
+export async function retryOnShortage<T>(operation: () => T | Promise<T>): Promise<T> {
   for (;;) {
     try {
-      return operation();
+      return await operation();
     } catch (error) {
       if (!isShortage(error)) throw error;
       await sleep(AGAIN_MS);

@@ -22,9 +22,11 @@ import { Journal } from "./journal.ts";
 import { JournalFile } from "./journal_file.ts";
 import { Mirror } from "./mirror.ts";
 import { JournalPacker, packEndedLog } from "./pack_journal.ts";
+import type { PreflightChecks } from "./preflight.ts";
 import { Pressure } from "./pressure.ts";
 import type { Logger } from "../base/log.ts";
 import { EventQueue } from "./queue.ts";
+import { retryOnShortage } from "./retry_on_shortage.ts";
 import { ANSWER_TIMEOUT_MS, REFUSED_TOKEN_TRIES } from "./reconnect.ts";
 import { type Edges, ProxyLoop } from "./run_proxy.ts";
 import type { FileSources } from "./sources/file_sources.ts";
@@ -182,18 +184,38 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
   };
 }
 
-/** The checkpoint that the attempt begins from, on a host without the daemon's disk. */
+/** What an engine's host needs before the worker starts: its checks, and the checkpoint that the attempt begins from. */
 function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
-  const { placed } = plan.start;
-  const directory = placed?.ownDisk?.resume;
-  if (directory == null) return undefined;
-  const { runId, attempt } = args;
-  const patienceMs = millisecondsOf(placed?.lingerSeconds);
+  const { start: { placed, cwd, env }, files } = plan;
+  if (placed === undefined) return undefined;
   return async (signal: AbortSignal) => {
+    if (placed.preflight !== undefined) {
+      await checkNode(placed.preflight, { cwd, env: nodeEnvironment(env, hostEnvironment()) }, files.directory);
+    }
+    const directory = placed.ownDisk?.resume;
+    if (directory == null) return;
+    const { runId, attempt } = args;
+    const patienceMs = millisecondsOf(placed.lingerSeconds);
     const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
     const entrance = () => dialOptions(args, plan, args.target);
     await fetchCheckpoint({ runId, attempt, directory, entrance, patienceMs, signal, log });
   };
+}
+
+/** @throws Error with what fails, for the run's reason */
+async function checkNode(
+  checks: PreflightChecks,
+  { cwd, env }: { cwd: string; env: Record<string, string> },
+  directory: string,
+): Promise<void> {
+  const { preflight, PREFLIGHT } = await import("./preflight.ts");
+  const { host, gpus } = placeOf((name) => env[name]);
+  const noGpu = gpus.length > 0
+    ? undefined
+    : `a GPU is asked for by metadata.preflight.gpu, and the job has none on ${host}; set resources.gpus.requested`;
+  const interpreter = { python: checks.python, env, cwd, confined: (argv: readonly string[]) => [...argv] };
+  const failures = await retryOnShortage(() => preflight(checks, { interpreter, directory, noGpu }));
+  if (failures.length > 0) throw new Error(`${PREFLIGHT}${failures.join("; ")}`);
 }
 
 /** undefined: the worker was not asked for frames in shared memory. */

@@ -5,6 +5,7 @@
 import type { RunCgroup } from "../os/cgroups.ts";
 import { readRecord, readRecordInProxy, writeRecord } from "../os/untrusted.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
+import type { PreflightChecks } from "./preflight.ts";
 import type { Observation } from "./sources/observation.ts";
 import type { TextDialect } from "../telemetry/formats/text_dialects.ts";
 
@@ -47,6 +48,8 @@ export interface ProxyStartFile {
     lingerSeconds: number;
     /** Without a word of the daemon for so long it stops the worker; null: never. Earlier versions do not say. */
     leaseSeconds?: number | null;
+    /** Checked on this host before the worker starts. Earlier versions do not say. */
+    preflight?: PreflightChecks;
     /**
      * The host shares no disk with the daemon: the run's directory is removed when everything is uploaded. `resume` is where
      * the checkpoint is put that the attempt begins from; null: there is none.

@@ -1,5 +1,6 @@
 /** Runs that a real Slurm places: what happens to jobs and nodes, and what list and show say of it. */
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { RunFiles } from "../../src/base/layout.ts";
 import { planOf } from "../../src/config/plan.ts";
 import { Slurm } from "../../src/dispatch/launch/slurm/slurm.ts";
@@ -113,6 +114,31 @@ Deno.test({
       await assert.rejects(untilState(daemon, runId, "TERMINATED"), /slurm_rejected: .*[Ii]nvalid partition/);
       await assert.rejects(submit(daemon, placed({ metadata: { sandbox: "bubblewrap" } })), /sandbox/);
       await assert.rejects(submit(daemon, placed({ slurm: { warn_seconds: 60 } })), /supports_pause: true/);
+    });
+
+    await t.step("preflight is checked on the node: what fails ends the run, and no worker starts", async () => {
+      const marker = `${cluster.directory}/started`;
+      const failing = await submit(
+        daemon,
+        placed({
+          command: ["/bin/sh", "-c", `touch ${marker}`],
+          metadata: { preflight: { files: ["/no/such/data"], min_free_disk_mb: 1, gpu: true }, restart: { max_attempts: 3 } },
+        }),
+      );
+      await assert.rejects(
+        untilState(daemon, failing, "TERMINATED"),
+        /preflight: the file \/no\/such\/data is not there; .*; a GPU is asked for .* none on n\d/,
+      );
+      const run = await getRun(daemon, failing);
+      assert.deepEqual([run.state, run.attempt], ["FAULTED", 1]);
+      assert.ok(!existsSync(marker));
+      await nothingLeft(cluster, daemon, failing);
+      const preflight = { files: ["/bin/sh"], modules: ["json"], min_free_disk_mb: 1, gpu: true };
+      const checked = await submit(
+        daemon,
+        placed({ command: countingWorker({ steps: 3 }), gpus: 1, metadata: { preflight } }),
+      );
+      await untilState(daemon, checked, "TERMINATED");
     });
 
     await t.step("a job that waits is INIT with Slurm's reason; cancelled, it never starts", async () => {

@@ -50,6 +50,8 @@ function reasonOf({ exit, faultRequested, runFailed, oomKilled, engineEnd }: End
   if (faultRequested !== null) return faultRequested;
   if (engineEnd !== undefined) return engineEnd.reason;
   if (exit === undefined) return "worker_lost";
+  // Of a check on the host where the worker was to run.
+  if (exit.spawnError.startsWith("preflight: ")) return exit.spawnError;
   if (exit.spawnError !== "") return `spawn_failed: ${oneLine(exit.spawnError)}`;
   if (exit.lost) return "worker_lost";
   if (oomKilled !== undefined && (exit.signal !== "" || exit.code !== 0)) return "oom_killed";

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import type { WorkerCommand } from "../../../src/dispatch/launch/local/command.ts";
-import { preflight } from "../../../src/dispatch/launch/local/preflight.ts";
+import { checksOf, noGpuOf } from "../../../src/dispatch/launch/local/command.ts";
+import { preflight } from "../../../src/proxy/preflight.ts";
+import type { RunPlan } from "../../../src/config/plan.ts";
 import { planWith } from "../plans.ts";
 
 async function inDirectory(test: (directory: string) => Promise<void>): Promise<void> {
@@ -19,8 +21,21 @@ const commandIn = (cwd: string, python = ["python3"]): WorkerCommand => ({
   confined: (argv) => [...argv],
   python,
 });
+/** As the daemon does it. */
+function preflightOf(
+  plan: RunPlan,
+  { command, directory, gpuSlots, ...more }: {
+    command: WorkerCommand;
+    directory: string;
+    gpuSlots: number[];
+    moduleTimeoutMs?: number;
+  },
+): Promise<string[]> {
+  const noGpu = noGpuOf(plan, gpuSlots);
+  return preflight(checksOf(plan, command), { interpreter: command, directory, noGpu, ...more });
+}
 const check = (directory: string, checks: Record<string, unknown>, python?: string[]) =>
-  preflight(planWith({ metadata: { preflight: checks } }), {
+  preflightOf(planWith({ metadata: { preflight: checks } }), {
     command: commandIn(directory, python),
     directory: `${directory}/not/there/yet`,
     gpuSlots: [],
@@ -66,7 +81,7 @@ Deno.test("preflight: free disk is measured where the run's directory will be", 
 
 Deno.test("preflight: a GPU that is asked for must be visible", async () => {
   const failures = (gpus: number, gpuSlots: number[]) =>
-    preflight(planWith({ gpus, metadata: { preflight: { gpu: true } } }), {
+    preflightOf(planWith({ gpus, metadata: { preflight: { gpu: true } } }), {
       command: commandIn("/"),
       directory: "/",
       gpuSlots,
@@ -97,7 +112,7 @@ Deno.test("preflight: an interpreter that is missing, dies or hangs is told apar
     const dying = fakePython(directory, "echo 'last words' >&2; kill -SEGV $$");
     assert.match((await check(directory, modules, dying))[0]!, /ended with SIGSEGV while importing numpy: last words/);
     const hanging = fakePython(directory, "sleep 600");
-    const failures = await preflight(planWith({ metadata: { preflight: modules } }), {
+    const failures = await preflightOf(planWith({ metadata: { preflight: modules } }), {
       command: commandIn(directory, hanging),
       directory,
       gpuSlots: [],

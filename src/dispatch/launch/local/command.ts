@@ -1,4 +1,7 @@
-/** The command that starts a run's worker: program, arguments, environment and working directory. Decides only. */
+/**
+ * The command that starts a run's worker: program, arguments, environment and working directory; and what is checked before.
+ * Decides only.
+ */
 import { MosaicError } from "../../../base/errors.ts";
 import { sandboxed } from "../../../os/bubblewrap.ts";
 import { becoming, type WorkerUser } from "../../../os/worker_user.ts";
@@ -6,6 +9,7 @@ import { socketPlace } from "../../../os/socket_path.ts";
 import { Layout, RunFiles } from "../../../base/layout.ts";
 import type { RunPlan } from "../../../config/plan.ts";
 import { BUILT_IN_WORKERS } from "../../../config/schema.ts";
+import type { PreflightChecks } from "../../../proxy/preflight.ts";
 import type { CommandHost } from "./command_host.ts";
 import { workerEnvironment } from "./worker_environment.ts";
 
@@ -37,7 +41,7 @@ export interface WorkerCommand {
   cwd: string;
   /** Another program, as confined as the worker is. @throws MosaicError as `workerCommand` does */
   confined: (argv: readonly string[]) => string[];
-  /** The interpreter that the worker's modules are looked up with (see preflight.ts). */
+  /** The interpreter that the worker's modules are looked up with (src/proxy/preflight.ts). */
   python: string[];
 }
 
@@ -68,6 +72,23 @@ export function workerCommand(plan: RunPlan, context: CommandContext): WorkerCom
     ...(plan.sandbox.kind === "none" ? argv : inSandbox(argv, plan, context, { cwd, path: env.PATH ?? "" })),
   ];
   return { argv: confined(plain), env, cwd, confined, python };
+}
+
+/** What `metadata.preflight` asks for. */
+export function checksOf({ preflight, worker }: RunPlan, { python }: WorkerCommand): PreflightChecks {
+  const modules = preflight.modules.map((name) => ({ name, load: true }));
+  // As in the original: these workers' packages are often not installed. They are looked up only, for loading takes seconds.
+  const own = worker.module.split(".")[0]!;
+  if (/^(cleanrl|xuance)_worker/.test(own)) modules.push({ name: own, load: false });
+  return { ...preflight, modules, python };
+}
+
+/** Why a worker of this host sees no GPU; undefined where it sees one. */
+export function noGpuOf(plan: RunPlan, gpuSlots: readonly number[]): string | undefined {
+  if (gpuSlots.length > 0) return undefined;
+  return plan.resources.gpus.requested === 0
+    ? "a GPU is asked for by metadata.preflight.gpu, and the run requests none; set resources.gpus.requested"
+    : "a GPU is asked for, and none is visible to the run; check nvidia-smi, or start the daemon with --gpus";
 }
 
 /** A client that finds nobody there would try for minutes: without a way to the daemon there is no address. */

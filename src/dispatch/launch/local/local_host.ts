@@ -18,13 +18,13 @@ import type { RunRow } from "../../../registry/types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
 import { rankedCommand } from "../slurm/ranks.ts";
 import { writeSessionToken } from "../session_token.ts";
-import { type WorkerCommand, workerCommand } from "./command.ts";
+import { checksOf, noGpuOf, type WorkerCommand, workerCommand } from "./command.ts";
 import { localHost } from "./command_host.ts";
 import { LocalAttempt } from "./local_attempt.ts";
 import { reapOrphans } from "./orphans.ts";
 import { giveRunTo, type WorkerUser, type WorkerUserOption } from "../../../os/worker_user.ts";
 import { WorkerUsers } from "./worker_users.ts";
-import { preflight } from "./preflight.ts";
+import { preflight } from "../../../proxy/preflight.ts";
 import { type ProxyArguments, proxyCommand, type ProxyLauncher } from "./proxy_process.ts";
 import type { Auth } from "../../../wire/tls.ts";
 
@@ -94,7 +94,12 @@ export class LocalHost implements Host {
     if (user !== undefined) this.#give(user, row, plan, files);
     return {
       started: "run started",
-      check: () => preflight(plan, { command, directory: files.directory, gpuSlots: row.gpuSlots }),
+      check: () =>
+        preflight(checksOf(plan, command), {
+          interpreter: command,
+          directory: files.directory,
+          noGpu: noGpuOf(plan, row.gpuSlots),
+        }),
       prepare: (sessionToken) => {
         const cgroup = cgroups?.create(row.runId, row.attempt, plan.resources);
         this.#writeStartFile({ ...row, sessionToken }, plan, files, command, cgroup);
@@ -128,7 +133,7 @@ export class LocalHost implements Host {
     // The node's own, unless the config says otherwise.
     if (plan.environment.CUDA_VISIBLE_DEVICES === undefined) delete command.env.CUDA_VISIBLE_DEVICES;
     const { lingerSeconds, leaseSeconds } = plan.slurm;
-    const placed = { lingerSeconds, leaseSeconds };
+    const placed = { lingerSeconds, leaseSeconds, preflight: checksOf(plan, command) };
     this.#writeStartFile(row, plan, files, command, undefined, { placed, tls });
     if ((this.#options.auth ?? "none") !== "none") writeSessionToken(files, workerToken(row.sessionToken ?? ""));
     const { nodes, tasksPerNode } = plan.slurm;
@@ -178,7 +183,10 @@ export class LocalHost implements Host {
     const { lingerSeconds, leaseSeconds } = plan.slurm;
     const start = JSON.stringify({
       ...this.#startFile(row, plan, command, undefined, {
-        placed: { lingerSeconds, leaseSeconds, ownDisk: { resume: resume ?? null } },
+        placed: {
+          ...{ lingerSeconds, leaseSeconds, preflight: checksOf(plan, command) },
+          ownDisk: { resume: resume ?? null },
+        },
         tls: tls && { ca },
       }),
       daemonJson: "",

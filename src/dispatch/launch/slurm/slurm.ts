@@ -51,17 +51,13 @@ export class Slurm implements Launcher {
   }
 
   admit(plan: RunPlan): string | undefined {
-    const { sandbox, preflight, worker, slurm } = plan;
+    const { sandbox, worker, slurm } = plan;
     if (this.nodeDirectory(plan) !== undefined && slurm.nodes * slurm.tasksPerNode > 1) {
       return "metadata.slurm.node_dir is for runs with one rank: ranks on several nodes need a shared disk";
     }
     const elsewhere = "metadata.launcher is slurm: the run is not on the daemon's host";
     if (worker.external) return `${elsewhere}, and metadata.worker.external says that somebody else starts its proxy`;
     if (sandbox.kind !== "none") return `${elsewhere}, and metadata.sandbox works on that host only`;
-    const { files, modules, minFreeDiskMb, gpu } = preflight;
-    if (files.length + modules.length + minFreeDiskMb > 0 || gpu) {
-      return `${elsewhere}, and metadata.preflight is checked on that host only`;
-    }
     if (slurm.fields.warn_seconds !== undefined && !worker.supportsPause) {
       return "metadata.slurm.warn_seconds is a control message on the worker's standard input, which only a worker with " +
         "metadata.worker.supports_pause: true reads";

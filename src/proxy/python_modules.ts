@@ -1,10 +1,18 @@
 /** Whether a run's interpreter can import modules, asked of that interpreter itself within a bound of time. */
-import { processRef } from "../../../os/identity.ts";
-import { signalGroup } from "../../../os/signals.ts";
-import { underShell } from "../../../os/shell.ts";
-import { isShortage } from "../../../os/shortage.ts";
-import { messageOf } from "../../../base/errors.ts";
-import type { WorkerCommand } from "./command.ts";
+import { processRef } from "../os/identity.ts";
+import { signalGroup } from "../os/signals.ts";
+import { underShell } from "../os/shell.ts";
+import { isShortage } from "../os/shortage.ts";
+import { messageOf } from "../base/errors.ts";
+
+/** A run's Python, and how the worker would be started. */
+export interface Interpreter {
+  python: readonly string[];
+  env: Record<string, string>;
+  cwd: string;
+  /** A program as confined as the worker is. */
+  confined: (argv: readonly string[]) => string[];
+}
 
 export interface ModuleCheck {
   name: string;
@@ -31,18 +39,18 @@ print(json.dumps(failed))
 
 export async function checkModules(
   checks: ModuleCheck[],
-  command: WorkerCommand,
+  { python, env, cwd, confined }: Interpreter,
   timeoutMs: number,
 ): Promise<string[]> {
   if (checks.length === 0) return [];
-  const interpreter = command.python.join(" ");
+  const interpreter = python.join(" ");
   let child: Deno.ChildProcess;
   try {
     const questions = checks.map(({ name, load }) => `${load ? "load" : "find"}:${name}`);
     child = new Deno.Command("/bin/sh", {
       // Importing a module runs what is in it: where the worker is confined, that is, too.
-      ...underShell(command.confined([...command.python, "-c", SCRIPT, ...questions]), command.env),
-      cwd: command.cwd,
+      ...underShell(confined([...python, "-c", SCRIPT, ...questions]), env),
+      cwd,
       stdin: "null",
       stdout: "piped",
       stderr: "piped",

@@ -1,45 +1,53 @@
 /**
- * Checks before anything expensive starts (`metadata.preflight`): every failing one is a sentence that says what is
- * wrong and what to do. The engine faults the run with `preflight: ` and these.
+ * Checks before anything expensive starts (`metadata.preflight`), on the host where the worker is to run: by the daemon on its
+ * own, by the proxy on a node. Every failing one is a sentence that says what is wrong and what to do; the run is faulted with
+ * `preflight: ` and these.
  */
-import { sha256 } from "../../../base/node_modules.ts";
-import { messageOf } from "../../../base/errors.ts";
-import { isShortage } from "../../../os/shortage.ts";
-import type { RunPlan } from "../../../config/plan.ts";
-import { kindOf } from "../../../os/file_kinds.ts";
-import { askShell } from "../../../os/shell.ts";
-import type { WorkerCommand } from "./command.ts";
-import { checkModules, type ModuleCheck } from "./python_modules.ts";
+import { sha256 } from "../base/node_modules.ts";
+import { messageOf } from "../base/errors.ts";
+import { isShortage } from "../os/shortage.ts";
+import { kindOf } from "../os/file_kinds.ts";
+import { askShell } from "../os/shell.ts";
+import { checkModules, type Interpreter, type ModuleCheck } from "./python_modules.ts";
+
+/** What a config asks for, and where. Goes to a node as JSON. */
+export interface PreflightChecks {
+  files: { path: string; sha256: string | null }[];
+  modules: ModuleCheck[];
+  /** The interpreter that the modules are looked up with. */
+  python: string[];
+  minFreeDiskMb: number;
+  /** A GPU must be visible to the worker. */
+  gpu: boolean;
+}
 
 export interface PreflightContext {
-  command: WorkerCommand;
+  interpreter: Interpreter;
   /** The run's directory; it need not exist yet. */
   directory: string;
-  gpuSlots: readonly number[];
+  /** Why no GPU is visible to the worker, and what to do; undefined where one is. */
+  noGpu: string | undefined;
   /** How long the interpreter may take to import the modules. */
   moduleTimeoutMs?: number;
 }
+
+/** Begins a failure reason, and the error of a worker that a proxy does not start because of it. */
+export const PREFLIGHT = "preflight: ";
 
 const MODULE_TIMEOUT_MS = 120_000;
 const MIB = 1024 * 1024;
 
 /** The failures, in the order files, modules, disk, GPU; empty when the run may start. @throws trouble that passes */
-export async function preflight(plan: RunPlan, context: PreflightContext): Promise<string[]> {
-  const noDirectory = checkDirectory(context.command.cwd);
+export async function preflight(checks: PreflightChecks, context: PreflightContext): Promise<string[]> {
+  const { interpreter, directory, noGpu, moduleTimeoutMs = MODULE_TIMEOUT_MS } = context;
+  const noDirectory = checkDirectory(interpreter.cwd);
   if (noDirectory.length > 0) return noDirectory;
   return [
-    ...await checkFiles(plan, context.command.cwd),
-    ...await checkModules(modulesOf(plan), context.command, context.moduleTimeoutMs ?? MODULE_TIMEOUT_MS),
-    ...await checkDisk(plan.preflight.minFreeDiskMb, context.directory),
-    ...checkGpu(plan, context.gpuSlots),
+    ...await checkFiles(checks.files, interpreter.cwd),
+    ...await checkModules(checks.modules, interpreter, moduleTimeoutMs),
+    ...await checkDisk(checks.minFreeDiskMb, directory),
+    ...(checks.gpu && noGpu !== undefined ? [noGpu] : []),
   ];
-}
-
-function modulesOf(plan: RunPlan): ModuleCheck[] {
-  const named = plan.preflight.modules.map((name) => ({ name, load: true }));
-  // As in the original: these workers' packages are often not installed. They are looked up only, for loading takes seconds.
-  const worker = plan.worker.module.split(".")[0]!;
-  return /^(cleanrl|xuance)_worker/.test(worker) ? [...named, { name: worker, load: false }] : named;
 }
 
 function checkDirectory(cwd: string): string[] {
@@ -50,9 +58,9 @@ function checkDirectory(cwd: string): string[] {
   ];
 }
 
-async function checkFiles(plan: RunPlan, cwd: string): Promise<string[]> {
+async function checkFiles(files: PreflightChecks["files"], cwd: string): Promise<string[]> {
   const failures: string[] = [];
-  for (const { path, sha256 } of plan.preflight.files) {
+  for (const { path, sha256 } of files) {
     const full = path.startsWith("/") ? path : `${cwd}/${path}`;
     try {
       const kind = kindOf(full);
@@ -83,7 +91,7 @@ async function sha256Of(path: string): Promise<string> {
   try {
     file = await Deno.open(path);
   } catch (error) {
-    // The daemon's permissions name no file of a config's; a shell may read it.
+    // The process's permissions name no file of a config's; a shell may read it.
     if (error instanceof Deno.errors.NotCapable) return sha256ByShell(path);
     throw error;
   }
@@ -116,11 +124,4 @@ async function freeMiB(path: string): Promise<number> {
       if (at === "/" || (error as { code?: string }).code !== "ENOENT") throw error;
     }
   }
-}
-
-function checkGpu(plan: RunPlan, gpuSlots: readonly number[]): string[] {
-  if (!plan.preflight.gpu || gpuSlots.length > 0) return [];
-  return plan.resources.gpus.requested === 0
-    ? ["a GPU is asked for by metadata.preflight.gpu, and the run requests none; set resources.gpus.requested"]
-    : ["a GPU is asked for, and none is visible to the run; check nvidia-smi, or start the daemon with --gpus"];
 }
