@@ -382,6 +382,16 @@ export class TelemetryStore implements TelemetryLog {
     return this.#series.points({ runId, state: this.#states.get(runId), name }, fromX, toX, buckets, rough);
   }
 
+  outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][] {
+    const states = runIds.map((runId) => this.#states.get(runId));
+    const found = this.#series.outlines(states.flatMap((s) => s?.runKey ?? []), name, fromX, toX, buckets);
+    return runIds.map((runId, i) => {
+      const state = states[i];
+      if (state === undefined) return [];
+      return found.get(state.runKey) ?? this.#series.points({ runId, state, name }, fromX, toX, buckets, true);
+    });
+  }
+
   overwritten(runId: string, name: string): { first: number; last: number }[] {
     return this.#series.overwritten({ runId, state: this.#states.get(runId), name });
   }

@@ -137,6 +137,8 @@ export interface TelemetryReader {
     buckets: number,
     rough?: boolean,
   ): SeriesBucketRow[];
+  /** Roughly the same of many runs, which are read together. @returns of each run its points; none where it has no such series */
+  outlines(runIds: readonly string[], name: string, fromX: number, toX: number, buckets: number): SeriesBucketRow[][];
   /**
    * The names of series of these runs: those that have more than one point in one of them (or that every run has), and
    * those of one point at most. A name at a time, because there may be thousands; undefined for each that only others have.

@@ -434,7 +434,7 @@ Deno.test(
     const wanted = [...runs, "01NOSUCH"];
     const listed = await (await post("series/names", { runs: wanted })).json();
     assert.deepEqual(listed, {
-      names: ["episode_length", "episode_reward", "loss", "reward"],
+      names: ["episode_reward", "episode_length", "reward", "loss"],
       once: [{ name: "alone", values: [null, null, 7, null] }],
     });
     const names = ["episode_length", "loss"];

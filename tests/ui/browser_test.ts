@@ -274,10 +274,18 @@ inBrowser(
     await page.getByRole("button", { name: "The first 6 of 60 rows: show all" }).waitFor();
     // However many runs there are.
     assert.ok(asked.length < 12, asked.join("\n"));
+    const of = (path: string) => asked.filter((url) => url.endsWith(path)).length;
     // The first script asks; the program takes the answers, and asks for names again only because a run is gone.
-    const first = asked.slice(0, asked.findIndex((url) => url.endsWith("/api/series")));
-    const of = (path: string) => first.filter((url) => url.endsWith(path)).length;
     assert.deepEqual([of("/api/compared"), of("/api/series/names")], [1, 2]);
+    asked.length = 0;
+    await page.goto(`${address.slice(0, address.lastIndexOf(","))}&smoothing=0`);
+    for (const name of ["episode_reward", "episode_length", "reward"]) {
+      await page.locator(`[data-series=${name}] canvas`).first().waitFor();
+    }
+    // Of all runs there, the points of the first charts as well: once, before the program runs.
+    assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [1, 1, 3]);
+    await page.goto(`${address}&smoothing=0`);
+    await chart.getByText("60 runs, 70 places each at most").waitFor();
     const over = chart.locator(".u-over");
     await over.scrollIntoViewIfNeeded();
     const box = (await over.boundingBox())!;

@@ -165,13 +165,18 @@ export function rowOf(
  */
 export function outline(source: PartSource, first: number, last: number, points: number, most: number): Part[] {
   if (first > last) return [];
+  const { level, from, to, tail } = outlineOf(first, last, points, most);
+  if (level === 0) return source.points(first, last);
+  const parts = source.buckets(level, from, to);
+  return tail ? [...parts, ...source.points(last, last)] : parts;
+}
+
+/** What an outline is made of: buckets `from` to `to` (exclusive) of a level, and the last point if `tail`; or, of level 0, points. */
+export function outlineOf(first: number, last: number, points: number, most: number) {
   const level = LEVEL_SIZES.findIndex((size, i) => i === TOP_LEVEL || (last - first + 1) / size <= most);
   const size = LEVEL_SIZES[level]!;
-  if (level === 0) return source.points(first, last);
-  const closed = Math.floor(points / size);
-  const to = Math.min(closed, Math.ceil(last / size));
-  const parts = source.buckets(level, Math.floor((first - 1) / size), to);
-  return to * size < last ? [...parts, ...source.points(last, last)] : parts;
+  const to = Math.min(Math.floor(points / size), Math.ceil(last / size));
+  return { level, from: Math.floor((first - 1) / size), to, tail: to * size < last };
 }
 
 /**

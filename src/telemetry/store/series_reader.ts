@@ -4,7 +4,7 @@ import { MosaicError } from "../../base/errors.ts";
 import type { SeriesBucketRow } from "../types.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import { partsOf, type Rewinds } from "./rewinds.ts";
-import { decimate, outline, rowOf } from "./rollup.ts";
+import { decimate, outline, outlineOf, type Part, rowOf } from "./rollup.ts";
 import type { RunState } from "./run_state.ts";
 import { BASE_SERIES, type SeriesRows } from "./series_rows.ts";
 
@@ -19,6 +19,7 @@ export class SeriesReader {
   readonly #rows: SeriesRows;
   readonly #rewinds: Rewinds;
   readonly #seriesOf: StatementSync;
+  readonly #seriesOfMany: StatementSync;
 
   constructor(db: DatabaseSync, rows: SeriesRows, rewinds: Rewinds) {
     this.#rows = rows;
@@ -26,6 +27,12 @@ export class SeriesReader {
     this.#seriesOf = prepareArrays(
       db,
       "SELECT series, points, last_seq FROM series INDEXED BY series_by_name WHERE name = ? AND run_key = ?",
+    );
+    this.#seriesOfMany = prepareArrays(
+      db,
+      `SELECT w.value, s.series, s.points, s.last_seq,
+          EXISTS (SELECT 1 FROM series_starts r WHERE r.run_key = s.run_key AND r.series = s.series)
+        FROM json_each(?) w LEFT JOIN series s INDEXED BY series_by_name ON s.name = ? AND s.run_key = w.value`,
     );
   }
 
@@ -51,6 +58,41 @@ export class SeriesReader {
         overwritten,
       }));
     });
+  }
+
+  /**
+   * Outlines of a series of many runs, by their keys: nothing of a run that has none of it. Not in it are runs whose
+   * points are few, or of several attempts: `points` reads those.
+   */
+  outlines(runKeys: readonly number[], name: string, fromX: number, toX: number, most: number) {
+    const found = new Map<number, SeriesBucketRow[]>();
+    const first = Math.max(1, Math.floor(fromX));
+    // Most runs have the series under one key, and as many buckets.
+    const alike = new Map<
+      string,
+      { shape: [series: number, level: number, from: number, to: number]; tails: Map<number, Part[]> }
+    >();
+    for (const row of allRows(this.#seriesOfMany, JSON.stringify(runKeys), name)) {
+      const [runKey, series, points, lastSeq, rewound] = row as [number, number | null, number, number, number];
+      const last = toX > 0 ? Math.min(toX, points) : points;
+      if (series === null || first > last) {
+        found.set(runKey, []);
+        continue;
+      }
+      const { level, from, to, tail } = outlineOf(first, last, points, Math.max(1, Math.floor(most)));
+      if (rewound || level === 0) continue;
+      const key = [series, level, from, to].join();
+      const { tails } = alike.get(key) ?? { tails: new Map<number, Part[]>() };
+      tails.set(runKey, tail ? this.#rows.source(runKey, series, points, lastSeq).points(last, last) : []);
+      alike.set(key, { shape: [series, level, from, to], tails });
+    }
+    for (const { shape, tails } of alike.values()) {
+      for (const [runKey, parts] of this.#rows.bucketsOfMany([...tails.keys()], ...shape)) {
+        const rows = [...parts, ...tails.get(runKey)!];
+        found.set(runKey, rows.map((part) => ({ ...rowOf(part), attempt: null, overwritten: false })));
+      }
+    }
+    return found;
   }
 
   /** Ranges of points that later attempts have written again. @throws as `points` */

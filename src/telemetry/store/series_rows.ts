@@ -1,5 +1,6 @@
 /** Where the rollups' parts lie: points in the tables of steps, episodes and metrics, closed buckets in series_buckets. */
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { Row } from "../../gen/records/record_rows.ts";
 import { allRows, prepareArrays } from "./reader.ts";
 import type { RewardPoint } from "./step_blocks.ts";
 import { LEVEL_SIZES, type Part, type PartSource } from "./rollup.ts";
@@ -15,6 +16,7 @@ const SCAN_FACTOR = 8;
 export class SeriesRows {
   readonly #base: StatementSync[];
   readonly #buckets: StatementSync;
+  readonly #bucketsOfMany: StatementSync;
   readonly #bucketEnd: StatementSync;
   readonly #scan: StatementSync;
   readonly #walk: StatementSync;
@@ -30,11 +32,17 @@ export class SeriesRows {
       prepareArrays(db, `SELECT seq, total_reward, ts_ns / 1000000 FROM episodes ${range}`),
       prepareArrays(db, `SELECT seq, steps, ts_ns / 1000000 FROM episodes ${range}`),
     ];
+    const bucket = `b.bucket, b.min, b.max, b.sum, b.count, b.last, b.ts_ms,
+      ifnull(b.step, (SELECT m.step FROM metrics m WHERE m.run_key = b.run_key AND m.seq = b.last_seq))`;
     this.#buckets = prepareArrays(
       db,
-      `SELECT b.bucket, b.min, b.max, b.sum, b.count, b.last, b.ts_ms,
-          ifnull(b.step, (SELECT m.step FROM metrics m WHERE m.run_key = b.run_key AND m.seq = b.last_seq))
-        FROM series_buckets b WHERE b.run_key = ? AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY b.bucket`,
+      `SELECT ${bucket} FROM series_buckets b
+        WHERE b.run_key = ? AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY b.bucket`,
+    );
+    this.#bucketsOfMany = prepareArrays(
+      db,
+      `SELECT ${bucket}, b.run_key FROM json_each(?) w CROSS JOIN series_buckets b
+        ON b.run_key = w.value AND b.series = ? AND b.level = ? AND b.bucket >= ? AND b.bucket < ? ORDER BY w.key, b.bucket`,
     );
     this.#bucketEnd = prepareArrays(
       db,
@@ -59,23 +67,8 @@ export class SeriesRows {
   /** @param points how many the series has @param lastSeq the metric row of its last point; 0 for base series */
   source(runKey: number, series: number, points: number, lastSeq: number): PartSource {
     return {
-      buckets: (level, from, to) => {
-        const size = LEVEL_SIZES[level]!;
-        return allRows(this.#buckets, runKey, series, level, from, to).map((columns) => {
-          const row = columns as number[];
-          return {
-            first: row[0]! * size + 1,
-            last: (row[0]! + 1) * size,
-            min: row[1]!,
-            max: row[2]!,
-            sum: row[3]!,
-            count: row[4]!,
-            lastValue: row[5]!,
-            atMs: row[6]!,
-            step: columns[7] as number | null,
-          };
-        });
-      },
+      buckets: (level, from, to) =>
+        allRows(this.#buckets, runKey, series, level, from, to).map((row) => bucketPart(level, row)),
       points: (first, last) =>
         series < FIRST_METRIC_SERIES
           ? this.#basePoints(runKey, series, first, last).map((row) =>
@@ -83,6 +76,21 @@ export class SeriesRows {
           )
           : this.#metricPoints(runKey, series, first, last, points, lastSeq),
     };
+  }
+
+  /** As `buckets` of a source, of many runs at once: a statement for each would cost more than its rows. @returns by run */
+  bucketsOfMany(
+    runKeys: readonly number[],
+    series: number,
+    level: number,
+    from: number,
+    to: number,
+  ): Map<number, Part[]> {
+    const found = new Map(runKeys.map((runKey): [number, Part[]] => [runKey, []]));
+    for (const row of allRows(this.#bucketsOfMany, JSON.stringify([...found.keys()]), series, level, from, to)) {
+      found.get(row[8] as number)!.push(bucketPart(level, row));
+    }
+    return found;
   }
 
   #basePoints(runKey: number, series: number, first: number, last: number) {
@@ -124,6 +132,22 @@ export class SeriesRows {
     }
     return parts.reverse();
   }
+}
+
+function bucketPart(level: number, columns: Row): Part {
+  const size = LEVEL_SIZES[level]!;
+  const row = columns as number[];
+  return {
+    first: row[0]! * size + 1,
+    last: (row[0]! + 1) * size,
+    min: row[1]!,
+    max: row[2]!,
+    sum: row[3]!,
+    count: row[4]!,
+    lastValue: row[5]!,
+    atMs: row[6]!,
+    step: columns[7] as number | null,
+  };
 }
 
 function pointPart(x: number, value: number | string | null, atMs: number, step: number | null): Part {

@@ -2,6 +2,7 @@
 import uPlot from "npm:uplot@1.6.32";
 import type { SeriesColumns } from "../page_json.ts";
 import { Crowd, valueAt } from "./crowd.ts";
+import { isCrowd } from "./early.ts";
 import { notice } from "./dialog.tsx";
 import { h, iconButton, saveFile, setText } from "./dom.ts";
 import { clock, duration, figure, plural, whole } from "./format.ts";
@@ -73,8 +74,6 @@ interface Line {
 }
 /** Rows of the table behind a chart. */
 const TABLE_ROWS = 200;
-/** More lines than this are a crowd: thin, without bands, and a name only where one points. */
-export const MANY_LINES = 40;
 /** The run that is pointed at, in all charts of crowds. */
 let pointedAt = "";
 const crowds = new Set<Chart>();
@@ -343,7 +342,7 @@ export class Chart {
     this.#lines = linesOf(sets, style);
     const tables = this.#lines.map((l) => l.table);
     crowds.delete(this);
-    this.#crowd = tables.length > MANY_LINES
+    this.#crowd = isCrowd(tables)
       ? new Crowd(
         this.#lines.map(({ label, color, table }) => ({
           label,

@@ -1,10 +1,11 @@
 /** All charts of one run, or of several laid over each other, kept up to date while they are in sight. */
 import { answer, api, Refused, seriesOf } from "./api.ts";
-import { Chart, type ChartStyle, type DataSet, MANY_LINES, metricOf, type Range, type XMode } from "./chart.ts";
+import { Chart, type ChartStyle, type DataSet, metricOf, type Range, type XMode } from "./chart.ts";
 import { attempt, notice } from "./dialog.tsx";
 import { natural } from "../../base/natural_order.ts";
 import { saveFile } from "./dom.ts";
 import { figure, plural } from "./format.ts";
+import { AT_ONCE, crowdWanted, IN_ADDRESS, isCrowd, MOST_BUCKETS, stored } from "./early.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
 import { Island, Terms, useRedraw } from "./parts.tsx";
 import type { SeriesColumns, SeriesNames } from "../page_json.ts";
@@ -20,46 +21,24 @@ export interface ChartRun {
 }
 
 const COLORS = 8;
-const FIRST = ["episode_reward", "episode_length", "reward"];
 const TITLES: Record<string, string> = {
   episode_reward: "Episode reward",
   episode_length: "Episode length",
   reward: "Step reward",
 };
-/** Names in one request; of many runs fewer, so that the first chart is drawn soon. */
+/** Names in one request; of a crowd one, so that the first chart is drawn soon. */
 const NAMES_PER_REQUEST = 12;
-const SERIES_PER_REQUEST = 480;
-/** Requests at the same time: while the page draws charts, the daemon reads the next. A browser has six connections. */
-const AT_ONCE = 4;
-/** Buckets of one line. */
-const MOST_BUCKETS = 1000;
-/** Buckets of all lines of a crowd, and of one that is looked at closely (zoomed or enlarged). */
-const CROWD_BUCKETS = 40_000;
+/** Buckets of all lines of a crowd that is looked at closely (zoomed or enlarged). */
 const CLOSE_BUCKETS = 256_000;
+/** About what one sees; the others come when that is drawn. */
+const FIRST_CARDS = 24;
 const CARDS_AT_ONCE = 80;
 /** Charts out of sight that keep what they draw. */
 const MOST_KEPT = 40;
 /** With more charts than this, a filter by name is offered. */
 const MANY = 6;
 
-/** The usual ones first, then by name, numbers by their size. */
-function byImportance(a: string, b: string): number {
-  const rank = (name: string) => FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;
-  return rank(a) - rank(b) || natural(a, b);
-}
-
 const USUAL: ChartStyle = { x: "index", smoothing: 0.6, log: false, band: "sd", overwritten: true };
-
-function stored<T>(key: string, otherwise: T): T {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? "null") ?? otherwise;
-  } catch {
-    return otherwise;
-  }
-}
-
-/** What of the charts is in the address. */
-const IN_ADDRESS = ["x", "band", "smoothing", "log", "overwritten", "metrics", "zoom", "pin", "fold"];
 
 /** A link shows what its sender saw; an address that says nothing of the charts, what a person last chose. */
 function chosenView() {
@@ -119,6 +98,8 @@ class ChartReader {
   pinned: string[];
   folded: string[];
   runs: ChartRun[] = [];
+  /** All that is in sight is drawn. */
+  settled = false;
   /** Some points were overwritten by a later attempt. */
   rewound = false;
   #given: boolean;
@@ -159,7 +140,7 @@ class ChartReader {
   chart(name: string): Chart {
     let chart = this.charts.get(name);
     if (chart === undefined) {
-      const unit = name.startsWith("episode_") && FIRST.includes(name) ? "episode" : "step";
+      const unit = name === "episode_reward" || name === "episode_length" ? "episode" : "step";
       chart = new Chart(TITLES[name] ?? name, unit, () => this.#zoomed(name), () => this.pin(name));
       chart.range = this.#zooms.get(name);
       chart.element.toggleAttribute("data-zoomed", chart.range !== undefined);
@@ -244,10 +225,9 @@ class ChartReader {
     const { runs } = this;
     const name = metricOf(this.style.x);
     if (name === undefined) return void (this.#over = undefined);
-    const rough = runs.length > MANY_LINES;
-    const buckets = Math.min(MOST_BUCKETS, Math.floor(CLOSE_BUCKETS / runs.length));
     const ids = runs.map((r) => r.run_id);
-    const [found] = await seriesOf({ runs: ids, names: [name], buckets, rough }, this.#gone.signal);
+    const wanted = { ...crowdWanted(ids, [name], CLOSE_BUCKETS), rough: isCrowd(runs) };
+    const [found] = await seriesOf(wanted, this.#gone.signal);
     // Another may have been chosen meanwhile.
     if (metricOf(this.style.x) === name) this.#over = { name, of: new Map(ids.map((id, i) => [id, found![i]!])) };
   }
@@ -294,13 +274,12 @@ class ChartReader {
     const { names, once } = await answer(
       api.series.names.$post({ json }, { init: { signal: this.#gone.signal } }),
     ) as SeriesNames;
-    const found = names.sort(byImportance);
     const values = once.map(({ name, values }) => [name, values] as [string, (number | null)[]])
       .sort(([a], [b]) => natural(a, b));
-    if (this.known && JSON.stringify([found, values]) === JSON.stringify([this.names, this.single])) return;
+    if (this.known && JSON.stringify([names, values]) === JSON.stringify([this.names, this.single])) return;
     const first = !this.known;
     this.known = true;
-    this.names = found;
+    this.names = names;
     this.single = values;
     // A link from here on shows what this person's own settings made of it.
     const usual = Object.entries(USUAL).every(([name, value]) => this.style[name as keyof ChartStyle] === value);
@@ -316,8 +295,8 @@ class ChartReader {
       const due = [...this.charts].filter(([name]) =>
         this.#inSight.has(name) && !this.#fresh.has(name) && !busy.has(name)
       );
-      if (due.length === 0) return;
-      const most = Math.min(NAMES_PER_REQUEST, Math.max(1, Math.floor(SERIES_PER_REQUEST / this.runs.length)));
+      if (due.length === 0) break;
+      const most = isCrowd(this.runs) ? 1 : NAMES_PER_REQUEST;
       const whole = due.filter(([, chart]) => !isClose(chart)).slice(0, most);
       const names = (whole.length > 0 ? whole : due.slice(0, 1)).map(([name]) => name);
       const request = new AbortController();
@@ -331,19 +310,27 @@ class ChartReader {
         this.#read();
       });
     }
+    this.#settle(this.#inSight.size > 0 && this.#reading.size === 0);
+  }
+
+  #settle(now: boolean): void {
+    if (this.settled === now) return;
+    this.settled = now;
+    if (now) this.redraw();
   }
 
   async #fetch(names: string[], signal: AbortSignal): Promise<void> {
     const { runs } = this;
     const chart = this.charts.get(names[0]!)!;
     const { range } = chart;
-    const rough = runs.length > MANY_LINES;
+    const rough = isCrowd(runs);
     const width = chart.element.parentElement?.parentElement?.clientWidth ?? 0;
-    const buckets = rough
-      ? Math.min(MOST_BUCKETS, Math.floor((isClose(chart) ? CLOSE_BUCKETS : CROWD_BUCKETS) / runs.length))
-      : Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2)));
+    const ids = runs.map((r) => r.run_id);
     const part = range === undefined ? {} : { from: range[0], to: range[1] };
-    const answers = await seriesOf({ runs: runs.map((r) => r.run_id), names, buckets, rough, ...part }, signal);
+    const wanted = rough
+      ? crowdWanted(ids, names, isClose(chart) ? CLOSE_BUCKETS : undefined)
+      : { runs: ids, names, buckets: Math.min(MOST_BUCKETS, Math.max(150, Math.round(width / 2))), rough };
+    const answers = await seriesOf({ ...wanted, ...part }, signal);
     if (signal.aborted) return;
     const style = getComputedStyle(document.documentElement);
     const colors = Array.from({ length: COLORS }, (_, i) => style.getPropertyValue(`--series-${i + 1}`).trim());
@@ -433,13 +420,13 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
   const grouped = runs.some((r) => r.group !== undefined);
   const pinned = new Set(reader.pinned);
   // A thousand cards at once would hold the page: they come in turns, when there is nothing else to do.
-  const [cards, setCards] = useState(CARDS_AT_ONCE);
+  const [cards, setCards] = useState(FIRST_CARDS);
   const all = [...shown.filter((n) => pinned.has(n)), ...shown];
   useEffect(() => {
-    if (cards >= all.length) return;
+    if (cards >= all.length || !reader.settled) return;
     const idle = requestIdleCallback(() => setCards(cards + CARDS_AT_ONCE), { timeout: 1000 });
     return () => cancelIdleCallback(idle);
-  }, [cards, all.length]);
+  }, [cards, all.length, reader.settled]);
   const sections = new Map<string, Set<string>>();
   for (const name of all.slice(0, cards)) {
     const section = pinned.has(name) ? PINNED : sectionOf(name);
@@ -565,15 +552,15 @@ export function Charts({ runs, changes }: { runs: ChartRun[]; changes: number })
         </p>
       )}
       <div class="said-once">
-        {values.length > 0 && runs.length <= MANY_LINES && terms(values)}
-        {single.length > 0 && runs.length > MANY_LINES && (
+        {values.length > 0 && !isCrowd(runs) && terms(values)}
+        {single.length > 0 && isCrowd(runs) && (
           <details>
             <summary>{`${plural(single.length, "name")} said once by each run`}</summary>
             <p class="sub">The table of runs shows them as columns.</p>
             <p class="mono">{single.map(([name]) => name).join(", ")}</p>
           </details>
         )}
-        {settings.length > 0 && runs.length <= MANY_LINES && (
+        {settings.length > 0 && !isCrowd(runs) && (
           <details>
             <summary>{`${plural(settings.length, "setting")} reported by the worker`}</summary>
             {terms(settings)}

@@ -268,6 +268,44 @@ Deno.test("series: names of several runs come one at a time, also those that onl
     );
   }));
 
+Deno.test("series: outlines of several runs are those of each alone", () =>
+  withStore((bench) => {
+    const event = (i: number, names: string[]) => ({
+      kind: "metrics",
+      dataJson: JSON.stringify({ step: i * 10, ...Object.fromEntries(names.map((name) => [name, Math.sin(i)])) }),
+      tsNs: `${i}000000`,
+    });
+    const points: [runId: string, points: number, names: string[]][] = [
+      ["whole", 256, ["a"]],
+      ["tail", 300, ["a"]],
+      ["under another key", 300, ["b", "a"]],
+      ["few", 3, ["a"]],
+      ["long", 5000, ["a"]],
+      ["without", 256, ["b"]],
+      ["resumed", 300, ["a"]],
+    ];
+    for (const [runId, n, names] of points) {
+      bench.store.ingest(runId, 1, batch(0, 10, { events: Array.from({ length: n }, (_, i) => event(i, names)) }));
+    }
+    bench.store.beginAttempt("resumed", 2, null);
+    bench.store.ingest("resumed", 2, batch(0, 10, { events: Array.from({ length: 100 }, (_, i) => event(i, ["a"])) }));
+    const runs = [...points.map(([runId]) => runId), "no such run"];
+    for (
+      const [from, to, buckets] of [[0, 0, 40], [1, 290, 8], [50, 120, 3], [280, 5000, 20], [9000, 9999, 9]] as const
+    ) {
+      const alone = runs.map((runId) => {
+        try {
+          return bench.store.series(runId, "a", from, to, buckets, true);
+        } catch (error) {
+          assert.match((error as Error).message, /has no series "a"/);
+          return [];
+        }
+      });
+      assert.deepEqual(bench.store.outlines(runs, "a", from, to, buckets), alone);
+    }
+    assert.equal(new Set(bench.store.outlines(["resumed"], "a", 0, 0, 40)[0]!.map((row) => row.attempt)).size, 2);
+  }));
+
 Deno.test("events of some kinds are found among points of metrics, within a range, also after a restart", () =>
   withStore((bench) => {
     const events = Array.from(
