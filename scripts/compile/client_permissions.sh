@@ -109,6 +109,8 @@ client_flags() { # VERB ARGUMENTS
   # These two options every verb has, and it knows them by their whole names only. Whatever looks like one is granted: a
   # worker's own option adds an entry, and takes nothing away.
   before=
+  # The program itself, which is read part by part.
+  grant read "${home:+$home/app}"
   for word; do
     case $word in
     --) break ;;

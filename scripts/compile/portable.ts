@@ -1,6 +1,6 @@
 /** The portable form: a shell stub, then the Deno that runs this script and the bundled program, packed. */
 import { gzipSync } from "node:zlib";
-import { V8_FLAGS } from "../../src/os/heap.ts";
+import { CLIENT_V8_FLAGS, V8_FLAGS } from "../../src/os/heap.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { bundle, commit, fail, sha256, withCommit } from "./build.ts";
 import { clientPermissions } from "./client_permissions.ts";
@@ -21,7 +21,7 @@ export function portable({ output, profile, compression }: PortableOptions): voi
   const texts = new Map([...bundle("src/main.ts"), ...bundle("src/permissions/first_stage.ts")]);
   const files = [...texts].map(([name, text]) => ({ name, bytes: encoder.encode(withCommit(text, at)) }));
   const parts = { DENO: Deno.readFileSync(Deno.execPath()), PROGRAM: tarOf(files) };
-  const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile, V8_FLAGS };
+  const values: Record<string, string> = { VERSION, COMMIT: at, PROFILE: profile, V8_FLAGS, CLIENT_V8_FLAGS };
   values.CLIENT_PERMISSIONS = clientPermissions();
   const packed = Object.entries(parts).map(([name, bytes]) => {
     const gz = gzipSync(bytes, { level: compression });

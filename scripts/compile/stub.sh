@@ -136,8 +136,8 @@ runtime="run
 --cached-only
 --no-prompt
 --quiet
---unstable-net
-@V8_FLAGS@"
+--unstable-net"
+tuned=@V8_FLAGS@
 
 # Help of a part needs no plan.
 asked=
@@ -159,14 +159,19 @@ all) flags=-A ;;
   unset MOSAIC_PLANNED
   case $flags$asked${1-} in
   daemon | proxy)
-    flags=$("$home/deno" $runtime --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit
+    flags=$("$home/deno" $runtime $tuned --allow-env --allow-read --allow-net "$home/app/first_stage.js" "$@") || exit
     ;;
   esac
-  # In a shell of its own: its variables may be somebody's in the environment.
-  [ -n "$flags" ] || flags=$(client_flags "$@") || exit
+  if [ -z "$flags" ]; then
+    # In a shell of its own: its variables may be somebody's in the environment.
+    flags=$(client_flags "$@") || exit
+    # A command reads only the parts of the program that it runs. A daemon and a proxy have all in memory when they start:
+    # they must go on without a file descriptor, and without this directory. Compiled code is kept for one set of V8's flags.
+    tuned="--unstable-lazy-dynamic-imports$newline@CLIENT_V8_FLAGS@" DENO_DIR=$home/cache/client
+  fi
   ;;
 esac
-set -- "$home/deno" $runtime $flags "$home/app/main.js" "$@"
+set -- "$home/deno" $runtime $tuned $flags "$home/app/main.js" "$@"
 [ $$ = 1 ] || exec "$@"
 
 # A container's first process inherits whatever loses its parent and has to wait for it; the program does not, this shell does.

@@ -142,6 +142,31 @@ Deno.test("portable executable", async (t) => {
     });
 
     await t.step(
+      "a command reads only the parts that it runs; a daemon has all in memory when it is ready",
+      async () => {
+        const cache = freshDir("parts");
+        const environment = { MOSAIC_CACHE_DIR: cache, HOME: directory, MOSAIC_STATE_DIR: `${directory}/no-daemon` };
+        assert.equal((await start(built, ["--version"], environment)).code, 0);
+        const copy = `${cache}/${namesIn(cache)[0]}`;
+        await using daemon = await TestDaemon.start({
+          stateDir: freshDir("parts-state"),
+          program: [built],
+          env: { MOSAIC_CACHE_DIR: cache, MOSAIC_PERMISSIONS: "" },
+        });
+        const others = namesIn(`${copy}/app`).filter((name) => /^(assets|doctor)-/.test(name));
+        for (const name of others) Deno.removeSync(`${copy}/app/${name}`);
+        const script = await fetch(`http://${daemon.http}/assets/main.js`);
+        assert.match(await script.text(), /import/, daemon.output());
+        // Who reads one of these waits for ever.
+        const made = new Deno.Command("mkfifo", { args: others, cwd: `${copy}/app` }).outputSync();
+        assert.ok(made.success);
+        recordContents(copy);
+        const list = await start("/usr/bin/timeout", ["60", built, "list"], environment);
+        assert.equal(list.code, 3, list.stderr);
+      },
+    );
+
+    await t.step(
       "only daemon and proxy are planned, and their help is not",
       async () => {
         // A first stage that cannot be started: whoever plans fails.

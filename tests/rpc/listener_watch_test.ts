@@ -7,36 +7,43 @@ import { until } from "../harness/wait.ts";
 interface Played {
   /** Connections that wait now. */
   waiting: number;
-  /** Accepted between two looks. */
+  /** Accepted between two polls. */
   accepts: number;
+  /** No descriptor is left. */
+  short?: boolean;
   relisten?: () => Promise<void>;
 }
 
-/** A watch with a look each millisecond. */
+/** A watch with a poll each millisecond. */
 function watched(played: Played) {
-  let [looks, accepted, relistens] = [0, 0, 0];
+  let [polls, reads, accepted, relistens] = [0, 0, 0, 0];
   const watch = watchListener({
     port: 1,
-    accepted: () => accepted,
+    accepted: () => accepted += played.accepts,
     relisten: async () => {
       relistens++;
       await played.relisten?.();
     },
     log: createLogger({ level: "error", sinks: [] }),
-    descriptors: NEVER_SHORT,
-    waiting: () => {
-      looks++;
-      accepted += played.accepts;
-      return { count: played.waiting, byShell: false };
+    descriptors: {
+      ...NEVER_SHORT,
+      get short() {
+        polls++;
+        return played.short ?? false;
+      },
     },
-    lookMs: 1,
+    waiting: () => {
+      reads++;
+      return played.waiting;
+    },
+    pollMs: 1,
   });
-  return { watch, looks: () => looks, relistens: () => relistens };
+  return { watch, polls: () => polls, reads: () => reads, relistens: () => relistens };
 }
 
 Deno.test("listener watch: connections that wait are no proof while others are accepted", async () => {
-  const { watch, looks, relistens } = watched({ waiting: 100, accepts: 1 });
-  await until(() => looks() > 50, { what: "many looks" });
+  const { watch, reads, relistens } = watched({ waiting: 100, accepts: 1 });
+  await until(() => reads() > 10, { what: "many readings of the tables" });
   watch.stop();
   assert.deepEqual([relistens(), watch.listening()], [0, true]);
 });
@@ -50,4 +57,20 @@ Deno.test("listener watch: one that accepts none of those that wait is begun ane
   played.relisten = () => Promise.resolve();
   await until(() => watch.listening(), { what: "it to listen again" });
   watch.stop();
+});
+
+Deno.test("listener watch: the tables are read at every tenth poll, and at once after a shortage of descriptors", async () => {
+  const played: Played = { waiting: 0, accepts: 0 };
+  const { watch, polls, reads } = watched(played);
+  await until(() => polls() > 100, { what: "many polls" });
+  assert.equal(reads(), Math.ceil(polls() / 10));
+  played.short = true;
+  const [before, at] = [reads(), polls()];
+  await until(() => polls() > at + 20, { what: "polls in a shortage" });
+  assert.equal(reads(), before);
+  played.short = false;
+  const after = polls();
+  await until(() => polls() > after, { what: "the next poll" });
+  watch.stop();
+  assert.equal(reads(), before + 1);
 });

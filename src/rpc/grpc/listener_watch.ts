@@ -8,35 +8,29 @@ import type { FileDescriptors } from "../../os/descriptors.ts";
 import { askShell } from "../../os/shell.ts";
 import { isShortage } from "../../os/shortage.ts";
 
-const LOOK_MS = 1000;
-/** So many looks in a row that find connections waiting, and none accepted in between. */
-const LOOKS = 4;
-/** A look that takes a shell comes with every so many of the others, unless the one before has found something. */
-const SHELL_EVERY = 5;
+const POLL_MS = 1000;
+/** So many polls in a row that find connections waiting, and none accepted in between. */
+const POLLS = 4;
+/** The tables are long, so while nothing is suspected they are read at every so many polls only. */
+const CALM_POLLS = 10;
 /** State "listening" in /proc/net/tcp. */
 const LISTEN = "0A";
 const TABLES = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-/** The kernel's tables of TCP sockets. */
-interface Sockets {
-  text: string;
-  /** The runtime may not read them; a shell did. */
-  byShell: boolean;
-}
-
-/** @throws when no descriptor is left to look. */
-function sockets(): Sockets {
+/** The kernel's tables of TCP sockets. @throws when no descriptor is left to read them. */
+function sockets(): string {
   let text = "";
   for (const path of TABLES) {
     try {
       text += Deno.readTextFileSync(path);
     } catch (error) {
-      if (error instanceof Deno.errors.NotCapable) return { text: readByShell(), byShell: true };
+      // The runtime may not read them; a shell may.
+      if (error instanceof Deno.errors.NotCapable) return readByShell();
       if (isShortage(error)) throw error;
       // No such protocol.
     }
   }
-  return { text, byShell: false };
+  return text;
 }
 
 function readByShell(): string {
@@ -67,9 +61,9 @@ export interface ListenerWatchOptions {
   relisten: () => Promise<void>;
   log: Logger;
   descriptors: FileDescriptors;
-  /** How many connections wait; by the kernel's tables. @throws when no descriptor is left to look */
-  waiting?: (port: number) => { count: number; byShell: boolean };
-  lookMs?: number;
+  /** How many connections wait, by the kernel's tables. @throws when no descriptor is left to read them */
+  waiting?: (port: number) => number;
+  pollMs?: number;
 }
 
 export interface ListenerWatch {
@@ -78,29 +72,33 @@ export interface ListenerWatch {
 }
 
 export function watchListener(options: ListenerWatchOptions): ListenerWatch {
-  const { port, accepted, relisten, log, descriptors, waiting = waitingNow, lookMs = LOOK_MS } = options;
+  const { port, accepted, relisten, log, descriptors, waiting = waitingNow, pollMs = POLL_MS } = options;
   let stuck = 0;
   let acceptedBefore = -1;
-  let byShell = false;
-  let ticks = 0;
+  let calm = 0;
   let state: "listening" | "due" | "binding" = "listening";
-  /** Connections wait at several looks in a row, and none was accepted meanwhile: a busy listener accepts some. */
+  /** Connections wait at several polls in a row, and none was accepted meanwhile: a busy listener accepts some. */
   const isDead = (): boolean => {
-    ticks++;
-    if (byShell && stuck === 0 && ticks % SHELL_EVERY !== 0) return false;
+    const idle = accepted() === acceptedBefore;
+    acceptedBefore = accepted();
+    if (!idle) stuck = 0;
+    if (stuck === 0 && calm-- > 0) return false;
     try {
-      const seen = waiting(port);
-      byShell = seen.byShell;
-      stuck = seen.count === 0 ? 0 : accepted() === acceptedBefore ? stuck + 1 : 1;
-      acceptedBefore = accepted();
+      stuck = waiting(port) === 0 ? 0 : stuck + 1;
     } catch (error) {
-      // Looked at when that is over.
+      // Read when that is over.
       if (!isShortage(error)) throw error;
     }
-    return stuck >= LOOKS;
+    calm = CALM_POLLS - 1;
+    return stuck >= POLLS;
   };
   const timer = setInterval(async () => {
-    if (state === "binding" || descriptors.short) return;
+    if (state === "binding") return;
+    if (descriptors.short) {
+      // What a listener dies of: the first poll afterwards reads the tables.
+      calm = 0;
+      return;
+    }
     if (state === "listening") {
       if (!isDead()) return;
       stuck = 0;
@@ -115,11 +113,8 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
       state = "due";
       log.error({ port, error: messageOf(error) }, "the port cannot be listened on again for now");
     }
-  }, lookMs);
+  }, pollMs);
   return { listening: () => state === "listening", stop: () => clearInterval(timer) };
 }
 
-function waitingNow(port: number): { count: number; byShell: boolean } {
-  const { text, byShell } = sockets();
-  return { count: waitingConnections(port, text), byShell };
-}
+const waitingNow = (port: number): number => waitingConnections(port, sockets());
