@@ -45,7 +45,7 @@ export function query(
     return step?.seq === Number(seq) ? String(step[key as keyof StoredStep]) || null : null;
   });
   db.exec(
-    createView("steps", SCHEMA_VERSION, RECORDS, ({ key }) => `step_text(b.run_key, b.first_seq + j.key, '${key}')`),
+    createView("steps", SCHEMA_VERSION, RECORDS, ({ key }, seq) => `step_text(b.run_key, ${seq}, '${key}')`),
   );
   try {
     const statement = db.prepare(sql);

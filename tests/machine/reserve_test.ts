@@ -122,7 +122,7 @@ diskTest(
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN told_reward_name");
     before.exec("ALTER TABLE telemetry_runs DROP COLUMN crc");
-    before.exec(`PRAGMA user_version = ${telemetryVersion - 4}`);
+    before.exec(`PRAGMA user_version = ${telemetryVersion - 5}`);
     before.close();
     disk.fill();
     const open = {
@@ -133,7 +133,7 @@ diskTest(
       assert.throws(() => opened().close(), (error: Error) => /the disk is full/.test(error.message), path);
     }
     disk.free();
-    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 4]);
+    assert.deepEqual([newest(registryDb), newest(telemetryDb)], [1, telemetryVersion - 5]);
     for (const opened of Object.values(open)) opened().close();
     assert.deepEqual([newest(registryDb), newest(telemetryDb)], [MIGRATIONS.at(-1)!.version, telemetryVersion]);
     const store = TelemetryStore.open(telemetryDb, { checkpoints: { mode: "inline" } });

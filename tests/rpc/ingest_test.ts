@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { WorkerEventRecord } from "../../src/telemetry/batch.ts";
+import type { StepColumns, WorkerEventRecord } from "../../src/telemetry/batch.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { MosaicError } from "../../src/base/errors.ts";
 import { type Ack, type DaemonMessage, Ingest, type ProxyMessageSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
@@ -220,6 +220,8 @@ testEachWay(
   async ({ client, core }) => {
     const runId = executing(core);
     const columns = { n: 300, reward: Array.from({ length: 300 }, (_, i) => i / 7), agentId: "a" };
+    const rows = Array.from({ length: 300 }, (_, i) => i);
+    const counting = { ...columns, episode: rows.map((i) => Math.floor(i / 100)), step: rows.map((i) => i % 100) };
     const sealed = () => sealedMessage(seal(columns)!);
     const proxy = proxyOf(client, runId);
     const welcome = await proxy.next();
@@ -241,13 +243,23 @@ testEachWay(
       ["a number of a million digits", resealed({ hot: sealed().hot.replace("[0]", `[${"1".repeat(1e6)}]`) }), /rows/],
       ["a time of no step", resealed({ cells: cellsWith("ts", 7) }), /rows|times/],
       ["times that run backwards", resealed({ fromNs: "9", toNs: "5" }), /times/],
+      ["a span that begins elsewhere", inSpans("[[100,", "[[101,"), /rows from 101 on behind 100/],
+      ["a span of half an episode", inSpans("[[100,1,", "[[100,1.5,"), /rows/],
+      ["a span without its head", inSpans("[[100,1,0],", "["), /rows/],
+      ["a row too few in spans", inSpans(/,\[[^\]]*\]\]\]\]$/, "]]]"), /299 of 300 rows/],
+      ["a row that has nothing", inSpans("[[0,0,0],[[0],", "[[0,0,0],[0,"), /rows/],
       ["texts that are longer packed than open", resealed({ body: new Uint8Array(1e6) }), /texts/],
     ];
     function cellsWith(name: string, cell: number | string) {
       return seal(columns)!.block.cells.map((now, i) => CELL_COLUMNS[i] === name ? cell : now);
     }
-    function resealed(part: Partial<Block>) {
-      const one = seal(columns)!;
+    function inSpans(from: string | RegExp, to: string) {
+      const { hot } = seal(counting)!.block;
+      assert.notEqual(hot.replace(from, to), hot, hot);
+      return resealed({ hot: hot.replace(from, to) }, counting);
+    }
+    function resealed(part: Partial<Block>, of: StepColumns = columns) {
+      const one = seal(of)!;
       const block = { ...one.block, ...part };
       return sealedMessage({ ...one, block: { ...block, crc: crcOf(block) } });
     }

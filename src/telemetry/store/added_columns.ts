@@ -5,6 +5,8 @@ type Tables = Record<TelemetryKind, { table: string; attempt: boolean; fields: r
 
 /** The version that put steps into blocks. */
 const BLOCKS_SINCE = 4;
+/** The version whose blocks may have their rows in spans (step_block.ts). */
+const SPANS_SINCE = 14;
 
 const VIEW: Record<TelemetryKind, string> = {
   steps: "run_steps",
@@ -42,10 +44,12 @@ export function createView(
   kind: TelemetryKind,
   version: number,
   records: Tables = RECORDS,
-  textOf?: (field: RecordField) => string,
+  textOf?: (field: RecordField, seq: string) => string,
 ): string {
   const known = { ...records[kind], fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version) };
-  const blocks = kind === "steps" && version >= BLOCKS_SINCE ? `${selectBlocks(known, textOf)} UNION ALL ` : "";
+  const blocks = kind === "steps" && version >= BLOCKS_SINCE
+    ? `${selectBlocks(known, version >= SPANS_SINCE, textOf)} UNION ALL `
+    : "";
   return `CREATE ${textOf === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${blocks}${selectAll(known)};`;
 }
 
@@ -64,24 +68,40 @@ function selectAll({ table, attempt, fields }: Table): string {
     (fields.some(({ kind }) => kind === "series") ? " JOIN series n USING (run_key, series)" : "");
 }
 
+/** Rows that are in no spans are as those of one. */
+const ROWS_IN_SPANS = `json_each(
+        CASE WHEN 'span' IN (b.episode, b.step) THEN b.hot ELSE '[[[0,0,0],' || b.hot || ']]' END) s
+      JOIN json_each(s.value) h ON h.key = 0 JOIN json_each(s.value, '$[1]') j`;
+
 /** Steps in blocks. A query that bounds `first_seq` reads few blocks. */
-function selectBlocks({ fields }: Table, textOf: (field: RecordField) => string = () => "NULL"): string {
-  const cell = (column: string) =>
+function selectBlocks(
+  { fields }: Table,
+  spans: boolean,
+  textOf: (field: RecordField, seq: string) => string = () => "NULL",
+): string {
+  const inRow = (column: string) =>
     `CASE typeof(b.${column}) WHEN 'text' THEN ifnull(json_extract(j.value, b.${column}), 0) ELSE b.${column} END`;
+  const head = (i: number) => `json_extract(h.value, '$[${i}]')`;
+  const inSpan: Record<string, string> = spans ? { episode: head(1), step: `${head(2)} + j.key` } : {};
+  const cell = (column: string) =>
+    inSpan[column] === undefined
+      ? inRow(column)
+      : `CASE b.${column} WHEN 'span' THEN ${inSpan[column]} ELSE ${inRow(column)} END`;
+  const seq = `b.first_seq + ${spans ? `${head(0)} + ` : ""}j.key`;
   const value = (field: RecordField): string => {
     const column = columnOf(field);
     if (field.kind === "time") return `(b.from_ns + b.unit_ns * CAST(${cell("ts")} AS INTEGER))`;
     if (column === "terminated") return `(${cell("flags")} & 1)`;
     if (column === "truncated") return `(${cell("flags")} >> 1)`;
     if (field.kind === "real") return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
-    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : textOf(field);
+    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : textOf(field, seq);
   };
   return select(
     fields,
-    ["b.first_seq + j.key AS seq", `CAST(${cell("attempt")} AS INTEGER) AS attempt`, "b.first_seq"],
+    [`${seq} AS seq`, `CAST(${cell("attempt")} AS INTEGER) AS attempt`, "b.first_seq"],
     value,
   ) +
-    ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN json_each(b.hot) j
+    ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN ${spans ? ROWS_IN_SPANS : "json_each(b.hot) j"}
       LEFT JOIN sources o ON o.run_key = b.run_key AND o.source = ${cell("source")}`;
 }
 

@@ -16,7 +16,12 @@ import {
   curveOf,
   decodeBlock,
   encodeBlocks,
+  EPISODE,
+  hasSpans,
   MOST_ROWS,
+  rowsOf,
+  SPAN,
+  STEP,
   TEXT_COLUMNS,
 } from "./step_block.ts";
 import { type CleanSteps, cleanSteps, storableText, storableTime } from "./storable_steps.ts";
@@ -40,7 +45,7 @@ export interface SealedSteps extends Sealed {
 }
 
 /** Changes with whatever makes a block another one: both sides must have the same. */
-export const SEALED_FORM = ["3", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
+export const SEALED_FORM = ["4", ...CELL_COLUMNS, ...TEXT_COLUMNS.map(({ column }) => column)].join(" ");
 
 /** Fewer steps are not worth a block, unless their texts are long. */
 const LEAST_ROWS = 256;
@@ -87,6 +92,7 @@ export function checked(sealed: Sealed): SealedSteps {
   try {
     const wrong = whatIsWrong(sealed);
     if (wrong !== undefined) throw new Error(`${wrong} cannot be right`);
+    if (hasSpans(block)) rowsOf(block);
     const infoJson = info ? decodeBlock(block).infoJson as string[] | undefined : undefined;
     return { ...sealed, curve: curveOf(block), infoJson };
   } catch (error) {
@@ -112,7 +118,8 @@ function whatIsWrong({ n, block, labels }: Sealed): string | undefined {
     ? "its unit of time"
     : crcOf(block) !== crc
     ? "its checksum"
-    : hot.length > 2 + n * (2 + cells.length * MOST_DIGITS) || rowsOf(hot) !== n || !rowsAs(cells)?.test(hot)
+    : hot.length > 2 + n * (4 + cells.length * MOST_DIGITS) || !rowsAs(cells)?.test(hot) ||
+        (!hasSpans(block) && countOfRows(hot) !== n)
     ? "its rows"
     : undefined;
 }
@@ -124,11 +131,11 @@ function areTimes({ fromNs, toNs, cells }: Block): boolean {
 
 const known = new Map<string, RegExp>();
 
-/** All rows of a block with these cells, as `encodeBlocks` writes them; undefined for cells that it does not write. */
+/** The text of all rows of a block with these cells, as `encodeBlocks` writes it; undefined for cells that it does not write. */
 function rowsAs(cells: readonly Cell[]): RegExp | undefined {
   const columns: string[] = [];
   for (const [c, cell] of cells.entries()) {
-    if (c === FLAGS) continue;
+    if (c === FLAGS || (cell === SPAN && (c === EPISODE || (c === STEP && cells[EPISODE] === SPAN)))) continue;
     const isReal = REALS.has(CELL_COLUMNS[c]!);
     if (cell === `$[${columns.length}]`) columns.push(isReal ? REAL : c === TS ? OFFSET : INDEX);
     else if (isReal ? typeof cell !== "number" && cell !== null : c === TS ? cell !== 0 : !isIndex(cell)) {
@@ -138,9 +145,20 @@ function rowsAs(cells: readonly Cell[]): RegExp | undefined {
   const flags = cells[FLAGS]!;
   const own = flags === `$[${columns.length}]`;
   if (!own && !(isIndex(flags) && flags < 4)) return undefined;
-  const row = columns.join(",") + (own ? columns.length > 0 ? "(?:,[1-3])?" : "[1-3]?" : "");
-  let rows = known.get(row);
-  if (rows === undefined) known.set(row, rows = new RegExp(String.raw`^\[\[${row}\](?:,\[${row}\])*\]$`));
+  const spans = hasSpans({ cells });
+  const values = columns.join(",");
+  const row = values !== ""
+    ? String.raw`\[${values}${own ? "(?:,[1-3])?" : ""}\]`
+    : spans
+    ? own ? String.raw`(?:0|\[[1-3]\])` : "0"
+    : String.raw`\[${own ? "[1-3]?" : ""}\]`;
+  const form = `${spans}${row}`;
+  let rows = known.get(form);
+  if (rows === undefined) {
+    const several = String.raw`\[${row}(?:,${row})*\]`;
+    const span = String.raw`\[\[${INDEX},${INDEX},${INDEX}\],${several}\]`;
+    known.set(form, rows = new RegExp(spans ? String.raw`^\[${span}(?:,${span})*\]$` : `^${several}$`));
+  }
   return rows;
 }
 
@@ -148,7 +166,7 @@ function isIndex(cell: Cell): cell is number {
   return Number.isSafeInteger(cell) && cell as number >= 0;
 }
 
-function rowsOf(hot: string): number {
+function countOfRows(hot: string): number {
   let rows = 0;
   for (let at = hot.indexOf("]"); at >= 0; at = hot.indexOf("]", at + 1)) rows++;
   return rows - 1;

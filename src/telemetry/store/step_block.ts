@@ -1,8 +1,9 @@
 /**
  * Steps of one run in one row (docs/telemetry.md, "Blocks"). What people ask SQL for, the hot columns, is text that SQLite
- * reads: a column whose rows are all alike is that value, any other is the JSON path of its value in each element of
- * `hot`, which has an array a step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to
- * the byte.
+ * reads: a column whose rows are all alike is that value, any other is the JSON path of its value in each step's row of
+ * `hot`. Where episodes and steps count on, as they mostly do, they are in no row: the rows are in spans, each with its
+ * first row's episode and step. Texts are columns of their own, compressed together. Pure: rows in, rows out, equal to the
+ * byte.
  */
 import { zlib } from "../../base/node_modules.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
@@ -17,8 +18,17 @@ export type BlockSteps =
   & { n: number; attempt: number[] | number; source: number[] | number; tsNs: string[] }
   & { [K in Key]?: number[] | string[] | undefined };
 
-/** A number that all rows have, or the path of each row's own. */
+/** A number that all rows have, or the path of each row's own, or SPAN. */
 export type Cell = number | string | null;
+
+/** Of episode: all rows of a span have that of its head. Of step: each row has one more than the row before. */
+export const SPAN = "span";
+/** How many rows of the block are before it, and its first row's episode and step (0 for one that is no SPAN). */
+export type SpanHead = [at: number, episode: number, step: number];
+/** What a row has of the columns that have a path; 0 for nothing. */
+type Row = (number | null)[] | 0;
+/** Fewer rows a span are not worth its head. */
+const LEAST_SPAN = 4;
 
 /** A row of step_blocks without its key. Times are decimal texts: they have more digits than a number. */
 export interface Block {
@@ -46,7 +56,11 @@ export const CELL_COLUMNS: readonly string[] = [
   ...NUMBERS.map(({ column }) => column),
 ];
 
-const [TS, REWARD] = ["ts", "reward"].map((name) => CELL_COLUMNS.indexOf(name)) as [number, number];
+const place = (column: string) => CELL_COLUMNS.indexOf(column);
+const TS = place("ts");
+export const EPISODE = place("episode");
+export const STEP = place("step");
+const REWARD = place("reward");
 /** More rows than this, or texts beyond that, are several blocks. */
 export const MOST_ROWS = 4096;
 const MOST_TEXT = 2 << 20;
@@ -70,7 +84,7 @@ export function decodeBlock(block: Block): BlockSteps {
   if (crcOf(block) !== block.crc) throw new Error("its checksum does not match");
   const { n } = block;
   const far = isFar(block);
-  const { column, numbers } = hotColumns(block, far);
+  const { column, numbers, spanned } = hotColumns(block, far);
   const [attempt, source, ts, flags, ...others] = block.cells as [Cell, Cell, Cell, Cell, ...Cell[]];
   const steps: BlockSteps = {
     n,
@@ -86,7 +100,8 @@ export function decodeBlock(block: Block): BlockSteps {
   steps.terminated = bit(1);
   steps.truncated = bit(2);
   NUMBERS.forEach(({ key }, c) => {
-    const values = numbers(others[c]!);
+    const cell = others[c]!;
+    const values = cell === SPAN ? spanned(key as "episode" | "step") : numbers(cell);
     steps[key] = typeof values === "number" ? filled(n, values) : values;
   });
   if (block.raw > 0) {
@@ -106,15 +121,32 @@ export function decodeBlock(block: Block): BlockSteps {
   return steps;
 }
 
+/** Whether its rows are in spans. */
+export function hasSpans({ cells }: { cells: readonly Cell[] }): boolean {
+  return cells[EPISODE] === SPAN || cells[STEP] === SPAN;
+}
+
+/** @throws Error where they are not as many as it says, or not where it says */
+export function rowsOf(block: Block, far = isFar(block)): { spans: [SpanHead, Row[]][]; rows: Row[] } {
+  const hot = JSON.parse(block.hot, far ? exact : undefined) as unknown;
+  const spans = hasSpans(block) ? hot as [SpanHead, Row[]][] : [[[0, 0, 0], hot] as [SpanHead, Row[]]];
+  const rows: Row[] = [];
+  for (const [[at], own] of spans) {
+    if (at !== rows.length) throw new Error(`it has rows from ${at} on behind ${rows.length}`);
+    for (const row of own) rows.push(row);
+  }
+  if (rows.length !== block.n) throw new Error(`it has ${rows.length} of ${block.n} rows`);
+  return { spans, rows };
+}
+
 /** What a block's cells stand for. */
 function hotColumns(block: Block, far: boolean) {
   const { n } = block;
-  const hot = JSON.parse(block.hot, far ? exact : undefined) as (number | null)[][];
-  if (hot.length !== n) throw new Error(`it has ${hot.length} of ${n} rows`);
+  const { spans, rows } = rowsOf(block, far);
   const column = (cell: Cell, absent: number | null): (number | null)[] | number | null => {
     if (typeof cell !== "string") return cell;
     const at = Number(cell.slice(2, -1));
-    return hot.map((row) => at < row.length ? row[at]! : absent);
+    return rows.map((row) => row !== 0 && at < row.length ? row[at]! : absent);
   };
   const numbers = (cell: Cell): number[] | number => {
     const found = column(cell, 0);
@@ -122,7 +154,9 @@ function hotColumns(block: Block, far: boolean) {
     for (let i = 0; i < n; i++) found[i] = found[i] === null ? NaN : Number(found[i]);
     return found as number[];
   };
-  return { column, numbers };
+  const spanned = (column: "episode" | "step"): number[] =>
+    spans.flatMap(([[, episode, step], own]) => own.map((_, i) => column === "episode" ? episode : step + i));
+  return { column, numbers, spanned };
 }
 
 /** A block's steps as far as a curve needs them. */
@@ -172,23 +206,53 @@ function encodeBlock(first: number, steps: BlockSteps): Block {
     }
     return `$[${columns.push(values) - 1}]`;
   };
-  const numbers = NUMBERS.map(({ key }) => steps[key] as number[] | undefined);
-  const cells = [cell(steps.attempt), cell(steps.source), cell(offsets), 0, ...numbers.map(cell)];
+  const cells = [cell(steps.attempt), cell(steps.source), cell(offsets), 0];
+  const isEverybodys = typeof cells[0] === "number" && typeof cells[1] === "number";
+  const spans = isEverybodys ? spansOf(steps) : undefined;
+  for (const { key } of NUMBERS) {
+    const isSpan = (key === "episode" && spans !== undefined) || (key === "step" && spans?.countsSteps === true);
+    cells.push(isSpan ? SPAN : cell(steps[key] as number[] | undefined));
+  }
   // Flags come last in their row, and only where one is set: few steps end an episode.
   const flags = flagsOf(steps);
   const same = flags === undefined || flags.every((flag) => flag === flags[0]);
   cells[3] = same ? flags?.[0] ?? 0 : `$[${columns.length}]`;
+  const nothing = spans === undefined ? "[]" : "0";
   const rows: string[] = [];
   for (let i = 0; i < n; i++) {
     let row = "";
     for (const column of columns) row += row === "" ? numberText(column[i]!) : "," + numberText(column[i]!);
     if (!same && flags[i] !== 0) row += row === "" ? flags[i] : "," + flags[i];
-    rows.push(row);
+    rows.push(row === "" ? nothing : `[${row}]`);
   }
+  const parts = spans?.heads.map((head, s) => `[[${head}],[${rows.slice(head[0], spans.heads[s + 1]?.[0])}]]`);
   const [raw, body] = bodyOf(steps);
-  const block = { first, n, crc: 0, ...range, cells, hot: `[[${rows.join("],[")}]]`, raw, body };
+  const block = { first, n, crc: 0, ...range, cells, hot: `[${parts ?? rows}]`, raw, body };
   block.crc = crcOf(block);
   return block;
+}
+
+interface Spans {
+  heads: SpanHead[];
+  /** Their steps count on as well. */
+  countsSteps: boolean;
+}
+
+/** Spans of the rows, where they are worth it. */
+function spansOf({ n, episode, step }: BlockSteps): Spans | undefined {
+  const [episodes, steps] = [episode, step] as (number[] | undefined)[];
+  for (const countsSteps of steps === undefined ? [false] : [true, false]) {
+    const heads: SpanHead[] = [];
+    for (let i = 0; i < n && heads.length * LEAST_SPAN <= n; i++) {
+      const [e, s] = [episodes?.[i] ?? 0, countsSteps ? steps![i]! : 0];
+      const head = heads.at(-1);
+      if (head !== undefined && head[1] === e && (!countsSteps || s === head[2] + i - head[0])) continue;
+      heads.push([i, e, s]);
+    }
+    const isWorthIt = heads.length * LEAST_SPAN <= n && (countsSteps || heads.length > 1);
+    if (isWorthIt) return { heads, countsSteps };
+  }
+  return undefined;
 }
 
 function flagsOf({ n, terminated, truncated }: BlockSteps): number[] | undefined {

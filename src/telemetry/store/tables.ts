@@ -255,6 +255,12 @@ const MIGRATIONS: readonly string[] = [
     `ALTER TABLE ${table} ADD COLUMN crc INTEGER;`
   )
     .join("\n"),
+  `
+  -- From here on the rows of a block may be in spans: "hot" then has, for each, [rows before it, the first one's episode,
+  -- its step] and its rows. A column that is 'span' is the head's episode, or the head's step and one more for each row.
+  DROP VIEW run_steps;
+  ${createView("steps", 14)}
+  `,
 ];
 
 function eightOfTheLevelBelow(level: number): string {

@@ -62,9 +62,21 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
   ]);
   const unit = one([1n, 1000n, 1_000_000n, 1_000_000_000n]);
   const time = () => String(roll(50) === 0 ? BigInt(roll(2 ** 31)) : base + BigInt(roll(10)) * unit);
+  /** Episodes that follow each other, as most workers' do. */
+  const counting = (): { episode: number[]; step: number[] } => {
+    let [episode, step] = [roll(99), roll(9)];
+    const length = 2 + roll(60);
+    const rows = Array.from({ length: n }, () => {
+      if (roll(length) === 0) [episode, step] = [episode + 1 + roll(2), roll(3)];
+      return [episode, step++] as const;
+    });
+    const own = roll(3) === 0 ? rows.map(() => integer()) : rows.map(([, step]) => step);
+    return { episode: rows.map(([episode]) => episode), step: own };
+  };
   return {
     n,
-    ...{ episode: column(integer), step: column(integer), reward: column(real) },
+    ...(roll(2) === 0 ? counting() : { episode: column(integer), step: column(integer) }),
+    reward: column(real),
     ...{ terminated: column(() => roll(2)), truncated: column(() => roll(2)), tsNs: column(time) },
     ...{ actionJson: column(text), observationJson: column(text), infoJson: column(info) },
     ...{ renderHintJson: column(text), renderPayloadJson: column(text), frameRef: column(text) },
@@ -76,6 +88,7 @@ function odd(roll: (n: number) => number, n: number): StepColumns {
 
 Deno.test("blocks: any records in, any range out, equal to the byte to what rows give", async () => {
   let sealed = 0;
+  let inSpans = 0;
   for (let seed = 1; seed <= 8; seed++) {
     const roll = dice(seed);
     const now = () => 1_750_000_000_123;
@@ -122,12 +135,15 @@ Deno.test("blocks: any records in, any range out, equal to the byte to what rows
         assert.deepEqual(texts(bench.path), texts(model.path));
         const db = new DatabaseSync(bench.path, { readOnly: true });
         assert.deepEqual([...damagedSteps(db)], []);
+        const spans = "SELECT count(*) AS n FROM step_blocks WHERE 'span' IN (episode, step)";
+        inSpans += Number(db.prepare(spans).get()!.n);
         db.close();
         withoutOneBlock(bench, rows, roll);
         assert.deepEqual(readAll(bench.store, "R", "events"), readAll(model.store, "R", "events"));
       }, options), { ...ROWS, now, ringSize: 1, ringBytes: 1 });
   }
   assert.ok(sealed > 25, `${sealed} blocks came sealed`);
+  assert.ok(inSpans > 25, `${inSpans} blocks have spans`);
 });
 
 /** Episodes and events that come with steps; what of them are points of series, too. */
