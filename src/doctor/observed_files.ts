@@ -58,6 +58,17 @@ export function* leftInFiles(
   }
 }
 
+/** Files that a later attempt reads on: what is behind an earlier one's cursors is the later one's. */
+export function readLater(
+  run: KnownRun,
+  attempt: number,
+  cursorsOf: (attempt: number) => readonly SourceCursor[],
+): Set<string> {
+  const names = new Set<string>();
+  for (let later = attempt + 1; later <= run.attempt; later++) for (const { name } of cursorsOf(later)) names.add(name);
+  return names;
+}
+
 /** When the attempt was over, by the clock of its files. */
 function endOf(files: RunFiles, attempt: number): number {
   for (const path of [files.exitFile(attempt), files.stdout(attempt)]) {

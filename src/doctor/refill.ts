@@ -16,7 +16,7 @@ import { refusesContent } from "../telemetry/store/failures.ts";
 import { rendered, stepsOf } from "../telemetry/thin_log.ts";
 import type { TelemetryKind } from "../telemetry/types.ts";
 import { attemptOf, type Logged, type LogRecord, merge } from "./merge.ts";
-import { leftInFiles, NO_RECORDS, parsed, type ReadBatch, type RunOnDisk } from "./observed_files.ts";
+import { leftInFiles, NO_RECORDS, parsed, type ReadBatch, readLater, type RunOnDisk } from "./observed_files.ts";
 import type { KnownRun } from "./registry_state.ts";
 
 /** What is compared with the counters: metrics and series are made from these. */
@@ -119,8 +119,10 @@ function countsOf(store: TelemetryStore, runId: string): Record<typeof KINDS[num
 
 /** What of an ended attempt's files is not stored, behind where their cursors stand. */
 function storeFiles(store: TelemetryStore, made: string, known: RunOnDisk, attempt: number): void {
-  for (const batch of leftInFiles(known, attempt, store.sourceCursors(made, attempt))) {
-    storeBatch(store, made, attempt, batch);
+  const own = (of: number) => (store.sourceCursors(made, of) ?? []).filter(({ serial }) => serial > 0);
+  const later = readLater(known.run, attempt, own);
+  for (const batch of leftInFiles(known, attempt, store.sourceCursors(made, attempt) ?? [])) {
+    if (!later.has(batch.source!.name)) storeBatch(store, made, attempt, batch);
   }
 }
 
@@ -288,12 +290,14 @@ function readWhole(
     if (its < attempt) { for (const cursor of found) earlier.set(cursor.name, { ...cursor, serial: 0 }); }
   }
   for (const name of ownNames) earlier.delete(name);
+  // Read as far as its cursor.
+  const later = readLater(known.run, attempt, (of) => cursors.get(of) ?? []);
   const streams = new Map<string, number>();
   const ends = new Map<string, SourceCursor>();
   for (const batch of leftInFiles(known, attempt, [...own, ...earlier.values()])) {
     const { name, label, state } = batch.source!;
     // What is behind a cursor that is there is stored later.
-    if (ownNames.has(name)) continue;
+    if (ownNames.has(name) || later.has(name)) continue;
     if (!streams.has(name)) streams.set(name, labels.push({ attempt, label }) - 1);
     note(batch, streams.get(name)!, -1);
     ends.set(name, { name, label, state, serial: batch.to });

@@ -5,7 +5,7 @@ import type { Layout } from "../base/layout.ts";
 import { TelemetryStore } from "../telemetry/store.ts";
 import { type StoredRun, storedRuns } from "../telemetry/store/completeness.ts";
 import type { Repairable } from "./finding.ts";
-import { leftInFiles, type RunOnDisk } from "./observed_files.ts";
+import { leftInFiles, readLater, type RunOnDisk } from "./observed_files.ts";
 import { journalEnds, lacking, refill, runFiles, unplaced } from "./refill.ts";
 import type { KnownRun } from "./registry_state.ts";
 
@@ -66,8 +66,10 @@ function whatIsMissing(known: RunOnDisk, stored: StoredRun | undefined): string 
   for (let attempt = 1; attempt <= run.attempt; attempt++) {
     const cursors = stored?.cursors.get(attempt) ?? [];
     // Where something of a run is stored, only its known files are read.
-    const left = leftInFiles(known, attempt, cursors, stored === undefined ? "new" : "known").next();
-    if (!left.done) missing.push(`what ${left.value.source!.name} has of attempt ${attempt}`);
+    const later = readLater(run, attempt, (of) => stored?.cursors.get(of) ?? []);
+    const left = leftInFiles(known, attempt, cursors, stored === undefined ? "new" : "known")
+      .find(({ source }) => !later.has(source!.name));
+    if (left !== undefined) missing.push(`what ${left.source!.name} has of attempt ${attempt}`);
   }
   if (missing.length === 0) return undefined;
   return `the telemetry of run ${run.runId} (${run.name}) lacks ${missing.join(", ")}`;

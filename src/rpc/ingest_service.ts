@@ -90,7 +90,7 @@ async function deliver(
           journalPosition: BigInt(session.journalPosition),
           windowBytes: BigInt(Math.min(windowBytes, FIRST_WINDOW_BYTES)),
           control: session.control,
-          observed: observedOf(session.observed),
+          ...(session.observed === undefined ? {} : { observed: observedOf(session.observed) }),
           sealedForm: unsealed.has(first.value.runId) ? "" : SEALED_FORM,
           ...(session.takesFiles ? { files: { rate: BigInt(uploadRateBytes) } } : {}),
         },

@@ -26,7 +26,7 @@ import { allRows, prepareArrays, READ_BYTES, Reader } from "./store/reader.ts";
 import { firstFrom, Rewinds, type Start } from "./store/rewinds.ts";
 import { Waiters } from "./store/row_waiters.ts";
 import { bytesOfRuns } from "./store/run_bytes.ts";
-import { RunRows, type RunState, summaryOf } from "./store/run_state.ts";
+import { positionOf, RunRows, type RunState, summaryOf } from "./store/run_state.ts";
 import { type RingLimits, RunStates } from "./store/run_states.ts";
 import { RunWriter, StalePosition, type Written } from "./store/run_writer.ts";
 import { Sealing } from "./store/sealing.ts";
@@ -133,9 +133,8 @@ export class TelemetryStore implements TelemetryLog {
         `steps ${first} to ${last} of run ${run} cannot be read: ${why}; stop the daemon and run: mosaic doctor --repair`,
       );
     });
-    this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey), (runId) => {
-      options.checkpoints?.warn?.(`the counters of run ${runId} were damaged: its rows were counted again`);
-    });
+    const damaged = (message: string) => options.checkpoints?.warn?.(message);
+    this.#rows = new RunRows(db, (runKey) => this.#blocks.sealedTo(runKey), damaged);
     this.#reader = new Reader(db);
     this.#parameters = new ParameterRows(db);
     const seriesRows = new SeriesRows(db, (runKey, first, last) => this.#blocks.rewards(runKey, first, last));
@@ -237,7 +236,12 @@ export class TelemetryStore implements TelemetryLog {
     return await this.#group.add({ runId, attempt, batch }, batch.from === 0);
   }
 
-  sourceCursors(runId: string, attempt: number): SourceCursor[] {
+  journalPosition(runId: string, attempt: number): number {
+    const state = this.#states.get(runId);
+    return state === undefined ? 0 : positionOf(state, runId, attempt);
+  }
+
+  sourceCursors(runId: string, attempt: number): SourceCursor[] | undefined {
     const state = this.#states.get(runId);
     return state === undefined ? [] : this.#cursors.of(state.runKey, attempt);
   }
@@ -278,7 +282,7 @@ export class TelemetryStore implements TelemetryLog {
     const position = state === undefined
       ? 0
       : source === undefined
-      ? state.positions.get(attempt) ?? 0
+      ? positionOf(state, runId, attempt)
       : this.#cursors.serial(state.runKey, attempt, source.name);
     if (from !== position || to < from) {
       return to <= position ? { type: "duplicate", position } : { type: "gap", position };

@@ -164,8 +164,10 @@ export interface TelemetryLog extends TelemetryReader {
    * record. Resolves after the commit. A batch that cannot be stored fails no other.
    */
   deliver(runId: string, attempt: number, batch: IngestBatch): Promise<IngestResult>;
-  /** How far each file that the attempt's proxy observes is stored. */
-  sourceCursors(runId: string, attempt: number): SourceCursor[];
+  /** Up to where the attempt's journal is stored. @throws MosaicError `unavailable` where the database's answer is damaged */
+  journalPosition(runId: string, attempt: number): number;
+  /** How far each file that the attempt's proxy observes is stored; undefined where one of the answers is damaged. */
+  sourceCursors(runId: string, attempt: number): SourceCursor[] | undefined;
   /**
    * A further attempt begins, of which nothing is stored yet.
    * @param resumedAt Unix milliseconds: what was recorded later, the attempt overwrites; null: it overwrites everything

@@ -4,10 +4,12 @@ import { DatabaseSync } from "node:sqlite";
 import { Layout } from "../../src/base/layout.ts";
 import { examine, reindex, repair } from "../../src/doctor/doctor.ts";
 import { knownRuns } from "../../src/doctor/registry_state.ts";
+import { leftInFiles } from "../../src/doctor/observed_files.ts";
 import { runFiles } from "../../src/doctor/refill.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun, runId } from "../registry/fixture.ts";
+import { batch, steps } from "../telemetry/store/harness.ts";
 
 const STEPS = 12_000;
 const ID = runId(1);
@@ -281,6 +283,85 @@ Deno.test("refill: a position that damage took is known again, and no record is 
     assert.match(repair(layout.stateDir).repaired[0]!.outcome, /0 steps, 0 episodes, 0 events added/);
     assert.deepEqual(kinds(layout), []);
     assert.deepEqual(rows(layout), before);
+  });
+});
+
+Deno.test("refill: a position that has changed by itself: nothing is stored behind it until it is known again", () => {
+  withRun((layout, journal) => {
+    Deno.writeTextFileSync(journal, lines(1, 3000));
+    repair(layout.stateDir);
+    const before = rows(layout);
+    const end = makeLive(layout);
+    const db = new DatabaseSync(layout.telemetryDb);
+    db.exec("UPDATE journal_positions SET position = position + 4096");
+    db.close();
+    const warnings: string[] = [];
+    const checkpoints = { mode: "inline" as const, warn: (message: string) => warnings.push(message) };
+    const store = TelemetryStore.open(layout.telemetryDb, { checkpoints });
+    const damaged = { code: "unavailable", message: /up to which attempt 1 .* is damaged/ };
+    assert.throws(() => store.journalPosition(ID, 1), damaged);
+    const { size } = Deno.statSync(journal);
+    assert.throws(() => store.ingest(ID, 1, batch(size + 4096, size + 4097, { steps: steps(0, 1) })), damaged);
+    store.close();
+    assert.match(warnings.join(), /where the log of attempt 1 of run .* is stored up to is damaged/);
+    assert.equal(repair(layout.stateDir).repaired[0]!.done, true);
+    end();
+    assert.deepEqual(rows(layout), before);
+    assert.deepEqual(kinds(layout), []);
+  });
+});
+
+Deno.test("refill: cursors of a file of two attempts, lost or changed: not read on while its attempt lives, all there afterwards", () => {
+  withRun((layout, journal) => {
+    const file = observing(layout);
+    append(file, rowsOfFile(0, 150));
+    append(journal, lines(1, 300));
+    repair(layout.stateDir);
+    const registry = Registry.open(layout.registryDb);
+    registry.apply(ID, { type: "retry", reason: "by_hand" });
+    registry.apply(ID, { type: "spawned" });
+    registry.apply(ID, { type: "cancelled", reason: "user_cancel" });
+    registry.close();
+    const files = runFiles(layout, knownRuns(layout.registryDb)[0]!);
+    Deno.writeTextFileSync(files.workerFile(2), '{"pid":1}');
+    Deno.copyFileSync(files.proxyFile(1), files.proxyFile(2));
+    append(files.stdout(2), lines(300, 400));
+    append(file, rowsOfFile(150, 400));
+    // As the second attempt's proxy does.
+    const own = TelemetryStore.open(layout.telemetryDb, { checkpoints: { mode: "inline" } });
+    const known = { run: knownRuns(layout.registryDb)[0]!, files, others: [] };
+    for (const read of leftInFiles(known, 2, own.sourceCursors(ID, 2)!)) own.ingest(ID, 2, read);
+    own.close();
+    // The log of the second attempt is read; nothing of the file is the first one's any more.
+    repair(layout.stateDir);
+    assert.deepEqual(kinds(layout), []);
+    const [before, whole] = [rows(layout), points(layout)];
+    assert.equal(before["source_cursors"]!.length, 2, before["source_cursors"]!.join("; "));
+    const accuracies = whole.filter((point) => point.startsWith("acc "));
+    assert.deepEqual([accuracies.length, new Set(accuracies).size], [400, 400]);
+    const damage = (change: string) => {
+      const db = new DatabaseSync(layout.telemetryDb);
+      assert.equal(db.prepare(change).run().changes, 1, change);
+      db.close();
+    };
+    const state = "state = replace(state, '1', '3')";
+    for (const attempt of [2, 1]) {
+      damage(`UPDATE source_cursors SET ${state} WHERE attempt = ${attempt}
+        AND run_key = (SELECT run_key FROM telemetry_runs WHERE deleting = 0)`);
+      const store = TelemetryStore.open(layout.telemetryDb, { checkpoints: { mode: "inline" } });
+      assert.equal(store.sourceCursors(ID, 2), undefined);
+      store.close();
+      const end = makeLive(layout);
+      const [live] = repair(layout.stateDir).repaired;
+      if (attempt === 2) assert.match(live!.outcome, /is known when the attempt has ended/);
+      end();
+      repair(layout.stateDir);
+      assert.deepEqual(points(layout), whole, `${attempt}`);
+      // Where the first attempt stopped matters no more: the second has read on.
+      const cursors = before["source_cursors"]!.slice(attempt === 1 ? 1 : 0);
+      assert.deepEqual(rows(layout), { ...before, source_cursors: cursors }, `${attempt}`);
+      assert.deepEqual(kinds(layout), []);
+    }
   });
 });
 

@@ -122,7 +122,10 @@ Deno.test({
         daemon,
         placed({
           command: ["/bin/sh", "-c", `touch ${marker}`],
-          metadata: { preflight: { files: ["/no/such/data"], min_free_disk_mb: 1, gpu: true }, restart: { max_attempts: 3 } },
+          metadata: {
+            preflight: { files: ["/no/such/data"], min_free_disk_mb: 1, gpu: true },
+            restart: { max_attempts: 3 },
+          },
         }),
       );
       await assert.rejects(

@@ -22,6 +22,9 @@ export interface ProxySessionsOptions {
   clock: () => number;
 }
 
+const CURSOR_DAMAGED = "how far the files of this attempt are stored is damaged: only its output is read. When the " +
+  "attempt has ended, stop the daemon and run mosaic doctor --repair, which reads the files";
+
 export class ProxySessions implements SessionOwner {
   readonly #options: ProxySessionsOptions;
 
@@ -35,6 +38,7 @@ export class ProxySessions implements SessionOwner {
     const { attempt } = supervised;
     const { host, progress } = attempt;
     host.admit(row, hello);
+    const position = this.#positionOf(attempt);
     // Who says hello is alive, even if a full disk keeps its session from being entered.
     const now = clock();
     progress.clock.signOfLife(now);
@@ -44,14 +48,12 @@ export class ProxySessions implements SessionOwner {
     performer.apply(attempt, { type: "registered" });
     const others = this.#others(attempt);
     const shares = (other: Attempt) => sharesDirectory(attempt.plan.worker.cwd, other.plan.worker.cwd);
+    const cursors = telemetry.sourceCursors(row.runId, row.attempt);
+    if (cursors === undefined) log.error({ run_id: row.runId, attempt: row.attempt }, CURSOR_DAMAGED);
     const session = new Session(this, row.runId, {
-      position: this.#positionOf(attempt),
+      position,
       control: performer.desired(attempt),
-      observed: {
-        cursors: telemetry.sourceCursors(row.runId, row.attempt),
-        shared: others.some(shares),
-        others: others.length > 0,
-      },
+      observed: cursors && { cursors, shared: others.some(shares), others: others.length > 0 },
       uploads: attempt.arrivals?.receiver(),
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
@@ -87,8 +89,7 @@ export class ProxySessions implements SessionOwner {
   #positionOf({ runId, attempt }: Attempt): number {
     // Batches of an earlier connection may wait for their commit.
     this.commitBatches();
-    const stored = this.#options.telemetry.summary(runId);
-    return stored.attempt === attempt ? stored.journalPosition : 0;
+    return this.#options.telemetry.journalPosition(runId, attempt);
   }
 
   async deliver(

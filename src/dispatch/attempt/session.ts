@@ -34,7 +34,7 @@ export class Session implements ProxySession {
   readonly runId: string;
   readonly journalPosition: number;
   readonly control: DesiredControl;
-  readonly observed: Observed;
+  readonly observed: Observed | undefined;
   /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
@@ -44,7 +44,12 @@ export class Session implements ProxySession {
   constructor(
     owner: SessionOwner,
     runId: string,
-    welcome: { position: number; control: DesiredControl; observed: Observed; uploads?: Uploads | undefined },
+    welcome: {
+      position: number;
+      control: DesiredControl;
+      observed: Observed | undefined;
+      uploads?: Uploads | undefined;
+    },
   ) {
     this.#owner = owner;
     this.runId = runId;

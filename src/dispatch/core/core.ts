@@ -137,7 +137,8 @@ export interface ProxyHello {
 export interface ProxySession {
   readonly journalPosition: number;
   readonly control: DesiredControl;
-  readonly observed: Observed;
+  /** undefined: nothing but the journal is taken. */
+  readonly observed: Observed | undefined;
   /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
   readonly takesFiles: boolean;
   /** Takes the next part of a file. @throws what the disk says */

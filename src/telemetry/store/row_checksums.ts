@@ -63,12 +63,13 @@ export function* damagedRows(db: DatabaseSync): Generator<DamagedRow> {
   }
 }
 
-/** For rows that are written one by one: SQL of the columns and of their parameters, and the values with the checksum. */
+/** For rows that are written one by one: SQL of the columns and of their parameters, the values with the checksum, and its check. */
 export function checkedRow(db: DatabaseSync, table: string, columns: readonly string[]) {
   const checksum = rowChecksum(db, table, columns);
   return {
     insert: `INTO ${table} (${[...columns, CRC_COLUMN].join(", ")}) VALUES (?${", ?".repeat(columns.length)})`,
     values: (...values: SQLInputValue[]): SQLInputValue[] => [...values, checksum(values, 0)],
+    intact: (values: readonly SQLInputValue[], crc: unknown) => intact(checksum, values, crc),
   };
 }
 

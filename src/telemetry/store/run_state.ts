@@ -7,6 +7,7 @@ import type { SeriesHead } from "./rollup.ts";
 import type { BlockSteps } from "./step_block.ts";
 import { type ChecksumOf, CRC_COLUMN, intact, rowChecksum } from "./row_checksums.ts";
 import type { SeriesState } from "./summaries.ts";
+import { MosaicError } from "../../base/errors.ts";
 
 /** A series of a run that is being written. */
 export interface LiveSeries {
@@ -65,6 +66,7 @@ export interface RunState {
   sealed: number;
   /** Of the blocks up to it, the newest small ones that this process wrote: they are to be one. */
   small: SmallBlocks;
+  /** Up to where each attempt's journal is stored; NaN: what the database says is damaged. */
   positions: Map<number, number>;
   /** Read on demand. */
   sourceNames: Map<number, Source>;
@@ -93,12 +95,26 @@ export function summaryOf(state: RunState | undefined): RunTelemetry {
     malformedLines: state?.malformedLines ?? 0,
     violations: { ...state?.violations },
     attempt: state?.attempt ?? 0,
-    journalPosition: state?.positions.get(state.attempt) ?? 0,
+    journalPosition: state?.positions.get(state.attempt) || 0,
     meanReward100: state?.meanReward100 ?? null,
     lastRecordAt: state?.lastRecordAt ?? null,
     toldStep: state?.toldStep ?? 0,
     toldReward: state?.toldReward ?? null,
   };
+}
+
+/** @throws MosaicError `unavailable` where it is damaged: from a wrong position records would be lost or stored twice */
+export function positionOf({ positions }: RunState, runId: string, attempt: number): number {
+  const position = positions.get(attempt) ?? 0;
+  if (!Number.isNaN(position)) return position;
+  throw new MosaicError(
+    "unavailable",
+    `the position up to which attempt ${attempt} of run ${runId} is stored is damaged`,
+    {
+      hint:
+        "Stop the daemon, run mosaic doctor --repair, and start it again. The worker continues meanwhile; its output waits.",
+    },
+  );
 }
 
 export const SOURCE_SELECT =
@@ -156,14 +172,14 @@ export class RunRows {
   readonly #positionSum: ChecksumOf;
   readonly #sourceSum: ChecksumOf;
 
-  /** @param damaged told of a run whose counters were not what was stored, and were counted again */
+  /** @param damaged gets what was not as it was stored, and what follows from it */
   constructor(
     db: DatabaseSync,
     private readonly sealedTo: (runKey: number) => number,
-    private readonly damaged: (runId: string) => void,
+    private readonly damaged: (message: string) => void,
   ) {
     this.#load = db.prepare("SELECT * FROM telemetry_runs WHERE run_id = ?");
-    this.#positions = prepareArrays(db, "SELECT attempt, position FROM journal_positions WHERE run_key = ?");
+    this.#positions = prepareArrays(db, "SELECT attempt, position, crc FROM journal_positions WHERE run_key = ?");
     this.#insert = db.prepare("INSERT INTO telemetry_runs (run_id) VALUES (?)");
     this.#save = db.prepare(
       `UPDATE telemetry_runs SET ${SAVED.map((name) => `${name} = ?, `).join("")}crc = ? WHERE run_key = ?`,
@@ -195,7 +211,7 @@ export class RunRows {
     this.#recount.run(runId);
     const counted = this.#stateOf(this.#load.get(runId) as Row);
     this.save(counted);
-    this.damaged(runId);
+    this.damaged(`the counters of run ${runId} were damaged: its rows were counted again`);
     return counted;
   }
 
@@ -228,10 +244,20 @@ export class RunRows {
       wide: row.wide === 1,
       small: NO_BLOCKS,
       sealed: this.sealedTo(number("run_key")),
-      positions: new Map(allRows(this.#positions, number("run_key")) as [number, number][]),
+      positions: this.#positionsOf(number("run_key"), row.run_id as string),
       sourceNames: new Map(),
       live: undefined,
     };
+  }
+
+  #positionsOf(runKey: number, runId: string): Map<number, number> {
+    const positions = new Map<number, number>();
+    for (const [attempt, position, crc] of allRows(this.#positions, runKey) as [number, number, number | null][]) {
+      const isIntact = intact(this.#positionSum, [attempt, position], crc);
+      positions.set(attempt, isIntact ? position : NaN);
+      if (!isIntact) this.damaged(`where the log of attempt ${attempt} of run ${runId} is stored up to is damaged`);
+    }
+    return positions;
   }
 
   create(runId: string): RunState {

@@ -14,8 +14,8 @@ export class SourceCursors {
     this.#row = checkedRow(db, "source_cursors", ["run_key", "attempt", "source", "label", "serial", "state"]);
     this.#put = db.prepare(`INSERT OR REPLACE ${this.#row.insert}`);
     this.#all = db.prepare(
-      `SELECT attempt, source AS name, label, serial, state FROM source_cursors WHERE run_key = ?1 AND attempt <= ?2
-        ORDER BY source, attempt`,
+      `SELECT attempt, source AS name, label, serial, state, crc FROM source_cursors
+        WHERE run_key = ?1 AND attempt <= ?2 ORDER BY source, attempt`,
     );
   }
 
@@ -28,11 +28,16 @@ export class SourceCursors {
     this.#put.run(...this.#row.values(runKey, attempt, name, label, serial, state));
   }
 
-  /** The attempt's cursors, and of files that only earlier attempts have read, where the last of these stopped. */
-  of(runKey: number, attempt: number): SourceCursor[] {
+  /**
+   * The attempt's cursors, and of files that only earlier attempts have read, where the last of these stopped; undefined where
+   * one is damaged: it may be of any file.
+   */
+  of(runKey: number, attempt: number): SourceCursor[] | undefined {
     const cursors = new Map<string, SourceCursor>();
     for (const row of this.#all.all({ "1": runKey, "2": attempt })) {
-      const { attempt: its, ...cursor } = row as unknown as SourceCursor & { attempt: number };
+      const { attempt: its, crc, ...cursor } = row as unknown as SourceCursor & { attempt: number; crc: number | null };
+      const { name, label, serial, state } = cursor;
+      if (!this.#row.intact([runKey, its, name, label, serial, state], crc)) return undefined;
       cursors.set(cursor.name, its === attempt ? cursor : { ...cursor, serial: 0 });
     }
     return [...cursors.values()];
