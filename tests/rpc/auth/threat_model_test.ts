@@ -21,3 +21,14 @@ Deno.test("threat model: every claim has a test, or says that nothing holds it",
   const bare = claims.filter((claim) => !claim.includes("  - `tests/"));
   assert.deepEqual(bare, []);
 });
+
+Deno.test("threat model: the table has each claim with its number of tests, and says what holds", () => {
+  const page = Deno.readTextFileSync(`${ROOT}docs/security.md`);
+  const threats = page.slice(page.indexOf("## Threats"), page.indexOf("## What is not held"));
+  const rows = [...threats.matchAll(/^\| [^|]+ \| ([^|]+) \| (\d+) \| [^|]+ \|$/gm)];
+  const claims = threats.split(/^- /m).slice(1).map((claim) => {
+    const name = /^\*\*(.+?)\.?\*\*/s.exec(claim)![1];
+    return [name, String(claim.match(/^ {2}- `tests\//gm)!.length)];
+  });
+  assert.deepEqual(rows.map(([, name, tests]) => [name, tests]), claims);
+});
