@@ -5,7 +5,8 @@ import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { Backup } from "../../src/registry/contract.ts";
 import { fakeWorld } from "../cli/fakes.ts";
 import { configOf, countingWorker } from "../harness/configs.ts";
-import { TestDaemon } from "../harness/daemon.ts";
+import { DatabaseSync } from "node:sqlite";
+import { PROGRAM, TestDaemon } from "../harness/daemon.ts";
 import { getRun, steps, submit, untilState, untilSteps } from "../harness/runs.ts";
 
 async function mosaic(stateDir: string, ...args: string[]) {
@@ -69,6 +70,58 @@ Deno.test("backup: a daemon on the copy has every run, and finishes live ones fr
     // These lines name no time: what is read from the log anew has that of its arrival.
     const untimed = (rows: object[]) => rows.map((row) => ({ ...row, timestamp: "", ts_ns: "" }));
     assert.deepEqual(untimed((await steps(daemon, live)).slice(0, copied.length)), untimed(copied));
+  } finally {
+    Deno.removeSync(to, { recursive: true });
+  }
+});
+
+Deno.test("backup: one that is killed while it copies a database leaves the earlier one, and the next one is whole", async () => {
+  await using daemon = await TestDaemon.start();
+  const to = Deno.makeTempDirSync({ prefix: "mosaic-backup-" });
+  const mark = () => JSON.parse(Deno.readTextFileSync(`${to}/backup.json`)) as { finished_at: string | null };
+  const copied = `${to}/telemetry/telemetry.sqlite`;
+  try {
+    const ended = await submit(daemon, configOf({ command: countingWorker({ steps: 300 }) }));
+    await untilState(daemon, ended, "TERMINATED");
+    const rows = await steps(daemon, ended);
+    await backup(daemon.stateDir, to);
+    const later = await submit(daemon, configOf({ command: countingWorker({ steps: 20 }) }));
+    await untilState(daemon, later, "TERMINATED");
+    // Large enough that nobody copies it in a moment.
+    const db = new DatabaseSync(daemon.layout.telemetryDb, { timeout: 10_000 });
+    db.exec(`CREATE TABLE ballast (bytes BLOB);
+      WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 128)
+      INSERT INTO ballast SELECT randomblob(1 << 20) FROM i;`);
+    db.close();
+
+    const before = Deno.statSync(copied);
+    const args = [...PROGRAM.slice(1), "backup", to, "--state-dir", daemon.stateDir];
+    const child = new Deno.Command(PROGRAM[0]!, { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+    const begun = (async () => {
+      for await (const { paths } of Deno.watchFs(to)) if (paths.some((path) => path === `${copied}.new`)) return;
+    })();
+    await Promise.race([begun, child.status.then(() => Promise.reject(new Error("it ended before it was killed")))]);
+    child.kill("SIGKILL");
+    await child.status;
+    assert.equal(mark().finished_at, null);
+    const { size, mtime } = Deno.statSync(copied);
+    assert.deepEqual([size, mtime], [before.size, before.mtime]);
+
+    // A daemon on what there is has the runs of the earlier backup.
+    const tried = Deno.makeTempDirSync({ prefix: "mosaic-restored-" });
+    await new Deno.Command("cp", { args: ["-a", `${to}/.`, tried] }).output();
+    {
+      await using copy = await TestDaemon.start({ stateDir: tried });
+      assert.deepEqual(await steps(copy, ended), rows);
+      await assert.rejects(getRun(copy, later));
+    }
+    Deno.removeSync(tried, { recursive: true });
+
+    const whole = await backup(daemon.stateDir, to);
+    assert.deepEqual([whole.runs, whole.left_out, mark().finished_at], [2, [], whole.finished_at]);
+    assert.throws(() => Deno.statSync(`${copied}.new`), Deno.errors.NotFound);
+    await using copy = await TestDaemon.start({ stateDir: to });
+    assert.deepEqual([await steps(copy, ended), (await steps(copy, later)).length], [rows, 20]);
   } finally {
     Deno.removeSync(to, { recursive: true });
   }

@@ -24,6 +24,8 @@ export interface Printed {
   complete: boolean;
   /** Somebody emptied its journal: what was not read then is lost, and an event tells so. */
   emptied?: boolean;
+  /** Of `lineAt`. */
+  digits?: boolean;
 }
 
 export interface Stored {
@@ -39,7 +41,7 @@ export function check(printed: Printed, stored: Stored): string[] {
   const expectedSteps: number[] = [];
   const expectedEpisodes: number[] = [];
   for (let n = 1; n <= printed.lines; n++) {
-    const { kind } = lineAt(printed.seed, n);
+    const { kind } = lineAt(printed.seed, n, printed.digits);
     if (kind === "step") expectedSteps.push(n);
     if (kind === "episode") expectedEpisodes.push(n);
   }
@@ -47,7 +49,7 @@ export function check(printed: Printed, stored: Stored): string[] {
   findings.push(...sequence("steps", stored.steps, expectedSteps, (r) => r.step_index!, printed, left));
   findings.push(...sequence("episodes", stored.episodes, expectedEpisodes, (r) => r.episode_index!, printed, left));
   for (const record of stored.steps) {
-    const line = lineAt(printed.seed, record.step_index!);
+    const line = lineAt(printed.seed, record.step_index!, printed.digits);
     if (line.kind !== "step") {
       findings.push(`steps: seq ${record.seq} claims line ${record.step_index}, which is ${line.kind}`);
     } else if (
@@ -56,12 +58,22 @@ export function check(printed: Printed, stored: Stored): string[] {
     ) findings.push(`steps: seq ${record.seq} is not what line ${record.step_index} said`);
   }
   for (const record of stored.episodes) {
-    const line = lineAt(printed.seed, record.episode_index!);
+    const line = lineAt(printed.seed, record.episode_index!, printed.digits);
     if (line.kind !== "episode" || line.reward !== record.total_reward) {
       findings.push(`episodes: seq ${record.seq} is not what line ${record.episode_index} said`);
     }
   }
   return findings.slice(0, 10);
+}
+
+/** What is wrong with a log that has text alone: it is what was printed, up to where the worker got. */
+export function checkLog(printed: Printed, log: string): string[] {
+  const { seed, lines, atLeast, complete, digits } = printed;
+  const texts = Array.from({ length: lines }, (_, i) => lineAt(seed, i + 1, digits).text + "\n");
+  const all = texts.join("");
+  const least = texts.slice(0, complete ? lines : atLeast).join("").length;
+  if (!all.startsWith(log)) return ["the log is not what was printed"];
+  return log.length < least ? [`the log has ${log.length} of ${least} characters`] : [];
 }
 
 function sequence(

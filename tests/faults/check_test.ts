@@ -1,6 +1,6 @@
 /** The checker itself: it finds what it is there to find. */
 import assert from "node:assert/strict";
-import { check, checkSeen, type Stored } from "./check.ts";
+import { check, checkLog, checkSeen, type Stored } from "./check.ts";
 import { lineAt } from "./lines.ts";
 
 const printed = { seed: 5, lines: 400, atLeast: 400, complete: true };
@@ -68,4 +68,14 @@ Deno.test("checker: a subscriber's gap, repetition and early end are found", () 
   assert.match(checkSeen("s", [1, 3], 3)[0]!, /saw seq 3 where 2/);
   assert.match(checkSeen("s", [1, 2, 2], 3)[0]!, /saw seq 2 where 3/);
   assert.match(checkSeen("s", [1, 2], 3)[0]!, /saw 2 of 3/);
+});
+
+Deno.test("checker: a log is what was printed, as far as the worker got", () => {
+  const ofDigits = { ...printed, digits: true };
+  const lines = Array.from({ length: printed.lines }, (_, i) => `${lineAt(printed.seed, i + 1, true).text}\n`);
+  const cut = lines.slice(0, 300).join("");
+  assert.deepEqual(checkLog(ofDigits, lines.join("")), []);
+  assert.deepEqual(checkLog({ ...ofDigits, atLeast: 290, complete: false }, cut), []);
+  assert.match(checkLog(ofDigits, cut)[0]!, /the log has/);
+  assert.match(checkLog(ofDigits, lines.toReversed().join(""))[0]!, /not what was printed/);
 });

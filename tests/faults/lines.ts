@@ -18,11 +18,12 @@ const GARBAGE = [
   '{"type":"pong"}',
 ];
 
-export function lineAt(seed: number, n: number): Line {
+/** @param digits text alone, and observations that do not compress: such a log is thinned when its run has ended */
+export function lineAt(seed: number, n: number, digits = false): Line {
   const random = new Random(Math.imul(seed, 7919) + n);
   const roll = random.next();
   if (roll < 0.02) return { kind: "garbage", text: random.pick(GARBAGE) };
-  if (roll < 0.025) {
+  if (roll < 0.025 && !digits) {
     return { kind: "garbage", text: "", bytes: new Uint8Array([0xff, 0xfe, 0x00, random.int(1, 9), 0x80]) };
   }
   if (roll < 0.06) {
@@ -50,7 +51,9 @@ export function lineAt(seed: number, n: number): Line {
   const agent = `agent-${random.int(0, 2)}`;
   const reward = random.int(-1000, 1000) / 8;
   // Now and then a record of more than a pipe's 64 KiB.
-  const observation = random.chance(0.004)
+  const observation = digits
+    ? Array.from({ length: 4 }, () => random.next() + random.next() / 2 ** 32)
+    : random.chance(0.004)
     ? { pixels: "x".repeat(random.int(65_000, 200_000)), n }
     : Array.from({ length: random.int(0, 6) }, () => random.int(-9, 9) / 2);
   return {

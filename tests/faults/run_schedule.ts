@@ -5,7 +5,8 @@ import { connect, type MosaicClient } from "../../src/client/client.ts";
 import { TrainerService } from "../../src/gen/gymgui/trainer_pb.ts";
 import { Mosaic, type Run } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { messageOf, MosaicError } from "../../src/base/errors.ts";
-import { BASE_DIRS } from "../../src/base/layout.ts";
+import { BASE_DIRS, RunFiles } from "../../src/base/layout.ts";
+import { packedPath } from "../../src/os/packed_log.ts";
 import { readTextIfThere, removeIfThere } from "../../src/os/files.ts";
 import { processRef } from "../../src/os/identity.ts";
 import { signalGroup, signalProcess } from "../../src/os/signals.ts";
@@ -15,12 +16,14 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { processesOf } from "../harness/processes.ts";
 import { until } from "../harness/wait.ts";
 import { type SmallDisk, Stage } from "../machine/small_disk.ts";
-import { check, checkSeen, type StoredRecord } from "./check.ts";
+import { check, checkLog, checkSeen, type StoredRecord } from "./check.ts";
 import { Relay } from "./relay.ts";
 import { type Fault, type RunPlan, type Schedule, scheduleOf } from "./schedule.ts";
 
 const WORKER = new URL("worker.ts", import.meta.url).pathname;
 const ENDED = new Set(["FAULTED", "TERMINATED", "CANCELLED"]);
+/** A log that is packed, and so thinned, has 256 KiB or more. */
+const LEAST_THINNED = 300 << 10;
 /** Long, because a busy machine is no defect. */
 const STUCK_MS = 180_000;
 
@@ -139,7 +142,8 @@ export async function runSchedule(seed: number): Promise<Verdict> {
         losses: (await readAll(client, run.runId, "events")).filter(({ event }) => event === "journal_lost").length,
       };
       const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
-      const printed = { seed: run.seed, lines: run.plan.lines, atLeast, complete, emptied: run.emptied };
+      const { lines, digits = false } = run.plan;
+      const printed = { seed: run.seed, lines, atLeast, complete, emptied: run.emptied, digits };
       findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
       await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
       findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
@@ -158,6 +162,9 @@ export async function runSchedule(seed: number): Promise<Verdict> {
           }`,
         )
       );
+    if (schedule.thinCutAfterMs !== undefined) {
+      findings.push(...await cutWhileThinning(runs[0]!, schedule.thinCutAfterMs, client, daemon));
+    }
     if (schedule.deleteKilledAfterMs !== undefined) {
       await deleteKilled(runs.at(-1)!.runId, schedule.deleteKilledAfterMs, client, daemon);
     }
@@ -186,7 +193,19 @@ async function submitAll(
   for (const [i, plan] of schedule.runs.entries()) {
     const seed = schedule.seed * 10 + i;
     const ledger = `${daemon.stateDir}/ledgers/${i}`;
-    const args = ["run", "-A", "--no-check", WORKER, seed, plan.lines, ledger, plan.exitCode, plan.pauseMs].map(String);
+    const args = [
+      "run",
+      "-A",
+      "--no-check",
+      WORKER,
+      seed,
+      plan.lines,
+      ledger,
+      plan.exitCode,
+      plan.pauseMs,
+      plan.digits ? 1 : 0,
+    ]
+      .map(String);
     const configJson = configOf({
       command: [],
       gpus: { requested: i === 0 ? 1 : 0, mandatory: true },
@@ -291,13 +310,8 @@ async function inflict(
       repairAll(daemon.stateDir);
       return await daemon.restart();
     }
-    case "cut-power": {
-      await daemon.kill9();
-      for (const end of ["-wal", "-shm"]) removeIfThere(`${daemon.layout.telemetryDb}${end}`);
-      repairAll(daemon.stateDir);
-      await pause(fault.downMs);
-      return await daemon.restart();
-    }
+    case "cut-power":
+      return await cutPower(daemon, fault.downMs);
     case "cut-connections":
       return relay.cut();
     case "cancel":
@@ -353,6 +367,64 @@ function flipBit(path: string, share: number, bit: number): void {
   file.writeSync(byte);
 }
 
+async function cutPower(daemon: TestDaemon, downMs: number): Promise<void> {
+  await daemon.kill9();
+  for (const end of ["-wal", "-shm"]) removeIfThere(`${daemon.layout.telemetryDb}${end}`);
+  repairAll(daemon.stateDir);
+  await pause(downMs);
+  await daemon.restart();
+}
+
+/** Power failures while a log is thinned and after it, which cost neither a step nor a line. @returns what was wrong */
+async function cutWhileThinning(
+  { runId, plan, seed, ledger }: RunUnderTest,
+  afterMs: number,
+  client: MosaicClient,
+  daemon: TestDaemon,
+): Promise<string[]> {
+  const ended = await patiently(client, Mosaic.method.getRun, { run: runId });
+  const { lines, digits = false } = plan;
+  const atLeast = Number(readTextIfThere(ledger) ?? 0);
+  const printed = { seed, lines, atLeast, complete: natural(ended, plan), digits };
+  const findings: string[] = [];
+  const look = async (when: string) => {
+    const stored = { steps: await readAll(client, runId, "steps"), episodes: await readAll(client, runId, "episodes") };
+    const wrong = [...check(printed, stored), ...checkLog(printed, await readLog(client, runId))];
+    findings.push(...wrong.map((finding) => `thinned run, ${when}: ${finding}`));
+  };
+  await pause(afterMs);
+  await cutPower(daemon, 0);
+  await look("after a power failure");
+  const directory = BASE_DIRS.map((base) => daemon.layout.runDir(base, runId)).find(existsAt);
+  const packed = packedPath(new RunFiles(directory!, "").stdout(1));
+  const text = (await readLog(client, runId)).length;
+  // A worker that was ended early may have left too little.
+  if (text < LEAST_THINNED) return findings;
+  await until(() => (statIfThere(packed)?.size ?? Infinity) < text / 10, {
+    what: `${packed} to be thin`,
+    timeoutMs: STUCK_MS,
+  });
+  await cutPower(daemon, 0);
+  await look("after a power failure behind it");
+  return findings;
+}
+
+async function readLog(client: MosaicClient, run: string): Promise<string> {
+  for (;;) {
+    const decoder = new TextDecoder();
+    let text = "";
+    try {
+      for await (const chunk of client.stream(Mosaic.method.streamLogs, { run })) {
+        text += decoder.decode(chunk.text, { stream: true });
+      }
+      return text;
+    } catch (error) {
+      if (!passing(error)) throw error;
+      await pause(50);
+    }
+  }
+}
+
 /** The daemon is killed in the middle of it; the deletion is finished all the same, and asking again is no error before. */
 async function deleteKilled(run: string, afterMs: number, client: MosaicClient, daemon: TestDaemon): Promise<void> {
   const asked = client.unary(Mosaic.method.deleteRun, { run }).catch(() => {});
@@ -374,6 +446,15 @@ async function deleteKilled(run: string, afterMs: number, client: MosaicClient, 
     return false;
   }, { what: "the deletion to be finished" });
   if (hasFiles()) throw new Error("a deleted run has left its files");
+}
+
+function statIfThere(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
 }
 
 function existsAt(path: string): boolean {

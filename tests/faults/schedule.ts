@@ -28,6 +28,8 @@ export interface RunPlan {
   lines: number;
   exitCode: number;
   pauseMs: number;
+  /** Its log is thinned when it has ended (lines.ts). */
+  digits?: boolean;
 }
 
 export interface Schedule {
@@ -36,6 +38,11 @@ export interface Schedule {
   faults: { afterMs: number; fault: Fault }[];
   /** The last run is deleted when all have ended, and the daemon killed so long after it was asked to; undefined: not. */
   deleteKilledAfterMs: number | undefined;
+  /**
+   * The first run's log is thinned. So long after its end the power is cut, and again when the log is thin: the steps that it is
+   * rendered from must be in the database by then.
+   */
+  thinCutAfterMs: number | undefined;
 }
 
 const DAMAGE = new Set(["damage-page", "flip-bit", "cut-power"]);
@@ -93,5 +100,10 @@ export function scheduleOf(seed: number): Schedule {
   if (random.chance(0.4) && !faults.some(({ fault }) => DAMAGE.has(fault.type))) {
     faults.splice(place, 0, { afterMs: 0, fault: emptied });
   }
-  return { seed, runs, faults, deleteKilledAfterMs };
+  // A thinned log gives back nothing that damage takes, nor what was emptied.
+  const cutAfterMs = random.int(0, 1500);
+  const keeps = faults.every(({ fault: { type } }) => !["damage-page", "flip-bit", "empty-journal"].includes(type));
+  const thinCutAfterMs = random.chance(0.9) && keeps ? cutAfterMs : undefined;
+  if (thinCutAfterMs !== undefined) Object.assign(runs[0]!, { digits: true, lines: Math.max(runs[0]!.lines, 3000) });
+  return { seed, runs, faults, deleteKilledAfterMs, thinCutAfterMs };
 }
