@@ -34,8 +34,13 @@ export function underShell(
 /** For a child that outlives this process and its terminal: nothing of either is inherited. */
 export const DETACHED = { clearEnv: true, stdin: "null", stdout: "null", stderr: "null", detached: true } as const;
 
-/** The same with its output at the end of the file `$0`. */
-const BECOME_INTO = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@" >>"$0" 2>&1';
+/**
+ * The same with its output at the end of the file `$0`. A precedence over others that the host has given to this process
+ * (a negative nice value) is not passed on: a daemon that has it would share it with all workers.
+ */
+const BECOME_INTO = 'level() { shift 18; if [ "$1" -lt 0 ]; then by=$((-$1)); fi; }; by=; ' +
+  "read -r stat </proc/$$/stat; level $stat; " +
+  'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec ${by:+nice -n $by} "$@" >>"$0" 2>&1';
 
 /**
  * Starts `argv` with exactly `environment` in a session of its own, so that it outlives this process and its terminal. Its
