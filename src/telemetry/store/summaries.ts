@@ -66,6 +66,8 @@ export class SeriesState {
 
 /** Series summarised in one go, of those that earlier versions wrote. */
 const AT_ONCE = 100;
+/** Names read in one go, with the first run that has each. */
+const NAMES_AT_ONCE = 64;
 /** Names given at most. */
 const MAX_NAMES = 10_000;
 /** What `save` writes anew. */
@@ -83,7 +85,7 @@ export class Summaries {
   readonly #ofRun: StatementSync;
   readonly #named: StatementSync;
   readonly #names: StatementSync;
-  readonly #nextName: StatementSync;
+  readonly #nextNames: StatementSync;
   readonly #next: StatementSync;
 
   constructor(db: DatabaseSync, rows: SeriesRows) {
@@ -105,7 +107,15 @@ export class Summaries {
       db,
       `SELECT r.run_id, ${COLUMNS} FROM series s JOIN telemetry_runs r USING (run_key) WHERE s.name = ? AND deleting = 0`,
     );
-    this.#nextName = prepareArrays(db, "SELECT min(name) FROM series WHERE name > ?");
+    this.#nextNames = prepareArrays(
+      db,
+      `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series WHERE name > ?
+        UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL
+        LIMIT ${NAMES_AT_ONCE})
+      SELECT n.name, s.run_key, s.points, s.series FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
+          AND s.run_key = (SELECT min(run_key) FROM series f WHERE f.name = n.name AND f.run_key >= ?)
+        WHERE n.name IS NOT NULL`,
+    );
     this.#next = prepareArrays(
       db,
       `SELECT run_key, points, series FROM series INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
@@ -160,22 +170,33 @@ export class Summaries {
    * @returns undefined for a name that none of them has, so that whoever reads may let others go on
    */
   *namesOf(runKeys: readonly number[]): Generator<{ name: string; once: boolean } | undefined> {
-    let name: string | null = "";
-    while ((name = allRows(this.#nextName, name)[0]![0] as string | null) !== null) {
-      let found = false;
-      let more = false;
-      for (let k = 0; k < runKeys.length && !more;) {
-        const [row] = allRows(this.#next, name, runKeys[k]!);
-        if (row === undefined) break;
-        const [runKey, points, series] = row as [number, number, number];
-        while (k < runKeys.length && runKeys[k]! < runKey) k++;
-        if (runKeys[k] !== runKey) continue;
+    if (runKeys.length === 0) return;
+    for (let rows, name = ""; (rows = allRows(this.#nextNames, name, runKeys[0]!)).length > 0;) {
+      for (const [next, ...first] of rows) {
+        name = next as string;
+        yield this.#among(runKeys, name, first as FirstRow);
+      }
+    }
+  }
+
+  /** @param row of the first run that has it and may be one of these; nulls: none */
+  #among(
+    runKeys: readonly number[],
+    name: string,
+    row: FirstRow | undefined,
+  ): { name: string; once: boolean } | undefined {
+    let found = false;
+    for (let k = 0; row !== undefined && row[0] !== null;) {
+      const [runKey, points, series] = row;
+      while (k < runKeys.length && runKeys[k]! < runKey) k++;
+      if (runKeys[k] === runKey) {
         k++;
         found ||= points > 0;
-        more = points > 1 || series <= BASE_SERIES.length;
+        if (points > 1 || series <= BASE_SERIES.length) return found ? { name, once: false } : undefined;
       }
-      yield found ? { name, once: !more } : undefined;
+      row = k < runKeys.length ? allRows(this.#next, name, runKeys[k]!)[0] as FirstRow | undefined : undefined;
     }
+    return found ? { name, once: true } : undefined;
   }
 
   /** Summarises what earlier versions wrote, a few series at a time. Ends when `closed` says so. */
@@ -204,6 +225,7 @@ export class Summaries {
   }
 }
 
+type FirstRow = [runKey: number, points: number, series: number] | [null, null, null];
 type SummaryRow = [
   name: string,
   points: number,
