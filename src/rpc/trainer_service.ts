@@ -9,7 +9,8 @@ import type { Handlers } from "./handlers.ts";
 import { timestampOfMs } from "../wire/time.ts";
 import { controlStream } from "./trainer_control.ts";
 import { publishEpisodes, publishSteps } from "./trainer_publish.ts";
-import { everyRun, streamRunEpisodes, streamRunSteps, watchRuns } from "./trainer_streams.ts";
+import { RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
+import { everyRun, streamRecords, watchRuns } from "./trainer_streams.ts";
 
 /** The run, by its exact id as the original's clients give it. */
 function known(core: Core, runId: string) {
@@ -67,8 +68,9 @@ export function trainerHandlers(core: Core, health: Health): Handlers<typeof Tra
         healthy: health.healthy(),
       };
     },
-    streamRunSteps: (request, out, caller) => streamRunSteps(core, credits, renderings, request, out, caller),
-    streamRunEpisodes: (request, out, caller) => streamRunEpisodes(core, credits, renderings, request, out, caller),
+    streamRunSteps: (request, out, caller) => streamRecords(core, credits, renderings, RUN_STEPS, request, out, caller),
+    streamRunEpisodes: (request, out, caller) =>
+      streamRecords(core, credits, renderings, RUN_EPISODES, request, out, caller),
     publishRunSteps: (incoming, caller) => publishSteps(core, incoming, caller),
     publishRunEpisodes: (incoming, caller) => publishEpisodes(core, incoming, caller),
   };

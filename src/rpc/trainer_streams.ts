@@ -1,7 +1,6 @@
 /** WatchRuns, StreamRunSteps and StreamRunEpisodes of the original's contract: cursors that never end by themselves. */
 import type { DescMessage } from "@bufbuild/protobuf";
-import type { RunEpisodeSchema, RunRecordSchema, RunStepSchema } from "../gen/gymgui/trainer_pb.ts";
-import type { StreamEpisodesRequest, StreamStepsRequest, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
+import type { RunRecordSchema, WatchRunsRequest } from "../gen/gymgui/trainer_pb.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
@@ -9,7 +8,7 @@ import type { RunRow } from "../registry/types.ts";
 import type { Credits } from "./credits.ts";
 import { recordChunks, sinceOf } from "./cursors.ts";
 import { messagesOf } from "../wire/frames.ts";
-import { type Form, RUN_EPISODES, RUN_STEPS } from "./record_forms.ts";
+import type { Form } from "./record_forms.ts";
 import type { SharedEncodings } from "./shared_encodings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";
 import type { Caller, Outgoing } from "./handlers.ts";
@@ -76,7 +75,7 @@ function required(runId: string): string {
 }
 
 /** Records of one kind, each for a credit where the subscriber asked for that. */
-async function streamRecords<K extends "steps" | "episodes">(
+export async function streamRecords<K extends "steps" | "episodes">(
   core: Core,
   credits: Credits,
   renderings: SharedEncodings,
@@ -105,26 +104,4 @@ async function streamRecords<K extends "steps" | "episodes">(
   } finally {
     credited?.close();
   }
-}
-
-export function streamRunSteps(
-  core: Core,
-  credits: Credits,
-  renderings: SharedEncodings,
-  request: StreamStepsRequest,
-  out: Outgoing<typeof RunStepSchema>,
-  caller: Caller,
-): Promise<void> {
-  return streamRecords(core, credits, renderings, RUN_STEPS, request, out, caller);
-}
-
-export function streamRunEpisodes(
-  core: Core,
-  credits: Credits,
-  renderings: SharedEncodings,
-  request: StreamEpisodesRequest,
-  out: Outgoing<typeof RunEpisodeSchema>,
-  caller: Caller,
-): Promise<void> {
-  return streamRecords(core, credits, renderings, RUN_EPISODES, request, out, caller);
 }
