@@ -18,6 +18,8 @@ export interface ProxyArguments {
   attach: boolean;
   heartbeatIntervalS: number | undefined;
   maxBacklogBytes: number | undefined;
+  /** Stand-alone: the worker starts after so many seconds without a daemon. */
+  daemonWaitS: number;
   tokenFile: string | undefined;
   /** Certificates of the daemon's issuer (PEM); makes the connection TLS. */
   tlsCaFile: string | undefined;
@@ -56,6 +58,9 @@ Options:
   --max-backlog SIZE          hold the worker at so much undelivered output,
                               such as 500M (default: 10 GiB or 5 % of the free
                               disk, whichever is less)
+  --daemon-wait SECONDS       start COMMAND without the variables and the checkpoint
+                              that the daemon has for it, if it does not answer
+                              for so long (default: 60; 0: at once)
   --token-file FILE           with the token that the daemon asks for
   --tls-ca FILE               connect by TLS to a daemon whose certificate this
                               authority has signed (PEM)
@@ -85,6 +90,8 @@ Exit codes:
   127      COMMAND does not exist
 `;
 
+const DAEMON_WAIT_S = 60;
+
 const WITH_VALUE = [
   "target",
   "run-id",
@@ -94,6 +101,7 @@ const WITH_VALUE = [
   "run-dir",
   "heartbeat-interval",
   "max-backlog",
+  "daemon-wait",
   "token-file",
   "tls-ca",
   "tls-server-name",
@@ -162,6 +170,7 @@ export function parseProxyArguments(args: string[]): ProxyArguments {
     attach,
     heartbeatIntervalS: positive("--heartbeat-interval", values["heartbeat-interval"]),
     maxBacklogBytes: bytesOf("--max-backlog", values["max-backlog"]),
+    daemonWaitS: values["daemon-wait"] === "0" ? 0 : positive("--daemon-wait", values["daemon-wait"]) ?? DAEMON_WAIT_S,
     tokenFile: values["token-file"],
     tlsCaFile: values["tls-ca"],
     tlsServerName: values["tls-server-name"],

@@ -150,8 +150,12 @@ export class Delivery implements Receiver {
     switch (message.case) {
       case "hello": {
         const { pid, identity } = message.leader ?? { pid: 0, identity: "" };
-        const worker = { workerPid: BigInt(pid), workerIdentity: identity };
+        const worker = { workerPid: BigInt(pid), workerIdentity: identity, startsWorker: message.startsWorker };
         return { case: "hello", value: { ...this.#plan.hello, ...worker, protocol: INGEST_PROTOCOL } };
+      }
+      case "worker_started": {
+        const { pid, identity } = message.leader;
+        return { case: "workerStarted", value: { pid: BigInt(pid), identity } };
       }
       case "heartbeat":
         return { case: "heartbeat", value: { journalSize: this.#journalSize() } };
@@ -289,10 +293,10 @@ function observedOf(observed: Observed | undefined): Parameters<FileSources["res
 function eventOf(message: DaemonMessage["message"], target: string): Event | undefined {
   switch (message.case) {
     case "welcome": {
-      const { journalPosition, windowBytes, control } = message.value;
+      const { journalPosition, windowBytes, control, worker } = message.value;
       const positions = { stdout: Number(journalPosition), files: 0, uploads: 0 };
       const uploads = message.value.files !== undefined;
-      return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control, uploads };
+      return { tag: "welcomed", target, positions, windowBytes: Number(windowBytes), control, uploads, worker };
     }
     case "ack": {
       const { position, windowBytes, storeFull } = message.value;

@@ -102,6 +102,8 @@ export type Event =
     control: DesiredControl | undefined;
     /** The daemon wants the files of the run's directory. */
     uploads: boolean;
+    /** For a worker that is not started yet and has no start file. */
+    worker?: WorkerSettings | undefined;
   }
   /** `windowBytes` 0: as it was. */
   | { tag: "acknowledged"; source: SourceId; position: number; windowBytes: number; storeFull?: boolean }
@@ -122,15 +124,26 @@ export type Event =
   /** A time that `dueAt` names has come, or nearly. */
   | { tag: "tick" };
 
+/** What the run's config and its attempt bring to a worker. */
+export interface WorkerSettings {
+  environment: Record<string, string>;
+  /** The checkpoint to begin from; "" where there is none. */
+  resumeFrom: string;
+  /** It is on the daemon's disk only, and `resumeFrom` a path in the run's directory. */
+  fetch: boolean;
+}
+
 /** What a proxy says to the daemon, batches aside. */
 export type Message =
-  | { case: "hello"; leader: ProcessRef | undefined }
+  | { case: "hello"; leader: ProcessRef | undefined; startsWorker: boolean }
+  | { case: "worker_started"; leader: ProcessRef }
   | { case: "heartbeat" }
   | { case: "control"; applied: AppliedControl }
   | { case: "exit"; end: WorkerEnd; finalPosition: number };
 
 export type Effect =
-  | { tag: "start_worker" }
+  /** `settings`: the daemon's, for a worker whose start file no daemon has written. */
+  | { tag: "start_worker"; settings?: WorkerSettings | undefined }
   /** `outside`: also to what has left the group; finding it takes time. */
   | { tag: "signal_group"; signal: "SIGSTOP" | "SIGCONT"; outside: boolean }
   /** SIGTERM, then SIGKILL after the grace period; a second one may only shorten that. */

@@ -99,7 +99,7 @@ export class ProxyLoop {
     const { worker, delivery, growth, log } = this.#edges;
     switch (effect.tag) {
       case "start_worker":
-        worker.start();
+        worker.start(effect.settings);
         break;
       case "signal_group":
         worker.signal(effect.signal, effect.outside);

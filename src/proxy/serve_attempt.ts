@@ -15,7 +15,8 @@ import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
 import { Delivery, type DeliveryParts, type DeliveryPlan } from "./delivery.ts";
 import { dialOptions } from "./dial_daemon.ts";
-import type { Event } from "./events.ts";
+import type { Event, WorkerSettings } from "./events.ts";
+import { addedEnvironment } from "./stand_alone_environment.ts";
 import { PROXY_EXIT } from "./exit_codes.ts";
 import { GrowthWatch } from "./growth.ts";
 import { Journal } from "./journal.ts";
@@ -139,7 +140,8 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     heartbeatMs: (args.heartbeatIntervalS ?? start.heartbeatIntervalS) * 1000,
     answerTimeoutMs: ANSWER_TIMEOUT_MS,
     refusedTokenTries: REFUSED_TOKEN_TRIES,
-    helloFirst: start.placed !== undefined && !takeOver,
+    helloFirst: (start.placed !== undefined || plan.standAlone) && !takeOver,
+    welcomeWaitMs: plan.standAlone ? args.daemonWaitS * 1000 : Infinity,
     lingerMs: millisecondsOf(placed?.lingerSeconds),
     leaseMs: millisecondsOf(placed?.leaseSeconds),
   };
@@ -184,21 +186,27 @@ function workerStart({ command }: ProxyArguments, { start }: StartPlan): WorkerS
   };
 }
 
-/** What an engine's host needs before the worker starts: its checks, and the checkpoint that the attempt begins from. */
+/** What a host needs before the worker starts: an engine's its checks; the checkpoint that the attempt begins from. */
 function preparation(args: ProxyArguments, plan: StartPlan, log: Logger) {
   const { start: { placed, cwd, env }, files } = plan;
-  if (placed === undefined) return undefined;
-  return async (signal: AbortSignal) => {
-    if (placed.preflight !== undefined) {
-      await checkNode(placed.preflight, { cwd, env: nodeEnvironment(env, hostEnvironment()) }, files.directory);
-    }
-    const directory = placed.ownDisk?.resume;
-    if (directory == null) return;
+  const fetch = async (directory: string, signal: AbortSignal) => {
     const { runId, attempt } = args;
-    const patienceMs = millisecondsOf(placed.lingerSeconds);
+    const patienceMs = millisecondsOf(placed?.lingerSeconds);
     const { fetchCheckpoint } = await import("./fetch_checkpoint.ts");
     const entrance = () => dialOptions(args, plan, args.target);
     await fetchCheckpoint({ runId, attempt, directory, entrance, patienceMs, signal, log });
+  };
+  return async (signal: AbortSignal, settings?: WorkerSettings): Promise<Record<string, string>> => {
+    if (placed?.preflight !== undefined) {
+      await checkNode(placed.preflight, { cwd, env: nodeEnvironment(env, hostEnvironment()) }, files.directory);
+    }
+    const directory = placed?.ownDisk?.resume;
+    if (directory != null) await fetch(directory, signal);
+    if (!plan.standAlone || settings === undefined) return {};
+    if (!settings.fetch) return addedEnvironment(env, settings);
+    const place = `${files.control}/resume`;
+    await fetch(place, signal);
+    return addedEnvironment(env, { ...settings, resumeFrom: `${place}/${settings.resumeFrom}` });
   };
 }
 

@@ -11,6 +11,19 @@ const OWN = [
   ...["MOSAIC_PERMISSIONS", "MOSAIC_ALLOW"],
 ];
 
+/** What tells a worker of its run; no config changes it. */
+const OF_RUN = ["RUN_ID", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR", "MOSAIC_ATTEMPT"];
+
+/** @param env as below @param resumeFrom a path on this host @returns what the run's config and its attempt add to it */
+export function addedEnvironment(
+  env: Record<string, string>,
+  { environment, resumeFrom }: { environment: Record<string, string>; resumeFrom: string },
+): Record<string, string> {
+  const added = Object.entries(environment).filter(([name]) => !OWN.includes(name) && !OF_RUN.includes(name));
+  const checkpoints = environment.MOSAIC_CHECKPOINT_DIR ?? env.MOSAIC_CHECKPOINT_DIR!;
+  return { ...Object.fromEntries(added), MOSAIC_CHECKPOINT_DIR: checkpoints, MOSAIC_RESUME_FROM: resumeFrom };
+}
+
 /** @param surroundings the environment of whoever started the proxy (src/os/environment.ts, hostEnvironment) */
 export function standAloneEnvironment(
   surroundings: Record<string, string>,

@@ -72,6 +72,8 @@ export interface Settings extends DeliverySettings {
   readonly takesMessages: boolean;
   /** The worker is started when a daemon has welcomed the proxy. */
   readonly helloFirst: boolean;
+  /** Or without one after so long; Infinity: never. */
+  readonly welcomeWaitMs: number;
   /** With nothing left to run and no daemon, the proxy leaves after so long; Infinity: never. */
   readonly lingerMs: number;
   /** Without a word of the daemon for so long, the worker is stopped; Infinity: never. */
@@ -89,6 +91,8 @@ export interface State {
   readonly idleSince: number | undefined;
   /** When the daemon last said something, or the proxy began. */
   readonly heardAt: number;
+  /** When the proxy began. */
+  readonly begunAt: number;
   /** The engine has warned of its time limit. */
   readonly limitIsNear: boolean;
 }
@@ -108,6 +112,7 @@ export function initialState(settings: Settings): State {
     stay: { tag: "serving" },
     idleSince: undefined,
     heardAt: Infinity,
+    begunAt: Infinity,
     limitIsNear: false,
   };
 }
@@ -118,7 +123,15 @@ export function dueAt(state: State): number {
   if (stay.tag === "left") return Infinity;
   const leave = stay.tag === "signalled" ? stay.until ?? Infinity : Infinity;
   const lingered = idleSince === undefined ? Infinity : idleSince + settings.lingerMs;
-  return Math.min(leave, lingered, leaseEndsAt(state), controlDueAt(control), deliveryDueAt(delivery));
+  return Math.min(
+    ...[leave, lingered, leaseEndsAt(state), startsAt(state)],
+    ...[controlDueAt(control), deliveryDueAt(delivery)],
+  );
+}
+
+/** When the worker is started without a welcome; Infinity: it waits for one, or waits no more. */
+function startsAt({ worker, begunAt, settings }: State): number {
+  return worker.tag === "awaiting_welcome" ? begunAt + settings.welcomeWaitMs : Infinity;
 }
 
 /** Infinity while no worker runs on, or none has to end. */
@@ -148,7 +161,7 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
   const { control, delivery, settings } = state;
   switch (event.tag) {
     case "started": {
-      const begun = { ...state, heardAt: now };
+      const begun = { ...state, heardAt: now, begunAt: now };
       if (state.worker.tag === "awaiting_welcome") return { ...begun, delivery: connect(delivery, effects) };
       effects.push({ tag: "start_worker" });
       return begun;
@@ -178,7 +191,8 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
       return { ...state, delivery: caughtUp(delivery, event, effects) };
     case "connected":
       if (delivery.connection.tag !== "connecting") return state;
-      effects.push({ tag: "send", message: { case: "hello", leader: leaderOf(state) } });
+      const startsWorker = state.worker.tag === "awaiting_welcome";
+      effects.push({ tag: "send", message: { case: "hello", leader: leaderOf(state), startsWorker } });
       return { ...state, delivery: greet(delivery, now) };
     case "welcomed":
     case "acknowledged":
@@ -228,6 +242,9 @@ function workerStarted(
 ): State {
   const { worker, settings } = state;
   if (worker.tag !== "starting") return state;
+  if (leader !== undefined && isOpen(state.delivery)) {
+    effects.push({ tag: "send", message: { case: "worker_started", leader } });
+  }
   const takesMessages = settings.takesMessages && leader !== undefined;
   const running: State = {
     ...state,
@@ -332,7 +349,7 @@ function answered(state: State, event: FromDaemon, now: number, effects: Effects
   const { control, delivery, settings } = state;
   switch (event.tag) {
     case "welcomed":
-      if (state.worker.tag === "awaiting_welcome") effects.push({ tag: "start_worker" });
+      if (state.worker.tag === "awaiting_welcome") effects.push({ tag: "start_worker", settings: event.worker });
       return {
         ...state,
         worker: state.worker.tag === "awaiting_welcome" ? { tag: "starting", stop: undefined } : state.worker,
@@ -397,10 +414,17 @@ function tick(before: State, now: number, effects: Effects): State {
   if (state.stay.tag === "signalled" && state.stay.until !== undefined && state.stay.until <= now) {
     return leave(state, workerStatus(state), { type: "given_up" }, effects);
   }
-  const after: State = { ...state, control: controlTick(state.control, now, effects) };
+  const after: State = { ...startedAnyway(state, now, effects), control: controlTick(state.control, now, effects) };
   const message = timeout(after.delivery, after.settings, now);
   if (message !== undefined) return disconnected(after, { code: undefined, message, announced: false }, now, effects);
   return { ...after, delivery: deliveryTick(after.delivery, after.settings, now, effects) };
+}
+
+function startedAnyway(state: State, now: number, effects: Effects): State {
+  if (startsAt(state) > now) return state;
+  const message = "no daemon answers: the worker starts without what the run's config and its attempt bring";
+  effects.push({ tag: "log", level: "warn", message }, { tag: "start_worker" });
+  return { ...state, worker: { tag: "starting", stop: undefined } };
 }
 
 /** Another attempt may begin now: this one's worker must not run on. */

@@ -6,7 +6,7 @@ import { writeRecord } from "../os/untrusted.ts";
 import type { ProcessRef } from "../os/identity.ts";
 import { readControlRecord, writeControlRecord } from "./control_record.ts";
 import { GroupEnd } from "./end_group.ts";
-import type { ControlRecord, Event, WorkerRequest } from "./events.ts";
+import type { ControlRecord, Event, WorkerRequest, WorkerSettings } from "./events.ts";
 import type { Journal } from "./journal.ts";
 import type { Logger } from "../base/log.ts";
 import type { EventQueue } from "./queue.ts";
@@ -22,8 +22,8 @@ export interface WorkerPlan {
   attempt: number;
   /** undefined: an earlier proxy has started the worker. */
   start: WorkerStart | undefined;
-  /** What must be there before it is started. @throws what keeps it from being started at all */
-  prepare?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /** What must be there before it is started. @returns what is added to its environment @throws what keeps it from being started at all */
+  prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
   /** What is cleared away once it has ended, before anybody learns that it has: the next attempt may begin then. */
   clear?: (() => Promise<void>) | undefined;
 }
@@ -46,10 +46,11 @@ export class WorkerHandle {
     this.#input = new WorkerInput(plan.files.stdinFifo(plan.attempt), log);
   }
 
-  async start(): Promise<void> {
-    const { files, attempt, start } = this.#plan;
+  async start(settings?: WorkerSettings): Promise<void> {
+    const { files, attempt, start, prepare } = this.#plan;
+    let added: Record<string, string> | undefined;
     try {
-      if (start !== undefined) await this.#plan.prepare?.(this.#closed.signal);
+      if (start !== undefined) added = await prepare?.(this.#closed.signal, settings);
     } catch (error) {
       return this.#neverStarted(messageOf(error));
     }
@@ -58,7 +59,7 @@ export class WorkerHandle {
     try {
       worker = start === undefined
         ? await attachWorker(files, attempt)
-        : await startWorker(files, attempt, start, this.#log);
+        : await startWorker(files, attempt, { ...start, env: { ...start.env, ...added } }, this.#log);
       if (start === undefined) inherited = readControlRecord(files, attempt);
     } catch (error) {
       return this.#queue.fail(error);

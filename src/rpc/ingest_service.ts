@@ -5,7 +5,7 @@
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
-import type { Core, Observed, ProxyHello, ProxyLink, ProxySession } from "../dispatch/core/core.ts";
+import type { Core, Observed, ProxyHello, ProxyLink, ProxySession, WorkerSettings } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
 import type { ChunkAnswer } from "../registry/artifacts/uploads.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
@@ -92,6 +92,7 @@ async function deliver(
           control: session.control,
           ...(session.observed === undefined ? {} : { observed: observedOf(session.observed) }),
           sealedForm: unsealed.has(first.value.runId) ? "" : SEALED_FORM,
+          ...(session.workerSettings === undefined ? {} : { worker: settingsOf(session.workerSettings) }),
           ...(session.takesFiles ? { files: { rate: BigInt(uploadRateBytes) } } : {}),
         },
       },
@@ -131,6 +132,10 @@ export function windowOf(windowBytes: number, proxies: Iterable<ConnectedProxy>)
   return Math.min(windowBytes, Math.max(LEAST_WINDOW_BYTES, part));
 }
 
+function settingsOf({ environment, resumeFrom, fetch }: WorkerSettings) {
+  return { environment, resumeFrom: resumeFrom ?? "", fetch };
+}
+
 function helloOf(hello: Hello): ProxyHello {
   if (hello.runId === "") throw new MosaicError("invalid_argument", "run_id is empty: a proxy belongs to one run");
   return {
@@ -141,6 +146,7 @@ function helloOf(hello: Hello): ProxyHello {
     proxy: { pid: Number(hello.proxyPid), identity: hello.proxyIdentity },
     worker: hello.workerPid === 0n ? null : { pid: Number(hello.workerPid), identity: hello.workerIdentity },
     version: hello.version,
+    startsWorker: hello.startsWorker,
     ...(hello.job === "" ? {} : { place: { host: hello.host, job: hello.job, gpus: [...hello.gpus] } }),
   };
 }
@@ -245,6 +251,10 @@ class Delivery {
         return await this.#file(message.value);
       case "sourceBatch":
         return await this.#source(message.value);
+      case "workerStarted": {
+        const { pid, identity } = message.value;
+        return this.#session.workerStarted({ pid: Number(pid), identity });
+      }
       case "control":
         await this.settled();
         return await this.#stored(0, () => this.#session.controlApplied(message.value));

@@ -1,5 +1,6 @@
 /** Runs on a host that shares no disk with the daemon: logs and files are uploaded, through cut links and killed processes. */
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { RunFiles } from "../../src/base/layout.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { configOf } from "../harness/configs.ts";
@@ -9,10 +10,17 @@ import { getRun, records, steps, submit, untilState, untilSteps } from "../harne
 import { until } from "../harness/wait.ts";
 import { Relay } from "../faults/relay.ts";
 
-const CONFIG = () => configOf({ command: ["unused"], metadata: { worker: { external: true, upload_files: true } } });
+const CONFIG = () =>
+  configOf({
+    command: ["unused"],
+    environment: { LR: "0.1" },
+    metadata: { worker: { external: true, upload_files: true } },
+  });
 
 /** A checkpoint of 24 MB, a video, a file of its own that is announced, 400 steps, and text on both streams. */
 const WORKER = `
+resumed=$([ -n "$MOSAIC_RESUME_FROM" ] && sha256sum <"$MOSAIC_RESUME_FROM")
+echo "$LR $MOSAIC_ATTEMPT $resumed" >"$MOSAIC_RUN_DIR/.given"
 i=0; while [ $i -lt 200 ]; do echo "{\\"type\\":\\"step\\",\\"step_index\\":$i}"; i=$((i + 1)); done
 mkdir -p "$MOSAIC_CHECKPOINT_DIR" "$MOSAIC_RUN_DIR/videos" "$MOSAIC_RUN_DIR/tables"
 head -c 24000000 /dev/urandom >"$MOSAIC_CHECKPOINT_DIR/model.tmp"
@@ -91,6 +99,7 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
   const here = new RunFiles((await getRun(daemon, runId)).directory, "");
   let proxy = there.start(relay, runId, 1, 3);
   await untilSteps(daemon, runId, 200);
+  assert.equal(Deno.readTextFileSync(`${there.directory}/.given`), "0.1 1 \n");
   await until(() => arrived(here, 1) > 1_000_000, { what: "the checkpoint's first part" });
   relay.cut();
   const cutAt = arrived(here, 1);
@@ -142,6 +151,8 @@ Deno.test("uploads: link cut, daemon and proxy killed in the middle: files equal
   await untilState(daemon, runId, "HANDSHAKE");
   assert.equal((await there.start(relay, runId, 2, 0).status).code, 0);
   await untilState(daemon, runId, "TERMINATED");
+  const sum = createHash("sha256").update(Deno.readFileSync(`${here.directory}/checkpoints/model.pt`)).digest("hex");
+  assert.equal(Deno.readTextFileSync(`${there.directory}/.given`), `0.1 2 ${sum}  -\n`);
   assertSame(`${there.directory}/videos/a.mp4`, `${here.directory}/videos/attempt-2/a.mp4`);
   assertSame(`${there.directory}/checkpoints/attempt-2/model.pt`, `${here.directory}/checkpoints/attempt-2/model.pt`);
   assertSame(`${there.directory}/logs/worker.2.stdout.log`, `${here.directory}/logs/worker.2.stdout.log`);

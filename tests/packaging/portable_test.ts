@@ -375,7 +375,8 @@ async function workersEnvironment(): Promise<void> {
     }
     const runDir = freshDir(`alone-${expected.length}`);
     // Nobody answers: it starts its worker all the same.
-    const words = ["proxy", "--target", "127.0.0.1:9", "--run-id", "R", "--run-dir", runDir, "--", ...show];
+    const proxy = ["proxy", "--target", "127.0.0.1:9", "--daemon-wait", "0"];
+    const words = [...proxy, "--run-id", "R", "--run-dir", runDir, "--", ...show];
     const alone = new Deno.Command(built, {
       args: words,
       env: { ...env, OWN: "1" },

@@ -6,6 +6,7 @@ import type { Settings } from "../../src/proxy/state.ts";
 export const SETTINGS: Settings = {
   takesMessages: false,
   helloFirst: false,
+  welcomeWaitMs: Infinity,
   lingerMs: Infinity,
   leaseMs: Infinity,
   heartbeatMs: 60_000,

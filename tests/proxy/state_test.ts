@@ -149,7 +149,7 @@ Deno.test("state: the life of an attempt, from the start to the acknowledged exi
 
 Deno.test("state: the hello names the worker, the exit what is known of its end", () => {
   const subject = new Subject().put({ tag: "started" }, WORKER_STARTED, CONNECTED);
-  assert.deepEqual(subject.effects, [{ tag: "send", message: { case: "hello", leader: LEADER } }]);
+  assert.deepEqual(subject.effects, [{ tag: "send", message: { case: "hello", leader: LEADER, startsWorker: false } }]);
   subject.put(welcome(40), { tag: "worker_exited", end: END }, caughtUp(), caughtUp(true));
   assert.deepEqual(subject.effects, [{ tag: "send", message: { case: "exit", end: END, finalPosition: 40 } }]);
 });
@@ -478,7 +478,10 @@ Deno.test("control: what a daemon desires before there is a worker is applied wh
   // As of a proxy that says hello first, whose connection is open by then.
   const subject = new Subject();
   subject.state = { ...serving().state, worker: subject.state.worker, control: subject.state.control };
-  subject.rows([desired(true), "send control"], [WORKER_STARTED, "record paused 0 signal", "SIGSTOP", "send control"]);
+  subject.rows([desired(true), "send control"], [
+    WORKER_STARTED,
+    ...["send worker_started", "record paused 0 signal", "SIGSTOP", "send control"],
+  ]);
 });
 
 Deno.test("state: without a word of the daemon for the lease, the worker is stopped, which is recorded; any word renews it", () => {
@@ -503,4 +506,33 @@ Deno.test("state: a warning before the time limit asks the worker for a checkpoi
     [{ tag: "limit_near" }],
     [WORKER_STARTED, "connect", "ask checkpoint"],
   );
+});
+
+Deno.test("state: a worker without a start file is started when the daemon has said what it begins with, or after its time", () => {
+  const worker = { environment: { LR: "0.1" }, resumeFrom: "checkpoints/model.pt", fetch: true };
+  const settings = { helloFirst: true, welcomeWaitMs: 60_000 };
+  const subject = new Subject(settings).rows(
+    [{ tag: "started" }, "connect"],
+    [CONNECTED, "send hello"],
+    [{ ...welcome(), worker } as Event, "start_worker", "seek 0", "send control", "read"],
+  );
+  const started = subject.effects.find(({ tag }) => tag === "start_worker");
+  assert.deepEqual(started, { tag: "start_worker", settings: worker });
+  subject.rows([WORKER_STARTED, "send worker_started"]);
+
+  const alone = new Subject(settings).rows([{ tag: "started" }, "connect"], [BROKEN, "close", "await_daemon"]);
+  while (alone.state.worker.tag === "awaiting_welcome") {
+    alone.now = dueAt(alone.state);
+    alone.put({ tag: "tick" });
+    if (alone.now < 60_000) alone.put(BROKEN);
+  }
+  assert.equal(alone.now, 60_000);
+  assert.deepEqual(alone.effects.map(brief).filter((text) => text === "start_worker"), ["start_worker"]);
+  // Whoever answers later finds it running.
+  alone.put(WORKER_STARTED, BROKEN);
+  alone.now = dueAt(alone.state);
+  alone.put({ tag: "tick" }, CONNECTED);
+  const hello = alone.effects.find(({ tag }) => tag === "send");
+  assert.deepEqual(hello, { tag: "send", message: { case: "hello", leader: LEADER, startsWorker: false } });
+  alone.rows([{ ...welcome(), worker } as Event, "seek 0", "send control", "read"]);
 });

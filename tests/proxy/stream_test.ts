@@ -149,13 +149,12 @@ Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another n
   const tls = { cert: Deno.readTextFileSync(server.cert), key: Deno.readTextFileSync(server.key) };
   scene.daemon.start("127.0.0.1:0", tls);
   Deno.writeTextFileSync(`${scene.directory}/token`, "secret\n");
-  const deliver = (ca: string, ...more: string[]) => {
+  const deliver = (ca: string) => {
     const args = ["--target", scene.daemon.target, "--run-id", RUN, "--tls-ca", ca, "--tls-server-name", "localhost"];
     return scene.bare([
       ...args,
       "--token-file",
       `${scene.directory}/token`,
-      ...more,
       "--",
       "sh",
       "-c",
@@ -172,7 +171,7 @@ Deno.test("proxy: delivers over TLS, to a daemon whose certificate has another n
   });
   await stranger.kill();
   assert.deepEqual([scene.daemon.tokens, scene.daemon.hellos.length], [[], 0]);
-  assert.equal(await deliver(ca, "--attach").code(), 0);
+  assert.equal(await deliver(ca).code(), 0);
   assert.deepEqual(scene.daemon.steps.map((s) => s.step), numbers(0, 50));
   assert.deepEqual(scene.daemon.tokens, ["Bearer secret"]);
 });

@@ -138,6 +138,12 @@ export class RecordedSession implements ProxySession {
   get observed() {
     return this.#session.observed;
   }
+  get workerSettings() {
+    return this.#session.workerSettings;
+  }
+  workerStarted(...[leader]: Parameters<ProxySession["workerStarted"]>): void {
+    this.#session.workerStarted(leader);
+  }
   get takesFiles() {
     return this.#session.takesFiles;
   }

@@ -10,7 +10,7 @@ import type { ProcessRef } from "../../os/identity.ts";
 import type { Signal } from "../../os/signals.ts";
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
 import type { RunRow } from "../../registry/types.ts";
-import type { ProxyHello } from "../core/core.ts";
+import type { ProxyHello, WorkerSettings } from "../core/core.ts";
 
 /** One per daemon and kind of host. */
 export interface Host {
@@ -90,6 +90,8 @@ export interface AttemptHost {
 
   /** @throws MosaicError `failed_precondition` when this proxy must not serve the attempt */
   admit(row: RunRow, hello: ProxyHello): void;
+  /** For a proxy whose start file this daemon has not written. */
+  workerSettings?(row: RunRow): WorkerSettings;
   /** A proxy was started for the attempt; not one that replaces another. */
   proxyStarted(process: ProcessRef | undefined, now: number): void;
   /** A proxy has said hello: it is neither gone nor hung, even if it cannot be admitted just now. */

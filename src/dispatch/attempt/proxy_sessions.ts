@@ -1,4 +1,5 @@
 /** What connected proxies say: hello, batches, heartbeats, applied control, the exit. */
+import type { ProcessRef } from "../../os/identity.ts";
 import type { ProxyHello, ProxyLink, ProxySession } from "../core/core.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { isShortage } from "../../os/shortage.ts";
@@ -55,6 +56,7 @@ export class ProxySessions implements SessionOwner {
       control: performer.desired(attempt),
       observed: cursors && { cursors, shared: others.some(shares), others: others.length > 0 },
       uploads: attempt.arrivals?.receiver(),
+      workerSettings: hello.startsWorker === true ? host.workerSettings?.(row) : undefined,
     });
     host.proxyConnected(hello.proxy, worker ?? undefined);
     performer.perform(supervised, attempt.connected(session, link));
@@ -179,6 +181,11 @@ export class ProxySessions implements SessionOwner {
 
   proxyHeartbeat(session: Session, journalSize: number): void {
     this.#options.performer.alive(this.#current(session).attempt, journalSize);
+  }
+
+  workerStarted(session: Session, worker: ProcessRef): void {
+    const { attempt } = this.#current(session);
+    this.#options.registry.update(attempt.runId, { worker });
   }
 
   /** Enters into the registry what is in force at the proxy. */

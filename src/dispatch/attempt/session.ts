@@ -1,5 +1,6 @@
 /** A connected proxy as the adapters see it: the supervisor checks with each call that it is still the run's current one. */
-import type { DesiredControl, Observed, ProxySession } from "../core/core.ts";
+import type { ProcessRef } from "../../os/identity.ts";
+import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
@@ -24,6 +25,7 @@ export interface SessionOwner {
   takeFile(session: Session, uploads: Uploads, chunk: Chunk): Promise<ChunkAnswer>;
   commitBatches(): void;
   proxyHeartbeat(session: Session, journalSize: number): void;
+  workerStarted(session: Session, leader: ProcessRef): void;
   controlApplied(session: Session, state: AppliedControl): void;
   heldByStore(session: Session, held: boolean): void;
   exitReported(session: Session, report: ExitReport): void;
@@ -35,6 +37,7 @@ export class Session implements ProxySession {
   readonly journalPosition: number;
   readonly control: DesiredControl;
   readonly observed: Observed | undefined;
+  readonly workerSettings: WorkerSettings | undefined;
   /** Bytes of the journal that were written when this connection's first batch came: what is read late is no rate. */
   writtenBefore: number | undefined;
   readonly #owner: SessionOwner;
@@ -49,6 +52,7 @@ export class Session implements ProxySession {
       control: DesiredControl;
       observed: Observed | undefined;
       uploads?: Uploads | undefined;
+      workerSettings?: WorkerSettings | undefined;
     },
   ) {
     this.#owner = owner;
@@ -56,6 +60,7 @@ export class Session implements ProxySession {
     this.journalPosition = this.#position = welcome.position;
     this.control = welcome.control;
     this.observed = welcome.observed;
+    this.workerSettings = welcome.workerSettings;
     this.#uploads = welcome.uploads;
   }
 
@@ -89,6 +94,10 @@ export class Session implements ProxySession {
 
   heartbeat(journalSize: number): void {
     this.#owner.proxyHeartbeat(this, journalSize);
+  }
+
+  workerStarted(leader: ProcessRef): void {
+    this.#owner.workerStarted(this, leader);
   }
 
   controlApplied(state: AppliedControl): void {

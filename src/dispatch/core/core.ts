@@ -2,6 +2,7 @@
  * What a daemon can do, as its adapters (gRPC services, the page) see it. The adapters translate; they decide nothing.
  * Implemented by src/dispatch/core/engine.ts.
  */
+import type { ProcessRef } from "../../os/identity.ts";
 import type { LogFile } from "../../os/packed_log.ts";
 import type { Rank } from "../launch/placed/ranks.ts";
 import type { EpisodeRecord, IngestBatch, SourceCursor, StepRecord, WorkerEventRecord } from "../../telemetry/batch.ts";
@@ -131,6 +132,16 @@ export interface ProxyHello {
   version: string;
   /** Where a proxy that an engine has placed runs; undefined for others. */
   place?: { host: string; job: string; gpus: string[] } | undefined;
+  /** It starts its worker when it is welcomed; earlier versions do not say. */
+  startsWorker?: boolean;
+}
+
+/** What the config and the attempt bring to a worker whose start file this daemon has not written. */
+export interface WorkerSettings {
+  environment: Record<string, string>;
+  resumeFrom: string | null;
+  /** The checkpoint is on this host's disk only, and `resumeFrom` a path in the run's directory. */
+  fetch: boolean;
 }
 
 /** A connected proxy. One run has at most one: a newer connection replaces the older. */
@@ -141,6 +152,8 @@ export interface ProxySession {
   readonly observed: Observed | undefined;
   /** The proxy's host shares no disk with the daemon: it uploads the files of its run's directory. */
   readonly takesFiles: boolean;
+  /** undefined: it has them, or its worker runs. */
+  readonly workerSettings: WorkerSettings | undefined;
   /** Takes the next part of a file. @throws what the disk says */
   file(chunk: Chunk): Promise<ChunkAnswer>;
   /**
@@ -157,6 +170,8 @@ export interface ProxySession {
   /** Commits at once the batches that are under way. */
   commit(): void;
   heartbeat(journalSize: number): void;
+  /** The proxy has started its worker. */
+  workerStarted(leader: ProcessRef): void;
   /** What is in force at the proxy. */
   controlApplied(state: { paused: boolean; maxRateHz: number; selfPaused: string }): void;
   /** Whether its proxy was told that the store's disk is full: it holds its worker then, and what it says of that waits behind the batch. */

@@ -7,7 +7,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/host.ts";
-import type { ProxyHello } from "../core/core.ts";
+import type { ProxyHello, WorkerSettings } from "../core/core.ts";
 import { writeSessionToken } from "./session_token.ts";
 
 /** How long beyond the grace period the proxy of a stopped attempt may stay away until the attempt ends without it. */
@@ -32,8 +32,8 @@ export class ExternalHost implements Host {
     };
   }
 
-  attempt(_row: RunRow, { plan }: { plan: RunPlan }): AttemptHost {
-    return new ExternalAttempt(this.#graceMs, plan.worker.uploadFiles);
+  attempt(_row: RunRow, { plan, files }: { plan: RunPlan; files: RunFiles }): AttemptHost {
+    return new ExternalAttempt(this.#graceMs, plan, files);
   }
 }
 
@@ -43,20 +43,36 @@ class ExternalAttempt implements AttemptHost {
   readonly replacing = false;
   readonly uploads: boolean;
   readonly #graceMs: number;
+  readonly #plan: RunPlan;
+  readonly #files: RunFiles;
 
-  constructor(graceMs: number, uploads: boolean) {
+  constructor(graceMs: number, plan: RunPlan, files: RunFiles) {
     this.#graceMs = graceMs;
-    this.uploads = uploads;
+    this.#plan = plan;
+    this.#files = files;
+    this.uploads = plan.worker.uploadFiles;
   }
 
   /** A container that is started again has lost its journal: what it would deliver cannot follow what is stored. */
   admit(row: RunRow, hello: ProxyHello): void {
-    if (row.worker === null || hello.worker === null || row.worker.identity === hello.worker.identity) return;
+    // Who has been welcomed may have started it.
+    const isWelcomed = row.proxy !== null && row.proxy.identity !== hello.proxy.identity;
+    const isAnother = hello.worker === null
+      ? hello.startsWorker === true && (row.worker !== null || isWelcomed)
+      : row.worker !== null && row.worker.identity !== hello.worker.identity;
+    if (!isAnother) return;
     throw new MosaicError(
       "failed_precondition",
       `attempt ${row.attempt} of run ${row.runId} has a worker already, and this proxy comes with another`,
       { hint: "Start it as the run's next attempt (--attempt), or submit another run." },
     );
+  }
+
+  workerSettings({ resumeFrom }: RunRow): WorkerSettings {
+    const { environment } = this.#plan;
+    const own = `${this.#files.directory}/`;
+    const fetch = this.uploads && resumeFrom !== null && resumeFrom.startsWith(own);
+    return { environment, resumeFrom: fetch ? resumeFrom.slice(own.length) : resumeFrom, fetch };
   }
 
   /** A proxy that comes after the end finds the attempt over and ends its worker. */

@@ -79,3 +79,36 @@ Deno.test("an external run: a time limit for the handshake holds where it is ask
   const { runId } = f.engine.submit(external({ handshake_timeout_seconds: 0.05 }));
   assert.match((await f.state(runId, "FAULTED")).reason ?? "", /handshake_timeout/);
 });
+
+Deno.test("an external run's proxy that starts its worker when it is welcomed: it hears what the worker begins with, and no second one starts another", async () => {
+  await using f = EngineFixture.start();
+  const { runId } = f.engine.submit(configOf({
+    command: ["unused"],
+    environment: { LR: "0.1" },
+    metadata: { worker: { external: true } },
+  }));
+  await f.state(runId, "HANDSHAKE");
+  const hello = (identity: string, worker: { pid: number; identity: string } | null = null) => {
+    const proxy = new PlayedProxy();
+    const { attempt } = f.row(runId);
+    const of = { runId, attempt, workerId: "", agentId: "a", version: "test", proxy: { pid: 1, identity } };
+    proxy.session = f.engine.openProxy({ ...of, worker, startsWorker: worker === null }, proxy);
+    proxy.position = proxy.session.journalPosition;
+    return proxy;
+  };
+  const first = hello("pod/1");
+  assert.deepEqual(first.session.workerSettings, { environment: { LR: "0.1" }, resumeFrom: null, fetch: false });
+  // Its link broke before the welcome came.
+  first.close();
+  const again = hello("pod/1");
+  const another = (error: unknown) => error instanceof MosaicError && /comes with another/.test(error.message);
+  assert.throws(() => hello("pod/2"), another);
+  again.session.workerStarted({ pid: 7, identity: "pod/1w" });
+  assert.throws(() => hello("pod/1"), another);
+  assert.throws(() => hello("pod/2", { pid: 7, identity: "pod/2w" }), another);
+  again.close();
+  const last = hello("pod/1", { pid: 7, identity: "pod/1w" });
+  assert.equal(last.session.workerSettings, undefined);
+  last.exit();
+  await f.state(runId, "TERMINATED");
+});

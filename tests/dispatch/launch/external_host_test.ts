@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
 import type { RunRow } from "../../../src/registry/types.ts";
 import { configOf } from "../../harness/configs.ts";
@@ -7,6 +8,7 @@ import { ExternalHost } from "../../../src/dispatch/launch/external_host.ts";
 Deno.test("external host: a proxy that is away is waited for; a stopped attempt ends without one after its time", () => {
   const attempt = new ExternalHost({ graceSeconds: 5 }).attempt({} as RunRow, {
     plan: planOf(configOf({ command: ["true"] })),
+    files: new RunFiles("/runs/R", ""),
   });
   const at = (now: number, registered: boolean, stoppingSince?: number) =>
     attempt.whileAbsent({ now, registered, stoppingSince, mayReplace: true }).do;
@@ -21,6 +23,7 @@ Deno.test("external host: a proxy that is away is waited for; a stopped attempt 
 Deno.test("external host: its processes are neither looked for nor counted as starting", () => {
   const attempt = new ExternalHost({ graceSeconds: 5 }).attempt({} as RunRow, {
     plan: planOf(configOf({ command: ["true"] })),
+    files: new RunFiles("/runs/R", ""),
   });
   assert.deepEqual([attempt.startsProxy, attempt.replacing], [false, false]);
   assert.deepEqual([attempt.worker(), attempt.newWorker(), attempt.group(true)], [undefined, undefined, "unknown"]);
