@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 
-/** https://www.sqlite.org/fileformat2.html: the database header, trunk pages, and the header and frames of the log. */
+/** https://www.sqlite.org/fileformat2.html and walformat.html: the database header, trunk pages, the log, and the log's index. */
 const FIRST_TRUNK = 32;
 const FREE_PAGES = 36;
 const RESERVED_BYTES = 20;
@@ -16,15 +16,21 @@ const LOCK_BYTE = 1 << 30;
 const WAL_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
 const WAL_MAGIC = 0x377f0682;
+const INDEX_VERSION = 3007000;
+const LAST_FRAME = 16;
+const INDEX_HEADER_BYTES = 48;
+const COPIED_FRAMES = 96;
 
 /** @param used whether pages in use are compared, too, which reads all of them. @returns what is wrong, if anything is */
 export function freeListDamage(path: string, db: DatabaseSync, used: boolean): string | undefined {
-  // While this transaction reads, no checkpoint overwrites what it sees.
-  db.exec("BEGIN");
+  // Makes the log's index, where there is none yet.
+  db.prepare(ANY).get();
+  // Closed at the very end: to close it gives up the locks that this process has there.
+  using index = openIfThere(`${path}-shm`);
+  const frames = begin(db, index);
   try {
-    db.prepare("SELECT count(*) FROM sqlite_master").get();
     const pageBytes = Number(db.prepare("PRAGMA page_size").get()!.page_size);
-    using pages = new Pages(path, pageBytes);
+    using pages = new Pages(path, pageBytes, frames);
     const free = new Set<number>();
     const wrong = walk(pages, Number(db.prepare("PRAGMA page_count").get()!.page_count), free);
     if (wrong !== undefined) return wrong;
@@ -34,6 +40,35 @@ export function freeListDamage(path: string, db: DatabaseSync, used: boolean): s
   } finally {
     db.exec("COMMIT");
   }
+}
+
+const ANY = "SELECT count(*) FROM sqlite_master";
+
+/**
+ * Begins a transaction that reads; meanwhile no checkpoint overwrites what it sees. Others (a daemon) may go on to commit.
+ * @returns of how many frames of the log it sees the content: those behind are later
+ */
+function begin(db: DatabaseSync, index: Deno.FsFile | undefined): number {
+  for (;;) {
+    const before = index && readAt(index, 0, COPIED_FRAMES + 4);
+    db.exec("BEGIN");
+    db.prepare(ANY).get();
+    const now = index && readAt(index, 0, COPIED_FRAMES + 4);
+    if (before === undefined || now === undefined) return Infinity;
+    if (sameStart(before, now, INDEX_HEADER_BYTES)) {
+      const littleEndian = now.getUint32(0, true) === INDEX_VERSION;
+      const frames = now.getUint32(LAST_FRAME, littleEndian);
+      // All of them are in the database file, too, and the log may begin anew.
+      return now.getUint32(COPIED_FRAMES, littleEndian) >= frames ? 0 : frames;
+    }
+    // Somebody has committed in between.
+    db.exec("COMMIT");
+  }
+}
+
+function sameStart(a: DataView, b: DataView, bytes: number): boolean {
+  for (let at = 0; at < bytes; at += 4) if (a.getUint32(at) !== b.getUint32(at)) return false;
+  return true;
 }
 
 /** Puts the numbers of all free pages into `free`. */
@@ -77,7 +112,7 @@ function openIfThere(path: string): Deno.FsFile | undefined {
   }
 }
 
-/** A database's pages as the last commit left them: in its log, or else in the file. */
+/** A database's pages as a commit left them: in its log, or else in the file. */
 class Pages implements Disposable {
   readonly bytes: number;
   readonly #file: Deno.FsFile | undefined;
@@ -85,11 +120,12 @@ class Pages implements Disposable {
   /** Where in the log a page's newest content is. */
   readonly #inWal: ReadonlyMap<number, number>;
 
-  constructor(path: string, bytes: number) {
+  /** @param frames of the log, up to that commit */
+  constructor(path: string, bytes: number, frames: number) {
     this.bytes = bytes;
     this.#file = openIfThere(path);
     this.#wal = openIfThere(`${path}-wal`);
-    this.#inWal = this.#wal === undefined ? new Map() : committed(this.#wal, bytes);
+    this.#inWal = this.#wal === undefined ? new Map() : committed(this.#wal, bytes, frames);
   }
 
   read(page: number): DataView | undefined {
@@ -105,8 +141,8 @@ class Pages implements Disposable {
   }
 }
 
-/** Where each page of the log's committed frames is; the first frame whose checksum is wrong ends them. */
-function committed(wal: Deno.FsFile, pageBytes: number): Map<number, number> {
+/** Where each page of the log's first `most` committed frames is; the first frame whose checksum is wrong ends them. */
+function committed(wal: Deno.FsFile, pageBytes: number, most: number): Map<number, number> {
   const found = new Map<number, number>();
   const header = readAt(wal, 0, WAL_HEADER_BYTES);
   if (header === undefined || (header.getUint32(0) & ~1) >>> 0 !== WAL_MAGIC) return found;
@@ -114,7 +150,7 @@ function committed(wal: Deno.FsFile, pageBytes: number): Map<number, number> {
   let sum = checksum([0, 0], header, 0, 24, littleEndian);
   if (sum[0] !== header.getUint32(24) || sum[1] !== header.getUint32(28)) return found;
   const open = new Map<number, number>();
-  for (let at = WAL_HEADER_BYTES;; at += FRAME_HEADER_BYTES + pageBytes) {
+  for (let at = WAL_HEADER_BYTES, n = 1; n <= most; n++, at += FRAME_HEADER_BYTES + pageBytes) {
     const frame = readAt(wal, at, FRAME_HEADER_BYTES + pageBytes);
     if (frame === undefined) return found;
     if (frame.getUint32(8) !== header.getUint32(16) || frame.getUint32(12) !== header.getUint32(20)) return found;
@@ -126,6 +162,7 @@ function committed(wal: Deno.FsFile, pageBytes: number): Map<number, number> {
     for (const [page, where] of open) found.set(page, where);
     open.clear();
   }
+  return found;
 }
 
 function checksum(

@@ -3,6 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { runCli } from "../../src/cli/cli.ts";
 import { realContext } from "../../src/cli/context.ts";
 import { examine, repair } from "../../src/doctor/doctor.ts";
+import { freeListDamage } from "../../src/doctor/free_list.ts";
 import { Layout } from "../../src/base/layout.ts";
 import { tryLock } from "../../src/os/files.ts";
 import { Registry } from "../../src/registry/registry.ts";
@@ -377,4 +378,32 @@ Deno.test("doctor: the command prints findings, what --repair would do, and exit
     assert.equal((await run("-o", "xml")).code, 2);
     assert.equal((await run("--state-dir", "/nowhere/at/all")).code, 4);
   });
+});
+
+Deno.test("doctor: what a daemon commits while the list of free pages is read is not taken for damage", () => {
+  const directory = Deno.makeTempDirSync({ prefix: "mosaic-doctor-" });
+  const path = `${directory}/a.sqlite`;
+  using writer = new DatabaseSync(path);
+  try {
+    writer.exec("PRAGMA auto_vacuum = 2; PRAGMA journal_mode = WAL; CREATE TABLE t (x)");
+    const fill = writer.prepare("INSERT INTO t VALUES (zeroblob(100000))");
+    for (let i = 0; i < 10; i++) fill.run();
+    writer.exec("DELETE FROM t WHERE rowid > 5");
+    // Others commit when the doctor has just begun to read: pages that are in use for it become free, and further ones are added.
+    for (const copied of [false, true]) {
+      if (copied) writer.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      using db = new DatabaseSync(path, { readOnly: true });
+      const prepare = db.prepare.bind(db);
+      db.prepare = (sql) => {
+        if (sql === "PRAGMA page_size") {
+          for (let i = 0; i < 20; i++) fill.run();
+          writer.exec("DELETE FROM t WHERE rowid % 2 = 0");
+        }
+        return prepare(sql);
+      };
+      assert.equal(freeListDamage(path, db, true), undefined);
+    }
+  } finally {
+    Deno.removeSync(directory, { recursive: true });
+  }
 });
