@@ -24,14 +24,24 @@ export function summaryRows(runs: readonly RunDetailJson[], now: number): Compar
   ];
 }
 
+interface GroupFigure {
+  /** For programs. */
+  name: string;
+  of(run: RunDetailJson): number | null;
+  /** For people: as `summaryRows` says it. */
+  label: string;
+  text(value: number): string;
+}
+
 /** Those of the figures that have a mean over runs. */
-export function groupFigures(now: number): { name: string; of(run: RunDetailJson): number | null }[] {
+export function groupFigures(now: number): GroupFigure[] {
+  const perSecond = (r: RunDetailJson) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null;
   return [
-    { name: "episodes", of: (r) => r.telemetry.episodes },
-    { name: "steps", of: stepsOf },
-    { name: "seconds", of: (r) => workedMs(r, now) / 1000 },
-    { name: "steps/s", of: (r) => workedMs(r, now) > 0 ? stepsOf(r) / (workedMs(r, now) / 1000) : null },
-    { name: "mean reward", of: rewardOf },
+    { name: "episodes", of: (r) => r.telemetry.episodes, label: "episodes", text: count },
+    { name: "steps", of: stepsOf, label: "steps", text: count },
+    { name: "seconds", of: (r) => workedMs(r, now) / 1000, label: "elapsed", text: (s) => duration(s * 1000) },
+    { name: "steps/s", of: perSecond, label: "mean rate", text: rate },
+    { name: "mean reward", of: rewardOf, label: "mean reward", text: number },
   ];
 }
 

@@ -86,10 +86,10 @@ export function groupValue(values: readonly (number | null | undefined)[]): Grou
 }
 
 /** `195.3 ± 4.2`; with the number of runs that have a value, where it is not that of the group. */
-export function spreadText(value: GroupValue | null, members: number): string {
+export function spreadText(value: GroupValue | null, members: number, text = number): string {
   if (value === null) return "";
   const { mean, sd, runs } = value;
-  return `${number(mean)}${runs > 1 ? ` ± ${number(sd)}` : ""}${runs < members ? ` (${runs} of ${members})` : ""}`;
+  return `${text(mean)}${runs > 1 ? ` ± ${text(sd)}` : ""}${runs < members ? ` (${runs} of ${members})` : ""}`;
 }
 
 /** `3 TERMINATED, 1 FAULTED` */

@@ -182,7 +182,8 @@ function worker(run: RunDetailJson): string {
     run.worker_pid === null ? "" : `pid ${run.worker_pid}`,
     run.proxy_pid === null ? "" : `proxy ${run.proxy_pid}`,
   ].filter((p) => p !== "").join(", ");
-  return [run.worker_id ?? "", pids === "" ? "" : `(${pids})`].filter((p) => p !== "").join(" ");
+  if (!run.worker_id) return pids;
+  return pids === "" ? run.worker_id : `${run.worker_id} (${pids})`;
 }
 
 function abilities(c: NonNullable<RunDetailJson["capabilities"]>): string {

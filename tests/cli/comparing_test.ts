@@ -70,7 +70,7 @@ Deno.test("compare: figures, metrics, configs and curves side by side", async ()
   const { out } = await run(["compare", "a", "b"]);
   for (
     const line of [
-      /^-? *CART-1 +CART-2$/m,
+      /^-? *cart-1 +cart-2$/m,
       new RegExp(`^run +${ID_A} +${ID_B}$`, "m"),
       /^loss +0\.5 +-$/m,
       /^run_name +a +b$/m,
@@ -117,7 +117,10 @@ Deno.test("--group-by: runs that differ in their seed are one row, one column an
   const points = JSON.parse((await run(["plot", "ppo-seed1", "--group-by", "name", "-o", "json"], answers)).out);
   assert.deepEqual(points[0], { x: 1, mean: 6, low: 3, high: 9, runs: 3 });
   const both = await run(["compare", ...listed.map((r) => r.name), "--group-by", "name", "--band", "minmax"], answers);
+  assert.match(both.out, /^ +ppo$/m);
   assert.match(both.out, /^runs +3$/m);
+  assert.match(both.out, /^steps +6,200 ± 0$/m);
+  assert.match(both.out, /^elapsed +\S+ ± \S+$/m);
   assert.match(both.out, /^episode_reward, minimum to maximum$/m);
   const wrong = await run(["list", "--group-by", "parms"], answers);
   assert.equal(wrong.code, 2);

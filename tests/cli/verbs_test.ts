@@ -564,6 +564,13 @@ Deno.test("logs: bytes as they are, and what was left out is told on stderr", as
   assert.deepEqual([out, err], ["stderr 5\nmore", "mosaic: suppressed 1,200 lines; the file has them\n"]);
 });
 
+Deno.test("logs: who sees nothing on standard output is told of standard error", async () => {
+  const answers: Answers = { GetRun: () => fakeRun(), StreamLogs: () => [] };
+  const { out, err } = await run(["logs", "x"], answers);
+  assert.deepEqual([out, err], ["", "mosaic: nothing on standard output; --stderr prints standard error\n"]);
+  assert.equal((await run(["logs", "x", "--stderr"], answers)).err, "");
+});
+
 Deno.test("control: one refusal does not keep the others from being asked", async () => {
   const { code, out, err } = await run(["throttle", "a", "b", "--hz", "5"], {
     ThrottleRun: ({ run, maxRateHz }) => {

@@ -136,7 +136,7 @@ function tables({ out, terminal }: Context, names: readonly string[]): (title: s
     out.write(table<ComparisonRow>(
       [
         { name: " ", shrinkTo: 12, text: (r) => r.name },
-        ...names.map((name, i) => ({ name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
+        ...names.map((name, i) => ({ name, heading: name, shrinkTo: 10, text: (r: ComparisonRow) => r.values[i]! })),
       ],
       rows,
       { width: isTty ? width : undefined, color },
@@ -160,7 +160,7 @@ async function compareGroups(
   const spread = (of: (run: RunDetailJson) => number | null) =>
     groups.map(({ members }) => groupValue(members.map(of)));
   const last = metrics.map(({ name, last }) => ({ name, values: spread((run) => last[runs.indexOf(run)]!) }));
-  const figures = groupFigures(context.now()).map(({ name, of }) => ({ name, values: spread(of) }));
+  const figures = groupFigures(context.now()).map((one) => ({ ...one, values: spread(one.of) }));
   const parameters = parameterDifferences(runs).map(({ name, values }) => ({
     name,
     values: groups.map(({ members }) => commonText(members.map((run) => valueText(values[runs.indexOf(run)])))),
@@ -191,16 +191,20 @@ async function compareGroups(
     return;
   }
   const print = tables(context, groups.map(({ name }) => name));
-  const texts = ({ name, values }: { name: string; values: (GroupValue | null)[] }) => ({
-    name,
-    values: values.map((value, i) => spreadText(value, groups[i]!.members.length)),
-  });
+  const texts = (
+    { name, label = name, values, text }: {
+      name: string;
+      label?: string;
+      values: (GroupValue | null)[];
+      text?: (value: number) => string;
+    },
+  ) => ({ name: label, values: values.map((value, i) => spreadText(value, groups[i]!.members.length, text)) });
   print("Figures, mean ± standard deviation", [
     { name: "runs", values: groups.map(({ members }) => String(members.length)) },
     { name: "states", values: groups.map(({ members }) => statesText(members.map((r) => r.state))) },
-    ...figures.map(texts),
+    ...figures.map((one) => texts(one)),
   ]);
-  print("Last value of each metric", last.map(texts));
+  print("Last value of each metric", last.map((one) => texts(one)));
   print("Parameters", parameters);
   if (flags["plot"] === false) return;
   context.out.write(plot(curves.map(({ name, points }) => groupSeries(name, points)), {

@@ -42,6 +42,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         const run = await link.unary(link.methods.getRun, { run: ref }, signal);
         const { runId } = run;
         const tail = Number(flags["tail"] ?? 0);
+        const stream = flags["stderr"] === true ? "stderr" : "stdout";
+        const since = Number(flags["sinceOffset"] ?? 0);
         let opened = false;
         const chunks = link.resumed(
           link.methods.streamLogs,
@@ -50,7 +52,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             opened = true;
             return {
               run: runId,
-              stream: flags["stderr"] === true ? "stderr" : "stdout",
+              stream,
               sinceOffset,
               tailLines,
               follow,
@@ -58,7 +60,7 @@ export function define(command: Command, context: Context, result: { code: numbe
             };
           },
           (chunk) => chunk.nextOffset,
-          BigInt(Number(flags["sinceOffset"] ?? 0)),
+          BigInt(since),
           signal,
         );
         let bytes = 0;
@@ -71,6 +73,8 @@ export function define(command: Command, context: Context, result: { code: numbe
         }
         if (bytes === 0 && keepsNoLogs(run)) {
           context.err.write("mosaic: the logs were deleted: the config has artifacts.persist_logs false\n");
+        } else if (bytes === 0 && since === 0 && stream === "stdout") {
+          context.err.write("mosaic: nothing on standard output; --stderr prints standard error\n");
         }
         return EXIT.ok;
       });

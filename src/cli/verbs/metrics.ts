@@ -19,8 +19,8 @@ type SeriesJson = z.infer<typeof Series>;
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description(
-      "Lists a run's metric series (every numeric field of its records, without episode_reward and episode_length), or " +
-        "prints their points. Without --since, --limit or --tail a table shows the newest 20 points; the other formats " +
+      "Lists a run's series (rewards, lengths of episodes, every numeric field of its records), or prints the points of " +
+        "its metrics. Without --since, --limit or --tail a table shows the newest 20 points; the other formats " +
         "print all.",
     )
     .argument("<run>", RUN_ARGUMENT)

@@ -75,6 +75,8 @@ const SAVED = [
   ...["points", "last", "last_seq", "label", "attempt", "min", "max", "sum", "finite", "min_step", "max_step"],
 ];
 const COLUMNS = "s.name, s.points, s.last, s.min, s.max, s.sum, s.finite, s.min_step, s.max_step";
+/** Whether a row is that of episodes whose lengths nobody has told: zeros. (NULL: not summarised yet.) */
+const NO_LENGTHS = `(series = ${BASE_SERIES.indexOf("episode_length") + 1} AND ifnull(max, 1) <= 0)`;
 
 export class Summaries {
   readonly #db: DatabaseSync;
@@ -102,7 +104,10 @@ export class Summaries {
         [...SAVED, CRC_COLUMN].map((name) => `${name} = excluded.${name}`).join(", ")
       }`,
     );
-    this.#ofRun = prepareArrays(db, `SELECT ${COLUMNS} FROM series s WHERE run_key = ? ORDER BY min(series, 4), name`);
+    this.#ofRun = prepareArrays(
+      db,
+      `SELECT ${COLUMNS} FROM series s WHERE run_key = ?1 AND NOT ${NO_LENGTHS} ORDER BY min(series, 4), name`,
+    );
     this.#named = prepareArrays(
       db,
       `SELECT r.run_id, ${COLUMNS} FROM series s JOIN telemetry_runs r USING (run_key) WHERE s.name = ? AND deleting = 0`,
@@ -112,13 +117,13 @@ export class Summaries {
       `WITH RECURSIVE names (name) AS (SELECT min(name) FROM series WHERE name > ?
         UNION ALL SELECT (SELECT min(name) FROM series WHERE name > names.name) FROM names WHERE name IS NOT NULL
         LIMIT ${NAMES_AT_ONCE})
-      SELECT n.name, s.run_key, s.points, s.series FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
+      SELECT n.name, s.run_key, s.points, s.series, ${NO_LENGTHS} FROM names n LEFT JOIN series s INDEXED BY series_by_name ON s.name = n.name
           AND s.run_key = (SELECT min(run_key) FROM series f WHERE f.name = n.name AND f.run_key >= ?)
         WHERE n.name IS NOT NULL`,
     );
     this.#next = prepareArrays(
       db,
-      `SELECT run_key, points, series FROM series INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
+      `SELECT run_key, points, series, ${NO_LENGTHS} FROM series INDEXED BY series_by_name WHERE name = ? AND run_key >= ?
         ORDER BY run_key LIMIT 1`,
     );
     // One step in the index a name, however many runs have it.
@@ -187,12 +192,14 @@ export class Summaries {
   ): { name: string; once: boolean } | undefined {
     let found = false;
     for (let k = 0; row !== undefined && row[0] !== null;) {
-      const [runKey, points, series] = row;
+      const [runKey, points, series, noLengths] = row;
       while (k < runKeys.length && runKeys[k]! < runKey) k++;
       if (runKeys[k] === runKey) {
         k++;
-        found ||= points > 0;
-        if (points > 1 || series <= BASE_SERIES.length) return found ? { name, once: false } : undefined;
+        if (noLengths === 0) {
+          found ||= points > 0;
+          if (points > 1 || series <= BASE_SERIES.length) return found ? { name, once: false } : undefined;
+        }
       }
       row = k < runKeys.length ? allRows(this.#next, name, runKeys[k]!)[0] as FirstRow | undefined : undefined;
     }
@@ -225,7 +232,7 @@ export class Summaries {
   }
 }
 
-type FirstRow = [runKey: number, points: number, series: number] | [null, null, null];
+type FirstRow = [runKey: number, points: number, series: number, noLengths: number] | [null, null, null, null];
 type SummaryRow = [
   name: string,
   points: number,

@@ -157,6 +157,22 @@ Deno.test("series: metrics from steps, episodes and events, exact across restart
     assert.throws(() => bench.store.series("R", "nothing", 0, 0, 5), { code: "not_found" });
   }));
 
+Deno.test("series: lengths of episodes that nobody has told are no series", () =>
+  withStore(({ store }) => {
+    const episode = (steps: number) => ({
+      ...EMPTY_EPISODE,
+      ...{ episode: 0, totalReward: 1, steps, terminated: true, truncated: false },
+    });
+    const has = (...names: string[]) => {
+      assert.deepEqual(store.listSeries("R").map(({ name }) => name), names);
+      assert.deepEqual([...store.namesOfMany(["R"])].flatMap((one) => one?.name ?? []).sort(), names.sort());
+    };
+    store.ingest("R", 1, batch(0, 1, { episodes: [episode(0), episode(0)] }));
+    has("episode_reward");
+    store.ingest("R", 1, batch(1, 2, { episodes: [episode(7)] }));
+    has("episode_reward", "episode_length");
+  }));
+
 Deno.test("series: NaN and infinities are points: counted, read as they came, a gap in the buckets", () =>
   withStore((bench) => {
     const written = [0.5, NaN, Infinity, 0.25, -Infinity, 1];
