@@ -256,6 +256,20 @@ Deno.test("alerts: a loss that is NaN is an event and cancels the run; another o
   assert.deepEqual(told.map(({ data }) => [data.alert, data.then]).sort(), [["loss nan", "cancel"], ["low", "tell"]]);
 });
 
+Deno.test("alerts: a run that a rule has paused says which; one that a person pauses afterwards says that", async () => {
+  const alerts = [{ metric: "loss", when: "above", value: 1, then: "pause" }];
+  const command = ["/bin/sh", "-c", `echo '{"event":"metrics","payload":{"loss":2}}'; exec sleep 600`];
+  const run = await submitted({ command, metadata: { alerts } });
+  await until(async () => await state(run) === "PAUSED", { what: "the alert's pause" });
+  await ok(["resume", run]);
+  await until(async () => await state(run) === "EXECUTING", { what: "the run to go on" });
+  await ok(["pause", run]);
+  await until(async () => await state(run) === "PAUSED", { what: "the pause" });
+  const told = (await ok(["events", run, "-k", "paused", "-o", "jsonl"])).trim().split("\n");
+  assert.deepEqual(told.map((line) => JSON.parse(line).data.reason), ["alert: loss is 2, above 1", "by request"]);
+  await ok(["cancel", run, "--wait"]);
+});
+
 Deno.test("tag, note, rename: what people write about a run is kept, shown, found, and told as events", async () => {
   const run = await submitted({ command: SILENT, metadata: { tags: ["old"] } });
   assert.equal(await ok(["tag", run, "paper", "baseline"]), `${run}  has the tags old, paper, baseline\n`);

@@ -37,6 +37,8 @@ export class Attempt {
   /** undefined where its files are on the daemon's disk. */
   readonly arrivals: Arrivals | undefined;
   readonly backpressure: Backpressure;
+  /** The alert that asked for the pause; undefined: a person did. Not known after a restart of the daemon. */
+  pausedBy: string | undefined;
   /** ControlStreams on which the worker itself follows its run. */
   listeners = 0;
   readonly #graceMs: number;

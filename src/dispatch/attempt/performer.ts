@@ -160,6 +160,7 @@ export class Performer {
       log.warn({ run_id: runId, attempt: attempt.attempt, alert: rule.name, then: rule.then }, what);
       if (rule.then === "pause") {
         registry.update(runId, { pauseRequested: true });
+        attempt.pausedBy = `alert: ${what}`;
         this.sendControl(attempt);
       } else if (rule.then === "cancel" && this.row(attempt).cancelRequestedAt === null) {
         registry.update(runId, { cancelRequestedAt: Date.now(), cancelReason: `alert: ${what}` });

@@ -193,7 +193,7 @@ export class ProxySessions implements SessionOwner {
     const { performer } = this.#options;
     const { attempt } = this.#current(session);
     performer.alive(attempt);
-    const byPolicy = attempt.backpressure.hold.paused ? "backpressure" : "by request";
+    const byPolicy = attempt.backpressure.hold.paused ? "backpressure" : attempt.pausedBy ?? "by request";
     const reason = applied.selfPaused === "" ? byPolicy : applied.selfPaused;
     const paused = applied.paused || applied.selfPaused !== "";
     const { state } = performer.row(attempt);

@@ -82,8 +82,10 @@ export class Control {
   }
 
   #desirePause(row: RunRow, pauseRequested: boolean): RunRow {
-    const { registry } = this.#options;
+    const { registry, supervisor } = this.#options;
     registry.update(row.runId, { pauseRequested });
+    const attempt = supervisor.get(row.runId);
+    if (attempt !== undefined) attempt.pausedBy = undefined;
     this.supervised(row).sendControl(row.runId);
     return registry.require(row.runId);
   }

@@ -103,6 +103,13 @@ const CAUSES: readonly Cause[] = [
       `The command ${quoted(before ?? after)} is not on the worker's PATH. Install it, or give its full path.`,
   },
   {
+    pattern: /^bwrap: execvp (.+): No such file or directory/,
+    hint: ([, path]) =>
+      `The sandbox does not show ${
+        quoted(path)
+      }, or an interpreter that it names: /tmp is private there. Keep the program and its environment elsewhere, such as in your home.`,
+  },
+  {
     pattern: /(?:FileNotFoundError|ENOENT|No such file or directory)(?:[^'"]*['"]([^'"]+)['"])?/,
     hint: ([, path]) =>
       `The worker looked for ${

@@ -93,6 +93,11 @@ const STDERR: [string, string[], RegExp][] = [
   ["command not found (sh)", ["sh: 1: uv: not found"], /"uv" is not on/],
   ["command not found (zsh)", ["zsh: command not found: conda"], /"conda" is not on/],
   [
+    "a program that the sandbox hides",
+    ["bwrap: execvp /tmp/venv/bin/python: No such file or directory"],
+    /sandbox does not show "\/tmp\/venv\/bin\/python".*\/tmp is private/,
+  ],
+  [
     "file not found",
     ["FileNotFoundError: [Errno 2] No such file or directory: 'data/x.npz'"],
     /"data\/x.npz", which is not there.*worker\.cwd/,
