@@ -52,7 +52,11 @@ const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.2
   2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
 const RESAMPLES = 200;
 
-const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
+/** By what they differ from the first: of equal ones it is exactly theirs, and so their deviation nothing. */
+const mean = (values: readonly number[]) => {
+  const first = values[0]!;
+  return first + values.reduce((sum, v) => sum + (v - first), 0) / values.length;
+};
 
 /** What values count for in a mean, by their ranks; those before `from` and after the last count for nothing. */
 interface Weights {

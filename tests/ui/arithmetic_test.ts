@@ -92,6 +92,7 @@ Deno.test("groups: curves over other x are one, with the number of runs that hav
 
 Deno.test("groups: spreads as textbooks have them", () => {
   const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-3, `${a} is not ${b}`);
+  assert.deepEqual(spreadOf(Array(12).fill(192.71), "sd"), { middle: 192.71, low: 192.71, high: 192.71 });
   near(spreadOf([1, 2, 3, 4], "sd").high, 2.5 + 1.29099);
   near(spreadOf([1, 2, 3, 4], "ci95").high, 2.5 + 3.182 * 1.29099 / 2);
   assert.equal(spreadOf([0, 1, 2, 3, 4, 5, 6, 100], "iqm").middle, 3.5);

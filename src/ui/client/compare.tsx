@@ -76,7 +76,9 @@ export function Compare() {
   }, []);
 
   const groups = chosen && groupBy !== "" ? groupsOf(chosen, groupBy) : [];
-  const parameters = [...new Set((chosen ?? []).flatMap((r) => r.parameters.map(({ name }) => name)))].sort(natural);
+  const named = groupBy.startsWith("parameter:") ? [groupBy.slice("parameter:".length)] : [];
+  const parameters = [...new Set([...named, ...(chosen ?? []).flatMap((r) => r.parameters.map(({ name }) => name))])]
+    .sort(natural);
   const pick = (next: string[]) => {
     toAddress({ runs: next.join(",") });
     go(location.pathname + location.search);
