@@ -120,7 +120,7 @@ export function groupColumn(column: RunColumn): Column<Group<RunJson>> & {
     value,
     text: (group) => {
       const found = value(group);
-      return typeof found === "string" ? found : spreadText(found, group.members.length);
+      return typeof found === "string" ? found : spreadText(found, group.members.length, column.figure);
     },
   };
 }

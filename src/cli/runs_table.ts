@@ -10,6 +10,8 @@ import { stateStyle } from "./text.ts";
 
 export interface RunColumn extends Column<RunJson> {
   value(run: RunJson): string | number | null;
+  /** A mean of values, or their deviation, in the column's unit. */
+  figure?(n: number): string;
 }
 
 export interface RunColumnsContext {
@@ -102,10 +104,16 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
     value: at,
     text: (run) => at(run) === null ? "" : localTime(ms(at(run))!),
   });
-  const figure = (name: string, value: (run: RunJson) => number | null, text: (n: number) => string): RunColumn => ({
+  const figure = (
+    name: string,
+    value: (run: RunJson) => number | null,
+    text: (n: number) => string,
+    ofMany = text === String ? number : text,
+  ): RunColumn => ({
     name,
     align: "right",
     value,
+    figure: ofMany,
     text: (run) => {
       const n = value(run);
       return n === null ? "" : text(n);
@@ -154,7 +162,12 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
       ...figure("steps", stepsOf, count),
       text: (r) => withOverwritten(stepsOf(r), r.telemetry.overwritten_steps),
     },
-    figure("rate", (r) => r.outcome === null ? r.telemetry.steps_per_second : null, (n) => n === 0 ? "" : rate(n)),
+    figure(
+      "rate",
+      (r) => r.outcome === null ? r.telemetry.steps_per_second : null,
+      (n) => n === 0 ? "" : rate(n),
+      rate,
+    ),
     figure("reward", rewardOf, number),
     {
       name: "last_record",
@@ -168,7 +181,7 @@ export function runColumns({ now, shortId }: RunColumnsContext): RunColumn[] {
       value: (r) => r.telemetry.last_output_at,
       text: (r) => r.telemetry.last_output_at === null ? "" : ago(ms(r.telemetry.last_output_at), now),
     },
-    figure("backlog", backlog, (n) => n === 0 ? "" : bytes(n)),
+    figure("backlog", backlog, (n) => n === 0 ? "" : bytes(n), bytes),
     figure("exit_code", (r) => r.exit_code, String),
     figure("max_steps", (r) => r.max_steps, compact),
     { name: "directory", value: (r) => r.directory, text: (r) => r.directory },

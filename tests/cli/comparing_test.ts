@@ -114,6 +114,10 @@ Deno.test("--group-by: runs that differ in their seed are one row, one column an
     (await run(["list", "--group-by", "name", "-c", "metric.loss"], answers)).out,
     /^ppo +3 +3 \w+ +3 ± 2\.646$/m,
   );
+  assert.match(
+    (await run(["list", "--group-by", "name", "-c", "elapsed,steps,backlog"], answers)).out,
+    /^ppo +3 +3 \w+ +3m 07s ± 0\.0s +6,200 ± 0 +\d+ B ± 0 B$/m,
+  );
   const points = JSON.parse((await run(["plot", "ppo-seed1", "--group-by", "name", "-o", "json"], answers)).out);
   assert.deepEqual(points[0], { x: 1, mean: 6, low: 3, high: 9, runs: 3 });
   const both = await run(["compare", ...listed.map((r) => r.name), "--group-by", "name", "--band", "minmax"], answers);

@@ -11,5 +11,6 @@ export const define = controlVerb({
   ],
   exits: { 0: "the limit is in force, or will be when the run starts", 6: "a run has ended" },
   ask: (link, run, flags) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
-  done: (run) => run.maxRateHz === 0 ? "is not throttled" : `is limited to ${run.maxRateHz} steps/s`,
+  done: (run) =>
+    run.maxRateHz === 0 ? "is not throttled" : `is limited to ${run.maxRateHz} step${run.maxRateHz === 1 ? "" : "s"}/s`,
 });
