@@ -14,6 +14,8 @@ export const isCrowd = (lines: ArrayLike<unknown>): boolean => lines.length > MA
 
 /** Requests for series at the same time: while the page draws charts, the daemon reads the next. A browser has six connections. */
 export const AT_ONCE = 4;
+/** About as many as one sees on a screen of usual size: the daemon reads them while the page's program begins. */
+const FIRST_CHARTS = 6;
 /** Buckets of one line. */
 export const MOST_BUCKETS = 1000;
 /** Buckets of all lines of a crowd. */
@@ -72,7 +74,7 @@ export function askEarly(): void {
   names.then(async (answer) => {
     if (!answer.ok) return;
     const { names } = await answer.clone().json() as SeriesNames;
-    for (const name of names.slice(0, AT_ONCE)) ask("/api/series", crowdWanted(runs, [name]));
+    for (const name of names.slice(0, FIRST_CHARTS)) ask("/api/series", crowdWanted(runs, [name]));
   }).catch(() => {});
 }
 
