@@ -97,17 +97,22 @@ Deno.test({
       });
     }
 
-    await t.step("rank 1 is killed: its signal is the reason", async () => {
-      const run = await submit(daemon, ranked());
-      await untilRanks(daemon, run);
-      const environment = ({ pid }: { pid: number }) => Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0");
-      const [worker] = processesOf(`/${run}`).filter(({ command }) =>
-        command.includes("trouble of rank") && !command.includes("mosaic-rank") && !command.includes(" proxy ")
-      ).filter((one) => environment(one).includes("RANK=1"));
-      Deno.kill(worker!.pid, "SIGKILL");
-      await assert.rejects(untilState(daemon, run, "TERMINATED"), /exit_code_137: rank 1 on n\d/);
-      await nothingLeft(cluster, daemon, run);
-    });
+    for (const killed of [0, 1]) {
+      await t.step(`rank ${killed} is killed: its signal is the reason`, async () => {
+        const run = await submit(daemon, ranked());
+        await untilRanks(daemon, run);
+        const environment = ({ pid }: { pid: number }) => Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0");
+        const [worker] = processesOf(`/${run}`).filter(({ command }) =>
+          command.includes("trouble of rank") && !command.includes("mosaic-rank") && !command.includes(" proxy ")
+        ).filter((one) => environment(one).includes(`RANK=${killed}`));
+        Deno.kill(worker!.pid, "SIGKILL");
+        await assert.rejects(
+          untilState(daemon, run, "TERMINATED"),
+          new RegExp(`exit_code_137: rank ${killed} on n\\d`),
+        );
+        await nothingLeft(cluster, daemon, run);
+      });
+    }
 
     await t.step("cancelled: all ranks are told and have their time; a pause by signal is refused", async () => {
       const run = await submit(daemon, ranked());
