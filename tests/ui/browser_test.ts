@@ -267,6 +267,8 @@ inBrowser(
     const address = `${base}/compare?runs=${[...runs.map((r) => r.runId), "01NOSUCH"].join()}`;
     const asked: string[] = [];
     page.on("request", (r) => /\/api\/(series|compared|runs\?|runs\/[^/]+$)/.test(r.url()) && asked.push(r.url()));
+    // Without ticks nothing is read again while requests are counted.
+    await page.route("**/api/live?*", (route) => route.abort());
     await page.goto(`${address}&smoothing=0`);
     const chart = page.locator("[data-series=episode_reward]");
     await chart.getByText("60 runs, 70 places each at most").waitFor();
@@ -284,6 +286,7 @@ inBrowser(
     }
     // Of all runs there, the points of the first charts as well: once, before the program runs.
     assert.deepEqual([of("/api/compared"), of("/api/series/names"), of("/api/series")], [1, 1, 3]);
+    await page.unroute("**/api/live?*");
     await page.goto(`${address}&smoothing=0`);
     await chart.getByText("60 runs, 70 places each at most").waitFor();
     const over = chart.locator(".u-over");
