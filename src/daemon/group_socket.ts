@@ -13,6 +13,10 @@ export interface GroupSocket {
   path: string;
 }
 
+/** Owner, mode and path of each directory above one: the daemon's permissions name none of them, for each would cover all below. */
+const ABOVE =
+  `d=$(cd -- "$0" && pwd -P) && while [ "$d" != / ]; do d=\${d%/*} d=\${d:-/}; stat -c '%u %a %n' -- "$d" || exit; done`;
+
 /** @param text GROUP:PATH @throws Error that says what the option may be */
 export function parseGroupSocket(text: string): GroupSocket {
   const [, group, path] = /^([A-Za-z_][\w.-]*|\d{1,10}):(\/.*[^/])$/.exec(text) ?? [];
@@ -46,6 +50,16 @@ export function groupOfSocket({ group, path }: GroupSocket, uid: number | null =
     throw refused(
       `others may replace a socket in ${directory} (user ${owner}, mode ${(bits & 0o777).toString(8)})`,
       "Its directory must belong to the daemon's user or root, and nobody else may write to it.",
+    );
+  }
+  for (const line of (askShell(ABOVE, directory) ?? "").trimEnd().split("\n")) {
+    const [, its, mode, above] = /^(\d+) (\d+) (.*)$/.exec(line) ?? [];
+    // In a sticky directory only who owns an entry may replace it.
+    const isOpen = (parseInt(mode ?? "", 8) & 0o022) !== 0 && (parseInt(mode ?? "", 8) & 0o1000) === 0;
+    if (its !== undefined && (Number(its) === uid || its === "0") && !isOpen) continue;
+    throw refused(
+      `others may replace a directory in ${above ?? line} (user ${its}, mode ${mode})`,
+      "Each directory above the socket's must belong to the daemon's user or root, and nobody else may write to it.",
     );
   }
   if ((bits & 0o001) === 0 && (ownGroup !== gid || (bits & 0o010) === 0)) {

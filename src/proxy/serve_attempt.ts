@@ -41,6 +41,7 @@ import { WorkerHandle } from "./worker_handle.ts";
 /** A daemon that only asks whether the lock is held has it for a moment. */
 const LOCK_TRIES = 20;
 const LOCK_AGAIN_MS = 50;
+const CLEARANCE_MS = 5000;
 
 /** @returns The proxy's exit status. @throws what leaves the worker and its journal to another proxy. */
 export async function serveAttempt(args: ProxyArguments, plan: StartPlan, log: Logger): Promise<number> {
@@ -232,7 +233,8 @@ function clearance(runId: string, { fastlane, env }: ProxyStartFile, log: Logger
   if (!parts && fastlane !== true) return undefined;
   return async () => {
     const { removeWorkersRings } = await import("./frame_ring.ts");
-    await removeWorkersRings(runId, parts, log);
+    // The worker's exit is reported behind it.
+    await Promise.race([removeWorkersRings(runId, parts, log), sleep(CLEARANCE_MS)]);
   };
 }
 

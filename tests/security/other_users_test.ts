@@ -217,6 +217,12 @@ Deno.test("--group-socket: what others could replace, what the group cannot reac
     Deno.chmodSync(directory, 0o700);
     assert.match(await refusal(socket), new RegExp(`cannot reach ${directory}[^]*chgrp ${group} ${directory}`));
     assert.match(await refusal(`${group}:${directory}/none/api.sock`), /install -d -m 750 -g/);
+    Deno.mkdirSync(`${directory}/below`, { mode: 0o755 });
+    Deno.chmodSync(directory, 0o777);
+    assert.match(
+      await refusal(`${group}:${directory}/below/api.sock`),
+      new RegExp(`others may replace a directory in ${directory} \\(user \\d+, mode 777\\)`),
+    );
   } finally {
     for (const made of [directory, stateDir]) Deno.removeSync(made, { recursive: true });
   }
