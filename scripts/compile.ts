@@ -31,6 +31,7 @@ const { values: options } = parseArgs({
   },
 });
 const output = options.output ?? `${ROOT}dist/mosaic`;
+Deno.mkdirSync(output.replace(/[^/]*$/, "") || ".", { recursive: true });
 const profile = options.profile ?? (options.offline ? "least" : "workstation");
 const allowed: readonly string[] = options.offline ? ["least", "all"] : PROFILES;
 if (!allowed.includes(profile)) fail(`--profile ${profile}: here it is one of ${allowed.join(", ")}`);

@@ -14,7 +14,7 @@ export const define = editVerb({
     const clear = flags["clear"] === true;
     if (clear === words.length > 0) {
       throw new MosaicError("invalid_argument", clear ? "--clear goes with no text" : "no text given", {
-        hint: 'Give the text, "-" for standard input, or --clear.',
+        hint: 'Give the text, "-" for standard input, or --clear. "mosaic show RUN" prints the notes that it has.',
       });
     }
     const text = words.length === 1 && words[0] === "-" ? await context.readInput() : words.join(" ");
