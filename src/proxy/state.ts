@@ -189,11 +189,12 @@ function handle(state: State, event: Event, now: number, effects: Effects): Stat
     }
     case "caught_up":
       return { ...state, delivery: caughtUp(delivery, event, effects) };
-    case "connected":
+    case "connected": {
       if (delivery.connection.tag !== "connecting") return state;
       const startsWorker = state.worker.tag === "awaiting_welcome";
       effects.push({ tag: "send", message: { case: "hello", leader: leaderOf(state), startsWorker } });
       return { ...state, delivery: greet(delivery, now) };
+    }
     case "welcomed":
     case "acknowledged":
     case "control":
