@@ -58,8 +58,8 @@ Options:
   --max-backlog SIZE          hold the worker at so much undelivered output,
                               such as 500M (default: 10 GiB or 5 % of the free
                               disk, whichever is less)
-  --daemon-wait SECONDS       start COMMAND without the variables and the checkpoint
-                              that the daemon has for it, if it does not answer
+  --daemon-wait SECONDS       start COMMAND without what the daemon has for it
+                              (variables, a checkpoint) if it does not answer
                               for so long (default: 60; 0: at once)
   --token-file FILE           with the token that the daemon asks for
   --tls-ca FILE               connect by TLS to a daemon whose certificate this

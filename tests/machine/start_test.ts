@@ -109,7 +109,8 @@ Deno.test("start: a telemetry store that is no database: the same, and the runs 
 Deno.test("doctor: steps on damaged pages are filled again from the run's log, each once and in order", () =>
   usedDirectory(async (stateDir, layout, run) => {
     const size = Deno.statSync(layout.telemetryDb).size;
-    spoil(layout.telemetryDb, Math.floor(size * 0.5 / 8192) * 8192, Math.floor(size * 0.55 / 8192) * 8192);
+    const page = (share: number) => Math.floor(size * share / 4096) * 4096;
+    spoil(layout.telemetryDb, page(0.5), page(0.75));
     await using daemon = await mendedDaemon(stateDir);
     const left = await steps(daemon, run);
     assert.equal(left.length, 3000);
