@@ -5,7 +5,7 @@
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer, User } from "../rpc/calls.ts";
-import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../rpc/mlflow/api.ts";
+import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";
@@ -44,7 +44,7 @@ export function front(
       } catch (error) {
         return refused(error);
       }
-      if (isMlflow) return await mlflow.answer(request, path, peer, () => textOf(request, MLFLOW_BODY));
+      if (isMlflow) return await mlflow.answer(request, path, peer.owner, () => textOf(request, MLFLOW_BODY));
       return await api.answer(path, request, peer);
     }
     const address = bySocket ? "" : addressOf(remoteAddr, peer);

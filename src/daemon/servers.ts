@@ -13,7 +13,7 @@ import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
-import { MlflowApi } from "../rpc/mlflow/api.ts";
+import { MlflowApi } from "../mlflow/api.ts";
 import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";
@@ -128,7 +128,7 @@ async function start(core: Core, options: ServerOptions, stops: (() => void | Pr
   stops.push(() => page.stop());
   const frontOptions: FrontOptions = {
     api,
-    mlflow: new MlflowApi(core, keeper),
+    mlflow: new MlflowApi(core, keeper?.requireOwnRun),
     page,
     bound: bound?.hostname ?? "",
     tokens: tokens !== undefined,

@@ -16,7 +16,7 @@ import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
-import { MlflowApi } from "../../src/rpc/mlflow/api.ts";
+import { MlflowApi } from "../../src/mlflow/api.ts";
 import { apiOf, servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { runId as idOf } from "../registry/fixture.ts";
 
@@ -252,7 +252,7 @@ export async function withApi(
     const files = way === "Connect, TLS" ? certificates(directory) : undefined;
     const handler = front({
       api: apiOf(services, stallMs === undefined ? {} : { stallMs }),
-      mlflow: new MlflowApi(core, options.gatekeeper),
+      mlflow: new MlflowApi(core, options.gatekeeper?.requireOwnRun),
       page: createApp(core, { log: core.log, bound: "127.0.0.1" }),
       bound: "127.0.0.1",
       tokens: options.gatekeeper !== undefined,

@@ -1,6 +1,6 @@
 /** Metrics of MLflow's clients as records of the telemetry store, each once. */
-import type { WorkerEventRecord } from "../../telemetry/batch.ts";
-import { MAX_POINTS_PER_RECORD } from "../../telemetry/store/points.ts";
+import type { WorkerEventRecord } from "../telemetry/batch.ts";
+import { MAX_POINTS_PER_RECORD } from "../telemetry/store/points.ts";
 
 export interface MetricPoint {
   /** Of the series. */

@@ -2,8 +2,8 @@
  * What MLflow's clients have made within one run of mosaic: experiments and MLflow runs with their tags and parameters.
  * Pure. Their metrics are in the telemetry store, as series of the run.
  */
-import { parsedObject } from "../../base/json_text.ts";
-import { isMetricName } from "../../telemetry/store/points.ts";
+import { parsedObject } from "../base/json_text.ts";
+import { isMetricName } from "../telemetry/store/points.ts";
 
 export interface Experiment {
   id: string;

@@ -3,18 +3,16 @@
  * `http://HOST:PORT/mlflow/RUN_ID`. A client sees the MLflow runs of its own run of mosaic and no others. Points become
  * series of that run; experiments, tags and parameters are kept in a file of its directory.
  */
-import { numberOnWire } from "../../gen/records/step_columns.ts";
-import { withoutSecrets } from "../../base/secrets.ts";
-import { messageOf, MosaicError } from "../../base/errors.ts";
-import { RunFiles } from "../../base/layout.ts";
-import type { Core } from "../../dispatch/core/core.ts";
-import { readRecord, writeRecord } from "../../os/untrusted.ts";
-import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
-import type { RunRow } from "../../registry/types.ts";
-import type { WorkerEventRecord } from "../../telemetry/batch.ts";
-import { MAX_NAME_LENGTH } from "../../telemetry/store/points.ts";
-import type { Gatekeeper } from "../auth/gatekeeper.ts";
-import type { Peer } from "../calls.ts";
+import { numberOnWire } from "../gen/records/step_columns.ts";
+import { withoutSecrets } from "../base/secrets.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
+import { RunFiles } from "../base/layout.ts";
+import type { Core } from "../dispatch/core/core.ts";
+import { readRecord, writeRecord } from "../os/untrusted.ts";
+import { isEnded } from "../registry/lifecycle/lifecycle.ts";
+import type { RunRow } from "../registry/types.ts";
+import type { WorkerEventRecord } from "../telemetry/batch.ts";
+import { MAX_NAME_LENGTH } from "../telemetry/store/points.ts";
 import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";
 import { eventsOf, type MetricPoint, pointsOfEvent, RecentPoints } from "./points.ts";
 import {
@@ -70,25 +68,31 @@ interface Call {
   fields: Json;
 }
 
+/** @throws MosaicError for a token that is not the run's */
+type OwnRunCheck = (runId: string, token: string) => void;
+
 export class MlflowApi {
   readonly #core: Core;
-  readonly #gatekeeper: Gatekeeper | undefined;
+  readonly #requireOwnRun: OwnRunCheck;
   readonly #open = new Map<string, Omit<Open, "row">>();
 
-  constructor(core: Core, gatekeeper: Gatekeeper | undefined) {
+  constructor(core: Core, requireOwnRun: OwnRunCheck = () => {}) {
     this.#core = core;
-    this.#gatekeeper = gatekeeper;
+    this.#requireOwnRun = requireOwnRun;
   }
 
-  /** @param read reads the body */
-  async answer(request: Request, path: string, peer: Peer, read: () => Promise<string>): Promise<Response> {
+  /**
+   * @param owner whether the daemon's user asks, who needs no token
+   * @param read reads the body
+   */
+  async answer(request: Request, path: string, owner: boolean, read: () => Promise<string>): Promise<Response> {
     try {
       const [, runId = "", name = ""] = PATH.exec(path) ?? [];
       const method = METHODS[name] ?? ofModel(request.method, name);
       if (method === undefined) {
         throw new MlflowError(404, "ENDPOINT_NOT_FOUND", `mosaic does not serve ${path} of MLflow's API`);
       }
-      if (!peer.owner) this.#gatekeeper?.requireOwnRun(runId, bearerOf(request));
+      if (!owner) this.#requireOwnRun(runId, bearerOf(request));
       const fields = request.method === "GET" ? queryOf(request) : bodyOf(await read());
       return Response.json(method(this, { run: this.#runOf(runId), fields }));
     } catch (error) {

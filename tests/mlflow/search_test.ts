@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/rpc/mlflow/search.ts";
+import { conditionsOf, orderOf, type Searched, SearchError } from "../../src/mlflow/search.ts";
 
 function run(name: string, metrics: Record<string, number>, params = {}, tags = {}): Searched {
   const attributes = { run_name: name, status: "FINISHED", start_time: 5, end_time: null };
