@@ -5,11 +5,13 @@
  * outlive this process; this process holds the attempt's lock and nothing else that matters. It may be killed at any moment and
  * replaced by another with `--attach`.
  */
+import { messageOf } from "../base/errors.ts";
 import { sleep } from "../base/sleep.ts";
 import { VERSION } from "../base/version.ts";
 import { hostEnvironment } from "../os/environment.ts";
 import { tryLock } from "../os/files.ts";
 import { identityOf } from "../os/identity.ts";
+import { giveWay } from "../os/precedence.ts";
 import { quarantineFile } from "../os/untrusted.ts";
 import type { ProxyArguments } from "./arguments.ts";
 import { DaemonAddress } from "./daemon_address.ts";
@@ -102,11 +104,14 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     queue,
     log,
   );
+  // One that attaches is the daemon's neighbour, and delivers what is left.
+  const placed = args.attach ? undefined : start.placed;
   const edges: Edges = {
     worker: new WorkerHandle(
       {
         ...{ files, attempt, start: takeOver ? undefined : workerStart(args, plan) },
         ...{ prepare: preparation(args, plan, log), clear: clearance(args.runId, start, log) },
+        giveWay: plan.standAlone || placed !== undefined ? undefined : () => letDaemonGoFirst(log),
       },
       journal,
       queue,
@@ -133,8 +138,6 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     },
     log,
   };
-  // One that attaches is the daemon's neighbour, and delivers what is left.
-  const placed = args.attach ? undefined : start.placed;
   const settings: Settings = {
     takesMessages: start.supportsPause,
     observes: sources !== undefined,
@@ -170,6 +173,11 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     journal.close();
     if (isUploaded) Deno.removeSync(files.directory, { recursive: true });
   }
+}
+
+/** Not before the worker is started, which would be lowered with it, and nobody but root could raise it again. */
+function letDaemonGoFirst(log: Logger): void {
+  giveWay(log).catch((error) => log.warn({ error: messageOf(error) }, "the proxy does not give way to the daemon"));
 }
 
 function millisecondsOf(seconds: number | null | undefined): number {

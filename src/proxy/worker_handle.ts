@@ -24,6 +24,8 @@ export interface WorkerPlan {
   start: WorkerStart | undefined;
   /** What must be there before it is started. @returns what is added to its environment @throws what keeps it from being started at all */
   prepare?: ((signal: AbortSignal, settings?: WorkerSettings) => Promise<Record<string, string>>) | undefined;
+  /** Called when it was started or found; what is started from then on is not its. */
+  giveWay?: (() => void) | undefined;
   /** What is cleared away once it has ended, before anybody learns that it has: the next attempt may begin then. */
   clear?: (() => Promise<void>) | undefined;
 }
@@ -65,6 +67,7 @@ export class WorkerHandle {
       return this.#queue.fail(error);
     }
     this.#leader = worker.leader;
+    this.#plan.giveWay?.();
     this.#queue.put({ tag: "worker_started", leader: worker.leader, inherited });
     try {
       const { exit } = await worker.ended;

@@ -1,0 +1,41 @@
+/** Which process the kernel lets go first where all want the processor. */
+import type { Logger } from "../base/log.ts";
+import { sleep } from "../base/sleep.ts";
+import { askShellLater } from "./shell.ts";
+
+/** A step of one is a tenth of the processor. With 15, proxies beside busy workers fell behind without end. */
+const LOWER_BY = 5;
+/** The kernel lets one process a tenth of a second, of the whole host, change its autogroup. */
+const AUTOGROUP_TRIES = 30;
+const AUTOGROUP_AGAIN_MS = 1000;
+
+/**
+ * Of the stat of this shell: $4 the process that asks, $6 the session, ${19} the nice value, which the shell has from it.
+ * All threads have a nice value each. `renice` takes the value itself, not a difference: both of util-linux and of busybox.
+ */
+const NICE = `read -r stat </proc/$$/stat; set -- $stat
+level=$((\${19} + $0)); [ $level -le 19 ] || level=19
+ids=; for task in /proc/$4/task/*; do ids="$ids \${task##*/}"; done
+command -p renice $level -p $ids >/dev/null`;
+
+/** Only of a session that the process that asks has for itself. */
+const AUTOGROUP = `read -r stat </proc/$$/stat; set -- $stat
+[ "$6" != "$4" ] || [ ! -e /proc/self/autogroup ] || echo $0 >/proc/self/autogroup`;
+
+/**
+ * Lowers this process below those that are as it is, for good: only root could raise it again. What it has started before
+ * is as it was, what it starts from now on is lowered as well.
+ *
+ * Between sessions a nice value means nothing where the kernel has autogroups (on most desktops, and in containers without a
+ * control group for the processor): there the session's value counts.
+ */
+export async function giveWay(log: Logger): Promise<void> {
+  if (await askShellLater(NICE, String(LOWER_BY)) === undefined) {
+    log.warn("the nice value cannot be lowered: is there no renice?");
+  }
+  for (let tries = 0; tries < AUTOGROUP_TRIES; tries++) {
+    if (await askShellLater(AUTOGROUP, String(LOWER_BY)) !== undefined) return;
+    await sleep(AUTOGROUP_AGAIN_MS);
+  }
+  log.warn("the session's autogroup cannot be lowered");
+}
