@@ -75,7 +75,7 @@ async function serve(
     const cgroups = openCgroups(options, log);
     const engine = new Engine({
       ...options,
-      launchers: [new Slurm({ defaults: options.slurm, env: hostEnvironment() })],
+      launchers: [new Slurm(hostEnvironment())],
       cgroups,
       openToOwnUser: isOpenToOwnUser(options),
       isRoot: Deno.uid() === 0,

@@ -89,7 +89,7 @@ export interface WorkerPlan {
 }
 
 export interface SlurmPlan {
-  /** As the config has them; the daemon's defaults hold for what is missing. */
+  /** With what the submission's daemon had as defaults. */
   fields: SlurmFields;
   lingerSeconds: number;
   nodes: number;

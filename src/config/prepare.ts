@@ -5,7 +5,8 @@
 import { MosaicError } from "../base/errors.ts";
 import type { BaseDir, Layout } from "../base/layout.ts";
 import type { ReadConfig } from "./config.ts";
-import { type JsonObject, type JsonValue, toPlain, writeJson } from "./lossless_json.ts";
+import { type JsonObject, type JsonValue, readJson, toPlain, writeJson } from "./lossless_json.ts";
+import type { SlurmFields } from "./schema.ts";
 import { isUlid, newUlid } from "./ulid.ts";
 
 export interface PreparedRun {
@@ -50,9 +51,15 @@ export function resolveRunId(read: ReadConfig, requested = ""): string {
   return requested;
 }
 
-/** Injects id and paths into a config that was read, for the run `runId` below `layout`'s state directory. */
-export function prepareRun(read: ReadConfig, target: { runId: string; layout: Layout }): PreparedRun {
-  const { runId, layout } = target;
+/**
+ * Injects id and paths into a config that was read, for the run `runId` below `layout`'s state directory.
+ *
+ * @param slurm defaults of metadata.slurm: the run keeps those of its submission, whatever daemon starts it
+ */
+export function prepareRun(
+  read: ReadConfig,
+  { runId, layout, slurm = {} }: { runId: string; layout: Layout; slurm?: SlurmFields },
+): PreparedRun {
   const { metadata, resources } = read.config;
   const worker = metadata?.worker ?? undefined;
   const baseDir = baseDirOf(read.config);
@@ -60,6 +67,7 @@ export function prepareRun(read: ReadConfig, target: { runId: string; layout: La
   const workerId = worker?.worker_id || worker?.config?.worker_id || "";
   const form: JsonObject = new Map(read.canonical);
   const workerConfig = injectWorker(form, runId, workerId);
+  if (metadata?.launcher === "slurm") injectSlurm(form, slurm, worker?.supports_pause === true);
   if (baseDir !== "custom_scripts") injectPaths(form, { runId, baseDir, directory, stateDir: layout.stateDir });
   return {
     runId,
@@ -118,6 +126,15 @@ function injectWorker(form: JsonObject, runId: string, workerId: string): JsonOb
   const file: JsonObject = new Map(injected);
   if (workerId !== "" && !file.get("worker_id")) file.set("worker_id", workerId);
   return file;
+}
+
+/** @param warned the worker reads the message before the time limit; a default must not refuse others */
+function injectSlurm(form: JsonObject, { warn_seconds, ...defaults }: SlurmFields, warned: boolean): void {
+  const metadata: JsonObject = new Map(child(form, "metadata"));
+  const given = child(metadata, "slurm") ?? new Map<string, JsonValue>();
+  const fields = warned && warn_seconds !== undefined ? { ...defaults, warn_seconds } : defaults;
+  metadata.set("slurm", new Map([...readJson(JSON.stringify(fields)) as JsonObject, ...given]));
+  form.set("metadata", metadata);
 }
 
 interface Place {

@@ -160,3 +160,21 @@ Deno.test("plan: the restart delay doubles up to ten minutes", () => {
 Deno.test("plan: a stored config that was damaged from outside is named as such", () => {
   assert.throws(() => planOf("{}"), /the stored config is damaged: run_name is missing/);
 });
+
+Deno.test("prepare: the daemon's defaults of metadata.slurm become the run's own, below what its config says", () => {
+  const slurm = { partition: "gpu", account: "lab", warn_seconds: 60, lease_seconds: 600 };
+  const stored = (metadata: Record<string, unknown>) => {
+    const config = { ...JSON.parse(fixtureText("flat-minimal.json")), metadata };
+    return JSON.parse(prepareRun(readConfig(JSON.stringify(config)), { runId: ULID, layout, slurm }).configJson)
+      .metadata;
+  };
+  assert.deepEqual(stored({ launcher: "slurm", slurm: { partition: "short", time: 5 } }).slurm, {
+    account: "lab",
+    lease_seconds: 600,
+    partition: "short",
+    time: 5,
+  });
+  const worker = { script: "/bin/true", supports_pause: true };
+  assert.deepEqual(stored({ launcher: "slurm", worker }).slurm, slurm, "its worker reads the warning");
+  assert.equal(stored({ worker }).slurm, undefined, "a run of the daemon's own host");
+});

@@ -73,7 +73,7 @@ Deno.test({
       const env = { PATH: Deno.env.get("PATH")!, SLURM_CONF: cluster.conf };
       const plan = planOf(placed());
       await conformance({
-        launcher: new Slurm({ defaults: {}, env }),
+        launcher: new Slurm(env),
         order: (name) => ({ name, comment: "", plan, files, attempt: 1, argv: ["sleep", "600"], env: {} }),
         run: () => {},
       });

@@ -2,6 +2,7 @@
 import type { AlertRule } from "../../config/alerts.ts";
 import { type Bounds, STANDARD_BOUNDS } from "../../base/load_limits.ts";
 import type { Layout } from "../../base/layout.ts";
+import type { SlurmFields } from "../../config/schema.ts";
 import type { Logger } from "../../base/log.ts";
 import { Activity } from "../../observability/activity.ts";
 import type { WorkerUserOption } from "../../os/worker_user.ts";
@@ -89,6 +90,8 @@ export interface EngineOptions {
   launcher?: ProxyLauncher;
   /** Engines that place runs elsewhere. */
   launchers?: readonly Launcher[];
+  /** Defaults of metadata.slurm for runs that are submitted from now on. */
+  slurm?: SlurmFields;
   /** Where proxies on other hosts reach the daemon, and how they know it; without `target` that is `--http`. */
   advertise?: { target?: string | undefined; ca?: string | undefined };
   /** Between two queries of an engine, milliseconds. */
@@ -226,6 +229,7 @@ export class Engine implements Core {
       bounds: { ...STANDARD_BOUNDS, ...options.bounds },
       totalSlots: gpus.length,
       admit,
+      slurm: options.slurm ?? {},
       durable: options.durability === "full",
     });
     this.#views = new Views({

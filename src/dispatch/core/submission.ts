@@ -4,6 +4,7 @@ import { readConfig } from "../../config/config.ts";
 import { parametersOf } from "../../config/parameters.ts";
 import { prepareRun, resolveRunId } from "../../config/prepare.ts";
 import { planOf, type RunPlan } from "../../config/plan.ts";
+import type { SlurmFields } from "../../config/schema.ts";
 import { newUlid } from "../../config/ulid.ts";
 import { MosaicError } from "../../base/errors.ts";
 import type { Layout } from "../../base/layout.ts";
@@ -26,6 +27,8 @@ export interface SubmissionContext {
   admit: (plan: RunPlan) => void;
   /** Files survive the loss of power as soon as the run does. */
   durable: boolean;
+  /** Defaults of metadata.slurm. */
+  slurm: SlurmFields;
   /** Runs that wait, and how many may. */
   queueLength: number;
   /** The place that a new run of this priority gets in the queue. */
@@ -57,7 +60,7 @@ export function submit(configJson: string, requestedId: string, context: Submiss
   const alive = registry.byDigest(read.digest).find((row) => !isEnded(row.state));
   if (alive !== undefined) return { row: alive, fresh: false };
   const runId = freeRunId(resolveRunId(read, requestedId), requestedId !== "", read.digest, registry);
-  const prepared = prepareRun(read, { runId, layout });
+  const prepared = prepareRun(read, { runId, layout, slurm: context.slurm });
   if (read.config.metadata?.webhook !== undefined) requireReach(planOf(prepared.configJson).webhook!);
   const plan = planOf(prepared.configJson);
   context.admit(plan);

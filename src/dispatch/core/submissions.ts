@@ -8,6 +8,7 @@ import type { Activity } from "../../observability/activity.ts";
 import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { MAX_PARAMETERS } from "../../telemetry/parameters.ts";
+import type { SlurmFields } from "../../config/schema.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunRow } from "../../registry/types.ts";
 import type { Dispatcher } from "../dispatcher.ts";
@@ -31,6 +32,8 @@ export interface SubmissionsOptions {
   onChanged: (row: RunRow) => void;
   /** What a submitter was told of survives the loss of power. */
   durable: boolean;
+  /** Defaults of metadata.slurm. */
+  slurm: SlurmFields;
 }
 
 export class Submissions {
@@ -44,7 +47,8 @@ export class Submissions {
   }
 
   submit(configJson: string, runId: string): { runId: string; digest: string } {
-    const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable } = this.#options;
+    const { registry, log, layout, activity, dispatcher, descriptors, bounds, totalSlots, durable, slurm } =
+      this.#options;
     const { admit, placer, onChanged } = this.#options;
     const arrived = performance.now();
     let result = "rejected";
@@ -56,6 +60,7 @@ export class Submissions {
         layout,
         totalSlots,
         durable,
+        slurm,
         admit,
         queueLength: dispatcher.queueLength + placer.waiting,
         placeFor: (priority) => dispatcher.placeFor(priority),

@@ -84,6 +84,19 @@ Deno.test("the intent is on record before the engine is asked, and the next daem
   assert.equal(engine.jobs.length, 1);
 });
 
+Deno.test("a run that waits for its engine keeps the defaults of the daemon that took it", async () => {
+  const engine = new ScriptedLauncher();
+  await using f = EngineFixture.start({ ...options(engine), slurm: { partition: "gpu", lease_seconds: 600 } });
+  engine.silent = "no controller";
+  const { runId } = f.engine.submit(config({ slurm: { account: "lab" } }));
+  await f.engine.close();
+  engine.silent = undefined;
+  await using _next = f.successor(0, { ...options(engine), slurm: { partition: "other", qos: "low" } });
+  const { slurm } = (await jobOf(engine, runId)).order.plan;
+  assert.deepEqual(slurm.fields, { account: "lab", lease_seconds: 600, partition: "gpu" });
+  assert.equal(slurm.leaseSeconds, 600);
+});
+
 Deno.test("two jobs of one name: the placement's own is admitted, the other refused and ended", async () => {
   const engine = new ScriptedLauncher();
   await using f = EngineFixture.start(options(engine));

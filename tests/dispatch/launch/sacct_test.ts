@@ -11,7 +11,7 @@ async function remembered(tools: { sacct?: string; sinfo?: string }) {
     for (const [name, script] of Object.entries(tools)) {
       Deno.writeTextFileSync(`${bin}/${name}`, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
     }
-    return await new Slurm({ defaults: {}, env: { PATH: `${bin}:/usr/bin:/bin` } }).remembered(NAME);
+    return await new Slurm({ PATH: `${bin}:/usr/bin:/bin` }).remembered(NAME);
   } finally {
     Deno.removeSync(bin, { recursive: true });
   }

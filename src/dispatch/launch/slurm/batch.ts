@@ -1,7 +1,6 @@
 /** The job that Slurm is given for a run: options of sbatch, and the script. Pure. */
 import type { RunPlan } from "../../../config/plan.ts";
 import type { NodeFiles } from "../launcher.ts";
-import type { SlurmFields } from "../../../config/schema.ts";
 
 export interface Batch {
   name: string;
@@ -11,17 +10,9 @@ export interface Batch {
   script: string;
 }
 
-/** @param defaults hold for what the config does not say */
-export function sbatchOptions(
-  plan: RunPlan,
-  defaults: SlurmFields,
-  { name, comment, logFile, script }: Batch,
-): string[] {
-  const { partition, account, qos, time, constraint, gres, extra, warn_seconds } = {
-    ...defaults,
-    ...plan.slurm.fields,
-  };
-  const { nodes, tasksPerNode } = plan.slurm;
+export function sbatchOptions(plan: RunPlan, { name, comment, logFile, script }: Batch): string[] {
+  const { fields, nodes, tasksPerNode } = plan.slurm;
+  const { partition, account, qos, time, constraint, gres, extra, warn_seconds } = fields;
   const { cpus, memoryMb, gpus } = plan.resources;
   const named = {
     partition,
@@ -29,8 +20,7 @@ export function sbatchOptions(
     qos,
     time,
     constraint,
-    // Of the others, nobody reads the message that the proxy would send.
-    signal: plan.worker.supportsPause && warn_seconds !== undefined ? `B:USR1@${warn_seconds}` : undefined,
+    signal: warn_seconds !== undefined ? `B:USR1@${warn_seconds}` : undefined,
     gres: gres ?? (gpus.requested > 0 ? `gpu:${gpus.requested}` : undefined),
   };
   return [

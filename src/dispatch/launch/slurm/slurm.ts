@@ -1,6 +1,5 @@
 /** Slurm as a launcher: sbatch, squeue, scancel and, where there is accounting, sacct (docs/slurm.md). */
 import type { RunPlan } from "../../../config/plan.ts";
-import type { SlurmFields } from "../../../config/schema.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { underShell } from "../../../os/shell.ts";
 import { writeRecord } from "../../../os/untrusted.ts";
@@ -23,13 +22,6 @@ const TOOL_VARIABLES = ["PATH", "HOME", "USER", "LOGNAME", "SLURM_CONF", "LD_LIB
 const REJECTIONS =
   /invalid (?:partition|account|qos|generic resource|job array|feature|time|constraint|node|dependency|gres|trackable|licen[cs]e|reservation)|requested (?:node configuration|time limit|partition configuration)|(?:node|cpu) count specification invalid|memory specification can ?not be satisfied|unrecognized option|unable to (?:open file|read script)|user's group not permitted|access\/permission denied|violates accounting\/qos policy|batch script (?:is empty|contains)|invalid --/i;
 
-export interface SlurmOptions {
-  /** The daemon's --slurm. */
-  defaults: SlurmFields;
-  /** The daemon's environment. */
-  env: Readonly<Record<string, string>>;
-}
-
 interface Answer {
   code: number;
   out: string;
@@ -38,12 +30,11 @@ interface Answer {
 
 export class Slurm implements Launcher {
   readonly name = "slurm";
-  readonly #defaults: SlurmFields;
   readonly #proxyEnv: Record<string, string>;
   readonly #toolEnv: Record<string, string>;
 
-  constructor({ defaults, env }: SlurmOptions) {
-    this.#defaults = defaults;
+  /** @param env the daemon's */
+  constructor(env: Readonly<Record<string, string>>) {
     const some = (names: readonly string[]) =>
       Object.fromEntries(names.flatMap((name) => env[name] === undefined ? [] : [[name, env[name]]]));
     this.#proxyEnv = some(PROXY_VARIABLES);
@@ -66,7 +57,7 @@ export class Slurm implements Launcher {
   }
 
   nodeDirectory({ launcher, slurm }: RunPlan): string | undefined {
-    return launcher === this.name ? slurm.fields.node_dir ?? this.#defaults.node_dir : undefined;
+    return launcher === this.name ? slurm.fields.node_dir : undefined;
   }
 
   async launch({ name, comment, plan, files, attempt, node, argv, env }: Order): Promise<Launched> {
@@ -77,7 +68,7 @@ export class Slurm implements Launcher {
     const script = `${files.control}/job-${attempt}.sh`;
     const logFile = node === undefined ? `${files.logs}/job.log` : `${parentOf(node.directory)}/${name}.log`;
     writeRecord(script, batchScript(argv, { ...this.#proxyEnv, ...env }, node && { made: node, logFile }));
-    const answer = await this.#tool("sbatch", sbatchOptions(plan, this.#defaults, { name, comment, logFile, script }));
+    const answer = await this.#tool("sbatch", sbatchOptions(plan, { name, comment, logFile, script }));
     // Of a federation: JOB;CLUSTER.
     const id = /^(\d+)(?:;.*)?$/m.exec(answer.out)?.[1];
     if (answer.code === 0 && id !== undefined) return { t: "placed", job: id };
