@@ -224,7 +224,15 @@ export class JournalFile {
 
   #hasChanged(file: Deno.FsFile): boolean {
     const { offset, bytes } = this.#mark;
-    return !isAt(file, offset, bytes) || !isAt(file, 0, this.#head);
+    return !(isAt(file, offset, bytes) || this.#isPackedAt(offset, bytes)) || !isAt(file, 0, this.#head);
+  }
+
+  /** What a reader that is not the journal's proxy read last may have become a hole meanwhile: its proxy has packed it. */
+  #isPackedAt(offset: number, bytes: Uint8Array): boolean {
+    if (!this.#readOnly || offset + bytes.length > this.#packedEnd()) return false;
+    const now = new Uint8Array(bytes.length);
+    for (let done = 0; done < now.length;) done += this.#packed.read(offset + done, now.subarray(done));
+    return now.every((byte, i) => byte === bytes[i]);
   }
 
   /** The file is not what it was. @returns the position of its end */

@@ -201,11 +201,17 @@ function blocks(bytes: number): number {
   return Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
 }
 
-/** A log that nobody waits for, such as that of standard error, when its worker has ended. */
+/**
+ * A log to which nothing is added any more: that of standard error, or one whose proxy was killed before it had packed it.
+ * One that is packed and given back, or is not what was packed, stays as it is.
+ */
 export async function packEndedLog(path: string, log: Logger): Promise<void> {
   const inode = inodeOf(path);
   if (inode === undefined) return;
-  const { size } = Deno.statSync(path);
+  const { size, blocks } = Deno.statSync(path);
+  using packed = new PackedLog(path);
+  const isGivenBack = packed.end() === size && blocks! * 512 < size;
+  if (isGivenBack || packed.end() > size) return;
   const ended = {
     size: () => size,
     packable: (offset: number) => inodeOf(path) === inode ? { inode, offset } : undefined,

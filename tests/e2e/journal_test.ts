@@ -5,10 +5,11 @@ import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState, untilSteps } from "../harness/runs.ts";
 import { until } from "../harness/wait.ts";
 import { RunFiles } from "../../src/base/layout.ts";
+import { proxyLockHeld } from "../../src/dispatch/launch/local/attempt_files.ts";
 import { examine, repair } from "../../src/doctor/doctor.ts";
 import { Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { processRef } from "../../src/os/identity.ts";
-import { packedPath } from "../../src/os/packed_log.ts";
+import { openLog, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 
 const HALF = 70_000;
@@ -62,6 +63,11 @@ async function start(daemon: TestDaemon, metadata?: Record<string, unknown>): Pr
 
 function journalBytes(files: RunFiles): number {
   return Deno.statSync(files.stdout(1)).blocks! * 512;
+}
+
+function packedLength(path: string): number {
+  using packed = new PackedLog(path);
+  return packed.end();
 }
 
 async function untilPacked({ files }: Started): Promise<void> {
@@ -141,6 +147,30 @@ Deno.test("a log that its steps give back is thinned when its run has ended, and
   assert.ok(await logOf(daemon, run) === lines.join(""));
   await daemon.stop();
   assert.deepEqual(examine(daemon.stateDir).filter(({ check }) => check === "telemetry"), []);
+});
+
+Deno.test("logs that a killed proxy has left unpacked are packed at the daemon's next start, and read as they were", async () => {
+  await using daemon = await TestDaemon.start();
+  const { run, files, finish } = await start(daemon);
+  finish();
+  await untilState(daemon, run, "TERMINATED");
+  const path = files.stdout(1);
+  await until(() => packedLength(path) === Deno.statSync(path).size, { what: "the log to be packed" });
+  await until(() => !proxyLockHeld(files, 1), { what: "the proxy to leave" });
+  const before = await logOf(daemon, run);
+  await daemon.kill9();
+  // As if its proxy had been killed when the run had ended.
+  using whole = openLog(path)!;
+  const bytes = new Uint8Array(whole.size);
+  assert.equal(whole.readSync(0, bytes), bytes.length);
+  Deno.removeSync(path);
+  Deno.writeFileSync(path, bytes, { mode: 0o400 });
+  Deno.removeSync(packedPath(path));
+  await daemon.restart();
+  await until(() => packedLength(path) === bytes.length && Deno.statSync(path).blocks! * 512 < MIB, {
+    what: "the log to be packed by the daemon",
+  });
+  assert.equal(await logOf(daemon, run), before);
 });
 
 Deno.test("the log of standard error is packed when its run has ended, and reads as it was", async () => {

@@ -114,6 +114,22 @@ Deno.test("journal: what is stored is given back while the worker writes, and re
   });
 });
 
+Deno.test("journal: who reads it while its proxy packs it reads on behind what has become a hole", async () => {
+  await withWriter(async ({ path, journal, writeTo }) => {
+    await writeTo(3 * MIB);
+    const file = journal();
+    const size = file.size();
+    const reader = new JournalFile(path, { readOnly: true, shiftPath: path.replace(/logs\/.*/, "journal-1.json") });
+    const first = new Uint8Array(MIB);
+    assert.equal(reader.read(0, first), MIB);
+    await new JournalPacker(path, file, log).finish();
+    assert.ok(blocksOf(path) <= 128 << 10, "what was read is a hole");
+    assert.equal(reader.size(), size);
+    assert.equal(new TextDecoder().decode(first) + textFrom(reader, MIB) === logText(path), true);
+    reader.close();
+  });
+});
+
 Deno.test("journal: a proxy that was killed while it packed leaves nothing that the next one reads wrong", async () => {
   await withWriter(async ({ path, journal, writeTo }) => {
     await writeTo(6 * MIB);

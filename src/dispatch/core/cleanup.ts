@@ -120,6 +120,7 @@ export class Cleanup {
   /** Of a run whose files only processes of this host write. */
   async #thinLog({ runId, baseDir, workerId, attempt }: RunRow, plan: RunPlan): Promise<void> {
     if (plan.launcher !== "local" || plan.worker.external) return;
+    if (plan.artifacts.keepJournal || !plan.artifacts.persistLogs) return;
     const { layout } = this.#options;
     const files = new RunFiles(layout.runDir(baseDir, runId), workerId);
     const isStopped = () => this.#deleting.has(runId) || this.#closed;

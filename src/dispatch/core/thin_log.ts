@@ -1,4 +1,7 @@
-/** Thins the log of an attempt that has ended: what telemetry can give back needs no text of its own. */
+/**
+ * Packs the logs of an attempt that has ended, where its proxy was killed before it did, and thins what it printed: what
+ * telemetry can give back needs no text of its own.
+ */
 import { messageOf } from "../../base/errors.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { Logger } from "../../base/log.ts";
@@ -6,6 +9,7 @@ import { sleep } from "../../base/sleep.ts";
 import { PackedLog } from "../../os/packed_log.ts";
 import { rendered, stepsOf, StepsOfLog, thinned } from "../../telemetry/thin_log.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
+import { packEndedLog } from "../../proxy/pack_journal.ts";
 import { proxyLockHeld } from "../launch/local/attempt_files.ts";
 
 /** Its proxy packs the log when the attempt has ended. */
@@ -29,6 +33,8 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
     if (isStopped() || performance.now() > deadline) return;
     await sleep(PROXY_MS.between);
   }
+  for (const path of [files.stdout(attempt), files.stderr(attempt)]) await packEndedLog(path, log);
+  if (isStopped()) return;
   const read = stepsOf(telemetry, runId);
   const steps = new StepsOfLog(read, attempt);
   let start = performance.now();
