@@ -48,6 +48,10 @@ const PARTS: Record<string, { what: string; load: () => Promise<Part> }> = {
     load: async () => (await import("./parts/connections.ts")).connections,
   },
   submit: { what: "from submit to the first record", load: async () => (await import("./parts/latency.ts")).submit },
+  frames: {
+    what: "running environments that are watched, a stream's share of a processor",
+    load: async () => (await import("./parts/frames.ts")).frames,
+  },
   page: { what: "the page in a browser", load: async () => (await import("./parts/page.ts")).page },
   long: { what: "one run of ten million steps", load: async () => (await import("./parts/growth.ts")).long },
   many: { what: "a registry of ten thousand runs", load: async () => (await import("./parts/growth.ts")).many },

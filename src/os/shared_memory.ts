@@ -93,6 +93,8 @@ export class SharedMemory implements Disposable {
   #in: WritableStreamDefaultWriter<Uint8Array> | undefined;
   #out: ReadableStreamBYOBReader | undefined;
   #turn: Promise<unknown> = Promise.resolve();
+  /** Of the last answer: a frame is large, and thirty a second would be garbage. */
+  #buffer = new Uint8Array(0);
 
   /** Names that begin with `prefix`. */
   async list(prefix: string): Promise<string[]> {
@@ -101,7 +103,7 @@ export class SharedMemory implements Disposable {
 
   /**
    * Bytes of a plain file, one range behind the other, and its size; fewer where a range is not there.
-   * undefined: there is no such file, or it is no plain one.
+   * undefined: there is no such file, or it is no plain one. The bytes are valid until the next request.
    */
   async read(
     name: string,
@@ -176,7 +178,7 @@ export class SharedMemory implements Disposable {
 
   /** One answer comes at a time, and nothing behind it before the next request. */
   async #answer(room: number): Promise<Uint8Array> {
-    let buffer = new Uint8Array(room);
+    let buffer = this.#buffer.length >= room ? this.#buffer : new Uint8Array(room);
     let have = 0;
     let [begin, end] = [0, Infinity];
     while (have < end) {
@@ -193,6 +195,7 @@ export class SharedMemory implements Disposable {
       whole.set(buffer.subarray(0, have));
       buffer = whole;
     }
+    this.#buffer = buffer;
     return buffer.subarray(begin, end);
   }
 }

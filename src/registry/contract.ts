@@ -495,6 +495,8 @@ export const PageLiveFrame = z.strictObject({
   width: integer(),
   height: integer(),
   channels: integer(),
+  /** Ranges (first row, number of rows) of which the pixels come, the others being those of the frame before; null: all. */
+  rows: maybe(z.array(z.tuple([integer(), integer()]))),
   episode: maybe(integer()),
   step: maybe(integer()),
   /** How far the run is, where the frame itself names no step. */

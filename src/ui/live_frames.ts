@@ -2,7 +2,8 @@
  * Frames of running environments, while a client reads them: the newest frame of each run, from its shared-memory rings or,
  * if it has none, from the payloads of its stored steps and episodes. Frames that arrive faster than the client reads are skipped.
  *
- * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels.
+ * A message: its length after these 4 bytes (u32, little endian), length of a JSON text (u32), the text, the pixels (of a ring,
+ * only of the rows that have changed since the frame before).
  */
 import type { Core } from "../dispatch/core/core.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
@@ -21,6 +22,7 @@ import {
 import { pause } from "../wire/waiting.ts";
 import { stepsReached } from "../telemetry/progress_series.ts";
 import { FRAME_KINDS, type FrameKind, renderPayloadOf } from "../telemetry/render_payload.ts";
+import { ChangedRows } from "./changed_rows.ts";
 import { finiteOrText, type LiveFrame, parsed } from "./page_json.ts";
 import { placeOf } from "./pictures.ts";
 
@@ -33,6 +35,8 @@ const RECORDS_FRAMES_PER_SECOND = 10;
 /** How often new rings, and runs that have ended, are looked for. */
 const LOOK_MS = 2000;
 const IDLE_MS = 250;
+/** How often the run's step is read, for a frame that names none. */
+const RUN_STEP_MS = 250;
 /** Of these newest records one may have a picture: several agents take turns. */
 const NEWEST_RECORDS = 8;
 /** A payload that is no picture is sent as it is. */
@@ -60,6 +64,9 @@ class Ring {
   readonly #runId: string;
   readonly #rest: string;
   readonly #reader: RingReader;
+  readonly #changed = new ChangedRows();
+  #runStep: number | null = null;
+  #runStepAt = -Infinity;
   spoilt = false;
 
   constructor(core: Core, runId: string, rest: string, memory: SharedMemory) {
@@ -80,25 +87,39 @@ class Ring {
     }
     if (frame === undefined) return undefined;
     const { n, width, height, channels, reward, rollingReturn, stepsPerSecond } = frame;
+    const { rows, pixels } = this.#changed.next(frame);
     return message({
       ...this.#head(n),
-      ...{ width, height, channels, payload: null },
+      ...{ width, height, channels, rows, payload: null },
       reward: finiteOrText(reward),
       rolling_return: finiteOrText(rollingReturn),
       steps_per_second: finiteOrText(stepsPerSecond),
-    }, frame.pixels);
+    }, pixels);
   }
 
   /** Instead of its frames. */
   unreadable(why: string): Uint8Array<ArrayBuffer> {
-    const nothing = { width: 0, height: 0, channels: 0, reward: null, rolling_return: null, steps_per_second: null };
+    const nothing = {
+      width: 0,
+      height: 0,
+      channels: 0,
+      rows: null,
+      reward: null,
+      rolling_return: null,
+      steps_per_second: null,
+    };
     return message({ ...this.#head(0), ...nothing, payload: { text: why } }, NOTHING);
   }
 
   #head(n: number) {
     const [run_id, part] = [this.#runId, this.#rest];
-    const run_step = stepsReached(this.#core.records.summary(run_id)) || null;
-    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: Date.now(), ...NO_STEP, run_step };
+    const now = Date.now();
+    if (now - this.#runStepAt >= RUN_STEP_MS) {
+      this.#runStepAt = now;
+      this.#runStep = stepsReached(this.#core.records.summary(run_id)) || null;
+    }
+    const run_step = this.#runStep;
+    return { of: run_id + part, run_id, part, source: "ring" as const, n, at: now, ...NO_STEP, run_step };
   }
 }
 
@@ -192,7 +213,7 @@ class Watched {
     const { width, height, channels, pixels } = picture ?? { width: 0, height: 0, channels: 0, pixels: NOTHING };
     const head: LiveFrame = {
       ...{ of: this.#runId, run_id: this.#runId, part: "", source: kind, n: record.seq },
-      ...{ at: Number(BigInt(record.tsNs) / 1_000_000n), width, height, channels },
+      ...{ at: Number(BigInt(record.tsNs) / 1_000_000n), width, height, channels, rows: null },
       ...{ episode: record.episode, agent: record.agentId, ...placeOf(record), run_step: null },
       ...{ rolling_return: null, steps_per_second: null, payload: picture === undefined ? parsed(payload) : null },
     };

@@ -58,7 +58,9 @@ interface RingHeader {
   height: number;
   channels: number;
   head: number;
-  values: DataView;
+  reward: number;
+  rollingReturn: number;
+  stepsPerSecond: number;
 }
 
 /** @throws RangeError for a header that cannot be a ring's; undefined: it is not ready, or is no longer used */
@@ -74,12 +76,21 @@ function headerOf(bytes: Uint8Array, fileBytes: number): RingHeader | undefined 
     width > 0 && height > 0 && frameBytes <= MAX_FRAME_BYTES && slotSize >= SLOT_HEADER_BYTES + frameBytes &&
     HEADER_BYTES + capacity * slotSize <= fileBytes;
   if (!fits) throw new RangeError("the ring's header does not fit its file");
-  return { capacity, slotSize, width, height, channels, head: Number(values.getBigUint64(40, true)), values };
+  return {
+    ...{ capacity, slotSize, width, height, channels },
+    head: Number(values.getBigUint64(40, true)),
+    reward: values.getFloat64(56, true),
+    rollingReturn: values.getFloat64(64, true),
+    stepsPerSecond: values.getFloat64(72, true),
+  };
 }
 
 /** Where the ring is read. */
 export interface RingFile {
-  /** Ranges one behind the other, fewer bytes where one is not there, and the file's size; undefined without a file. */
+  /**
+   * Ranges one behind the other, fewer bytes where one is not there, and the file's size; undefined without a file. The
+   * bytes are valid until the next call.
+   */
   read(...ranges: Ranges): Promise<{ size: number; bytes: Uint8Array } | undefined>;
 }
 
@@ -167,7 +178,7 @@ export class RingReader {
     this.#file = file;
   }
 
-  /** The newest complete frame that was not read before. @throws RangeError when the file is no ring */
+  /** The newest complete frame that was not read before; its pixels are valid until the next call. @throws RangeError when the file is no ring */
   async next(): Promise<RingFrame | undefined> {
     const ahead = this.#ahead;
     this.#ahead = [];
@@ -204,7 +215,7 @@ function slotRanges({ capacity, slotSize, width, height, channels }: RingHeader,
 
 /** @param read what is at `slotRanges`. Undefined: it is being written */
 function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | undefined {
-  const { width, height, channels, values } = header;
+  const { width, height, channels, reward, rollingReturn, stepsPerSecond } = header;
   const length = slotRanges(header, n)[0]![1];
   if (read.length < length + 8) return undefined;
   const frameBytes = width * height * channels;
@@ -220,9 +231,7 @@ function frameOf(header: RingHeader, n: number, read: Uint8Array): RingFrame | u
     width,
     height,
     ...colored(slot.subarray(SLOT_HEADER_BYTES, end), channels),
-    reward: values.getFloat64(56, true),
-    rollingReturn: values.getFloat64(64, true),
-    stepsPerSecond: values.getFloat64(72, true),
+    ...{ reward, rollingReturn, stepsPerSecond },
     metadata: new TextDecoder().decode(metadata),
   };
 }

@@ -128,8 +128,15 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
     return this.begun(this.add(name, more).runId);
   }
 
-  /** Brings a run that waits to where its worker is at work. */
+  /** Brings a run that waits to where its worker is at work and has printed something. */
   begun(runId: string): RunRow {
+    this.ready(runId);
+    this.publish(runId, [], []);
+    return this.registry.require(runId);
+  }
+
+  /** Brings a run that waits to where its worker has been started. */
+  ready(runId: string): RunRow {
     const row = this.registry.apply(runId, { type: "spawned" }, { startedAt: Date.now() });
     const files = this.filesOf(row);
     for (const path of [files.directory, files.logs, files.control]) Deno.mkdirSync(path, { recursive: true });
@@ -150,7 +157,6 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
       proxy: { pid: 2 ** 30, identity: "none" },
     }, proxy);
     this.#proxies.set(runId, proxy);
-    this.publish(runId, [], []);
     return this.registry.require(runId);
   }
 

@@ -1,5 +1,6 @@
 /** Frames of running environments: a ring that a process writes, payloads of steps, and the wall in a real browser. */
 import assert from "node:assert/strict";
+import { PageLiveFrame } from "../../src/registry/contract.ts";
 import { createApp } from "../../src/ui/app.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
 import { ringName } from "../../src/wire/fastlane.ts";
@@ -27,9 +28,11 @@ class RingOf implements Disposable {
     this.#write(0, bytes);
   }
 
-  paint(color: number): void {
+  /** @param row of another colour than the rest */
+  paint(color: number, row?: { at: number; color: number }): void {
     const n = ++this.#n;
     const slot = new Uint8Array(SLOT).fill(color);
+    if (row !== undefined) slot.fill(row.color, 16 + row.at * WIDTH * 3, 16 + (row.at + 1) * WIDTH * 3);
     const view = new DataView(slot.buffer);
     view.setBigUint64(0, BigInt(2 * n + 2), true);
     view.setUint32(8, FRAME, true);
@@ -46,6 +49,28 @@ class RingOf implements Disposable {
   [Symbol.dispose](): void {
     this.#file.close();
     Deno.removeSync(this.path);
+  }
+}
+
+/** The messages of `/api/frames/live`, without the empty first one. */
+async function* frameMessages(body: ReadableStream<Uint8Array>) {
+  let have = new Uint8Array(0);
+  for await (const part of body) {
+    const all = new Uint8Array(have.length + part.length);
+    all.set(have);
+    all.set(part, have.length);
+    have = all;
+    for (;;) {
+      const view = new DataView(have.buffer, have.byteOffset, have.length);
+      const end = have.length < 4 ? Infinity : 4 + view.getUint32(0, true);
+      if (have.length < end) break;
+      if (end > 4) {
+        const text = 8 + view.getUint32(4, true);
+        const head = PageLiveFrame.parse(JSON.parse(new TextDecoder().decode(have.subarray(8, text))));
+        yield { head, pixels: have.slice(text, end) };
+      }
+      have = have.subarray(end);
+    }
   }
 }
 
@@ -69,9 +94,11 @@ Deno.test({
     const films = core.begun(core.add("films", { runId: own() }).runId);
     const prints = core.addExecuting("prints");
     const ends = core.addExecuting("ends");
+    const silent = core.ready(core.add("silent", { runId: own() }).runId);
     const hostile = core.begun(core.add("hostile", { runId: own() }).runId);
     using ring = new RingOf(films.runId);
     using part = new RingOf(`${films.runId}-w1`);
+    using quiet = new RingOf(silent.runId);
     using bad = new RingOf(hostile.runId);
     Deno.writeTextFileSync(bad.path, "x".repeat(200));
     Deno.symlinkSync("/etc/passwd", `/dev/shm/${ringName(`${hostile.runId}-w1`)}`);
@@ -87,13 +114,17 @@ Deno.test({
         color = color % 200 + 1;
         ring.paint(color);
         part.paint(color);
+        quiet.paint(color);
         core.addEpisode(prints.runId, 1, () => '{"rgb":[[[9,8,7],[1,2,3]]]}');
         core.addEpisode(ends.runId, 1, undefined, Date.now(), '{"render_payload":{"rgb":[[[3,2,1]]]}}');
       };
       await until(async () => {
         paint();
-        return await page.locator(".wall .live").count() === 4;
-      }, { what: "four environments", state: () => page.locator(".wall").innerHTML() });
+        return await page.locator(".wall .live").count() === 5;
+      }, {
+        what: "five environments, one of a run that has printed nothing",
+        state: () => page.locator(".wall").innerHTML(),
+      });
       await until(async () => await pixel(prints.runId) === "9,8,7,255", { what: "a payload to be drawn" });
       await until(async () => await pixel(ends.runId) === "3,2,1,255", { what: "an episode's payload to be drawn" });
       for (const ring of [films.runId, `${films.runId}-w1`]) {
@@ -103,6 +134,14 @@ Deno.test({
       }
       const told = page.locator(`[data-of="${prints.runId}"] .sub`);
       assert.match(await told.textContent() ?? "", /episode \d+, step 0 · agent_1 · action 0 · reward 1 · \d+ ms ago/);
+
+      // Only a row changes: the others stay as they were.
+      const rows = (of: string) =>
+        page.locator(`[data-of="${of}"] canvas`).evaluate((e) =>
+          [0, 2, 3].map((y) => (e as HTMLCanvasElement).getContext("2d")!.getImageData(0, y, 1, 1).data[0]).join()
+        );
+      ring.paint(color, { at: 2, color: 250 });
+      await until(async () => await rows(films.runId) === `${color},250,${color}`, { what: "one row to change" });
 
       // Steps back through what came, while nothing more comes.
       const tile = page.locator(`[data-of="${films.runId}"]`);
@@ -127,6 +166,27 @@ Deno.test({
     app.stop();
     await server.stop();
   }
+});
+
+Deno.test("frames: of a ring only the rows that have changed are sent", async () => {
+  await using core = new PlayedEngine();
+  const app = createApp(core, { log: core.log, bound: "127.0.0.1" });
+  const run = core.begun(core.add("films", { runId: own() }).runId);
+  using ring = new RingOf(run.runId);
+  ring.paint(1);
+  const answer = await app.fetch(new Request(`http://127.0.0.1:8055/api/frames/live?of=${run.runId}`));
+  const messages = frameMessages(answer.body!);
+  const next = async () => (await messages.next()).value!;
+  const whole = await next();
+  assert.deepEqual([whole.head.rows, whole.pixels.length, whole.pixels[0]], [null, FRAME, 1]);
+  ring.paint(1, { at: 5, color: 9 });
+  const one = await next();
+  assert.deepEqual([one.head.rows, one.pixels], [[[5, 1]], new Uint8Array(WIDTH * 3).fill(9)]);
+  ring.paint(1, { at: 5, color: 9 });
+  const none = await next();
+  assert.deepEqual([none.head.n, none.head.rows, none.pixels.length], [3, [], 0]);
+  await messages.return(undefined);
+  app.stop();
 });
 
 Deno.test("frames: how many runs one connection may name; unknown ones are refused", async () => {

@@ -83,7 +83,7 @@ export function Wall() {
     let mounted = true;
     const read = () =>
       attempt(async () => {
-        const list = await listRuns({ state: "executing", limit: String(MOST_WATCHED), sort: "created" });
+        const list = await listRuns({ state: "ready,executing", limit: String(MOST_WATCHED), sort: "created" });
         if (!mounted) return list.head;
         setRuns(list.runs);
         setTotal(list.total);

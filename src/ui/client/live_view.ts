@@ -1,4 +1,5 @@
 /** One environment as it runs: its newest frame on a canvas, what is known of it, and the last seconds to step back through. */
+import { completed } from "../changed_rows.ts";
 import type { LiveFrame } from "../page_json.ts";
 import { now } from "./api.ts";
 import { h, iconButton } from "./dom.ts";
@@ -199,6 +200,8 @@ async function readMessages(
   onframe: (head: LiveFrame, pixels: Uint8Array) => void,
 ): Promise<void> {
   const decoder = new TextDecoder();
+  /** The last picture of each environment. */
+  const last = new Map<string, Uint8Array>();
   let parts: Uint8Array[] = [];
   let have = 0;
   let need = 4;
@@ -213,7 +216,12 @@ async function readMessages(
       if (have < need) break;
       if (need > 4) {
         const end = 8 + view.getUint32(4, true);
-        onframe(JSON.parse(decoder.decode(all.subarray(8, end))), all.slice(end, need));
+        const head: LiveFrame = JSON.parse(decoder.decode(all.subarray(8, end)));
+        const whole = completed(last.get(head.of), head, head.rows, all.slice(end, need));
+        // Nothing is shown of a picture whose rows before were lost; the next connection begins with a whole one.
+        if (whole === undefined) throw new RangeError(`frame ${head.n} of ${head.of} does not fit the one before`);
+        last.set(head.of, whole);
+        onframe(head, whole);
       }
       parts = have > need ? [all.subarray(need)] : [];
       have -= need;
