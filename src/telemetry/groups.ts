@@ -11,9 +11,12 @@ export interface Groupable {
 
 const SEED = /(?:^|[._/-])(?:seed|run_name|exp_name|run_id)$/i;
 
-/** `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; a version (`CartPole-v1`) stays. */
+/** At the end of a name, unless it is a part of a number: of `0.003`, `.99` or `1e-3`. */
+const SEED_AT_END = /(?:[_ ]|(?<!\de)-|(?<=[a-z])\.)+s?\d+$/i;
+
+/** `ppo-cartpole-seed3`, `ppo_s3` and `ppo-3` are `ppo…`; `CartPole-v1`, `lr0.003` and `lr1e-3` stay. */
 export function withoutSeed(name: string): string {
-  const without = name.replace(/[-_. ]*(?:\bseed|(?<=[-_. ])seed)[-_=. ]*\d+/i, "").replace(/[-_. ]+s?\d+$/i, "");
+  const without = name.replace(/[-_. ]*(?:\bseed|(?<=[-_. ])seed)[-_=. ]*\d+/i, "").replace(SEED_AT_END, "");
   return without === "" ? name : without;
 }
 

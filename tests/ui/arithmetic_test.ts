@@ -56,9 +56,18 @@ Deno.test("chart: a part of the time axis holds the points of the buckets that r
 
 Deno.test("groups: names lose their seed, parameters their sameness; a version stays", () => {
   assert.deepEqual(
-    ["ppo-cartpole-seed3", "ppo_cartpole_s3", "ppo-3", "CartPole-v1", "seed 4"].map(withoutSeed),
-    ["ppo-cartpole", "ppo_cartpole", "ppo", "CartPole-v1", "seed 4"],
+    ["ppo-cartpole-seed3", "ppo_cartpole_s3", "ppo-3", "CartPole-v1", "seed 4", "lr0.003-seed1", "ppo.3"].map(
+      withoutSeed,
+    ),
+    ["ppo-cartpole", "ppo_cartpole", "ppo", "CartPole-v1", "seed 4", "lr0.003", "ppo"],
   );
+  // Numbers of a name that are no seeds, however they are written.
+  for (const name of ["lr0.003", "gamma=.99", "ppo-lr1e-3", "ppo_lr=2.5E-4"]) {
+    assert.equal(withoutSeed(name), name);
+    assert.equal(withoutSeed(`${name}-seed1`), name);
+    assert.equal(withoutSeed(`${name}_s1`), name);
+    assert.equal(withoutSeed(`${name}-1`), name);
+  }
   const run = (lr: number, seed: number) => ({
     name: "a",
     tags: [],
