@@ -47,7 +47,9 @@ Deno.test("supports_pause of RegisterWorker: who hears of it on a ControlStream 
 
     const deaf = await begun("deaf");
     await client.unary(method.pauseRun, { run: deaf });
-    assert(isStopped(Number((await is(deaf, "PAUSED")).workerPid)));
+    const { workerPid: deafPid } = await is(deaf, "PAUSED");
+    // The kernel stops the last of its threads a moment after the signal.
+    await until(() => isStopped(Number(deafPid)), { what: "a deaf worker to be stopped" });
     await client.unary(TrainerService.method.cancelRun, { runId: deaf });
     await is(deaf, "CANCELLED");
   } finally {
