@@ -1,11 +1,12 @@
 /** One timer for all runs: the next tick is due at the earliest time that somebody has asked for. */
 export class Ticker {
-  readonly #tick: () => void;
+  readonly #tick: (lateMs: number) => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #dueAt = Infinity;
   #running = false;
 
-  constructor(tick: () => void) {
+  /** @param tick is told by how many milliseconds it comes too late */
+  constructor(tick: (lateMs: number) => void) {
     this.#tick = tick;
   }
 
@@ -26,7 +27,7 @@ export class Ticker {
     this.#dueAt = at;
     this.#timer = setTimeout(() => {
       this.#dueAt = Infinity;
-      this.#tick();
+      this.#tick(Math.max(0, performance.now() - at));
     }, ms);
   }
 }
