@@ -10,7 +10,7 @@ import { startRetention } from "./daemon/retention_sweeps.ts";
 import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
-import { socketPath } from "./daemon/socket_path.ts";
+import { socketPath } from "./daemon/socket_directory.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";

@@ -1,7 +1,7 @@
 /** The options of `mosaic daemon`. */
 import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
-import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
+import { manual, newCommand, oneOf, plainError } from "../cli/verb_parser.ts";
 import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
@@ -14,7 +14,7 @@ import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
-import { absolutePath } from "../permissions/arguments.ts";
+import { absolutePath } from "../permissions/find_option.ts";
 import { parseListen } from "../wire/address.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";

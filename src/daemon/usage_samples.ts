@@ -2,7 +2,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/usage.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 
 const INTERVAL_MS = 15_000;

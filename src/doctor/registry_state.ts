@@ -6,7 +6,7 @@ import type { Layout } from "../base/layout.ts";
 import { claims } from "../os/claims.ts";
 import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { Repairable } from "./finding.ts";
 
 export type KnownRun = Pick<

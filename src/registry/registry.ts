@@ -8,7 +8,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
-import type { RunReader } from "./reader.ts";
+import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -39,7 +39,7 @@ import type {
   RunPatch,
   RunRow,
   TransitionRow,
-} from "./types.ts";
+} from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/reserve.ts";
 import type { Parameter } from "../telemetry/parameters.ts";
 import { Waiters } from "./waiters.ts";

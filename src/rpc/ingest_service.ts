@@ -7,7 +7,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core, Observed, ProxyHello, ProxyLink, ProxySession, WorkerSettings } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
-import type { ChunkAnswer } from "../registry/artifacts/uploads.ts";
+import type { ChunkAnswer } from "../registry/artifacts/take_uploads.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type {
   Batch,

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { readTextIfThere } from "../../os/files.ts";
 import { type AuditLine, parseAuditLine } from "../../wire/audit.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption, wholeNumber } from "../flags.ts";
 import { type Column, table } from "../table.ts";

@@ -1,7 +1,7 @@
 /** `mosaic backup` */
 import type { Command } from "commander";
 import { resolveStateDir } from "../../base/layout.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
 import { bytes, count } from "../format.ts";

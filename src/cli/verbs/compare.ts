@@ -1,7 +1,7 @@
 /** `mosaic compare` */
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
 import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";

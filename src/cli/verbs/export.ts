@@ -1,7 +1,7 @@
 /** `mosaic export` */
 import { type Command, Option } from "commander";
 import { MosaicError } from "../../base/errors.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
 import { sleep } from "../../base/sleep.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, repeated, wholeNumber } from "../flags.ts";

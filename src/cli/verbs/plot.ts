@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { MosaicError } from "../../base/errors.ts";
 import type { Run, SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot, type Series } from "../chart.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../format.ts";

@@ -1,7 +1,7 @@
 /** `mosaic reindex` */
 import type { Command } from "commander";
 import { resolveStateDir } from "../../base/layout.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {

@@ -6,7 +6,7 @@ import { type ComparisonRow, configDifferences } from "../../config/differences.
 import type { SeriesBucket, SeriesListResponse_Item } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { writeFileAtomic } from "../../os/files.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";

@@ -1,6 +1,6 @@
 /** `mosaic status` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { hostJson } from "../message_json.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../wire/tokens.ts";
 import { auditLine } from "../../wire/audit.ts";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { durationValue, outputOption } from "../flags.ts";
 import { type Column, table } from "../table.ts";

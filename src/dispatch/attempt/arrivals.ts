@@ -10,9 +10,9 @@ import {
   type ChunkAnswer,
   unfinishedUploads,
   Uploads,
-} from "../../registry/artifacts/uploads.ts";
+} from "../../registry/artifacts/take_uploads.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 

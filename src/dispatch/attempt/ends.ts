@@ -6,7 +6,7 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";

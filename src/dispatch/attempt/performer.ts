@@ -5,7 +5,7 @@ import type { ProcessRef } from "../../os/identity.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { DesiredControl } from "../core/core.ts";
 import type { Alerts } from "./alerts.ts";
 import type { Attempt } from "./attempt.ts";

@@ -7,7 +7,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";

@@ -8,8 +8,8 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../registry/retention/removal.ts";
 import { SharedScan } from "../../registry/retention/shared_scan.ts";
-import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
-import type { RunRow } from "../../registry/types.ts";
+import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { thinLog } from "./thin_log.ts";
 

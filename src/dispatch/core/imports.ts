@@ -8,7 +8,7 @@ import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { migrate as migrateRegistry } from "../../registry/migrations.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 

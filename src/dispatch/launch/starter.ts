@@ -17,7 +17,7 @@ import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.t
 import { isShortage } from "../../os/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { ArtifactRow, RunRow } from "../../registry/types.ts";
+import type { ArtifactRow, RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Host, Launch } from "../attempt/host.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";

@@ -12,7 +12,7 @@ import type { Logger } from "../../base/log.ts";
 import { writeFileAtomic } from "../../os/files.ts";
 import { readRecord, removeRegular } from "../../os/untrusted.ts";
 import type { Registry } from "../registry.ts";
-import type { ArtifactRow, RunRow } from "../types.ts";
+import type { ArtifactRow, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";

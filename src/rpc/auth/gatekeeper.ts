@@ -1,6 +1,6 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
 import { MosaicError } from "../../base/errors.ts";
-import type { RunReader } from "../../registry/reader.ts";
+import type { RunReader } from "../../registry/run_reader.ts";
 import { mayDo, type Role, sameToken, type TokenFile } from "../../wire/tokens.ts";
 import { tokenHash, workerToken } from "../../base/session_tokens.ts";
 import { ruleOf } from "./access.ts";

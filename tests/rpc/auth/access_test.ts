@@ -8,7 +8,7 @@ import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/row_types.ts";
 import { methodPath } from "../../../src/wire/method_path.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
