@@ -79,7 +79,10 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
   let running: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
     running = running.then(sample).catch((error) => {
-      log.debug({ error: messageOf(error) }, "no sample of what runs use; the next one is tried");
+      log.debug(
+        { error: messageOf(error) },
+        "cannot sample the resource usage of runs; trying again at the next sample",
+      );
     });
   }, INTERVAL_MS);
   return {

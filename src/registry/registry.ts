@@ -104,7 +104,7 @@ export class Registry implements RunReader {
   insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
-        throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
+        throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
           hint: "Omit the run id to get a new one.",
         });
       }
@@ -134,7 +134,7 @@ export class Registry implements RunReader {
   /** Takes in an ended run of another registry of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
-      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `there is a run ${runId} already`);
+      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `run ${runId} already exists`);
       copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
       this.#transitionHead = this.#lastSeq("transitions");
       this.#eventHead = this.#lastSeq("events");

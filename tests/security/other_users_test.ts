@@ -211,7 +211,7 @@ Deno.test("--group-socket: what others could replace, what the group cannot reac
     assert.match(await refusal(`no-such-group:${directory}/api.sock`), /knows no group no-such-group/);
     assert.match(await refusal(socket, "--auth", "none"), /asks everybody for a token, --auth none nobody/);
     Deno.writeTextFileSync(`${directory}/api.sock`, "somebody's");
-    assert.match(await refusal(socket), /a file that is no socket is in the way/);
+    assert.match(await refusal(socket), /a file that is not a socket exists there/);
     Deno.chmodSync(directory, 0o770);
     assert.match(await refusal(socket), /others may replace a socket in \S+ \(user \d+, mode 770\)/);
     Deno.chmodSync(directory, 0o700);

@@ -111,7 +111,10 @@ export class Arrivals {
   #left(path: string, bytes: number, why: string): void {
     const { registry, log } = this.#options;
     const { runId, attempt } = this.#of;
-    log.warn({ run_id: runId, attempt, path: path.slice(0, 200), bytes, why }, "a file stays on the run's host");
+    log.warn(
+      { run_id: runId, attempt, path: path.slice(0, 200), bytes, why },
+      "a file is not uploaded and stays on the run's host",
+    );
     if (this.#told++ < MAX_TOLD) registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
   }
 

@@ -97,7 +97,7 @@ export class Ends {
       const patch = { hint: `See ${files.proxyLog}.` };
       return this.#end(attempt, registry.require(runId), () => ({ event: { type: "failed", reason }, patch }), now);
     }
-    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt begins anew");
+    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt starts again");
     const notBefore = Date.now() + 500 * 2 ** failures;
     return registry.apply(runId, { type: "requeued", reason: "not started" }, { notBefore });
   }

@@ -36,7 +36,7 @@ export class MetricsEvents {
         metrics: Object.fromEntries(metrics),
       });
     } catch (error) {
-      log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not entered");
+      log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not written");
     }
     this.#told.set(row.runId, { at: now, records });
   }

@@ -70,7 +70,7 @@ export class Submissions {
       if (fresh) {
         log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
         if (leftOutParameters) {
-          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are kept`);
+          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are stored`);
         }
         onChanged(row);
       }

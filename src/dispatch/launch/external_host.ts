@@ -83,7 +83,7 @@ class ExternalAttempt implements AttemptHost {
   }
 
   attach(row: RunRow): never {
-    throw new MosaicError("failed_precondition", `the proxy of run ${row.runId} is not this daemon's to start`);
+    throw new MosaicError("failed_precondition", `this daemon does not start the proxy of run ${row.runId}`);
   }
 
   worker(): undefined {}

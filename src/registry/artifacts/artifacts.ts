@@ -223,7 +223,7 @@ export class Artifacts {
       }
       return found.filter((file) => !removed.has(file));
     } catch (error) {
-      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos that are not to be kept stay for now");
+      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos beyond keep_videos could not be removed yet");
       return found;
     }
   }
@@ -267,7 +267,10 @@ export class Artifacts {
           this.#options.registry.putArtifact({ ...row, sha256 });
         }
       } catch (error) {
-        this.#options.log.warn({ run_id: run.runId, path: file.path, error: messageOf(error) }, "no checksum");
+        this.#options.log.warn(
+          { run_id: run.runId, path: file.path, error: messageOf(error) },
+          "cannot compute a checksum",
+        );
       } finally {
         this.#hashQueued.delete(key);
       }

@@ -109,7 +109,7 @@ function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void 
   if (past === undefined) return;
   throw new MosaicError(
     "failed_precondition",
-    `attempt ${past.attempt} of run ${past.runId} is over: the token is its own`,
+    `attempt ${past.attempt} of run ${past.runId} has ended, and this token belongs to it`,
   );
 }
 

@@ -94,7 +94,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
 });
 
 Deno.test("gatekeeper: the token of an attempt that is over is told apart from a wrong one, where it was good once", () => {
-  const over = hasCode("failed_precondition", /^attempt 1 of run A is over/);
+  const over = hasCode("failed_precondition", /^attempt 1 of run A has ended/);
   assert.throws(() => keeper.enter(path(Ingest.method.deliver), "secret-past"), over);
   assert.throws(() => keeper.enter(path(trainer.publishRunSteps), "secret-past"), over);
   assert.throws(() => keeper.enter(path(trainer.cancelRun), "secret-past"), hasCode("unauthenticated"));

@@ -449,5 +449,5 @@ export class Placer {
 }
 
 function over({ runId, attempt }: ProxyHello, why: string): MosaicError {
-  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} is over for this proxy: ${why}`);
+  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} has ended for this proxy: ${why}`);
 }
