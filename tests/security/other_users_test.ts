@@ -20,7 +20,7 @@ const asOther = Deno.uid() === 0 && ["setpriv", "curl", "perl"].every((name) => 
   ? ["setpriv", `--reuid=${OTHER_UID}`, "--clear-groups"]
   : undefined;
 if (asOther === undefined) {
-  console.log("NOT HERE: root with setpriv, curl and perl, so another user's calls are not tried");
+  console.log("NOT ALLOWED HERE: this is not root with setpriv, curl and perl, so another user's calls are not tried");
 }
 
 const TOKEN = "authorization: Bearer ";
@@ -250,7 +250,9 @@ Deno.test("a state directory that another user owns or may write to is refused, 
     Deno.mkdirSync(`${directory}/trainer`);
     Deno.chmodSync(`${directory}/trainer`, 0o770);
     assert.match((await daemon()).err, /other users may write to \S+\/trainer \(mode 770\)/);
-    if (Deno.uid() !== 0) return console.log("NOT HERE: root, so another user's state directory is not tried");
+    if (Deno.uid() !== 0) {
+      return console.log("NOT ALLOWED HERE: this user is not root, so another user's state directory is not tried");
+    }
     Deno.chmodSync(`${directory}/trainer`, 0o700);
     Deno.chownSync(directory, OTHER_UID, null);
     const others = await daemon();
