@@ -1,6 +1,7 @@
 /**
  * `deno task test [--no-checks] [PATH…]`: formatting, lint, types and generated code, then every test file, each in a
- * process of its own (a file that hangs or aborts the runtime affects no other), two at a time, the longest first.
+ * process of its own (a file that hangs or aborts the runtime affects no other), two for each core at a time, the longest
+ * first: most files wait for processes of their own more than they compute.
  *
  * A file that fails is run again, alone, after all others. If it then passes, it is reported as FLAKY with the output of
  * its failure and does not fail the suite, because the machines that run this are shared and busy. It is still a defect
@@ -9,7 +10,9 @@
  * Each file gets a temporary directory of its own as TMPDIR. Processes that outlive their file are found by this directory,
  * killed and reported.
  *
- * A test that needs a right of the host (mounting, tracing) prints "NOT ALLOWED HERE: …" where the right is missing.
+ * A test that needs an optional program prints "SKIPPED: …" where it is missing, and one that needs a right of the host
+ * (mounting, tracing) "NOT ALLOWED HERE: …". The runner prints these lines, and the names of ignored tests in a file that
+ * prints none.
  *
  * Environment: MOSAIC_TEST_REQUIRE=all makes a skipped optional part (Python, browser, …) a failure;
  * MOSAIC_TEST_JOBS=N sets how many files run at once; MOSAIC_TEST_LONG=1 runs the LONG files, too, and all fault schedules.
@@ -20,10 +23,12 @@ const root = new URL("..", import.meta.url).pathname;
 /** The lock of what tests, benches and the generator import; deno.lock has what mosaic itself runs, and nothing else. */
 const DEV_LOCK = "--lock=dev.lock";
 const FILE_TIMEOUT_MS = 600_000;
-/** They build several executables, which takes minutes: run with MOSAIC_TEST_LONG=1, or when they are named. */
-const LONG = ["tests/packaging/portable_test.ts", "tests/packaging/upgrade_test.ts"];
+/** They build several executables, or run every bench, which takes minutes: run with MOSAIC_TEST_LONG=1, or when named. */
+const LONG = ["tests/packaging/portable_test.ts", "tests/packaging/upgrade_test.ts", "tests/bench/smoke_test.ts"];
 const DURATIONS = `${root}tests/durations.json`;
-const jobs = Number(Deno.env.get("MOSAIC_TEST_JOBS") ?? "2");
+/** Of two processes a core: more than eight would wait for the same disk. */
+const MOST_JOBS = 8;
+const jobs = Number(Deno.env.get("MOSAIC_TEST_JOBS") ?? Math.min(MOST_JOBS, 2 * navigator.hardwareConcurrency));
 
 interface Result {
   file: string;
@@ -32,6 +37,7 @@ interface Result {
   failed: number;
   skipped: number;
   seconds: number;
+  notes: string[];
   output: string;
 }
 
@@ -65,7 +71,8 @@ async function runFile(file: string): Promise<Result> {
   const directory = Deno.makeTempDirSync({ prefix: "mosaic-test-" });
   const started = performance.now();
   const child = new Deno.Command(Deno.execPath(), {
-    args: ["test", DEV_LOCK, "-A", "--no-check", "--quiet", file],
+    // Not --quiet, which hides what a file prints while it is loaded: why its tests are skipped.
+    args: ["test", DEV_LOCK, "-A", "--no-check", file],
     cwd: root,
     env: { TMPDIR: directory, NO_COLOR: "1", MOSAIC_STATE_DIR: "", MOSAIC_TARGET: "" },
     stdin: "null",
@@ -92,18 +99,28 @@ async function runFile(file: string): Promise<Result> {
   }
   const counts = [...output.matchAll(/(\d+) passed[^|\n]*\| (\d+) failed(?: \| (\d+) ignored)?/g)].at(-1);
   const skips = output.match(/^SKIPPED: .*/gm) ?? [];
+  // Tests, and steps of tests, which the counts have in parentheses.
+  const ignoredNames = [...output.matchAll(/^ *(.*) \.\.\. ignored/gm)].map(([, name]) => name!);
   const passed = Number(counts?.[1] ?? 0);
   const ignored = Number(counts?.[3] ?? 0);
-  const skipped = Math.max(skips.length, ignored);
+  const skipped = Math.max(skips.length, ignoredNames.length);
   return {
     file: file.slice(root.length),
     ok: success && passed + ignored > 0,
-    passed: Math.max(0, passed - (skipped - ignored)),
+    passed: Math.max(0, passed - Math.max(0, skips.length - ignoredNames.length)),
     failed: success ? 0 : Math.max(1, Number(counts?.[2] ?? 1)),
     skipped,
     seconds: (performance.now() - started) / 1000,
+    notes: notesOf(output, ignoredNames),
     output,
   };
+}
+
+/** Why tests did not run, and what they left running. */
+function notesOf(output: string, ignoredNames: readonly string[]): string[] {
+  const notes = output.match(/^((?:SKIPPED|NOT ALLOWED HERE): .*|left running .*\n(?: {2}.*\n)*)/gm) ?? [];
+  const reasons = notes.some((note) => !note.startsWith("left running"));
+  return reasons ? notes : [...ignoredNames.map((name) => `SKIPPED: ${name}`), ...notes];
 }
 
 function report(result: Result, mark: string): void {
@@ -112,11 +129,7 @@ function report(result: Result, mark: string): void {
       `${result.failed ? `, ${result.failed} failed` : ""}${result.skipped ? `, ${result.skipped} skipped` : ""}` +
       `  (${result.seconds.toFixed(1)} s)`,
   );
-  for (
-    const line of result.output.match(/^((?:SKIPPED|NOT ALLOWED HERE): .*|left running .*\n(?: {2}.*\n)*)/gm) ?? []
-  ) {
-    console.log(line.trimEnd().replace(/^/gm, "    "));
-  }
+  for (const note of result.notes) console.log(note.trimEnd().replace(/^/gm, "    "));
 }
 
 async function checks(): Promise<number> {

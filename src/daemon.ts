@@ -10,7 +10,7 @@ import { startRetention } from "./daemon/retention_sweeps.ts";
 import { isOpenToOwnUser, type Servers, startServers } from "./daemon/servers.ts";
 import { startSideServices } from "./daemon/side_services.ts";
 import { startUsageSamples } from "./daemon/usage_samples.ts";
-import { socketPath } from "./daemon/socket_path.ts";
+import { socketPath } from "./daemon/socket_directory.ts";
 import { openStores } from "./daemon/stores.ts";
 import { createStateDirectory, takeStateDirectory } from "./daemon/state_directory.ts";
 import { Engine } from "./dispatch/core/engine.ts";
@@ -35,7 +35,7 @@ import { serviceManager } from "./os/service_manager.ts";
 import { VERSION } from "./base/version.ts";
 
 const ANNOUNCE_AGAIN_MS = 2000;
-const TOO_MUCH_MEMORY = "the daemon has grown beyond --max-memory";
+const TOO_MUCH_MEMORY = "the daemon uses more memory than --max-memory";
 
 /** Runs a daemon until it is asked to stop. @returns its exit code @throws StartFailure */
 export async function serveUntilStopped(options: DaemonOptions, args: readonly string[]): Promise<number> {
@@ -67,7 +67,7 @@ async function serve(
     openStores(layout, options.durability, options.bounds, log),
   ]);
   if (Deno.uid() === 0 && options.workerUser === undefined) {
-    log.warn("this daemon is root's, and so are workers whose config names no worker.user; see --worker-user");
+    log.warn("root runs this daemon, so workers without worker.user in their config run as root; see --worker-user");
   }
   if (problem !== undefined) log.warn({ problem }, "cannot query the GPUs; there are no GPU slots");
   const descriptors = new DescriptorReserve(log);
@@ -178,7 +178,7 @@ async function serve(
 function renewCertificates(servers: Servers, log: Logger): void {
   servers.renew().then(
     () => log.info("the certificates were read again; new connections get them"),
-    (error) => log.error({ error: messageOf(error) }, "the certificates cannot be used; the old ones stay"),
+    (error) => log.error({ error: messageOf(error) }, "the new certificates cannot be used; the old ones stay in use"),
   );
 }
 

@@ -1,5 +1,5 @@
 /** The part of the stub that says what verbs of the client may do, as the stub has it. */
-import { CLIENT_VARIABLES } from "../../src/permissions/environment.ts";
+import { CLIENT_VARIABLES } from "../../src/permissions/variables.ts";
 import script from "./client_permissions.sh" with { type: "text" };
 
 export function clientPermissions(): string {

@@ -13,7 +13,7 @@ import { type PlaceLock, removeIfThere, tryLockPlace, writeFileAtomic } from "..
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { runFrom, SELECT_RUN } from "../registry/rows.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import { copyIfChanged, isOfThisHost, lstat, writing } from "./copied_files.ts";
 
 /** Says of a directory that it is a backup, and of what. */

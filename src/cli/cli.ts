@@ -57,7 +57,7 @@ async function runVerb(
 ): Promise<number> {
   const [{ CommanderError }, { newCommand }, module] = await Promise.all([
     import("commander"),
-    import("./command.ts"),
+    import("./verb_parser.ts"),
     load(),
   ]);
   const result = { code: EXIT.ok as number };

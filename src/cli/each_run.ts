@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { type Manual, manual } from "./command.ts";
+import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "./context.ts";
 import { exitOfError } from "./exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";

@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import type { EditRequestSchema, Run } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { type Manual, manual } from "./command.ts";
+import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "./context.ts";
 import { Link } from "./daemon_link.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";

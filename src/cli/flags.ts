@@ -1,6 +1,6 @@
 /** Options that several verbs share, and the checks of their values. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { oneOf } from "./command.ts";
+import { oneOf } from "./verb_parser.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { ConnectionFlags } from "./api.ts";
 import { parseBytes, parseDuration } from "./format.ts";

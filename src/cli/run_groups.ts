@@ -6,7 +6,7 @@ import { didYouMean } from "../base/nearest.ts";
 import type { SeriesBucket } from "../gen/mosaic/v1/mosaic_pb.ts";
 import { type Band, BANDS, type Groupable, type GroupBy, groupsOf, spreadOf, together } from "../telemetry/groups.ts";
 import type { Series } from "./chart.ts";
-import { oneOf } from "./command.ts";
+import { oneOf } from "./verb_parser.ts";
 import { number } from "./format.ts";
 import type { RunJson } from "./message_json.ts";
 import type { Column } from "./table.ts";

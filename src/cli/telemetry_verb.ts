@@ -1,7 +1,7 @@
 /** Shared by `steps`, `episodes`, `metrics` and `events --worker`: reads a run's records and prints them. */
 import type { Command } from "commander";
 import type { Run } from "../gen/mosaic/v1/mosaic_pb.ts";
-import { type Manual, manual } from "./command.ts";
+import { type Manual, manual } from "./verb_parser.ts";
 import type { Context } from "./context.ts";
 import { EXIT } from "./exit.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, RUN_ARGUMENT, wholeNumber } from "./flags.ts";

@@ -117,7 +117,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "report",
     group: "Runs",
-    summary: "write runs' figures and curves as one HTML file",
+    summary: "write runs' totals and curves as one HTML file",
     load: () => import("./verbs/report.ts"),
   },
   {
@@ -244,7 +244,7 @@ export const VERBS: readonly Verb[] = [
   {
     name: "sql",
     group: "Host",
-    summary: "ask the telemetry of all runs a question in SQL",
+    summary: "query the telemetry of all runs in SQL",
     load: () => import("./verbs/sql.ts"),
   },
   {

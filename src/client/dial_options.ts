@@ -52,7 +52,7 @@ function tlsOf(
 export function safeDialOptions(entrance: DialOptions): DialOptions {
   const { target, token } = entrance;
   if (staysHere(target) || usesTls(entrance) || token === undefined) return entrance;
-  throw new MosaicError("failed_precondition", `the token would travel to ${target} unencrypted`, {
+  throw new MosaicError("failed_precondition", `the token would be sent to ${target} unencrypted`, {
     hint: "Name the authority of the daemon's certificate with --tls-ca or $MOSAIC_TLS_CA, or give https://HOST:PORT.",
   });
 }

@@ -5,7 +5,7 @@
  */
 import type { Api } from "../rpc/connect/api.ts";
 import type { Peer, User } from "../rpc/calls.ts";
-import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/api.ts";
+import { isMlflowCall, MLFLOW_BODY, type MlflowApi } from "../mlflow/tracking_api.ts";
 import { errorBody } from "../ui/answers.ts";
 import type { PageApp } from "../ui/app.ts";
 import { textOf } from "../ui/request.ts";

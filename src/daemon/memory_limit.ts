@@ -50,7 +50,9 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
     const bytes = Deno.memoryUsage().rss;
     const now = performance.now();
     if (bytes <= limitBytes) return void (overSince = undefined);
-    if (overSince === undefined) log.warn({ bytes, limit: limitBytes }, "the daemon has grown beyond --max-memory");
+    if (overSince === undefined) {
+      log.warn({ bytes, limit: limitBytes }, "the daemon uses more memory than --max-memory");
+    }
     overSince ??= now;
     if (!mustGo({ bytes, limitBytes, uptimeMs: now - started, overMs: now - overSince, busy: busy() })) return;
     if (now < notBefore) return;
@@ -58,7 +60,7 @@ export function watchMemory({ limitBytes, log, busy, go }: MemoryLimit): () => v
     try {
       go();
     } catch (error) {
-      log.error({ error: messageOf(error) }, "no daemon could be started to take this one's place");
+      log.error({ error: messageOf(error) }, "no new daemon could be started to replace this one");
     }
   }, POLL_MS);
   return () => clearInterval(timer);

@@ -1,7 +1,7 @@
 /** The options of `mosaic daemon`. */
 import { type Command, CommanderError, Option } from "commander";
 import { type BoundName, BOUNDS, type Bounds } from "../base/load_limits.ts";
-import { manual, newCommand, oneOf, plainError } from "../cli/command.ts";
+import { manual, newCommand, oneOf, plainError } from "../cli/verb_parser.ts";
 import { realContext } from "../cli/context.ts";
 import { parseBytes, parseDuration } from "../cli/format.ts";
 import { findVerb } from "../cli/verbs.ts";
@@ -14,7 +14,7 @@ import { resolveStateDir } from "../base/layout.ts";
 import { LOG_LEVELS, type LogFormat, type LogLevel } from "../base/log_line.ts";
 import { parseEventKinds } from "../registry/event_kinds.ts";
 import type { RetentionPolicy } from "../registry/retention/retention.ts";
-import { absolutePath } from "../permissions/arguments.ts";
+import { absolutePath } from "../permissions/find_option.ts";
 import { parseListen } from "../wire/address.ts";
 import { parseTarget } from "../wire/target.ts";
 import { DAEMON_EXIT, StartFailure } from "./exit_codes.ts";
@@ -256,7 +256,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked(
         "--max-memory <size>",
-        "start anew, at a quiet moment, when the daemon has grown beyond it; runs go on",
+        "restart the daemon, when it is idle, if it uses more memory than this; runs continue",
         sizeBetween(128 << 20, Infinity),
       ),
     )
@@ -270,7 +270,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
     .addOption(
       checked(
         "--worker-user <user>",
-        "user of all workers of a daemon that root runs: a name, a number, or FIRST-LAST for a number of its own for each run",
+        "user of all workers, if root runs the daemon: a name, a uid, or FIRST-LAST to give each run its own uid",
         parseWorkerUser,
       ),
     )
@@ -290,7 +290,10 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
         advertised,
       ),
     )
-    .option("--advertise-ca <file>", "authority (PEM) of this daemon's certificate, where it is not the hosts' own")
+    .option(
+      "--advertise-ca <file>",
+      "authority (PEM) of this daemon's certificate, if the other hosts do not trust it already",
+    )
     .addOption(checked("--keep-last <n>", "delete ended runs except the newest n", whole(0)))
     .addOption(checked("--older-than <age>", "delete runs that ended more than this long ago, such as 30d", age))
     .addOption(
@@ -363,7 +366,7 @@ export function daemonOptions(args: string[], env: (name: string) => string | un
           4: "the state directory or a database cannot be used",
           5: "a database was written by a newer mosaic",
           6: "a database is damaged",
-          7: "stopped beyond --max-memory, for the service manager to start it again",
+          7: "stopped because of --max-memory; the service manager should start it again",
         },
         environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],
       }),

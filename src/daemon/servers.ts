@@ -13,7 +13,7 @@ import { descriptorLimit, type FileDescriptors } from "../os/descriptors.ts";
 import { PeerOwners, type TcpEnd } from "../os/socket_owners.ts";
 import { connectionsWithin } from "../rpc/grpc/connections.ts";
 import type { Readiness } from "../observability/readiness.ts";
-import { MlflowApi } from "../mlflow/api.ts";
+import { MlflowApi } from "../mlflow/tracking_api.ts";
 import { readingCalls } from "../rpc/local_calls.ts";
 import { apiOf, servicesOf } from "../rpc/services.ts";
 import { createApp } from "../ui/app.ts";

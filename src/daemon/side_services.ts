@@ -10,7 +10,7 @@ import type { Logger } from "../base/log.ts";
 import { LifecycleMetrics } from "../observability/lifecycle_metrics.ts";
 import { exportWanted, type Signal } from "../observability/otlp.ts";
 import { readTextIfThere, writeFileAtomic } from "../os/files.ts";
-import type { RunReader } from "../registry/reader.ts";
+import type { RunReader } from "../registry/run_reader.ts";
 
 export interface SideServices {
   close(): Promise<void>;

@@ -2,7 +2,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { type GpuUsage, processesOf, type ProcessUsage, readGpus, readProcesses } from "../os/usage.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { TelemetryLog } from "../telemetry/types.ts";
 
 const INTERVAL_MS = 15_000;
@@ -79,7 +79,10 @@ export function startUsageSamples({ live, telemetry, log }: UsageSamplesOptions)
   let running: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
     running = running.then(sample).catch((error) => {
-      log.debug({ error: messageOf(error) }, "no sample of what runs use; the next one is tried");
+      log.debug(
+        { error: messageOf(error) },
+        "cannot sample the resource usage of runs; trying again at the next sample",
+      );
     });
   }, INTERVAL_MS);
   return {

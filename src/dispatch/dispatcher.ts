@@ -5,7 +5,7 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import type { Registry } from "../registry/registry.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import { type QueueEntry, schedule, type WaitingRun } from "./scheduler.ts";
 import type { Placer } from "./launch/placed/placer.ts";
 import type { Starter } from "./launch/starter.ts";

@@ -6,7 +6,7 @@ import type { Layout } from "../base/layout.ts";
 import { claims } from "../os/claims.ts";
 import { isAlive } from "../os/identity.ts";
 import { MENDED, runFrom, SELECT_RUN } from "../registry/rows.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { Repairable } from "./finding.ts";
 
 export type KnownRun = Pick<
@@ -35,7 +35,7 @@ function examineLeftProcesses(layout: Layout, runs: readonly KnownRun[]): Repair
     if (!isEnded(run.state) && attempt === run.attempt) return [];
     const message =
       `process ${pid}, which attempt ${attempt} of run ${run.runId} (${run.name}) has started, is alive, ` +
-      `but the attempt is over: end it by hand (kill ${pid}) if nobody needs it`;
+      `but the attempt has ended: end it by hand (kill ${pid}) if nobody needs it`;
     return [{ check: "processes" as const, severity: "warning" as const, path: runDir, message, remedy: "" }];
   });
 }

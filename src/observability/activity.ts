@@ -1,5 +1,5 @@
 /**
- * Counters of the daemon's activity, in memory, so that counting never blocks. src/observability/metrics.ts turns them
+ * Counters of the daemon's activity, in memory, so that counting never blocks. src/observability/daemon_metrics.ts turns them
  * into metrics on request.
  */
 import { RUN_STATES } from "../registry/lifecycle/lifecycle.ts";

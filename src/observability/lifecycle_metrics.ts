@@ -1,8 +1,8 @@
 /** Counts the transitions of all runs: states entered, failure reasons, durations. */
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
-import type { RunReader } from "../registry/reader.ts";
-import type { TransitionRow } from "../registry/types.ts";
+import type { RunReader } from "../registry/run_reader.ts";
+import type { TransitionRow } from "../registry/row_types.ts";
 import { pause } from "../wire/waiting.ts";
 import type { Activity } from "./activity.ts";
 import { failureClass } from "./failure_class.ts";

@@ -1,5 +1,5 @@
 /** What this room asks of the daemon; whoever implements the core of it does. */
-import type { RunReader } from "../registry/reader.ts";
+import type { RunReader } from "../registry/run_reader.ts";
 import type { TelemetryReader } from "../telemetry/types.ts";
 import type { Activity } from "./activity.ts";
 

@@ -17,7 +17,7 @@ import {
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { VERSION } from "../base/version.ts";
-import { type Family, metricsOf } from "./metrics.ts";
+import { type Family, metricsOf } from "./daemon_metrics.ts";
 import type { Observed } from "./observed.ts";
 import { type Env, exporterFor, lastExport, millisecondsOf } from "./otlp.ts";
 import { resourceOfDaemon } from "./otlp_resource.ts";

@@ -1,5 +1,5 @@
 /** Series in Prometheus' text format, version 0.0.4. Pure. */
-import type { Family, Labels } from "./metrics.ts";
+import type { Family, Labels } from "./daemon_metrics.ts";
 
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 

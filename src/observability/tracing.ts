@@ -7,8 +7,8 @@
  */
 import { type Context, ROOT_CONTEXT, SpanStatusCode, trace, TraceFlags } from "@opentelemetry/api";
 import { BatchSpanProcessor, type IdGenerator, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
-import type { RunReader } from "../registry/reader.ts";
-import type { EventRow, RunRow } from "../registry/types.ts";
+import type { RunReader } from "../registry/run_reader.ts";
+import type { EventRow, RunRow } from "../registry/row_types.ts";
 import type { Logger } from "../base/log.ts";
 import { messageOf } from "../base/errors.ts";
 import { supervised } from "./supervised.ts";

@@ -31,11 +31,11 @@ const AUTOGROUP = `read -r stat </proc/$$/stat; set -- $stat
  */
 export async function giveWay(log: Logger): Promise<void> {
   if (await askShellLater(NICE, String(LOWER_BY)) === undefined) {
-    log.warn("the nice value cannot be lowered: is there no renice?");
+    log.warn("cannot set the nice value; is renice installed?");
   }
   for (let tries = 0; tries < AUTOGROUP_TRIES; tries++) {
     if (await askShellLater(AUTOGROUP, String(LOWER_BY)) !== undefined) return;
     await sleep(AUTOGROUP_AGAIN_MS);
   }
-  log.warn("the session's autogroup cannot be lowered");
+  log.warn("cannot set the nice value of the session's autogroup");
 }

@@ -1,6 +1,6 @@
 /** Addresses in the form of net permissions. */
 import { MosaicError } from "../base/errors.ts";
-import { absolutePath } from "./arguments.ts";
+import { absolutePath } from "./find_option.ts";
 import type { Permissions } from "./permissions.ts";
 
 /** A Unix socket needs a net permission and, being a file, read and write permissions. */

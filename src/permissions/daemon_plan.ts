@@ -2,8 +2,8 @@
 import { Layout, resolveStateDir } from "../base/layout.ts";
 import { socketPlace, tlsSocket } from "../os/socket_path.ts";
 import { addressGrant, urlGrant } from "./addresses.ts";
-import { absolutePath, optionValue, splitCommand } from "./arguments.ts";
-import { COLLECTOR_VARIABLES, daemonVariables } from "./environment.ts";
+import { absolutePath, optionValue, splitCommand } from "./find_option.ts";
+import { COLLECTOR_VARIABLES, daemonVariables } from "./variables.ts";
 import { type Permissions, permissions, together } from "./permissions.ts";
 import type { World } from "./world.ts";
 

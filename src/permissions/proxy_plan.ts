@@ -1,8 +1,8 @@
 /** The permissions that `mosaic proxy ARGS` needs. */
 import { Layout, resolveStateDir, RunFiles } from "../base/layout.ts";
 import { addressGrant, hostOf } from "./addresses.ts";
-import { absolutePath, type CommandLine, optionValue, splitCommand } from "./arguments.ts";
-import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./environment.ts";
+import { absolutePath, type CommandLine, optionValue, splitCommand } from "./find_option.ts";
+import { PLACED_VARIABLES, PROXY_VARIABLES, tlsFiles } from "./variables.ts";
 import { type Permissions, permissions } from "./permissions.ts";
 import type { World } from "./world.ts";
 

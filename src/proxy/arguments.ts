@@ -35,37 +35,37 @@ export const PROXY_USAGE = `Usage: mosaic proxy --run-id RUN [options] -- COMMAN
 
 Starts COMMAND as the worker of a run, keeps its output in the run's directory,
 delivers its telemetry to the daemon, enforces pause and rate, and reports how
-it ended. The daemon starts one for every attempt; by hand it brings a worker
-that something else has started (a container, a batch system) under a daemon.
-The run must be known to the daemon and its attempt not be over.
+it ended. The daemon starts one proxy for every attempt. Start one yourself to
+connect a worker in a container or a batch system to a daemon. The daemon must
+know the run, and the attempt must not have ended.
 
 Options:
   --run-id RUN                the run's id
-  --target ADDRESS            where the daemon's API is: unix:PATH, HOST:PORT,
+  --target ADDRESS            address of the daemon's API: unix:PATH, HOST:PORT,
                               http://HOST:PORT or https://HOST:PORT
                               (default: 127.0.0.1:8055)
-  --attempt N                 which attempt of the run this is (default: 1)
-  --agent-id NAME             for records that name no agent (default: agent_1)
-  --worker-id NAME            the worker's name in log files and records; wins
-                              over what records say
+  --attempt N                 number of the run's attempt (default: 1)
+  --agent-id NAME             agent of records that name none (default: agent_1)
+  --worker-id NAME            the worker's name in log files and records;
+                              replaces the name in a record
   --run-dir DIR               the run's directory, with the daemon's start file
                               in it (default: below the state directory, or a
                               temporary one)
-  --attach                    take over the attempt's worker instead of starting
-                              one
+  --attach                    continue with the attempt's running worker instead
+                              of starting one
   --heartbeat-interval SECONDS
-                              between signs of life (default: 60)
-  --max-backlog SIZE          hold the worker at so much undelivered output,
-                              such as 500M (default: 10 GiB or 5 % of the free
-                              disk, whichever is less)
-  --daemon-wait SECONDS       start COMMAND without what the daemon has for it
-                              (variables, a checkpoint) if it does not answer
-                              for so long (default: 60; 0: at once)
-  --token-file FILE           with the token that the daemon asks for
-  --tls-ca FILE               connect by TLS to a daemon whose certificate this
-                              authority has signed (PEM)
-  --tls-server-name NAME      the name in that certificate, where the target is
-                              an address
+                              time between heartbeats (default: 60)
+  --max-backlog SIZE          backlog at which the worker is held (SIGSTOP), as
+                              500M (default: 10 GiB or 5 % of the free disk,
+                              whichever is less)
+  --daemon-wait SECONDS       time to wait for the daemon before COMMAND starts
+                              without the daemon's variables and checkpoint
+                              (default: 60; 0: do not wait)
+  --token-file FILE           file with a token for the daemon
+  --tls-ca FILE               connect with TLS; authority (PEM) that signed the
+                              daemon's certificate
+  --tls-server-name NAME      the name in that certificate, if the target is an
+                              address
   --mirror                    copy the worker's output to the proxy's own
   -h, --help                  show this help
 
@@ -77,15 +77,15 @@ Examples:
       in a container, for a daemon on another host
 
 Environment:
-  MOSAIC_STATE_DIR        where the run's directory is searched
+  MOSAIC_STATE_DIR        state directory with the run's directory
   MOSAIC_TLS_SERVER_NAME  as --tls-server-name
 
 Exit codes:
   0...255  the worker's own; 128 + n where signal n ended it
   2        wrong arguments
   3        another proxy serves the attempt
-  70       the run is over, or the proxy failed
-  71       the worker is gone and nobody knows how it ended
+  70       the attempt has ended, or the proxy failed
+  71       the worker is lost: gone without an exit record
   126      COMMAND cannot be executed
   127      COMMAND does not exist
 `;

@@ -66,7 +66,7 @@ export async function fetchCheckpoint(fetching: Fetching): Promise<void> {
       const isFinal = error instanceof MosaicError &&
         (error.code === "not_found" || error.code === "failed_precondition");
       if (isFinal || performance.now() - progressAt > patienceMs) throw error;
-      log.warn({ error: messageOf(error), bytes }, "the checkpoint's rest is fetched again");
+      log.warn({ error: messageOf(error), bytes }, "fetching the rest of the checkpoint again");
       await sleep(AGAIN_MS);
     }
   }

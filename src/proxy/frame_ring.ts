@@ -59,7 +59,7 @@ export class FrameRing {
     try {
       if (leftover) await this.#memory.drop(this.#name);
     } catch (error) {
-      this.#log.debug({ ring: this.#name, error: messageOf(error) }, "whether a ring is left is not known");
+      this.#log.debug({ ring: this.#name, error: messageOf(error) }, "cannot determine whether a ring is left");
     }
     this.#memory[Symbol.dispose]();
   }
@@ -131,7 +131,7 @@ export async function removeWorkersRings(runId: string, parts: boolean, log: Log
       await memory.clear(ringName(runId) + rest, RING_MAGIC);
     }
   } catch (error) {
-    log.warn({ ring: ringName(runId), error: messageOf(error) }, "a ring that the worker left is not removed");
+    log.warn({ ring: ringName(runId), error: messageOf(error) }, "a ring that the worker left could not be removed");
   }
 }
 

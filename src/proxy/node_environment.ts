@@ -1,5 +1,5 @@
 /** What a node's engine has told a placed proxy in its environment: which job it is, and what the worker needs of it. Pure. */
-import { PLACED_VARIABLES } from "../permissions/environment.ts";
+import { PLACED_VARIABLES } from "../permissions/variables.ts";
 
 /** The worker's environment on the node. @param given as the daemon has written it: what the config says wins */
 export function nodeEnvironment(given: Record<string, string>, node: Record<string, string>): Record<string, string> {

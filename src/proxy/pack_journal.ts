@@ -108,7 +108,7 @@ export class JournalPacker {
       if (this.#makesHoles) return;
       // For good (a file system without holes), or for now (a full disk).
       this.#next = position + RARELY * this.#roundBytes;
-      if (madeHoles) this.#log.info({ path: this.#path }, "no parts of the journal can be given back here now");
+      if (madeHoles) this.#log.info({ path: this.#path }, "cannot free parts of the journal on this file system now");
     });
   }
 

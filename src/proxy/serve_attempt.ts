@@ -73,7 +73,7 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
   const takeOver = args.attach || wasStarted(files, attempt);
   log.info({ version: VERSION, take_over: takeOver }, "proxy started");
   if (Deno.pid === 1) {
-    log.warn("this is process 1, and orphans are not waited for: use an init (docker --init)");
+    log.warn("this process has pid 1 and does not reap orphans; use an init (docker --init)");
   }
   const mirrors = args.mirror
     ? [new Mirror(files.stdout(attempt), Deno.stdout), new Mirror(files.stderr(attempt), Deno.stderr)]
@@ -161,10 +161,13 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
     if (ownDisk && result.type === "done") {
       isUploaded = delivery.allUploaded;
       if (!isUploaded) {
-        log.warn({ directory: files.directory }, "the run's directory stays here: the daemon has not all of it");
+        log.warn(
+          { directory: files.directory },
+          "the run's directory is kept, because the daemon does not have all of its files",
+        );
       }
     }
-    log.info({ result: result.type, code }, "proxy leaves");
+    log.info({ result: result.type, code }, "proxy exits");
     return code;
   } finally {
     await ring?.close(takeOver);
@@ -177,7 +180,9 @@ async function serve(args: ProxyArguments, plan: StartPlan, log: Logger): Promis
 
 /** Not before the worker is started, which would be lowered with it, and nobody but root could raise it again. */
 function letDaemonGoFirst(log: Logger): void {
-  giveWay(log).catch((error) => log.warn({ error: messageOf(error) }, "the proxy does not give way to the daemon"));
+  giveWay(log).catch((error) =>
+    log.warn({ error: messageOf(error) }, "cannot give the daemon priority over this proxy")
+  );
 }
 
 function millisecondsOf(seconds: number | null | undefined): number {

@@ -387,7 +387,7 @@ function disconnected(state: State, failure: Failure, now: number, effects: Effe
     effects.push({ tag: "log", level: "info", message: "the daemon has settled the attempt already", fields });
     return leave(after, workerStatus(after), { type: "refused", reason }, effects);
   }
-  effects.push({ tag: "log", level: "error", message: "the run is over; its worker is stopped", fields });
+  effects.push({ tag: "log", level: "error", message: "the run has ended; its worker is stopped", fields });
   return stop(
     { ...after, stay: { tag: "refused", reason } },
     { graceS: GRACE_S, by: "the run's end" },

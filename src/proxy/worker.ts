@@ -154,7 +154,7 @@ export async function startWorker(
   }
   leader ??= await retryOnShortage(() => workerRef(files, attempt));
   if (left?.code === NO_ROOM && leader === undefined) {
-    throw new MosaicError("unavailable", `no room to start a worker: the files in ${files.control} cannot be written`);
+    throw new MosaicError("unavailable", `no space to start a worker: the files in ${files.control} cannot be written`);
   }
   if (left?.code === ALREADY_STARTED && leader?.pid !== child.pid) return await attachWorker(files, attempt);
   log.info({ pid: child.pid, program: program.path }, "worker started");
@@ -176,7 +176,7 @@ async function endOf(
     const deadline = performance.now() + GROUP_END_MS;
     while (await alive() && performance.now() < deadline) await sleep(POLL_MS / 4);
     if (await alive()) {
-      log.warn({ status }, "the worker's wrapper is gone and the worker is not; how it ends cannot be known");
+      log.warn({ status }, "the worker's wrapper is gone while the worker runs; its exit status will be unknown");
       while (await alive()) await sleep(POLL_MS);
       return { exit: undefined };
     }

@@ -114,7 +114,7 @@ export class WorkerHandle {
     if (this.#leader === undefined) return;
     this.#groupEnd = new GroupEnd(this.#leader, graceS);
     this.#groupEnd.done.catch((error) => {
-      this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended, and is not waited for");
+      this.#log.error({ error: messageOf(error) }, "the worker's group cannot be ended; not waiting for it any longer");
     }).then(() => this.#queue.put({ tag: "group_ended" }));
   }
 
@@ -122,7 +122,7 @@ export class WorkerHandle {
     try {
       writeControlRecord(this.#plan.files, this.#plan.attempt, record);
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "desired control cannot be kept for another proxy");
+      this.#log.warn({ error: messageOf(error) }, "desired control could not be written for a later proxy");
     }
   }
 
@@ -131,7 +131,7 @@ export class WorkerHandle {
     try {
       writeRecord(files.leaseEnd(attempt), "");
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, "that the lease is over cannot be recorded");
+      this.#log.warn({ error: messageOf(error) }, "the expired lease could not be recorded");
     }
   }
 

@@ -1,7 +1,7 @@
 /** Changes that a transition implies for a run's row, besides its state. Pure; an explicit patch overrides them. */
 import { isEnded, type LifecycleEvent, outcomeOf, type RunState } from "./lifecycle/lifecycle.ts";
 import type { EventToAppend } from "./event_kinds.ts";
-import type { RunRow } from "./types.ts";
+import type { RunRow } from "./row_types.ts";
 
 /** A run waits to be started: as submitted, or for another attempt. `position` 1 is next; null where nobody knows. */
 export function queuedEvent(run: RunRow, position: number | null): EventToAppend {

@@ -1,6 +1,6 @@
 /** Filters and pages over runs, as SQL. */
 import { MosaicError } from "../base/errors.ts";
-import type { EventFilter, RunFilter, RunRow } from "./types.ts";
+import type { EventFilter, RunFilter, RunRow } from "./row_types.ts";
 
 export const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 export const OLDEST_FIRST = "ORDER BY created_at, run_id";

@@ -8,7 +8,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { isEnded, type LifecycleEvent, LIVE_STATES, RUN_STATES, transition } from "./lifecycle/lifecycle.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import { tokenHash, workerToken } from "../base/session_tokens.ts";
-import type { RunReader } from "./reader.ts";
+import type { RunReader } from "./run_reader.ts";
 import { effectsOf, queuedEvent } from "./effects.ts";
 import type { EventKind, EventToAppend } from "./event_kinds.ts";
 import { migrate } from "./migrations.ts";
@@ -39,7 +39,7 @@ import type {
   RunPatch,
   RunRow,
   TransitionRow,
-} from "./types.ts";
+} from "./row_types.ts";
 import { type Reserve, withSpaceOf } from "../os/reserve.ts";
 import type { Parameter } from "../telemetry/parameters.ts";
 import { Waiters } from "./waiters.ts";
@@ -104,7 +104,7 @@ export class Registry implements RunReader {
   insert(run: NewRun, position: number | null = null, parameters: readonly Parameter[] = []): RunRow {
     return this.#write(() => {
       if (this.get(run.runId) !== undefined) {
-        throw new MosaicError("already_exists", `there is a run ${run.runId} already`, {
+        throw new MosaicError("already_exists", `run ${run.runId} already exists`, {
           hint: "Omit the run id to get a new one.",
         });
       }
@@ -134,7 +134,7 @@ export class Registry implements RunReader {
   /** Takes in an ended run of another registry of the same schema. @throws `already_exists` */
   adopt(from: DatabaseSync, runId: string): void {
     this.#write(() => {
-      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `there is a run ${runId} already`);
+      if (this.get(runId) !== undefined) throw new MosaicError("already_exists", `run ${runId} already exists`);
       copyRun(from, runId, (sql, ...values) => this.#sql.run(sql, ...values));
       this.#transitionHead = this.#lastSeq("transitions");
       this.#eventHead = this.#lastSeq("events");

@@ -16,7 +16,7 @@ export async function fetchCheckpoint(
 ): Promise<void> {
   const row = core.runs.require(runId);
   if (row.attempt !== attempt) {
-    throw new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} is over`);
+    throw new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} has ended`);
   }
   if (row.resumeFrom === null) {
     throw new MosaicError("not_found", `attempt ${attempt} of run ${runId} begins from no checkpoint`);

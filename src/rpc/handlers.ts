@@ -42,7 +42,7 @@ export interface Outgoing<I extends DescMessage> {
   send(message: MessageInitShape<I>): Promise<void> | undefined;
   /** The same for a message that is encoded already. */
   sendBytes(bytes: Uint8Array): Promise<void> | undefined;
-  /** The same for any number of encoded messages with their frames (src/wire/frames.ts). On a stream that sends nothing else. */
+  /** The same for any number of encoded messages with their frames (src/wire/message_frames.ts). On a stream that sends nothing else. */
   sendFrames(framed: Uint8Array): Promise<void>;
 }
 

@@ -7,7 +7,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Bounds } from "../base/load_limits.ts";
 import type { Core, Observed, ProxyHello, ProxyLink, ProxySession, WorkerSettings } from "../dispatch/core/core.ts";
 import type { ExitReport } from "../registry/failure/explain.ts";
-import type { ChunkAnswer } from "../registry/artifacts/uploads.ts";
+import type { ChunkAnswer } from "../registry/artifacts/take_uploads.ts";
 import { messageOf, MosaicError } from "../base/errors.ts";
 import type {
   Batch,
@@ -264,7 +264,7 @@ class Delivery {
         await this.#out.send({ message: { case: "exitAck", value: {} } });
         return;
       case "hello":
-        throw new MosaicError("failed_precondition", "a second hello: a proxy says it once, at the beginning");
+        throw new MosaicError("failed_precondition", "a second hello: a proxy sends one, at the beginning");
       case undefined:
         // From a newer proxy of the same major version; what it means is not needed here.
         return;
@@ -320,7 +320,10 @@ class Delivery {
       answer = await this.#session.file({ path, size, changedAt, offset, data, crc, sha256 });
     } catch (error) {
       if (error instanceof MosaicError) throw error;
-      this.#core.log.warn({ run_id: this.#runId, path, error: messageOf(error) }, "a chunk of a file is not stored");
+      this.#core.log.warn(
+        { run_id: this.#runId, path, error: messageOf(error) },
+        "a chunk of a file could not be stored",
+      );
       throw new MosaicError("aborted", messageOf(error), { cause: error });
     } finally {
       clearInterval(alive);
@@ -346,7 +349,7 @@ class Delivery {
       throw new MosaicError(
         "aborted",
         `the batch begins at ${batch.from}, but the journal is stored up to ${position}`,
-        { hint: "Connect again: the welcome says where to go on." },
+        { hint: "Connect again: the welcome names the position to continue from." },
       );
     }
     this.#acknowledged(position, (performance.now() - arrived) / 1000, batch);

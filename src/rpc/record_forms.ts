@@ -2,7 +2,7 @@
 import { writeEpisode, writeStep } from "../gen/records/run_frames.ts";
 import { jsonLines } from "../telemetry/public_json.ts";
 import type { StoredOf, TelemetryKind } from "../telemetry/types.ts";
-import { FrameWriter } from "../wire/frames.ts";
+import { FrameWriter } from "../wire/message_frames.ts";
 
 export interface Form<K extends TelemetryKind> {
   name: string;

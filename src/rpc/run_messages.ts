@@ -8,7 +8,7 @@ import type {
   RunSchema,
   TransitionSchema,
 } from "../gen/mosaic/v1/mosaic_pb.ts";
-import type { ArtifactRow, EventRow, TransitionRow } from "../registry/types.ts";
+import type { ArtifactRow, EventRow, TransitionRow } from "../registry/row_types.ts";
 import { optionalTimestamp, timestampOfMs } from "../wire/time.ts";
 
 type RunInit = Exclude<MessageInitShape<typeof RunSchema>, { $typeName: string }>;

@@ -2,7 +2,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type RunRecordSchema, RunStatus } from "../gen/gymgui/trainer_pb.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
-import type { RunRow, TransitionRow } from "../registry/types.ts";
+import type { RunRow, TransitionRow } from "../registry/row_types.ts";
 import { optionalTimestamp, timestampOfMs } from "../wire/time.ts";
 
 /** The original has no status for CANCELLED: it is TERM with the failure reason `user_cancel`. */

@@ -45,14 +45,14 @@ async function publish<T extends { runId: string }>(
       if (attempt !== run.attempt) {
         throw new MosaicError(
           "failed_precondition",
-          `attempt ${attempt} of run ${runId} is over; it is in attempt ${run.attempt}`,
+          `attempt ${attempt} of run ${runId} has ended; the run is in attempt ${run.attempt}`,
         );
       }
       // The stream is held, not refused: the original's proxy would drop what it could not send.
       await untilStored(() => store(runId!, good), {
         signal: caller.signal,
         failed: ({ message }) =>
-          core.log.warn({ rpc: caller.path, cause: message }, "telemetry cannot be stored just now; its sender waits"),
+          core.log.warn({ rpc: caller.path, cause: message }, "telemetry cannot be stored now; its sender waits"),
       });
       accepted += good.length;
     }

@@ -4,10 +4,10 @@ import type { RunRecordSchema, WatchRunsRequest } from "../gen/gymgui/trainer_pb
 import type { Core } from "../dispatch/core/core.ts";
 import { MosaicError } from "../base/errors.ts";
 import type { RunState } from "../registry/lifecycle/lifecycle.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { Credits } from "./credits.ts";
 import { recordChunks, sinceOf } from "./cursors.ts";
-import { messagesOf } from "../wire/frames.ts";
+import { messagesOf } from "../wire/message_frames.ts";
 import type { Form } from "./record_forms.ts";
 import type { SharedEncodings } from "./shared_encodings.ts";
 import { runRecord, runRecordAt, statesOf } from "./run_records.ts";

@@ -121,7 +121,7 @@ export class TelemetryStore implements TelemetryLog {
       isFull: (error) => error instanceof MosaicError && isFull(error.cause),
       full: () =>
         new MosaicError("unavailable", `telemetry database ${path} cannot grow: the disk is full`, {
-          hint: "Free space on its disk, or delete runs; work goes on by itself.",
+          hint: "Free space on its disk, or delete runs; work continues by itself.",
         }),
       logBytes: () => this.#checkpoints.walBytes(),
       emptyLog: () => this.#checkpoints.empty(),

@@ -6,9 +6,9 @@ import { type Context, Hono, type MiddlewareHandler, type TypedResponse } from "
 import { MosaicError } from "../base/errors.ts";
 import type { Audit } from "../wire/audit.ts";
 import type { Logger } from "../base/log.ts";
-import { presentConfig } from "../config/secrets.ts";
+import { presentConfig } from "../config/present_config.ts";
 import type { Core } from "../dispatch/core/core.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import { TELEMETRY_KINDS, type TelemetryKind } from "../telemetry/record_fields.ts";
 import type { FrameKind } from "../telemetry/render_payload.ts";
 import { type Actor, applyToMany, applyToRun } from "./actions.ts";

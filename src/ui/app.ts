@@ -4,7 +4,7 @@ import { messageOf, MosaicError } from "../base/errors.ts";
 import { STANDARD_BOUNDS } from "../base/load_limits.ts";
 import type { Logger } from "../base/log.ts";
 import type { Core } from "../dispatch/core/core.ts";
-import { metricsOf } from "../observability/metrics.ts";
+import { metricsOf } from "../observability/daemon_metrics.ts";
 import { PROMETHEUS_TYPE, prometheusText } from "../observability/prometheus_text.ts";
 import { type Readiness, readinessOf } from "../observability/readiness.ts";
 import type { Audit } from "../wire/audit.ts";

@@ -3,7 +3,7 @@ import { MosaicError } from "../base/errors.ts";
 import { natural } from "../base/natural_order.ts";
 import { yieldToOthers } from "../base/sleep.ts";
 import type { Core } from "../dispatch/core/core.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import { BANDS } from "../telemetry/groups.ts";
 import { pointsOrNone } from "./chart_series.ts";
 import { type ComparedRun, runLine, type SeriesNames } from "./page_json.ts";

@@ -1,7 +1,7 @@
 /** Parts of a run's log files by byte offset, cut at line ends so that no character is torn. */
 import type { Core } from "../dispatch/core/core.ts";
 import { LineRate } from "../base/line_rate.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { ServerEvent } from "./event_stream.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
 import { waitFor } from "./event_stream.ts";

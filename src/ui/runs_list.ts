@@ -1,6 +1,6 @@
 /** The list of runs: filters of the core, order and pages by offset of our own. */
 import type { Core } from "../dispatch/core/core.ts";
-import type { RunFilter, RunRow } from "../registry/types.ts";
+import type { RunFilter, RunRow } from "../registry/row_types.ts";
 import type { RunTelemetry } from "../telemetry/types.ts";
 import { RUN_STATES, type RunState } from "../registry/lifecycle/lifecycle.ts";
 import { MosaicError } from "../base/errors.ts";

@@ -76,7 +76,7 @@ export function errorOfAnswer(status: number, body: Uint8Array, header: Metadata
   // The page's server wraps its refusals.
   const error = typeof said?.["error"] === "object" && said["error"] !== null ? said["error"] : said;
   if (typeof (error as WireError | undefined)?.code === "string") return errorIn(error as WireError, header);
-  return new MosaicError("unavailable", `what answers at ${target} is no daemon's API: HTTP status ${status}`, {
+  return new MosaicError("unavailable", `the server at ${target} is not a daemon's API: HTTP status ${status}`, {
     hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
   });
 }

@@ -225,7 +225,7 @@ export async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void
 }
 
 function noHttp(what: string): MosaicError {
-  return new MosaicError("unavailable", `what answers is no daemon's API: it does not speak HTTP/1.1 (${what})`, {
+  return new MosaicError("unavailable", `the server is not a daemon's API: it does not speak HTTP/1.1 (${what})`, {
     hint: "The API is at the address of --http (127.0.0.1:8055 by default) and at the daemon's own Unix socket.",
   });
 }

@@ -114,5 +114,5 @@ function contentOf(payload: Uint8Array, type: number, flags: number): Uint8Array
 }
 
 function noHttp2(what: string): MosaicError {
-  return new MosaicError("unavailable", `what answers is no daemon: it does not speak HTTP/2 (${what})`);
+  return new MosaicError("unavailable", `the server is not a daemon: it does not speak HTTP/2 (${what})`);
 }

@@ -106,7 +106,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
         take(await listener.accept());
         if (listening) continue;
         listening = true;
-        log.warn({ address }, "this address is served again");
+        log.warn({ address }, "connections to this address are accepted again");
       } catch (error) {
         if (stopping) return;
         // A peer that left ends nothing else.
@@ -114,7 +114,7 @@ export function listenHttp(options: HttpListenerOptions): HttpListener {
           await sleep(ERROR_PAUSE_MS);
           continue;
         }
-        if (listening) log.error({ address }, "connections wait: there is no descriptor for one");
+        if (listening) log.error({ address }, "connections wait: no file descriptor is free");
         listening = false;
         await sleep(AGAIN_MS);
       }
@@ -204,7 +204,7 @@ class Connections {
   add(socket: Deno.Conn, remoteAddr: Deno.Addr): void {
     const end = new Ending();
     const onError = (error: unknown) => {
-      this.#log.error({ err: messageOf(error) }, "an answer broke off");
+      this.#log.error({ err: messageOf(error) }, "an answer ended early");
       return new Response(null, { status: 500 });
     };
     const handler = (request: Request, { completed }: { completed: Promise<void> }) => {
@@ -307,7 +307,7 @@ export function listenSocket({ path, group }: { path: string; group?: number }):
 export function removeSocket(path: string): void {
   try {
     if (!Deno.lstatSync(path).isSocket) {
-      throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is no socket is in the way`);
+      throw new MosaicError("unavailable", `cannot listen on ${path}: a file that is not a socket exists there`);
     }
     Deno.removeSync(path);
   } catch (error) {
@@ -331,7 +331,7 @@ function cannotListen(address: HttpAddress, error: unknown): unknown {
   const refused = missingNet("path" in address ? `unix:${text}` : text);
   if (refused !== undefined) return refused;
   if (error instanceof Deno.errors.AddrInUse) {
-    return new MosaicError("unavailable", `cannot listen on ${text}: the address is taken`, {
+    return new MosaicError("unavailable", `cannot listen on ${text}: the address is in use`, {
       hint: "Stop what listens there, or give --http HOST:PORT with another port (port 0 picks a free one).",
       cause: error,
     });

@@ -13,19 +13,21 @@ export function roomOf(file: string): string {
   return file.split("/")[0]!.replace(/\.ts$/, "");
 }
 
-/** The rows below `| Room | Holds | May import |`. */
+/** Of each row below a table's head: the names in backticks, cell by cell. */
+export function namesOfRows(markdown: string, head: string): string[][][] {
+  const [, rows] = markdown.split(head);
+  if (rows === undefined) throw new Error(`there is no table ${head}`);
+  return rows.split("\n\n")[0]!.trimEnd().split("\n").map((row) =>
+    row.split("|").slice(1, -1).map((cell) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!))
+  );
+}
+
 export function roomTable(markdown: string): Arrows {
-  const [, rows] = markdown.split("| Room | Holds | May import |\n|---|---|---|\n");
-  if (rows === undefined) throw new Error("there is no table of rooms");
-  const table = new Map<string, ReadonlySet<string>>();
-  for (const row of rows.split("\n\n")[0]!.trimEnd().split("\n")) {
-    const [, room, , allowed] = row.split("|");
-    const names = (cell: string) => [...cell.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
-    const [name] = names(room!);
-    if (name === undefined || allowed === undefined) throw new Error(`this is no row of rooms: ${row}`);
-    table.set(name, new Set(names(allowed)));
-  }
-  return table;
+  const rows = namesOfRows(markdown, "| Room | Holds | May import |\n|---|---|---|\n");
+  return new Map(rows.map(([room, , allowed]) => {
+    if (room?.[0] === undefined || allowed === undefined) throw new Error(`this is no row of rooms: ${room}`);
+    return [room[0], new Set(allowed)];
+  }));
 }
 
 interface Graph {
@@ -99,6 +101,6 @@ export function cycleIn(arrows: Arrows): string | undefined {
 export function filesOf(src: URL, below = ""): string[] {
   return [...Deno.readDirSync(new URL(below, src))].flatMap(({ name, isDirectory }) => {
     if (isDirectory) return filesOf(src, `${below}${name}/`);
-    return name.endsWith(".ts") ? [`${below}${name}`] : [];
+    return /\.tsx?$/.test(name) ? [`${below}${name}`] : [];
   });
 }

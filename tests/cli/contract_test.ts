@@ -4,7 +4,7 @@
  */
 import { strict as assert } from "node:assert";
 import { z } from "zod";
-import { newCommand } from "../../src/cli/command.ts";
+import { newCommand } from "../../src/cli/verb_parser.ts";
 import { fieldNames } from "../../src/cli/records.ts";
 import { SHAPES } from "../../src/registry/contract.ts";
 import { TELEMETRY_KINDS } from "../../src/telemetry/record_fields.ts";

@@ -1,7 +1,7 @@
 /** `mosaic import` against a real daemon: what it stores is what the readers give. */
 import { strict as assert } from "node:assert";
 import { scalarFrame, versionFrame } from "../../src/cli/export/event_file.ts";
-import { Lines } from "../../src/cli/import/lines.ts";
+import { Lines } from "../../src/cli/import/record_lines.ts";
 import { recordsOf, recordsOfSource, sourcesOf } from "../../src/cli/import/read.ts";
 import { formatOfName } from "../../src/telemetry/formats/formats.ts";
 import { TextLines } from "../../src/telemetry/formats/text_lines.ts";

@@ -139,7 +139,7 @@ Deno.test("client: what breaks off in mid-answer, and what is no daemon, are tol
     ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", /broke off in the middle of its answer/],
     ["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc", /broke off in the middle of its answer/],
     ["HTTP/1.1 200 OK\r\nn", /broke off before it answered/],
-    ["HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno", /no daemon's API: HTTP status 404/],
+    ["HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno", /not a daemon's API: HTTP status 404/],
     ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", /a chunk's size is "zz"/],
     ["SSH-2.0-OpenSSH_9.2\r\n", /does not speak HTTP\/1\.1/],
     ["\0\0\0\x04\0\0\0\0\0\n", /does not speak HTTP\/1\.1/],

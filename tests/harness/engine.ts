@@ -8,7 +8,7 @@ import { createLogger } from "../../src/base/log.ts";
 import { type ProcessRef, processRef } from "../../src/os/identity.ts";
 import { signalProcess } from "../../src/os/signals.ts";
 import { Registry } from "../../src/registry/registry.ts";
-import type { RunRow } from "../../src/registry/types.ts";
+import type { RunRow } from "../../src/registry/row_types.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { batch } from "../telemetry/store/harness.ts";

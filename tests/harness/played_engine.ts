@@ -10,7 +10,7 @@ import type { HostInfo } from "../../src/dispatch/core/core.ts";
 import { Engine, type EngineOptions } from "../../src/dispatch/core/engine.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
-import type { NewRun, RunRow } from "../../src/registry/types.ts";
+import type { NewRun, RunRow } from "../../src/registry/row_types.ts";
 import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun } from "../registry/fixture.ts";

@@ -103,7 +103,7 @@ Deno.test("proxy: a token does not travel to another machine unencrypted, and no
       env: { MOSAIC_STATE_DIR: scene.directory },
     });
     assert.equal(await proxy.code(), 70);
-    assert.match((await proxy.output).stderr, /the token would travel to 192\.0\.2\.1:5 unencrypted/);
+    assert.match((await proxy.output).stderr, /the token would be sent to 192\.0\.2\.1:5 unencrypted/);
     assert.throws(() => Deno.statSync(`${scene.directory}/started`));
   }));
 

@@ -150,10 +150,10 @@ Deno.test("proxy: SIGTERM to the proxy stops the worker and delivers what it sai
 
 Deno.test("proxy: a run that is over stops its worker and leaves with 70", () =>
   inScene(async (scene) => {
-    scene.daemon.refusal = new MosaicError("failed_precondition", "attempt 1 of run R is over");
+    scene.daemon.refusal = new MosaicError("failed_precondition", "attempt 1 of run R has ended");
     assert.equal(await scene.shell("sleep 600").code(), 70);
     assert.deepEqual(scene.group(), []);
-    assert.match(Deno.readTextFileSync(scene.files.proxyLog), /attempt 1 of run R is over/);
+    assert.match(Deno.readTextFileSync(scene.files.proxyLog), /attempt 1 of run R has ended/);
   }));
 
 Deno.test("proxy: a daemon of another protocol, or not the run's own, does not harm the worker", () =>

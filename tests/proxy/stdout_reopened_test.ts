@@ -13,8 +13,8 @@ const AS_PLAIN_USER = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--n
 const isRoot = opensAnything();
 const mayBecomePlain = isRoot && "path" in findProgram("setpriv", "/", "/usr/bin:/bin:/usr/sbin");
 const plain = isRoot ? AS_PLAIN_USER : [];
-if (isRoot && !mayBecomePlain) console.log("NOT HERE: setpriv, so a plain user's worker is not tried");
-if (!isRoot) console.log("NOT HERE: root, so root's worker is not tried");
+if (isRoot && !mayBecomePlain) console.log("SKIPPED: setpriv is not installed, so a plain user's worker is not tried");
+if (!isRoot) console.log("NOT ALLOWED HERE: this user is not root, so root's worker is not tried");
 
 /** Whether a file's mode stops this process, as it does not stop root with its capabilities. */
 function opensAnything(): boolean {

@@ -63,7 +63,7 @@ Deno.test("socket stream: what is no daemon's API is told from one", async () =>
   const stream = socketStream(Ingest.method.deliver, { target: `127.0.0.1:${(server.addr as Deno.NetAddr).port}` });
   try {
     stream.send({ message: { case: "hello", value: { runId: RUN } } });
-    await assert.rejects(Array.fromAsync(stream), /is no daemon's API: HTTP status 403/);
+    await assert.rejects(Array.fromAsync(stream), /is not a daemon's API: HTTP status 403/);
   } finally {
     stream.cancel();
     await server.shutdown();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { RunFiles } from "../../src/base/layout.ts";
 import { createLogger } from "../../src/base/log.ts";
 import { FileUploads } from "../../src/proxy/uploads.ts";
-import { Allowance, Uploads } from "../../src/registry/artifacts/uploads.ts";
+import { Allowance, Uploads } from "../../src/registry/artifacts/take_uploads.ts";
 
 type Taken = Parameters<Uploads["take"]>[0];
 

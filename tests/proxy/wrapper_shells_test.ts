@@ -33,7 +33,7 @@ async function endingIn(directory: string, shell: string[], worker: string): Pro
 
 for (const shell of SHELLS) {
   const there = "path" in findProgram(shell[0]!, "/", "/usr/bin:/bin");
-  if (!there) console.log(`NOT HERE: ${shell[0]}, so the wrapper is not tried under it`);
+  if (!there) console.log(`SKIPPED: ${shell[0]} is not installed, so the wrapper is not tried under it`);
   Deno.test({
     name: `wrapper: under ${shell.join(" ")} an exit code above 128 is told from a signal`,
     ignore: !there,

@@ -29,7 +29,7 @@ export function pythonTest(name: string, modules: readonly string[], work: (pyth
     Deno.test(name, () => assert.fail(what));
     return;
   }
-  console.warn(`SKIPPED "${name}": ${what}`);
+  console.warn(`SKIPPED: ${name}: ${what}`);
   Deno.test({ name: `${name} (skipped: ${what})`, ignore: true, fn() {} });
 }
 

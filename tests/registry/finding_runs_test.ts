@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { editDistance } from "../../src/base/edit_distance.ts";
 import { nearNames } from "../../src/registry/find_run.ts";
-import type { RunFilter } from "../../src/registry/types.ts";
+import type { RunFilter } from "../../src/registry/row_types.ts";
 import { hasCode, newRun, runId, withRegistry } from "./fixture.ts";
 
 Deno.test("resolve: id, id in lower case, unique prefix, unique name, @last", async () => {

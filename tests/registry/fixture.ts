@@ -1,6 +1,6 @@
 /** A registry in a directory of its own, with a clock that the test moves. */
 import { Registry, type RegistryOptions } from "../../src/registry/registry.ts";
-import type { NewRun } from "../../src/registry/types.ts";
+import type { NewRun } from "../../src/registry/row_types.ts";
 
 export interface Fixture {
   directory: string;

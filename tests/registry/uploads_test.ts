@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { RunFiles } from "../../src/base/layout.ts";
 import { storedPath, withinRun } from "../../src/base/uploaded.ts";
 import { checkpointFiles } from "../../src/registry/artifacts/checkpoint_files.ts";
-import { Allowance, type Chunk, unfinishedUploads, Uploads } from "../../src/registry/artifacts/uploads.ts";
+import { Allowance, type Chunk, unfinishedUploads, Uploads } from "../../src/registry/artifacts/take_uploads.ts";
 import { crc32c } from "../../src/telemetry/formats/crc32c.ts";
 
 const AT = 1_700_000_000_123;

@@ -6,7 +6,7 @@ import { Health, HealthCheckResponse_ServingStatus } from "../../src/gen/grpc/he
 import { Ingest, Mosaic } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import { INGEST_PROTOCOL } from "../../src/wire/ingest_protocol.ts";
-import { statusOf } from "../../src/wire/status.ts";
+import { statusOf } from "../../src/wire/grpc_status.ts";
 import { errorFromStatus } from "../harness/grpc_errors.ts";
 import { OPEN_STREAMS, StreamBounds } from "../../src/rpc/stream_bounds.ts";
 import { until } from "../harness/wait.ts";

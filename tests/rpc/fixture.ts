@@ -2,7 +2,7 @@
 import type { ProxyHello, ProxyLink, ProxySession, RunDetail } from "../../src/dispatch/core/core.ts";
 import { MosaicError } from "../../src/base/errors.ts";
 import type { ExitReport } from "../../src/registry/failure/explain.ts";
-import type { RunRow } from "../../src/registry/types.ts";
+import type { RunRow } from "../../src/registry/row_types.ts";
 import type { IngestBatch } from "../../src/telemetry/batch.ts";
 import type { IngestResult, TelemetryKind } from "../../src/telemetry/types.ts";
 import { PlayedProxy } from "../harness/engine.ts";
@@ -16,7 +16,7 @@ import { TlsUpgrade } from "../../src/wire/tls_upgrade.ts";
 import { PlayedEngine } from "../harness/played_engine.ts";
 import { readTls, type TlsFiles } from "../../src/wire/tls.ts";
 import { type GrpcListener, type GrpcOptions, listenGrpc } from "../../src/rpc/grpc/listener.ts";
-import { MlflowApi } from "../../src/mlflow/api.ts";
+import { MlflowApi } from "../../src/mlflow/tracking_api.ts";
 import { apiOf, servicesOf, type ServicesOptions } from "../../src/rpc/services.ts";
 import { runId as idOf } from "../registry/fixture.ts";
 

@@ -3,7 +3,7 @@ import { EMPTY_EPISODE } from "../../src/gen/records/record_types.ts";
 import { create, type DescMessage, type MessageInitShape, ScalarType, toBinary } from "@bufbuild/protobuf";
 import { RunEpisodeSchema, RunStepSchema } from "../../src/gen/gymgui/trainer_pb.ts";
 import { TelemetryBatchSchema } from "../../src/gen/mosaic/v1/mosaic_pb.ts";
-import { messagesOf } from "../../src/wire/frames.ts";
+import { messagesOf } from "../../src/wire/message_frames.ts";
 import { RUN_EPISODES, RUN_STEPS, telemetryBatch } from "../../src/rpc/record_forms.ts";
 import { jsonLines } from "../../src/telemetry/public_json.ts";
 import { RECORDS } from "../../src/telemetry/record_fields.ts";

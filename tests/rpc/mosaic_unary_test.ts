@@ -154,7 +154,7 @@ testEachWay("errors: a very long message is cut, not lost", async ({ client }) =
 });
 
 Deno.test("errors: every code of MosaicError crosses the wire unchanged", async () => {
-  const { statusOf } = await import("../../src/wire/status.ts");
+  const { statusOf } = await import("../../src/wire/grpc_status.ts");
   const { errorFromStatus } = await import("../harness/grpc_errors.ts");
   const { MosaicError } = await import("../../src/base/errors.ts");
   const codes = [

@@ -86,6 +86,9 @@ testEachWay("Publish: a stream that has begun in an attempt that is over is refu
   core.registry.apply(runId, { type: "spawned" });
   await call.send({ runId });
   call.end();
-  await assert.rejects(call.answer, hasCode("failed_precondition", /attempt 1 of run .* is over; it is in attempt 2/));
+  await assert.rejects(
+    call.answer,
+    hasCode("failed_precondition", /attempt 1 of run .* has ended; the run is in attempt 2/),
+  );
   assert.equal(core.telemetry.read(runId, "steps", 0, 9).length, 1);
 });

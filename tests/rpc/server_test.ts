@@ -43,7 +43,7 @@ Deno.test("listen: a taken port is unavailable and named", async () => {
   await withServer(async ({ server, core }) => {
     await assert.rejects(
       startRpc(core, { listen: server.address, log: core.log }),
-      hasCode("unavailable", new RegExp(`${server.address}.*taken`)),
+      hasCode("unavailable", new RegExp(`${server.address}.*in use`)),
     );
   });
 });
@@ -66,7 +66,7 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
     client.close();
     await assert.rejects(
       startRpc(core, { listen: `unix:${path}`, log: core.log }),
-      hasCode("unavailable", /taken/),
+      hasCode("unavailable", /in use/),
     );
   } finally {
     await server.stop(1000);
@@ -74,7 +74,7 @@ Deno.test("listen: a Unix socket is private, a stale file is replaced, a live on
   Deno.writeTextFileSync(`${directory}/file`, "precious");
   await assert.rejects(
     startRpc(core, { listen: `unix:${directory}/file`, log: core.log }),
-    hasCode("unavailable", /no socket/),
+    hasCode("unavailable", /is not a socket/),
   );
   assert.equal(Deno.readTextFileSync(`${directory}/file`), "precious");
 });

@@ -20,7 +20,7 @@ const asOther = Deno.uid() === 0 && ["setpriv", "curl", "perl"].every((name) => 
   ? ["setpriv", `--reuid=${OTHER_UID}`, "--clear-groups"]
   : undefined;
 if (asOther === undefined) {
-  console.log("NOT HERE: root with setpriv, curl and perl, so another user's calls are not tried");
+  console.log("NOT ALLOWED HERE: this is not root with setpriv, curl and perl, so another user's calls are not tried");
 }
 
 const TOKEN = "authorization: Bearer ";
@@ -211,7 +211,7 @@ Deno.test("--group-socket: what others could replace, what the group cannot reac
     assert.match(await refusal(`no-such-group:${directory}/api.sock`), /knows no group no-such-group/);
     assert.match(await refusal(socket, "--auth", "none"), /asks everybody for a token, --auth none nobody/);
     Deno.writeTextFileSync(`${directory}/api.sock`, "somebody's");
-    assert.match(await refusal(socket), /a file that is no socket is in the way/);
+    assert.match(await refusal(socket), /a file that is not a socket exists there/);
     Deno.chmodSync(directory, 0o770);
     assert.match(await refusal(socket), /others may replace a socket in \S+ \(user \d+, mode 770\)/);
     Deno.chmodSync(directory, 0o700);
@@ -250,7 +250,9 @@ Deno.test("a state directory that another user owns or may write to is refused, 
     Deno.mkdirSync(`${directory}/trainer`);
     Deno.chmodSync(`${directory}/trainer`, 0o770);
     assert.match((await daemon()).err, /other users may write to \S+\/trainer \(mode 770\)/);
-    if (Deno.uid() !== 0) return console.log("NOT HERE: root, so another user's state directory is not tried");
+    if (Deno.uid() !== 0) {
+      return console.log("NOT ALLOWED HERE: this user is not root, so another user's state directory is not tried");
+    }
     Deno.chmodSync(`${directory}/trainer`, 0o700);
     Deno.chownSync(directory, OTHER_UID, null);
     const others = await daemon();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import axe from "npm:axe-core@4.14.1";
 import type { Browser, Locator, Page } from "npm:playwright-core@1.65.1";
-import type { RunRow } from "../../src/registry/types.ts";
+import type { RunRow } from "../../src/registry/row_types.ts";
 import { createApp } from "../../src/ui/app.ts";
 import { listenHttp } from "../../src/wire/http_listener.ts";
 import { until } from "../harness/wait.ts";

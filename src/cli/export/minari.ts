@@ -74,7 +74,7 @@ export async function writeMinari(
   const path = `${dir}/${id}`;
   const data = `${path}/data`;
   if (existsSync(data)) {
-    throw new MosaicError("already_exists", `${path} is there already`, {
+    throw new MosaicError("already_exists", `${path} already exists`, {
       hint: "Remove it, or name the next version with --dataset, such as mosaic/name-v1.",
     });
   }
@@ -165,7 +165,7 @@ async function addSeenSpaces(
           throw new MosaicError(
             "failed_precondition",
             `no space is recorded, and the ${field} of step ${record.seq} does not tell it: ${error.message}`,
-            { hint: `Say it with --${field}-space.` },
+            { hint: `Give it with --${field}-space.` },
           );
         }
       }
@@ -297,7 +297,7 @@ function cell(space: Space, value: unknown, { seq }: TelemetryRecord, what: stri
   } catch (error) {
     if (!(error instanceof NotInSpace)) throw error;
     throw new MosaicError("failed_precondition", `the ${what} of step ${seq} is not in its space: ${error.message}`, {
-      hint: "--observation-space and --action-space say other spaces than the recorded ones.",
+      hint: "--observation-space and --action-space set other spaces than the recorded ones.",
     });
   }
 }
@@ -362,7 +362,7 @@ function nothing({ firstMissing, holed }: LeftOut): MosaicError {
     );
   }
   return holed > 0
-    ? new MosaicError("failed_precondition", "of every episode steps are missing", {
+    ? new MosaicError("failed_precondition", "every episode lacks steps", {
       hint: "See docs/python.md, Data sets: each environment needs episode numbers, or an agent_id, of its own.",
     })
     : new MosaicError("failed_precondition", "no episode of these runs has steps", { hint: RECORD_THEM });

@@ -57,7 +57,7 @@ export function findRuns(path: string, depth: number): Found {
 
 function oneFile(path: string): FoundRun {
   if (!isReadable(path)) {
-    throw new MosaicError("invalid_argument", `${path}: its name is that of no format that mosaic reads`, {
+    throw new MosaicError("invalid_argument", `${path}: its name matches no format that mosaic reads`, {
       hint:
         "It reads *.tfevents.*, *.wandb, *.csv, *.jsonl, progress*.json, result.json, and what a program printed as " +
         "*.log, *.out or *.txt (docs/formats.md).",

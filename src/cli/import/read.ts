@@ -22,7 +22,7 @@ export const baseName = (path: string) => path.slice(path.lastIndexOf("/") + 1);
 /** @throws MosaicError `not_found`, `permission_denied` (no regular file), `invalid_argument` (no format) */
 export function* recordsOf(path: string, onProblem: OnProblem): Generator<SourceRecord> {
   const format = formatOfName(path);
-  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: no reader has files of this name`);
+  if (!isReadable(path)) throw new MosaicError("invalid_argument", `${path}: mosaic reads no files of this name`);
   using file = openRegular(path);
   if (file === undefined) throw new MosaicError("not_found", `${path}: there is no such file`);
   if (format === undefined) {

@@ -5,7 +5,7 @@ import { openRegular } from "../../os/untrusted.ts";
 import type { Problem, RunRecord } from "../../telemetry/formats/types.ts";
 import { MAX_METRICS } from "../../telemetry/store/series_writer.ts";
 import type { FoundRun } from "./find.ts";
-import { type Counts, Lines } from "./lines.ts";
+import { type Counts, Lines } from "./record_lines.ts";
 import { MAX_PARAMETER_BYTES, Parameters } from "./parameters.ts";
 import { baseName, recordsOfSource, sourcesOf } from "./read.ts";
 

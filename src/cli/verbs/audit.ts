@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
 import { readTextIfThere } from "../../os/files.ts";
 import { type AuditLine, parseAuditLine } from "../../wire/audit.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption, wholeNumber } from "../flags.ts";
 import { type Column, table } from "../table.ts";
@@ -39,7 +39,7 @@ export function define(command: Command, context: Context): void {
           "16 MiB; of refusals, at most one a second beyond the first 60.",
         examples: [
           ["mosaic audit", `the newest ${SHOWN} entries`],
-          ["mosaic audit --refused", "who tried what in vain"],
+          ["mosaic audit --refused", "calls that were refused"],
           ["mosaic audit --who ci -o jsonl", "all that a token did, for a program"],
         ],
         environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],

@@ -1,7 +1,7 @@
 /** `mosaic backup` */
 import type { Command } from "commander";
 import { resolveStateDir } from "../../base/layout.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
 import { bytes, count } from "../format.ts";
@@ -11,8 +11,8 @@ export function define(command: Command, context: Context, result: { code: numbe
   command
     .description(
       "Copies a state directory, beside its daemon or without one; runs go on. Both databases are of the same moment, " +
-        "and every copy is read back and checked. Into a directory with an earlier backup only the files that have " +
-        "changed are copied again, and the databases.\n\nTo restore, copy the backup to where the state directory is to " +
+        "and every copy is read back and checked. If the directory holds an earlier backup, " +
+        "the databases and the changed files are copied.\n\nTo restore, copy the backup to where the state directory is to " +
         "be, and start a daemon there: mosaic daemon --state-dir DIR. Runs that were live are then finished from their " +
         "logs; their workers stay with the original.",
     )
@@ -24,7 +24,7 @@ export function define(command: Command, context: Context, result: { code: numbe
       manual({
         examples: [
           ["mosaic backup backups/mosaic", "make a backup, or renew it"],
-          ["mosaic backup -o json backups/mosaic", "and say what was copied"],
+          ["mosaic backup -o json backups/mosaic", "print what was copied, for a script"],
         ],
         exits: {
           0: "everything is copied and checked",

@@ -1,7 +1,7 @@
 /** `mosaic compare` */
 import type { Command } from "commander";
 import { plot, type Series } from "../chart.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import { type ComparisonRow, configDifferences } from "../../config/differences.ts";
 import { groupFigures, parameterDifferences, rowsWithoutSecrets, summaryRows } from "../comparing.ts";
 import type { Context } from "../context.ts";
@@ -39,7 +39,7 @@ export function define(command: Command, context: Context): void {
     )
     .argument("<run...>", `two or more: ${RUN_ARGUMENT}`)
     .option("-m, --metric <name>", "series to plot (default: the one that shows how training goes)")
-    .option("--overwritten", "plot also what later attempts, which went on from a checkpoint, wrote again")
+    .option("--overwritten", "also plot records that a later attempt, resumed from a checkpoint, recorded again")
     .option(GROUP_BY_OPTION, `one column and one curve a group, with its spread: ${GROUP_BY_HELP}`)
     .addOption(bandOption())
     .option("--no-plot", "do not plot");

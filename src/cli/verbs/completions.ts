@@ -1,6 +1,6 @@
 /** `mosaic completions` */
 import { Argument, type Command } from "commander";
-import { manual, newCommand, oneOf } from "../command.ts";
+import { manual, newCommand, oneOf } from "../verb_parser.ts";
 import {
   columnCandidates,
   type CompletedVerb,

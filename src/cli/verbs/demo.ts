@@ -1,7 +1,7 @@
 /** `mosaic demo` */
 import type { Command } from "commander";
 import { DEMO_DEFAULTS } from "../demo/demo_runs.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { decimal, wholeNumber } from "../flags.ts";
 import { interruptible } from "../interrupt.ts";

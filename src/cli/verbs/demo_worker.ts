@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { DEFAULTS, demoWorkerOptions } from "../demo/worker_options.ts";
 import { checkpointDir, runWorker } from "../demo/worker.ts";
 import { messageOf, MosaicError } from "../../base/errors.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {

@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import type { z } from "zod";
 import type { Finding } from "../../doctor/finding.ts";
 import { resolveStateDir } from "../../base/layout.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import type { Examination } from "../../registry/contract.ts";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { diskUsage } from "../disk.ts";
 import { connectionFlags, connectionOptions, outputOption, wholeNumber } from "../flags.ts";

@@ -1,6 +1,6 @@
 /** `mosaic events` and `mosaic watch` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { eventLine } from "../events_text.ts";
 import { EXIT } from "../exit.ts";

@@ -1,7 +1,7 @@
 /** `mosaic export` */
 import { type Command, Option } from "commander";
 import { MosaicError } from "../../base/errors.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { commaSeparated, connectionFlags, connectionOptions, RUN_ARGUMENT } from "../flags.ts";
@@ -30,7 +30,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .argument("<run...>", `${RUN_ARGUMENT}; several: --format minari`)
     .addOption(oneOf(new Option("--format <format>", "file format"), FORMATS).makeOptionMandatory())
     .option("-k, --kind <kinds>", "only these kinds (comma-separated): steps, episodes, events, metrics")
-    .option("--no-overwritten", "leave out what later attempts, which went on from a checkpoint, wrote again")
+    .option("--no-overwritten", "leave out records that a later attempt, resumed from a checkpoint, recorded again")
     .option("--out <dir>", "output directory (default: the run's id); -: print one kind as jsonl or csv")
     .option("--dataset <id>", "with --format minari: the data set's id (default: mosaic/NAME-v0)")
     .option("--episodes <range>", "with --format minari: only these, such as 100-199 or 100-")
@@ -48,7 +48,7 @@ export function define(command: Command, context: Context, result: { code: numbe
         details:
           "tensorboard writes one event file: episode/reward and episode/length by episode number, and every metric " +
           "by its own step. parquet columns are typed; fields that the worker sent as JSON (action, observation, …) are " +
-          "JSON columns, but actions and observations that are lists of numbers: they are lists of doubles. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
+          "JSON columns; actions and observations that are lists of numbers are columns of doubles. mosaic writes one file (default: RUN.mosaic) with everything of an ended run, for mosaic import on " +
           "another host: config with its secrets, lifecycle, records, logs, artifacts. It is read from the state " +
           "directory, so the daemon has to run on this host. minari writes an offline-RL data set below --out, of one run or " +
           "of several: minari.load_dataset opens it where MINARI_DATASETS_PATH is that directory.",

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import { Layout } from "../../base/layout.ts";
 import { sleep } from "../../base/sleep.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
 import { connectionFlags, connectionOptions, type Format, outputOption, repeated, wholeNumber } from "../flags.ts";
@@ -26,23 +26,26 @@ export function define(command: Command, context: Context, result: { code: numbe
       "Imports past runs that programs have left on disk: TensorBoard event files, Stable-Baselines3's monitor.csv and " +
         "progress files, Lightning's metrics.csv, RLlib's and Tune's result.json, W&B's offline logs. Each directory that " +
         "has some, and each .wandb log, becomes a run with its curves, texts, episodes and parameters. A file that is " +
-        "named itself may also be another table, or what a program printed (.log, .out, .txt).\n\n" +
+        "given by its path may also be another table, or a program's printed output (.log, .out, .txt).\n\n" +
         "A file of mosaic export --format mosaic becomes the same run as on its host: id, states, records, logs.\n\n" +
-        "The daemon starts a worker that reads the files, so it has to run on this host. What was imported already, known " +
-        "by its content, is not imported again.",
+        "The daemon starts a worker that reads the files, so it has to run on this host. Files that were imported " +
+        "before are recognized by their content and not imported again.",
     )
-    .argument("<path...>", "directories, or files of a run each")
-    .option("-n, --name <name>", "the run's name, where one is found (default: its directory's, or the tracker's)")
+    .argument("<path...>", "directories to search, or files (one run per file)")
+    .option(
+      "-n, --name <name>",
+      "name of the run, if exactly one is found (default: the tracker's name, else the directory's)",
+    )
     .option("-t, --tag <tag>", `a tag beside "imported", may be repeated`, repeated)
-    .option("--depth <n>", `levels below a directory that are searched (default: ${DEPTH})`, wholeNumber())
-    .option("--dry-run", "list what would be imported, and ask no daemon")
+    .option("--depth <n>", `directory levels to search below each path (default: ${DEPTH})`, wholeNumber())
+    .option("--dry-run", "list what would be imported; needs no daemon")
     .option("-q, --quiet", "print the ids only");
   connectionOptions(outputOption(command, ["table", "json", "jsonl"]))
     .addHelpText(
       "after",
       manual({
         examples: [
-          ["mosaic import --dry-run runs", "what there is below runs, and how much"],
+          ["mosaic import --dry-run runs", "list the runs below runs/, with the size of each"],
           ["mosaic import -t cleanrl runs", "import each run below it"],
           ["mosaic wait $(mosaic import -q runs) && mosaic list -t imported", "import, wait until all is stored, list"],
         ],
@@ -50,7 +53,7 @@ export function define(command: Command, context: Context, result: { code: numbe
           0: "submitted, or imported already",
           1: "some could not be read or submitted; the others are imported",
           2: "wrong arguments, a file of no known format, or a damaged one of mosaic",
-          4: "there is no such path, or nothing of a tracker in it",
+          4: "no such path, or no tracker files in it",
         },
       }),
     )

@@ -1,7 +1,7 @@
 /** `mosaic import-worker` */
 import type { Command } from "commander";
 import { MosaicError } from "../../base/errors.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
 const FLUSH_CHARACTERS = 64 << 10;
@@ -36,7 +36,7 @@ export function define(command: Command, context: Context): void {
         );
       }
       const [{ Lines }, { baseName, recordsOfSource, sourcesOf }, { MAX_METRICS }] = await Promise.all([
-        import("../import/lines.ts"),
+        import("../import/record_lines.ts"),
         import("../import/read.ts"),
         import("../../telemetry/store/series_writer.ts"),
       ]);

@@ -1,7 +1,7 @@
 /** `mosaic list` */
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import {
   commaSeparated,
@@ -30,7 +30,7 @@ import {
   valueColumn,
   WIDE_COLUMNS,
 } from "../runs_table.ts";
-import { RUN_COLUMNS } from "../../registry/query/columns.ts";
+import { RUN_COLUMNS } from "../../registry/query/query_columns.ts";
 import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupByOf } from "../run_groups.ts";
 import { renderGroups } from "../group_table.ts";
 import { parseStates } from "../states.ts";

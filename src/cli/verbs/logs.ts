@@ -1,7 +1,7 @@
 /** `mosaic logs` */
 import type { Command } from "commander";
 import type { Run } from "../../gen/mosaic/v1/mosaic_pb.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { connectionFlags, connectionOptions, RUN_ARGUMENT, wholeNumber } from "../flags.ts";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { z } from "zod";
 import { sparkline } from "../chart.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, type Format, RUN_ARGUMENT } from "../flags.ts";
 import { count, number } from "../format.ts";

@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from "commander";
 import { flagsOf } from "../../permissions/permissions.ts";
 import { planFor, PLANNED_PARTS, type PlannedPart } from "../../permissions/part_plan.ts";
 import { realWorld } from "../../permissions/world.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {

@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { MosaicError } from "../../base/errors.ts";
 import type { Run, SeriesBucket } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { plot, type Series } from "../chart.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { count } from "../format.ts";
@@ -54,7 +54,7 @@ export function define(command: Command, context: Context, result: { code: numbe
     .option("--time", "x axis: seconds since the first point, instead of step or episode")
     .option("--from <x>", "first step or episode", wholeNumber())
     .option("--to <x>", "last step or episode", wholeNumber())
-    .option("--overwritten", "also what later attempts, which went on from a checkpoint, wrote again")
+    .option("--overwritten", "also plot records that a later attempt, resumed from a checkpoint, recorded again")
     .option(GROUP_BY_OPTION, `the group that the run belongs to, as one curve: ${GROUP_BY_HELP}`)
     .addOption(bandOption())
     .option("-w, --watch", "refresh every two seconds until the run has ended");

@@ -11,7 +11,7 @@ import {
   type PrunableRun,
   type RetentionPolicy,
 } from "../../registry/retention/retention.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { exitOfError } from "../exit.ts";
 import {

@@ -1,7 +1,7 @@
 /** `mosaic python-helper` */
 import type { Command } from "commander";
 import { PYTHON_HELPER } from "../../os/python_helper.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 
 export function define(command: Command, context: Context): void {

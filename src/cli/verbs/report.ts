@@ -6,7 +6,7 @@ import { type ComparisonRow, configDifferences } from "../../config/differences.
 import type { SeriesBucket, SeriesListResponse_Item } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import { writeFileAtomic } from "../../os/files.ts";
 import { type Band, BANDS } from "../../telemetry/groups.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import { parameterDifferences, rowsWithoutSecrets } from "../comparing.ts";
 import type { Context } from "../context.ts";
 import { Link } from "../daemon_link.ts";
@@ -42,7 +42,7 @@ const AT_ONCE = 8;
 export function define(command: Command, context: Context): void {
   command
     .description(
-      "Writes a report of runs: one HTML file with their figures, curves, notes, parameters and differences, which opens " +
+      "Writes a report of runs: one HTML file with their totals, curves, notes, parameters and differences, which opens " +
         "from disk without mosaic and without a network.",
     )
     .argument("[run...]", RUN_ARGUMENT)
@@ -57,7 +57,7 @@ export function define(command: Command, context: Context): void {
     .addOption(bandOption())
     .option("--log", "logarithmic y axis")
     .option("--time", "x axis: seconds since a curve's first point, instead of step or episode")
-    .option("--overwritten", "draw also what later attempts, which went on from a checkpoint, wrote again")
+    .option("--overwritten", "also draw records that a later attempt, resumed from a checkpoint, recorded again")
     .option("--title <text>", "heading of the report (default: the names of the runs)")
     .addOption(new Option("--out <file>", "where to write it; -: standard output").default("mosaic-report.html"));
   connectionOptions(command)

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
 import { MosaicError } from "../../base/errors.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Link } from "../daemon_link.ts";
 import type { HostResponse } from "../../gen/mosaic/v1/mosaic_pb.ts";
 import type { Context } from "../context.ts";

@@ -1,8 +1,8 @@
 /** `mosaic show` */
 import type { Command } from "commander";
 import { HIDDEN } from "../../base/secrets.ts";
-import { presentConfig } from "../../config/secrets.ts";
-import { manual } from "../command.ts";
+import { presentConfig } from "../../config/present_config.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "../flags.ts";
 import { artifactJson, eventJson, runDetailJson } from "../message_json.ts";

@@ -1,7 +1,7 @@
 /** `mosaic sql` */
 import type { Command } from "commander";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { outputOption } from "../flags.ts";
 import { csv, table } from "../table.ts";

@@ -1,6 +1,6 @@
 /** `mosaic status` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption } from "../flags.ts";
 import { hostJson } from "../message_json.ts";
@@ -17,7 +17,7 @@ export function define(command: Command, context: Context): void {
           ["mosaic status", "whether a daemon is running, and its GPU slots"],
           ["mosaic status -o json | jq '[.gpus[] | select(.run_id == null)] | length'", "free GPU slots"],
         ],
-        exits: { 0: "the daemon answers", 3: "it does not" },
+        exits: { 0: "the daemon answers", 3: "the daemon does not answer" },
       }),
     )
     .action(async (flags: Record<string, unknown>) => {

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { messageOf, MosaicError } from "../../base/errors.ts";
 import type { SubmitRunResponse } from "../../gen/gymgui/trainer_pb.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions, outputOption, repeated } from "../flags.ts";
 import { followRun } from "../following.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../wire/tokens.ts";
 import { auditLine } from "../../wire/audit.ts";
 import { Layout, resolveStateDir } from "../../base/layout.ts";
-import { manual, oneOf } from "../command.ts";
+import { manual, oneOf } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { durationValue, outputOption } from "../flags.ts";
 import { type Column, table } from "../table.ts";
@@ -60,7 +60,7 @@ export function define(command: Command, context: Context): void {
             "print a new token that may submit runs for 30 days",
           ],
           ["mosaic token list", "the named tokens"],
-          ["mosaic token revoke --name ci", "the token is worth nothing from now on"],
+          ["mosaic token revoke --name ci", "the token is refused from now on"],
         ],
         environment: [["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"]],
         exits: { 0: "done", 1: "the token file cannot be read or written", 4: "there is no such token" },

@@ -1,7 +1,7 @@
 /** `mosaic top` */
 import type { Command } from "commander";
 import { messageOf } from "../../base/errors.ts";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionFlags, connectionOptions } from "../flags.ts";
 import { hostJson, runDetailJson, runJson } from "../message_json.ts";

@@ -1,6 +1,6 @@
 /** `mosaic validate` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit.ts";
 import { outputOption } from "../flags.ts";

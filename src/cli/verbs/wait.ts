@@ -1,6 +1,6 @@
 /** `mosaic wait` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { EXIT, exitOfOutcome } from "../exit.ts";
 import { connectionFlags, connectionOptions, durationValue, outputOption, RUN_ARGUMENT } from "../flags.ts";

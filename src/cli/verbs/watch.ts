@@ -1,6 +1,6 @@
 /** `mosaic watch` */
 import type { Command } from "commander";
-import { manual } from "../command.ts";
+import { manual } from "../verb_parser.ts";
 import type { Context } from "../context.ts";
 import { connectionOptions, outputOption } from "../flags.ts";
 import { printEvents, RECENT, startOf } from "./events.ts";

@@ -10,9 +10,9 @@ import {
   type ChunkAnswer,
   unfinishedUploads,
   Uploads,
-} from "../../registry/artifacts/uploads.ts";
+} from "../../registry/artifacts/take_uploads.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { eventsAfter, FILE_KINDS } from "./worker_events.ts";
 
@@ -111,7 +111,10 @@ export class Arrivals {
   #left(path: string, bytes: number, why: string): void {
     const { registry, log } = this.#options;
     const { runId, attempt } = this.#of;
-    log.warn({ run_id: runId, attempt, path: path.slice(0, 200), bytes, why }, "a file stays on the run's host");
+    log.warn(
+      { run_id: runId, attempt, path: path.slice(0, 200), bytes, why },
+      "a file is not uploaded and stays on the run's host",
+    );
     if (this.#told++ < MAX_TOLD) registry.appendEvent(runId, "file_left", { path: path.slice(0, 500), bytes, why });
   }
 

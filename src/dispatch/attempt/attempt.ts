@@ -8,7 +8,7 @@ import type { RunPlan } from "../../config/plan.ts";
 import { isShortage } from "../../os/shortage.ts";
 import type { RunFiles } from "../../base/layout.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { DesiredControl, ProxyLink } from "../core/core.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { type AttemptEvent, type AttemptState, type Effect, next } from "./attempt_state.ts";

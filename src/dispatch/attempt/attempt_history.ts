@@ -1,6 +1,6 @@
 /** What the registry remembers of an attempt, for a daemon that takes it up in the middle. */
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 
 const PAGE = 1000;
 

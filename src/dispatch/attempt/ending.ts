@@ -1,6 +1,6 @@
 /** The event that tells how a run has ended, with a summary. Pure. */
 import type { EventToAppend } from "../../registry/event_kinds.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { stepsReached } from "../../telemetry/progress_series.ts";
 import type { RunTelemetry } from "../../telemetry/types.ts";
 

@@ -6,7 +6,7 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { isDropped } from "../../registry/retention/removal.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
@@ -97,7 +97,7 @@ export class Ends {
       const patch = { hint: `See ${files.proxyLog}.` };
       return this.#end(attempt, registry.require(runId), () => ({ event: { type: "failed", reason }, patch }), now);
     }
-    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt begins anew");
+    log.warn({ run_id: runId, attempt: attempt.attempt, failures }, "nothing was started; the attempt starts again");
     const notBefore = Date.now() + 500 * 2 ** failures;
     return registry.apply(runId, { type: "requeued", reason: "not started" }, { notBefore });
   }

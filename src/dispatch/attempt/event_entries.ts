@@ -99,7 +99,7 @@ export class EventEntries {
       this.#waitAfter = seq - 1;
       if (seq === this.#toldOf) return;
       this.#toldOf = seq;
-      log.warn({ run_id: this.#runId, kind, error: messageOf(error) }, "event not entered for now");
+      log.warn({ run_id: this.#runId, kind, error: messageOf(error) }, "event not written yet; trying again");
     }
   }
 }

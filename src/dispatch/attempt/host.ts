@@ -9,7 +9,7 @@ import type { RunFiles } from "../../base/layout.ts";
 import type { ProcessRef } from "../../os/identity.ts";
 import type { Signal } from "../../os/signals.ts";
 import type { ExitReport, OutOfMemory } from "../../registry/failure/explain.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { ProxyHello, WorkerSettings } from "../core/core.ts";
 
 /** One per daemon and kind of host. */

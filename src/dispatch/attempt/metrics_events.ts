@@ -3,7 +3,7 @@ import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/log.ts";
 import { summaryOf } from "./ending.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 
 /** At most one per run in so many milliseconds. */
@@ -36,7 +36,7 @@ export class MetricsEvents {
         metrics: Object.fromEntries(metrics),
       });
     } catch (error) {
-      log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not entered");
+      log.debug({ run_id: row.runId, error: messageOf(error) }, "metrics event not written");
     }
     this.#told.set(row.runId, { at: now, records });
   }

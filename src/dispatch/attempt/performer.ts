@@ -5,7 +5,7 @@ import type { ProcessRef } from "../../os/identity.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
 import type { EventToAppend } from "../../registry/event_kinds.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { DesiredControl } from "../core/core.ts";
 import type { Alerts } from "./alerts.ts";
 import type { Attempt } from "./attempt.ts";
@@ -104,7 +104,7 @@ export class Performer {
     try {
       process = attempt.host.attach(this.row(attempt), clock());
     } catch (error) {
-      log.error({ ...about, error: messageOf(error) }, "no proxy could be started; tried again");
+      log.error({ ...about, error: messageOf(error) }, "no proxy could be started; trying again");
       return;
     }
     log.warn(about, "the proxy is gone; another takes over");
@@ -112,7 +112,7 @@ export class Performer {
       registry.update(attempt.runId, { proxy: process ?? null });
     } catch (error) {
       // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
-      log.warn({ ...about, error: messageOf(error) }, "the proxy is not entered");
+      log.warn({ ...about, error: messageOf(error) }, "the proxy could not be written to the registry");
     }
   }
 
@@ -126,7 +126,7 @@ export class Performer {
     try {
       attempt.arrivals?.ended();
     } catch (error) {
-      this.#options.log.warn({ run_id: runId, error: messageOf(error) }, "parts of uploaded files stay for now");
+      this.#options.log.warn({ run_id: runId, error: messageOf(error) }, "incomplete uploads could not be removed");
     }
     const row = ends.commit(attempt, phase.ended, clock(), () => intake.entries.failed());
     runs.delete(runId);
@@ -212,7 +212,7 @@ export class Performer {
       // A full disk, say: nothing was committed.
       const trouble = messageOf(error);
       if (this.#troubles.get(runId) !== trouble) {
-        this.#options.log.error({ run_id: runId, error: trouble }, "run could not be supervised; tried again");
+        this.#options.log.error({ run_id: runId, error: trouble }, "run could not be supervised; trying again");
       }
       this.#troubles.set(runId, trouble);
     }

@@ -7,7 +7,7 @@ import type { Logger } from "../../base/log.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { isEnded, RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Attempt } from "./attempt.ts";
@@ -82,7 +82,7 @@ export class ProxySessions implements SessionOwner {
     }
     const { phase } = supervised.attempt.state;
     if (isEnded(row.state) || row.attempt !== hello.attempt || phase.t === "exited" || phase.t === "ended") {
-      throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${row.runId} is over`);
+      throw new MosaicError("failed_precondition", `attempt ${hello.attempt} of run ${row.runId} has ended`);
     }
     return { supervised, row };
   }
@@ -138,7 +138,7 @@ export class ProxySessions implements SessionOwner {
       throw new MosaicError(
         "aborted",
         `batch ${delivered.to} of ${delivered.source?.name} came, and ${result.position} are stored`,
-        { hint: "Connect again: the welcome says where to go on." },
+        { hint: "Connect again: the welcome names the position to continue from." },
       );
     }
     if (result.type === "stored") {
@@ -240,7 +240,10 @@ export class ProxySessions implements SessionOwner {
   #current(session: Session): Supervised {
     const supervised = this.#options.runs.get(session.runId);
     if (supervised?.attempt.session === session) return supervised;
-    throw new MosaicError("aborted", `another proxy of run ${session.runId} has taken over, or the attempt is over`);
+    throw new MosaicError(
+      "aborted",
+      `another proxy of run ${session.runId} has replaced this one, or the attempt has ended`,
+    );
   }
 }
 

@@ -3,7 +3,7 @@ import type { ProcessRef } from "../../os/identity.ts";
 import type { DesiredControl, Observed, ProxySession, WorkerSettings } from "../core/core.ts";
 import type { ExitReport } from "../../registry/failure/explain.ts";
 import { MosaicError } from "../../base/errors.ts";
-import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/uploads.ts";
+import type { Chunk, ChunkAnswer, Uploads } from "../../registry/artifacts/take_uploads.ts";
 import type { IngestBatch } from "../../telemetry/batch.ts";
 
 /** Samples of lines that cannot be read or break their schema. */

@@ -7,7 +7,7 @@ import { planOf, type RunPlan } from "../../config/plan.ts";
 import { MosaicError } from "../../base/errors.ts";
 import { RunFiles } from "../../base/layout.ts";
 import type { ProcessRef } from "../../os/identity.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { Arrivals } from "./arrivals.ts";
 import { Attempt } from "./attempt.ts";
 import { stepsBefore, usedMs } from "./attempt_history.ts";

@@ -1,7 +1,7 @@
 /** How a run ends, from what was asked of it and how its worker left. Pure. */
 import { type ExitReport, explain, type OutOfMemory } from "../../registry/failure/explain.ts";
 import type { LifecycleEvent } from "../../registry/lifecycle/lifecycle.ts";
-import type { RunPatch, RunRow } from "../../registry/types.ts";
+import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { EngineEnd } from "./host.ts";
 
 export type Requests = Pick<RunRow, "cancelRequestedAt" | "cancelReason" | "faultRequested">;

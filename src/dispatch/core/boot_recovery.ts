@@ -64,7 +64,7 @@ export class Recovery {
       // Without the host's slots no GPU may be given away, whatever keeps them from being entered.
       if (isShortage(error) || task.keepsBack === "gpus") {
         if (first) {
-          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not recovered yet; tried again");
+          this.#log.error({ what, run_id: runId, error: messageOf(error) }, "not recovered yet; trying again");
         }
         return false;
       }

@@ -8,8 +8,8 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { droppedDirectories, removeDropped, removeRunFiles } from "../../registry/retention/removal.ts";
 import { SharedScan } from "../../registry/retention/shared_scan.ts";
-import { type DiskUsage, filesUsage } from "../../registry/retention/usage.ts";
-import type { RunRow } from "../../registry/types.ts";
+import { type DiskUsage, filesUsage } from "../../registry/retention/disk_usage.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { thinLog } from "./thin_log.ts";
 
@@ -113,7 +113,10 @@ export class Cleanup {
       // What is gone is no artifact any more, and no summary names it.
       await artifacts.finish(row, unkept);
     } catch (error) {
-      log.warn({ run_id: row.runId, error: messageOf(error) }, "files that are not to be kept stay for now");
+      log.warn(
+        { run_id: row.runId, error: messageOf(error) },
+        "files that the config does not keep could not be removed yet",
+      );
     }
   }
 
@@ -161,9 +164,11 @@ export class Cleanup {
   /** Deletions that an earlier daemon was ended in are finished, in the background. */
   resume(): void {
     const { registry, log } = this.#options;
-    this.#thinOlder().catch((error) => log.error({ error: messageOf(error) }, "logs of earlier runs not thinned"));
+    this.#thinOlder().catch((error) =>
+      log.error({ error: messageOf(error) }, "logs of earlier runs could not be thinned")
+    );
     for (const runId of registry.beingDeleted()) {
-      log.info({ run_id: runId }, "a deletion that was cut short is finished");
+      log.info({ run_id: runId }, "finished an interrupted deletion");
       this.delete(runId).catch((error) => log.error({ run_id: runId, error: messageOf(error) }, "run not deleted"));
     }
   }

@@ -6,7 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { queuedEvent } from "../../registry/effects.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 import { editedFields } from "./edits.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";

@@ -1,7 +1,7 @@
 /** What people write about a run: its name, its tags, its notes. */
 import { MosaicError } from "../../base/errors.ts";
 import { LONGEST_RUN_NAME } from "../../config/run_name.ts";
-import type { RunPatch, RunRow } from "../../registry/types.ts";
+import type { RunPatch, RunRow } from "../../registry/row_types.ts";
 import type { Edit } from "./core.ts";
 
 const LONGEST_TAG = 100;

@@ -8,7 +8,7 @@ import { isEnded, type RunState } from "../../registry/lifecycle/lifecycle.ts";
 import { migrate as migrateRegistry } from "../../registry/migrations.ts";
 import type { Registry } from "../../registry/registry.ts";
 import { isConfigOf, removeRunFiles } from "../../registry/retention/removal.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { migrate as migrateTelemetry } from "../../telemetry/store/tables.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 
@@ -51,7 +51,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
       throw new MosaicError("invalid_argument", `run ${id} of ${spool} is ${run!["state"]}, and has not ended`);
     }
     if (registry.get(id) !== undefined || underWay.has(id)) {
-      throw new MosaicError("already_exists", `there is a run ${id} already`);
+      throw new MosaicError("already_exists", `run ${id} already exists`);
     }
     underWay.add(runId = id);
     // Of an import that was cut short.
@@ -74,7 +74,7 @@ export async function importRun({ registry, telemetry, log, layout }: ImportOpti
       Deno.removeSync(spool, { recursive: true });
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) {
-        log.warn({ path: spool, error: messageOf(error) }, "what was unpacked for an import stays");
+        log.warn({ path: spool, error: messageOf(error) }, "the unpacked files of an import could not be removed");
       }
     }
   }

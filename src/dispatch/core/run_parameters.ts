@@ -1,6 +1,6 @@
 /** The parameters of runs, from the registry (config, command line) and from telemetry (what programs said). */
 import { hideSecret, isSecretName, withoutSecrets } from "../../base/secrets.ts";
-import type { RunReader } from "../../registry/reader.ts";
+import type { RunReader } from "../../registry/run_reader.ts";
 import { effective, type ParameterValue } from "../../telemetry/parameters.ts";
 import type { TelemetryReader } from "../../telemetry/types.ts";
 

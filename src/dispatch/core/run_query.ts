@@ -1,10 +1,10 @@
 /** Lists of runs filtered and sorted by parameters and metrics: over all runs that match, whatever the page. */
 import { MosaicError } from "../../base/errors.ts";
 import { yieldToOthers } from "../../base/sleep.ts";
-import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/columns.ts";
+import { ALL_PARAMETERS, type QueryColumn, queryColumn } from "../../registry/query/query_columns.ts";
 import { columnsOf, fits, parseExpression, type Value } from "../../registry/query/expression.ts";
-import type { RunReader } from "../../registry/reader.ts";
-import type { RunFilter, RunOutline } from "../../registry/types.ts";
+import type { RunReader } from "../../registry/run_reader.ts";
+import type { RunFilter, RunOutline } from "../../registry/row_types.ts";
 import type { TelemetryReader } from "../../telemetry/types.ts";
 import { parametersNamed, parametersOfRun } from "./run_parameters.ts";
 

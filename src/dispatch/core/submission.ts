@@ -12,7 +12,7 @@ import { isEnded } from "../../registry/lifecycle/lifecycle.ts";
 import { explainShortage } from "../../os/shortage.ts";
 import { removeIfThere, writeFileAtomic } from "../../os/files.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import { requireReach } from "../../observability/webhooks/reach.ts";
 
 /** A config is kept with its run and read for every listing. */

@@ -10,7 +10,7 @@ import type { Registry } from "../../registry/registry.ts";
 import { MAX_PARAMETERS } from "../../telemetry/parameters.ts";
 import type { SlurmFields } from "../../config/schema.ts";
 import type { RunPlan } from "../../config/plan.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { Dispatcher } from "../dispatcher.ts";
 import type { Placer } from "../launch/placed/placer.ts";
 import { submit } from "./submission.ts";
@@ -70,7 +70,7 @@ export class Submissions {
       if (fresh) {
         log.info({ run_id: row.runId, name: row.name, digest: row.digest }, "run submitted");
         if (leftOutParameters) {
-          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are kept`);
+          log.warn({ run_id: row.runId, left_out: leftOutParameters }, `only ${MAX_PARAMETERS} parameters are stored`);
         }
         onChanged(row);
       }

@@ -56,6 +56,6 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
     const saved = await packed.thin(thin, () => telemetry.allInFile());
     if (saved > 0) log.info({ run_id: runId, attempt, saved_bytes: saved }, "log thinned");
   } catch (error) {
-    if (!isStopped()) log.warn({ run_id: runId, attempt, error: messageOf(error) }, "the log stays as text");
+    if (!isStopped()) log.warn({ run_id: runId, attempt, error: messageOf(error) }, "the log is not thinned");
   }
 }

@@ -8,7 +8,7 @@ import { cpuCount, disk, loadAverage, memory } from "../../os/host_resources.ts"
 import { cgroupOf } from "../../proxy/start_file.ts";
 import { RUNNING_STATES } from "../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { RunFilter, RunRow } from "../../registry/types.ts";
+import type { RunFilter, RunRow } from "../../registry/row_types.ts";
 import { EPISODE_REWARD } from "../../telemetry/progress_series.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";

@@ -80,7 +80,10 @@ export class WorkerCalls {
       supervisor.published(runId, { steps: columns, episodes, events });
     } catch (error) {
       // The records are stored: a failure here must not make the caller publish them again. The next record tries again.
-      log.warn({ run_id: runId, error: messageOf(error) }, "published records are stored, the run's state is not yet");
+      log.warn(
+        { run_id: runId, error: messageOf(error) },
+        "published records are stored, but the run's state is not updated yet",
+      );
     }
   }
 }

@@ -5,7 +5,7 @@
 import { MosaicError } from "../../base/errors.ts";
 import type { RunPlan } from "../../config/plan.ts";
 import type { RunFiles } from "../../base/layout.ts";
-import type { RunRow } from "../../registry/types.ts";
+import type { RunRow } from "../../registry/row_types.ts";
 import type { Absence, AbsenceStep, AttemptHost, Host, Launch } from "../attempt/host.ts";
 import type { ProxyHello, WorkerSettings } from "../core/core.ts";
 import { writeSessionToken } from "./session_token.ts";
@@ -83,7 +83,7 @@ class ExternalAttempt implements AttemptHost {
   }
 
   attach(row: RunRow): never {
-    throw new MosaicError("failed_precondition", `the proxy of run ${row.runId} is not this daemon's to start`);
+    throw new MosaicError("failed_precondition", `this daemon does not start the proxy of run ${row.runId}`);
   }
 
   worker(): undefined {}

@@ -17,7 +17,7 @@ import { type FileDescriptors, requireDescriptors } from "../../os/descriptors.t
 import { isShortage } from "../../os/shortage.ts";
 import { explain } from "../../registry/failure/explain.ts";
 import type { Registry } from "../../registry/registry.ts";
-import type { ArtifactRow, RunRow } from "../../registry/types.ts";
+import type { ArtifactRow, RunRow } from "../../registry/row_types.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import type { Host, Launch } from "../attempt/host.ts";
 import type { Supervisor } from "../attempt/supervisor.ts";
@@ -106,7 +106,7 @@ export class Starter {
         registry.apply(row.runId, { type: "requeued", reason: messageOf(error) }, { notBefore });
       } catch (again) {
         // Not even that: the supervisor finds nothing started and begins the attempt anew.
-        log.error({ run_id: row.runId, error: messageOf(again) }, "nor can that be entered for now");
+        log.error({ run_id: row.runId, error: messageOf(again) }, "the reason cannot be written either; trying again");
         supervisor.started(spawned, plan, undefined, stepsBefore);
       }
       return;
@@ -116,7 +116,7 @@ export class Starter {
       if (process !== undefined) registry.update(row.runId, { proxy: process });
     } catch (error) {
       // Only for a daemon that starts before the proxy has connected; the attempt's lock tells that one as well.
-      log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy is not entered");
+      log.warn({ run_id: row.runId, error: messageOf(error) }, "the proxy could not be written to the registry");
     }
     log.info({ run_id: row.runId, attempt: row.attempt, proxy: process?.pid, gpus: row.gpuSlots }, launch.started);
   }
@@ -131,7 +131,10 @@ export class Starter {
     } catch (error) {
       if (isShortage(error)) throw error;
       // What older attempts have stored is damaged: that is no reason against another.
-      log.warn({ run_id: row.runId, error: messageOf(error) }, "where this attempt begins in curves is not entered");
+      log.warn(
+        { run_id: row.runId, error: messageOf(error) },
+        "the start of this attempt in curves could not be written",
+      );
     }
     const spawned = registry.apply(row.runId, { type: "spawned" }, { sessionToken, proxy: null, worker: null }, () => ({
       kind: "started",

@@ -5,8 +5,8 @@
  * Delivery is in order and at least once; an event that a target rejects (4xx), or that fails `giveUpAfter` times, is
  * skipped with a warning. A target that is down does not delay other targets.
  */
-import type { RunReader } from "../../registry/reader.ts";
-import type { EventRow } from "../../registry/types.ts";
+import type { RunReader } from "../../registry/run_reader.ts";
+import type { EventRow } from "../../registry/row_types.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Counts } from "../activity.ts";
 import { messageOf } from "../../base/errors.ts";

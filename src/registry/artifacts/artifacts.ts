@@ -12,7 +12,7 @@ import type { Logger } from "../../base/log.ts";
 import { writeFileAtomic } from "../../os/files.ts";
 import { readRecord, removeRegular } from "../../os/untrusted.ts";
 import type { Registry } from "../registry.ts";
-import type { ArtifactRow, RunRow } from "../types.ts";
+import type { ArtifactRow, RunRow } from "../row_types.ts";
 import type { WorkerEventRecord } from "../../telemetry/batch.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
 import { type Announcement, announcementOf, placesOf, referenceOf, stepInName } from "./announced.ts";
@@ -223,7 +223,7 @@ export class Artifacts {
       }
       return found.filter((file) => !removed.has(file));
     } catch (error) {
-      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos that are not to be kept stay for now");
+      log.warn({ run_id: run.runId, error: messageOf(error) }, "videos beyond keep_videos could not be removed yet");
       return found;
     }
   }
@@ -267,7 +267,10 @@ export class Artifacts {
           this.#options.registry.putArtifact({ ...row, sha256 });
         }
       } catch (error) {
-        this.#options.log.warn({ run_id: run.runId, path: file.path, error: messageOf(error) }, "no checksum");
+        this.#options.log.warn(
+          { run_id: run.runId, path: file.path, error: messageOf(error) },
+          "cannot compute a checksum",
+        );
       } finally {
         this.#hashQueued.delete(key);
       }

@@ -4,7 +4,7 @@ import { MosaicError } from "../../base/errors.ts";
 import { openRegular } from "../../os/untrusted.ts";
 import { crc32c } from "../../telemetry/formats/crc32c.ts";
 import { filesAt, relativeWithin } from "./run_directory.ts";
-import { type Chunk, MOST_CHUNK_BYTES } from "./uploads.ts";
+import { type Chunk, MOST_CHUNK_BYTES } from "./take_uploads.ts";
 
 const LIMITS = { maxFiles: 5000, maxDepth: 12 };
 

@@ -4,7 +4,7 @@
  */
 import { isPlainObject } from "../../base/exact_numbers.ts";
 import { relativeWithin } from "./run_directory.ts";
-import type { ArtifactRow, RunRow } from "../types.ts";
+import type { ArtifactRow, RunRow } from "../row_types.ts";
 
 type Json = Record<string, unknown>;
 

@@ -4,7 +4,7 @@ import { ENDED_STATES } from "../lifecycle/lifecycle.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Registry } from "../registry.ts";
 import { chooseRunsToPrune, deletableRuns, type PrunableRun, type RetentionPolicy } from "./retention.ts";
-import { bytesOfRun, type DiskUsage } from "./usage.ts";
+import { bytesOfRun, type DiskUsage } from "./disk_usage.ts";
 
 export interface SweepOptions {
   registry: Pick<Registry, "list">;

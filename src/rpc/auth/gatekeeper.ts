@@ -1,6 +1,6 @@
 /** Decides for each call and each message whether its sender may: the table, the tokens, the runs' session tokens. */
 import { MosaicError } from "../../base/errors.ts";
-import type { RunReader } from "../../registry/reader.ts";
+import type { RunReader } from "../../registry/run_reader.ts";
 import { mayDo, type Role, sameToken, type TokenFile } from "../../wire/tokens.ts";
 import { tokenHash, workerToken } from "../../base/session_tokens.ts";
 import { ruleOf } from "./access.ts";
@@ -109,7 +109,7 @@ function refuseStale(runs: Pick<RunReader, "pastAttempt">, token: string): void 
   if (past === undefined) return;
   throw new MosaicError(
     "failed_precondition",
-    `attempt ${past.attempt} of run ${past.runId} is over: the token is its own`,
+    `attempt ${past.attempt} of run ${past.runId} has ended, and this token belongs to it`,
   );
 }
 

@@ -4,7 +4,7 @@
  */
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { FRAME_BYTES } from "../../wire/frames.ts";
+import { FRAME_BYTES } from "../../wire/message_frames.ts";
 import type { Incoming } from "../handlers.ts";
 import { Interruption } from "../interruption.ts";
 import { BufferPool } from "./buffers.ts";

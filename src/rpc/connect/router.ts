@@ -10,7 +10,7 @@ import {
 } from "@connectrpc/connect/protocol";
 import { boundReached } from "../../base/load_limits.ts";
 import { MosaicError } from "../../base/errors.ts";
-import { messagesOf } from "../../wire/frames.ts";
+import { messagesOf } from "../../wire/message_frames.ts";
 import { methodPath } from "../../wire/method_path.ts";
 import { admitted, type Arrival, arrivalOf, type CallContext, count, decode, isProxys } from "../calls.ts";
 import { MAX_MESSAGE_BYTES, type Peer, principalOf, report, stopped } from "../calls.ts";

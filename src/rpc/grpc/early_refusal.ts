@@ -1,7 +1,7 @@
 /** Refuses a call by its headers, before any of its message is taken: strangers cannot make the daemon hold 64 MiB each. */
 import { Metadata, ServerInterceptingCall, type ServerInterceptor } from "@grpc/grpc-js";
 import { principalOf } from "../calls.ts";
-import { statusOf } from "../../wire/status.ts";
+import { statusOf } from "../../wire/grpc_status.ts";
 import type { ServeContext } from "./serve.ts";
 
 export function refuseEarly(context: ServeContext): ServerInterceptor {

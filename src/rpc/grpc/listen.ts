@@ -54,7 +54,7 @@ function listen(
 function bindError(target: string, error: unknown): MosaicError {
   const text = messageOf(error);
   if (/EADDRINUSE|address already in use/i.test(text)) {
-    return new MosaicError("unavailable", `cannot listen on ${target}: the address is taken`, {
+    return new MosaicError("unavailable", `cannot listen on ${target}: the address is in use`, {
       hint: "Stop what listens there, or choose another with --listen (port 0 picks a free one).",
       cause: error,
     });
@@ -76,12 +76,12 @@ export async function removeStaleSocket(path: string, option: string): Promise<v
     throw error;
   }
   if (!info.isSocket) {
-    throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is no socket is in the way`, {
+    throw new MosaicError("unavailable", `cannot listen on unix:${path}: a file that is not a socket exists there`, {
       hint: `Choose another path with ${option}.`,
     });
   }
   if (await answers(path)) {
-    throw new MosaicError("unavailable", `cannot listen on unix:${path}: the address is taken`, {
+    throw new MosaicError("unavailable", `cannot listen on unix:${path}: the address is in use`, {
       hint: `Stop the daemon that listens there, or choose another path with ${option}.`,
     });
   }

@@ -102,7 +102,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
     if (state === "listening") {
       if (!isDead()) return;
       stuck = 0;
-      log.error({ port }, "connections are accepted no longer: the port is listened on anew");
+      log.error({ port }, "connections are no longer accepted; listening on the port again");
     }
     state = "binding";
     try {
@@ -111,7 +111,7 @@ export function watchListener(options: ListenerWatchOptions): ListenerWatch {
       log.warn({ port }, "listening again");
     } catch (error) {
       state = "due";
-      log.error({ port, error: messageOf(error) }, "the port cannot be listened on again for now");
+      log.error({ port, error: messageOf(error) }, "cannot listen on the port yet; trying again");
     }
   }, pollMs);
   return { listening: () => state === "listening", stop: () => clearInterval(timer) };

@@ -14,8 +14,8 @@ import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
 import { MosaicError } from "../../base/errors.ts";
 import { asBuffer } from "../../wire/definition.ts";
-import { FRAME_BYTES, messagesOf } from "../../wire/frames.ts";
-import { statusOf } from "../../wire/status.ts";
+import { FRAME_BYTES, messagesOf } from "../../wire/message_frames.ts";
+import { statusOf } from "../../wire/grpc_status.ts";
 import {
   type Arrival,
   arrivalOf,

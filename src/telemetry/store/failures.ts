@@ -32,7 +32,7 @@ const TROUBLE: Record<number, [what: string, hint: string]> = {
     "is corrupt",
     "Stop the daemon and run: mosaic doctor --repair (it saves what can be read and keeps the rest beside it).",
   ],
-  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work goes on by itself."],
+  13: ["cannot grow: the disk is full", "Free space on its disk, or delete runs; work continues by itself."],
   14: ["cannot be opened", "Check that its directory exists and may be written."],
   26: [
     "is not an SQLite database",

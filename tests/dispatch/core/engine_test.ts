@@ -266,7 +266,7 @@ Deno.test("sessions: a newer proxy replaces the older, whose words no longer cou
   const older = await f.connect(runId);
   await older.steps(3);
   const newer = await f.connect(runId);
-  await assert.rejects(() => older.steps(1), rejected("aborted", /taken over/));
+  await assert.rejects(() => older.steps(1), rejected("aborted", /replaced this one/));
   await newer.steps(2);
   assert.equal(f.telemetry.head(runId, "steps"), 5);
 });

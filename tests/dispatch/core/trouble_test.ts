@@ -10,7 +10,7 @@ import { RunFiles } from "../../../src/base/layout.ts";
 import { createLogger } from "../../../src/base/log.ts";
 import { processRef } from "../../../src/os/identity.ts";
 import { groupAlive, signalGroup, signalProcess } from "../../../src/os/signals.ts";
-import type { DiskUsage } from "../../../src/registry/retention/usage.ts";
+import type { DiskUsage } from "../../../src/registry/retention/disk_usage.ts";
 import type { Registry } from "../../../src/registry/registry.ts";
 import { configOf } from "../../harness/configs.ts";
 import { until } from "../../harness/wait.ts";

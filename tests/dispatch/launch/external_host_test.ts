@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/row_types.ts";
 import { configOf } from "../../harness/configs.ts";
 import { ExternalHost } from "../../../src/dispatch/launch/external_host.ts";
 

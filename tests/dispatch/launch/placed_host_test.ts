@@ -4,7 +4,7 @@ import { RunFiles } from "../../../src/base/layout.ts";
 import { planOf } from "../../../src/config/plan.ts";
 import { PlacedHost } from "../../../src/dispatch/launch/placed/placed_host.ts";
 import type { JobView, Placer } from "../../../src/dispatch/launch/placed/placer.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/row_types.ts";
 import { configOf } from "../../harness/configs.ts";
 
 const NODE_FAIL: JobView["job"] = { t: "ended", end: { kind: "node_fail", proven: false, said: "NODE_FAIL" } };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { Artifacts } from "../../../src/registry/artifacts/artifacts.ts";
 import { createLogger } from "../../../src/base/log.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/row_types.ts";
 import type { StoredEpisode, TelemetryLog } from "../../../src/telemetry/types.ts";
 import { type Fixture, newRun, runId, withRegistry } from "../fixture.ts";
 

@@ -57,7 +57,7 @@ const SCRIPTS: Record<string, [script: string, reason: string, hint: RegExp]> = 
 };
 
 Deno.test("failures of real programs explain themselves: reason, last lines of standard error, and a hint", async (t) => {
-  if (!havePython) console.log(`${PYTHON} is not there: only shell scripts fail here`);
+  if (!havePython) console.log(`SKIPPED: ${PYTHON} is not installed, so only shell scripts fail here`);
   await using daemon = await TestDaemon.start();
   const cases = [
     ...Object.entries(SHELL).map(([what, [script, ...expected]]) =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { queryColumn } from "../../../src/registry/query/columns.ts";
+import { queryColumn } from "../../../src/registry/query/query_columns.ts";
 import { fits, parseExpression, type Value } from "../../../src/registry/query/expression.ts";
 
 const RUN: Record<string, Value> = {

@@ -8,7 +8,7 @@ import { TrainerService } from "../../../src/gen/gymgui/trainer_pb.ts";
 import { Health } from "../../../src/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../../src/gen/grpc/reflection/v1/reflection_pb.ts";
 import { Ingest, Mosaic, ProxyMessageSchema } from "../../../src/gen/mosaic/v1/mosaic_pb.ts";
-import type { RunRow } from "../../../src/registry/types.ts";
+import type { RunRow } from "../../../src/registry/row_types.ts";
 import { methodPath } from "../../../src/wire/method_path.ts";
 import { hasCode } from "../../registry/fixture.ts";
 
@@ -94,7 +94,7 @@ Deno.test("gatekeeper: what each role may do besides", () => {
 });
 
 Deno.test("gatekeeper: the token of an attempt that is over is told apart from a wrong one, where it was good once", () => {
-  const over = hasCode("failed_precondition", /^attempt 1 of run A is over/);
+  const over = hasCode("failed_precondition", /^attempt 1 of run A has ended/);
   assert.throws(() => keeper.enter(path(Ingest.method.deliver), "secret-past"), over);
   assert.throws(() => keeper.enter(path(trainer.publishRunSteps), "secret-past"), over);
   assert.throws(() => keeper.enter(path(trainer.cancelRun), "secret-past"), hasCode("unauthenticated"));

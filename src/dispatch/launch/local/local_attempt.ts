@@ -5,7 +5,7 @@ import { freeSpaceOf } from "../../../os/free_space.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import { groupAlive, type Signal, WorkerGroups } from "../../../os/signals.ts";
 import { cgroupOf } from "../../../proxy/start_file.ts";
-import type { RunRow } from "../../../registry/types.ts";
+import type { RunRow } from "../../../registry/row_types.ts";
 import type { Absence, AbsenceStep, AttemptHost, Rest, WorkerGroup } from "../../attempt/host.ts";
 import { exitOf, forbidWorker, workerOf } from "./attempt_files.ts";
 import { ABSENCE_MS, ProxyKeeper } from "./proxy_keeper.ts";

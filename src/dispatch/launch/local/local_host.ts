@@ -14,7 +14,7 @@ import { isShortage } from "../../../os/shortage.ts";
 import { makeDirectory, offerDirectory, readRecord } from "../../../os/untrusted.ts";
 import { observationOf } from "../../../proxy/sources/observation.ts";
 import { cgroupOf, type ProxyStartFile, type StartTls, writeStartFile } from "../../../proxy/start_file.ts";
-import type { RunRow } from "../../../registry/types.ts";
+import type { RunRow } from "../../../registry/row_types.ts";
 import type { AttemptHost, Host, Launch } from "../../attempt/host.ts";
 import { rankedCommand } from "../slurm/ranks.ts";
 import { writeSessionToken } from "../session_token.ts";

@@ -32,7 +32,7 @@ export function reapOrphans(layout: Layout, livingAttempt: (runId: string) => nu
     // The group's number may be another's by now: a process that names the run must be a member of it.
     if (!groupMembers(worker.pid).includes(pid)) continue;
     seen.add(worker.pid);
-    log.warn({ run_id: runId, attempt, group: worker.pid }, "a worker group of an attempt that is over is killed");
+    log.warn({ run_id: runId, attempt, group: worker.pid }, "killed the worker group of an ended attempt");
     signalGroup(worker, "SIGKILL");
   }
 }

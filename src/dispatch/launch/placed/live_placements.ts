@@ -1,6 +1,6 @@
 /** The placements whose engine may have a job of them: what is known of each, and its row in the registry. */
 import type { Registry } from "../../../registry/registry.ts";
-import type { Placement } from "../../../registry/types.ts";
+import type { Placement } from "../../../registry/row_types.ts";
 import type { Launcher } from "../launcher.ts";
 import type { Job, Stage } from "./placement_state.ts";
 

@@ -11,7 +11,7 @@ import { MosaicError } from "../../../base/errors.ts";
 import type { ProcessRef } from "../../../os/identity.ts";
 import type { Signal } from "../../../os/signals.ts";
 import type { ExitReport } from "../../../registry/failure/explain.ts";
-import type { RunRow } from "../../../registry/types.ts";
+import type { RunRow } from "../../../registry/row_types.ts";
 import type {
   Absence,
   AbsenceStep,

@@ -1,6 +1,6 @@
 /** What follows from what an engine says of a placement. Pure; placer.ts performs it. */
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
-import type { Placement, RunRow } from "../../../registry/types.ts";
+import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { JobEnd, Sighting } from "../launcher.ts";
 
 /** A job that the engine does not name in so many answers, for so long, is forgotten: an answer may miss a new job. */

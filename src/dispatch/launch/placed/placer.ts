@@ -13,7 +13,7 @@ import type { Logger } from "../../../base/log.ts";
 import { isShortage } from "../../../os/shortage.ts";
 import { isEnded } from "../../../registry/lifecycle/lifecycle.ts";
 import type { Registry } from "../../../registry/registry.ts";
-import type { Placement, RunRow } from "../../../registry/types.ts";
+import type { Placement, RunRow } from "../../../registry/row_types.ts";
 import type { ProxyHello } from "../../core/core.ts";
 import type { Launcher, Order, Sighting } from "../launcher.ts";
 import { type LivePlacement, LivePlacements } from "./live_placements.ts";
@@ -449,5 +449,5 @@ export class Placer {
 }
 
 function over({ runId, attempt }: ProxyHello, why: string): MosaicError {
-  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} is over for this proxy: ${why}`);
+  return new MosaicError("failed_precondition", `attempt ${attempt} of run ${runId} has ended for this proxy: ${why}`);
 }

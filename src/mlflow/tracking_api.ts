@@ -10,7 +10,7 @@ import { RunFiles } from "../base/layout.ts";
 import type { Core } from "../dispatch/core/core.ts";
 import { readRecord, writeRecord } from "../os/untrusted.ts";
 import { isEnded } from "../registry/lifecycle/lifecycle.ts";
-import type { RunRow } from "../registry/types.ts";
+import type { RunRow } from "../registry/row_types.ts";
 import type { WorkerEventRecord } from "../telemetry/batch.ts";
 import { MAX_NAME_LENGTH } from "../telemetry/store/points.ts";
 import { conditionsOf, orderOf, type Searched, SearchError } from "./search.ts";

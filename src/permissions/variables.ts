@@ -1,6 +1,6 @@
 /** Variables that mosaic reads; a trailing `*` stands for any text. */
 import { PASS_VARIABLE, PASSED_ON } from "../os/inherited_environment.ts";
-import { absolutePath } from "./arguments.ts";
+import { absolutePath } from "./find_option.ts";
 import type { World } from "./world.ts";
 
 /** Where mosaic's own things are, and how it is to speak. */

@@ -1,6 +1,6 @@
 /** The read-only interface of the registry, which registry.ts implements. */
 import type { Parameter } from "../telemetry/parameters.ts";
-import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./types.ts";
+import type { ArtifactRow, EventFilter, EventRow, RunFilter, RunOutline, RunRow, TransitionRow } from "./row_types.ts";
 
 export interface RunReader {
   get(runId: string): RunRow | undefined;
