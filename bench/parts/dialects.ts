@@ -3,6 +3,7 @@ import { JOURNAL_BOUNDS } from "../../src/proxy/journal.ts";
 import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
 import { readLine } from "../../src/telemetry/dialects/parse_line.ts";
+import { TextColumn } from "../../src/telemetry/store/text_column.ts";
 import { medianOf } from "../measure.ts";
 import { stepLines } from "../records.ts";
 import type { Figure } from "../report.ts";
@@ -31,7 +32,7 @@ export async function dialects(options: BenchOptions): Promise<Figure[]> {
     for (let i = 0; i < chunk.length; i++) readLine(chunk, i, context);
   });
   let bytes = 0;
-  const builder = new StepColumnsBuilder();
+  const builder = new StepColumnsBuilder(() => new TextColumn());
   const encoded = await rate((chunk) => {
     for (let i = 0; i < chunk.length; i++) {
       const parsed = readLine(chunk, i, context);

@@ -54,14 +54,15 @@ function check(): void {
 
 // ---- record_types.ts
 
-function typeIn(field: RecordField, real: string): string {
+function typeIn(field: RecordField, real: string, text = "string"): string {
   if (isReal(field)) return real;
+  if (isText(field)) return text;
   return { index: "number", flag: "boolean", milliseconds: "number" }[field.kind as string] ?? "string";
 }
 
-function recordType(table: RecordTable, name: string, real: string): string {
+function recordType(table: RecordTable, name: string, real: string, text?: string): string {
   return `export interface ${name} {
-${lines(table.fields, (field) => `  ${field.key}: ${typeIn(field, real)};`)}}
+${lines(table.fields, (field) => `  ${field.key}: ${typeIn(field, real, text)};`)}}
 `;
 }
 
@@ -75,6 +76,7 @@ const camelToUpper = (name: string) => name.replace(/(?<=[a-z])[A-Z]/g, "_$&").t
 
 function batchColumn(field: RecordField): string {
   if (isLabel(field)) return "string[] | string";
+  if (isText(field)) return "Texts";
   if (isReal(field)) return "(number | string)[]";
   return field.kind === "index" || field.kind === "flag" ? "number[]" : "string[]";
 }
@@ -82,13 +84,13 @@ function batchColumn(field: RecordField): string {
 function cleanColumn(field: RecordField): string {
   if (isLabel(field)) return "string[] | string";
   if (field.kind === "time") return "string[]";
-  return isText(field) ? "string[] | undefined" : "number[] | undefined";
+  return isText(field) ? "Texts | undefined" : "number[] | undefined";
 }
 
 function types(): string {
   return `${HEAD}
 /** One step as every dialect is mapped to (docs/telemetry.md). JSON texts are kept as the worker wrote them. */
-${recordType(STEPS, "StepRecord", "number")}
+${recordType(STEPS, "StepRecord<Text = string>", "number", "Text")}
 /** A real number may be the text "NaN", "Infinity" or "-Infinity": episodes travel as JSON. */
 ${recordType(EPISODES, "EpisodeRecord", "number | string")}
 /** A lifecycle record of the worker (\`run_started\`, \`heartbeat\`, \`checkpoint_saved\`, \`artifact\`, …). */
@@ -123,12 +125,12 @@ export const NO_SOURCE: Readonly<Source> = { ${
  * The columns that differ from their default somewhere in the batch; \`n\` rows. NaN and infinities of real columns are
  * the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that all rows share is one text.
  */
-export interface StepColumns {
+export interface StepColumns<Texts = string[]> {
   n: number;
 ${lines(STEPS.fields, (field) => `  ${field.key}?: ${batchColumn(field)};`)}}
 
 /** Rows of storable columns: arrays of exactly \`n\`, or undefined where every row has the default. */
-export interface CleanSteps {
+export interface CleanSteps<Texts = string[]> {
   n: number;
 ${lines(STEPS.fields, (field) => `  ${field.key}: ${cleanColumn(field)};`)}\
   /** Length of all texts, in UTF-16 units. */
@@ -165,8 +167,20 @@ function begun<T>(rows: number, standard: T, value: T): T[] {
   return values;
 }
 
+/** A column of texts, which may be of another kind than an array. */
+export interface TextSink<Text> {
+  push(text: Text | ""): unknown;
+}
+
+function begunTexts<Text, Texts extends TextSink<Text>>(texts: Texts, rows: number, value: Text): Texts {
+  for (let i = 0; i < rows; i++) texts.push("");
+  texts.push(value);
+  return texts;
+}
+
 /** Steps as columns. A column takes up nothing before a row differs from the default, or from the label of the first row. */
-export class StepColumnsBuilder {
+export class StepColumnsBuilder<Text extends string | object, Texts extends TextSink<Text>> {
+  readonly #texts: () => Texts;
   #n = 0;
 ${
     lines(STEPS.fields, (field) => {
@@ -175,11 +189,16 @@ ${
       return [`  #${key} = "";`, `  #${key}Rows: string[] | undefined;`];
     })
   }
+  /** @param texts makes a column of texts */
+  constructor(texts: () => Texts) {
+    this.#texts = texts;
+  }
+
   get size(): number {
     return this.#n;
   }
 
-  add(step: StepRecord): void {
+  add(step: StepRecord<Text>): void {
     const row = this.#n++;
 ${
     lines(STEPS.fields, (field) => {
@@ -193,17 +212,20 @@ ${
       }
       const value = onWire(field) === `step.${key}` ? `step.${key}` : key;
       const begun = isReal(field) ? "begun<number | string>" : "begun";
+      const first = isText(field)
+        ? `begunTexts<Text, Texts>(this.#texts(), row, ${value})`
+        : `${begun}(row, ${standard(field)}, ${value})`;
       return [
         ...(value === key ? [`    const ${key} = ${onWire(field)};`] : []),
         `    if (this.#${key} !== undefined) this.#${key}.push(${value});`,
-        `    else if (${value} !== ${standard(field)}) this.#${key} = ${begun}(row, ${standard(field)}, ${value});`,
+        `    else if (${value} !== ${standard(field)}) this.#${key} = ${first};`,
       ];
     })
   }  }
 
   /** The columns of what was added since the last call. */
-  take(): StepColumns {
-    const columns: StepColumns = { n: this.#n };
+  take(): StepColumns<Texts> {
+    const columns: StepColumns<Texts> = { n: this.#n };
 ${
     lines(STEPS.fields, (field) => {
       const { key } = field;
@@ -220,19 +242,23 @@ ${lines(STEPS.fields, (field) => `    this.#${field.key}${isLabel(field) ? "Rows
 }
 
 /** Makes columns storable: arrays of \`n\` with no value that SQLite would change. */
-export interface ColumnCleaner {
+export interface ColumnCleaner<Texts> {
   readonly n: number;
   readonly textLength: number;
   readonly clamped: number;
   integers(column: unknown): number[] | undefined;
   flags(column: unknown): number[] | undefined;
   reals(column: unknown): number[] | undefined;
-  texts(column: unknown): string[] | undefined;
+  texts(column: unknown): Texts | undefined;
   labels(column: unknown): string[] | string;
   times(column: unknown, arrivalNs: string): string[];
 }
 
-export function cleanColumns(cleaner: ColumnCleaner, steps: StepColumns, arrivalNs: string): CleanSteps {
+export function cleanColumns<Texts>(
+  cleaner: ColumnCleaner<Texts>,
+  steps: StepColumns<unknown>,
+  arrivalNs: string,
+): CleanSteps<Texts> {
   return {
     n: cleaner.n,
 ${

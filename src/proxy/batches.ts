@@ -4,6 +4,7 @@ import type { BatchSchema } from "../gen/mosaic/v1/mosaic_pb.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../telemetry/batch.ts";
 import { StepColumnsBuilder } from "../gen/records/step_columns.ts";
 import { numberText } from "../telemetry/store/step_block.ts";
+import { TextColumn } from "../telemetry/store/text_column.ts";
 import { seal, type Sealed, SEALED_FORM } from "../telemetry/store/sealed_steps.ts";
 import { hasRenderPayload } from "../telemetry/render_payload.ts";
 import { type LineContext, readLine, type RecordCheck } from "../telemetry/dialects/parse_line.ts";
@@ -61,7 +62,7 @@ export function buildBatch(
   { context, check, textOff = [], maxRecordBytes = MAX_RECORD_BYTES, sealedForm = "" }: BatchReading,
   more: { final: true } | { final: false; written: number } = { final: true },
 ): BuiltBatch {
-  const columns = new StepColumnsBuilder();
+  const columns = new StepColumnsBuilder(() => new TextColumn());
   const shapes = new StepShapes();
   const episodes: EpisodeRecord[] = [];
   const events: WorkerEventRecord[] = [];
@@ -108,6 +109,9 @@ export function buildBatch(
         columns.add(parsed.step);
         if (parsed.step.renderPayloadJson !== "") framed = parsed.step;
         violated("step", parsed.violations, lines, i);
+        break;
+      case "alike":
+        columns.add(parsed.step);
         break;
       case "episode":
         episodes.push(parsed.episode);

@@ -102,9 +102,10 @@ export class Journal {
     // Checks whether others have changed the file since the last chunk.
     this.#file.size();
     let want = Math.max(this.#bounds.bytes, this.#bytes.length);
-    // What follows a loss is not read behind lines that were given back: they are cut, or passed over with the loss, first.
+    // What follows a loss is not read behind lines that are held: they are cut, or passed over with the loss, first.
     const isReadable = this.#position + (this.#end - this.#start) >= this.#file.readableFrom;
-    if (this.#wantsMore && isReadable) this.#fill(want);
+    // Chunks of less than there may be would be more messages, and smaller blocks.
+    if (isReadable && (this.#wantsMore || this.#end - this.#start < want)) this.#fill(want);
     this.#wantsMore = false;
     for (;;) {
       // Whole lines that were read before something happened to the file are good.

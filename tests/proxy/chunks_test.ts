@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { MosaicError } from "../../src/base/errors.ts";
-import { buildBatch } from "../../src/proxy/batches.ts";
-import { SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
+import { StepColumnsBuilder } from "../../src/gen/records/step_columns.ts";
+import { buildBatch, sealedMessage } from "../../src/proxy/batches.ts";
+import { seal, SEALED_FORM } from "../../src/telemetry/store/sealed_steps.ts";
 import { DaemonAddress } from "../../src/proxy/daemon_address.ts";
 import { Delivery } from "../../src/proxy/delivery.ts";
 import type { Event, Result } from "../../src/proxy/events.ts";
@@ -13,6 +14,7 @@ import { EventQueue } from "../../src/proxy/queue.ts";
 import { type Edges, ProxyLoop } from "../../src/proxy/run_proxy.ts";
 import type { Settings } from "../../src/proxy/state.ts";
 import { Lines } from "../../src/telemetry/dialects/lines.ts";
+import { parseLine } from "../../src/telemetry/dialects/parse_line.ts";
 import { until } from "../harness/wait.ts";
 import { FakeDaemon } from "./fake_daemon.ts";
 import { inertEdges, SETTINGS } from "./inert_edges.ts";
@@ -44,6 +46,24 @@ Deno.test("batch: objects of processes that printed at once are each a record", 
   const { message, steps, eventKinds } = buildBatch({ from: 0, to: 9, lines, overlong: 0 }, { context: CONTEXT });
   assert.deepEqual([steps, eventKinds, message.malformedLines, message.otherLines], [3, ["metrics"], 1n, 0n]);
   assert.equal(JSON.parse(new TextDecoder().decode(message.episodesJson)).length, 1);
+});
+
+Deno.test("batch: lines that are alike become the block that their records become", () => {
+  const texts = Array.from({ length: 600 }, (_, i) => {
+    const [observation, info] = [
+      i % 50 === 7 ? '"é"' : `[${i / 7}, ${Math.fround(i / 3)}]`,
+      i % 9 ? "" : ',"q":"\\u0000"',
+    ];
+    return `{"type":"step","step":${i % 40},"action":${i % 3},"observation":${observation},"reward":${i / 4}${info}}`;
+  });
+  const strings = new StepColumnsBuilder<string, string[]>(() => []);
+  for (const text of texts) {
+    const parsed = parseLine(text, CONTEXT);
+    if (parsed.type === "step") strings.add(parsed.step);
+  }
+  const chunk = { from: 0, to: 1, lines: Lines.of(...texts), overlong: 0 };
+  const { message } = buildBatch(chunk, { context: CONTEXT, sealedForm: SEALED_FORM });
+  assert.deepEqual(message.sealedSteps, sealedMessage(seal(strings.take())!));
 });
 
 Deno.test("batch: steps are a block where there are enough and the daemon takes blocks of this form, else columns", () => {

@@ -52,6 +52,15 @@ Deno.test("journal: a chunk is bounded in lines and bytes, a long line goes by i
   assert.deepEqual(sizes, [4, 1, 1, 1, 2]);
 });
 
+Deno.test("journal: chunks are as large as they may be while there is more to read", () => {
+  using written = new Written();
+  written.append("abcdefghi\n".repeat(20));
+  const sizes: number[] = [];
+  for (let chunk; (chunk = written.journal.next(false)) !== undefined;) sizes.push(chunk.lines.length);
+  // Of the six lines that are read at once two are left.
+  assert.deepEqual(sizes, [4, 4, 4, 4, 4]);
+});
+
 Deno.test("journal: a chunk has no more bytes than are asked for, but always a line; the next goes on behind it", () => {
   using written = new Written();
   written.append("aaaa\nbbbb\ncccc\n" + "x".repeat(50) + "\ndddd\n");

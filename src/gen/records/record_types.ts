@@ -1,11 +1,11 @@
 // Written by scripts/gen/records.ts from src/telemetry/record_fields.ts; "deno task gen" writes it anew.
 
 /** One step as every dialect is mapped to (docs/telemetry.md). JSON texts are kept as the worker wrote them. */
-export interface StepRecord {
+export interface StepRecord<Text = string> {
   episode: number;
   step: number;
-  actionJson: string;
-  observationJson: string;
+  actionJson: Text;
+  observationJson: Text;
   reward: number;
   terminated: boolean;
   truncated: boolean;
@@ -14,12 +14,12 @@ export interface StepRecord {
   workerId: string;
   policyLabel: string;
   backend: string;
-  renderHintJson: string;
-  renderPayloadJson: string;
-  frameRef: string;
+  renderHintJson: Text;
+  renderPayloadJson: Text;
+  frameRef: Text;
   payloadVersion: number;
   episodeSeed: number;
-  infoJson: string;
+  infoJson: Text;
 }
 
 /** A real number may be the text "NaN", "Infinity" or "-Infinity": episodes travel as JSON. */
@@ -117,12 +117,12 @@ export const NO_SOURCE: Readonly<Source> = { agentId: "", workerId: "", policyLa
  * The columns that differ from their default somewhere in the batch; `n` rows. NaN and infinities of real columns are
  * the texts "NaN", "Infinity" and "-Infinity". Flags are 0 and 1. A label that all rows share is one text.
  */
-export interface StepColumns {
+export interface StepColumns<Texts = string[]> {
   n: number;
   episode?: number[];
   step?: number[];
-  actionJson?: string[];
-  observationJson?: string[];
+  actionJson?: Texts;
+  observationJson?: Texts;
   reward?: (number | string)[];
   terminated?: number[];
   truncated?: number[];
@@ -131,21 +131,21 @@ export interface StepColumns {
   workerId?: string[] | string;
   policyLabel?: string[] | string;
   backend?: string[] | string;
-  renderHintJson?: string[];
-  renderPayloadJson?: string[];
-  frameRef?: string[];
+  renderHintJson?: Texts;
+  renderPayloadJson?: Texts;
+  frameRef?: Texts;
   payloadVersion?: number[];
   episodeSeed?: number[];
-  infoJson?: string[];
+  infoJson?: Texts;
 }
 
 /** Rows of storable columns: arrays of exactly `n`, or undefined where every row has the default. */
-export interface CleanSteps {
+export interface CleanSteps<Texts = string[]> {
   n: number;
   episode: number[] | undefined;
   step: number[] | undefined;
-  actionJson: string[] | undefined;
-  observationJson: string[] | undefined;
+  actionJson: Texts | undefined;
+  observationJson: Texts | undefined;
   reward: number[] | undefined;
   terminated: number[] | undefined;
   truncated: number[] | undefined;
@@ -154,12 +154,12 @@ export interface CleanSteps {
   workerId: string[] | string;
   policyLabel: string[] | string;
   backend: string[] | string;
-  renderHintJson: string[] | undefined;
-  renderPayloadJson: string[] | undefined;
-  frameRef: string[] | undefined;
+  renderHintJson: Texts | undefined;
+  renderPayloadJson: Texts | undefined;
+  frameRef: Texts | undefined;
   payloadVersion: number[] | undefined;
   episodeSeed: number[] | undefined;
-  infoJson: string[] | undefined;
+  infoJson: Texts | undefined;
   /** Length of all texts, in UTF-16 units. */
   textLength: number;
   /** Values that had to be changed to be stored. */

@@ -15,13 +15,25 @@ function begun<T>(rows: number, standard: T, value: T): T[] {
   return values;
 }
 
+/** A column of texts, which may be of another kind than an array. */
+export interface TextSink<Text> {
+  push(text: Text | ""): unknown;
+}
+
+function begunTexts<Text, Texts extends TextSink<Text>>(texts: Texts, rows: number, value: Text): Texts {
+  for (let i = 0; i < rows; i++) texts.push("");
+  texts.push(value);
+  return texts;
+}
+
 /** Steps as columns. A column takes up nothing before a row differs from the default, or from the label of the first row. */
-export class StepColumnsBuilder {
+export class StepColumnsBuilder<Text extends string | object, Texts extends TextSink<Text>> {
+  readonly #texts: () => Texts;
   #n = 0;
   #episode: number[] | undefined;
   #step: number[] | undefined;
-  #actionJson: string[] | undefined;
-  #observationJson: string[] | undefined;
+  #actionJson: Texts | undefined;
+  #observationJson: Texts | undefined;
   #reward: (number | string)[] | undefined;
   #terminated: number[] | undefined;
   #truncated: number[] | undefined;
@@ -34,27 +46,32 @@ export class StepColumnsBuilder {
   #policyLabelRows: string[] | undefined;
   #backend = "";
   #backendRows: string[] | undefined;
-  #renderHintJson: string[] | undefined;
-  #renderPayloadJson: string[] | undefined;
-  #frameRef: string[] | undefined;
+  #renderHintJson: Texts | undefined;
+  #renderPayloadJson: Texts | undefined;
+  #frameRef: Texts | undefined;
   #payloadVersion: number[] | undefined;
   #episodeSeed: number[] | undefined;
-  #infoJson: string[] | undefined;
+  #infoJson: Texts | undefined;
+
+  /** @param texts makes a column of texts */
+  constructor(texts: () => Texts) {
+    this.#texts = texts;
+  }
 
   get size(): number {
     return this.#n;
   }
 
-  add(step: StepRecord): void {
+  add(step: StepRecord<Text>): void {
     const row = this.#n++;
     if (this.#episode !== undefined) this.#episode.push(step.episode);
     else if (step.episode !== 0) this.#episode = begun(row, 0, step.episode);
     if (this.#step !== undefined) this.#step.push(step.step);
     else if (step.step !== 0) this.#step = begun(row, 0, step.step);
     if (this.#actionJson !== undefined) this.#actionJson.push(step.actionJson);
-    else if (step.actionJson !== "") this.#actionJson = begun(row, "", step.actionJson);
+    else if (step.actionJson !== "") this.#actionJson = begunTexts<Text, Texts>(this.#texts(), row, step.actionJson);
     if (this.#observationJson !== undefined) this.#observationJson.push(step.observationJson);
-    else if (step.observationJson !== "") this.#observationJson = begun(row, "", step.observationJson);
+    else if (step.observationJson !== "") this.#observationJson = begunTexts<Text, Texts>(this.#texts(), row, step.observationJson);
     const reward = numberOnWire(step.reward);
     if (this.#reward !== undefined) this.#reward.push(reward);
     else if (reward !== 0) this.#reward = begun<number | string>(row, 0, reward);
@@ -79,22 +96,22 @@ export class StepColumnsBuilder {
     if (this.#backendRows !== undefined) this.#backendRows.push(step.backend);
     else if (step.backend !== this.#backend) this.#backendRows = begun(row, this.#backend, step.backend);
     if (this.#renderHintJson !== undefined) this.#renderHintJson.push(step.renderHintJson);
-    else if (step.renderHintJson !== "") this.#renderHintJson = begun(row, "", step.renderHintJson);
+    else if (step.renderHintJson !== "") this.#renderHintJson = begunTexts<Text, Texts>(this.#texts(), row, step.renderHintJson);
     if (this.#renderPayloadJson !== undefined) this.#renderPayloadJson.push(step.renderPayloadJson);
-    else if (step.renderPayloadJson !== "") this.#renderPayloadJson = begun(row, "", step.renderPayloadJson);
+    else if (step.renderPayloadJson !== "") this.#renderPayloadJson = begunTexts<Text, Texts>(this.#texts(), row, step.renderPayloadJson);
     if (this.#frameRef !== undefined) this.#frameRef.push(step.frameRef);
-    else if (step.frameRef !== "") this.#frameRef = begun(row, "", step.frameRef);
+    else if (step.frameRef !== "") this.#frameRef = begunTexts<Text, Texts>(this.#texts(), row, step.frameRef);
     if (this.#payloadVersion !== undefined) this.#payloadVersion.push(step.payloadVersion);
     else if (step.payloadVersion !== 0) this.#payloadVersion = begun(row, 0, step.payloadVersion);
     if (this.#episodeSeed !== undefined) this.#episodeSeed.push(step.episodeSeed);
     else if (step.episodeSeed !== 0) this.#episodeSeed = begun(row, 0, step.episodeSeed);
     if (this.#infoJson !== undefined) this.#infoJson.push(step.infoJson);
-    else if (step.infoJson !== "") this.#infoJson = begun(row, "", step.infoJson);
+    else if (step.infoJson !== "") this.#infoJson = begunTexts<Text, Texts>(this.#texts(), row, step.infoJson);
   }
 
   /** The columns of what was added since the last call. */
-  take(): StepColumns {
-    const columns: StepColumns = { n: this.#n };
+  take(): StepColumns<Texts> {
+    const columns: StepColumns<Texts> = { n: this.#n };
     if (this.#episode !== undefined) columns.episode = this.#episode;
     if (this.#step !== undefined) columns.step = this.#step;
     if (this.#actionJson !== undefined) columns.actionJson = this.#actionJson;
@@ -141,19 +158,23 @@ export class StepColumnsBuilder {
 }
 
 /** Makes columns storable: arrays of `n` with no value that SQLite would change. */
-export interface ColumnCleaner {
+export interface ColumnCleaner<Texts> {
   readonly n: number;
   readonly textLength: number;
   readonly clamped: number;
   integers(column: unknown): number[] | undefined;
   flags(column: unknown): number[] | undefined;
   reals(column: unknown): number[] | undefined;
-  texts(column: unknown): string[] | undefined;
+  texts(column: unknown): Texts | undefined;
   labels(column: unknown): string[] | string;
   times(column: unknown, arrivalNs: string): string[];
 }
 
-export function cleanColumns(cleaner: ColumnCleaner, steps: StepColumns, arrivalNs: string): CleanSteps {
+export function cleanColumns<Texts>(
+  cleaner: ColumnCleaner<Texts>,
+  steps: StepColumns<unknown>,
+  arrivalNs: string,
+): CleanSteps<Texts> {
   return {
     n: cleaner.n,
     episode: cleaner.integers(steps.episode),

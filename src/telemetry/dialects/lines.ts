@@ -9,18 +9,20 @@ const encoder = new TextEncoder();
 
 export class Lines implements Iterable<string> {
   readonly bytes: Uint8Array;
+  /** The same, for several bytes at a time. */
+  readonly view: DataView;
   /** Where each line ends: the position of its newline, or of the end. */
   readonly ends: readonly number[];
   /** All of it, where each byte is one character, so that a position in the one is the same in the other. */
-  readonly #text: string | undefined;
+  #text: string | undefined;
+  /** Texts that were made of a part, until it is worth while to have the whole. */
+  #parts = 0;
 
   /** @param bytes Not copied: they must not change while this is in use. */
   constructor(bytes: Uint8Array, ends: readonly number[]) {
     this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.ends = ends;
-    // No character has more code units than bytes, so as many in all means one for each.
-    const text = decoder.decode(bytes);
-    this.#text = text.length === bytes.length ? text : undefined;
   }
 
   /** The same from texts, which have no newlines in them. */
@@ -46,7 +48,14 @@ export class Lines implements Iterable<string> {
 
   /** The text between two positions; what is no UTF-8 becomes U+FFFD. */
   slice(from: number, to: number): string {
+    if (this.#parts < this.ends.length && this.#parts++ === this.ends.length >> 3) this.#decode();
     return this.#text === undefined ? decoder.decode(this.bytes.subarray(from, to)) : this.#text.slice(from, to);
+  }
+
+  #decode(): void {
+    // No character has more code units than bytes, so as many in all means one for each.
+    const text = decoder.decode(this.bytes);
+    if (text.length === this.bytes.length) this.#text = text;
   }
 
   /**

@@ -9,6 +9,7 @@ import type { LineContext } from "../../gen/records/line_fields.ts";
 import type { EpisodeRecord, StepRecord, WorkerEventRecord } from "../batch.ts";
 import { readEpisode } from "./episode.ts";
 import { readEvent } from "./event.ts";
+import type { ByteText } from "../byte_text.ts";
 import { Fields } from "./fields.ts";
 import { OPEN_BRACE } from "./json_scan.ts";
 import { kindOf } from "./kinds.ts";
@@ -26,6 +27,12 @@ export interface ParsedStep {
   type: "step";
   step: StepRecord;
   violations: readonly string[];
+}
+
+/** A step whose line is like an earlier one: good until the next line is read. */
+export interface AlikeStep {
+  type: "alike";
+  step: StepRecord<string | ByteText>;
 }
 
 export type ParsedLine =
@@ -48,17 +55,23 @@ export function parseLine(text: string, context: LineContext, check?: RecordChec
   return readLine(Lines.of(text), 0, context, check);
 }
 
-/**
- * Line `i` of the lines. White space around it is ignored.
- * @param shapes of earlier lines with the same context: a step that is like one of them is good until the next line is read
- */
+/** Line `i` of the lines. White space around it is ignored. */
+export function readLine(lines: Lines, i: number, context: LineContext, check?: RecordCheck): ParsedLine;
+/** @param shapes of earlier lines with the same context */
+export function readLine(
+  lines: Lines,
+  i: number,
+  context: LineContext,
+  check: RecordCheck | undefined,
+  shapes: StepShapes,
+): ParsedLine | AlikeStep;
 export function readLine(
   lines: Lines,
   i: number,
   context: LineContext,
   check?: RecordCheck,
   shapes?: StepShapes,
-): ParsedLine {
+): ParsedLine | AlikeStep {
   const from = lines.begin(i);
   const end = lines.ends[i]!;
   if (lines.bytes[from] === OPEN_BRACE) {

@@ -5,10 +5,11 @@
  * What is read here is what readStep gives. A line with a value that is not written plainly, or that decides more than its
  * own column, is none of these: it is read field by field.
  */
+import { ByteText } from "../byte_text.ts";
 import type { Field, Fields } from "./fields.ts";
 import { afterNumber, afterScalar, afterValue, QUOTE, ZERO } from "./json_scan.ts";
 import type { Lines } from "./lines.ts";
-import type { ParsedStep } from "./parse_line.ts";
+import type { AlikeStep, ParsedStep } from "./parse_line.ts";
 import { SLOT } from "./slots.ts";
 import { nanosecondsOf, timeOf } from "./timestamps.ts";
 
@@ -17,9 +18,6 @@ const MOST_SHAPES = 4;
 /** So many lines compared in vain, beyond those that were not, and no line of the batch is compared any more. */
 const MOST_MISSES = 64;
 const [LITTLE_N, LITTLE_T] = [110, 116];
-const encoder = new TextEncoder();
-const [TRUE, FALSE] = [encoder.encode("true"), encoder.encode("false")] as [Uint8Array, Uint8Array];
-
 /** What a value that may differ becomes. */
 type Hole =
   | "episode"
@@ -61,7 +59,7 @@ export class StepShapes {
   #misses = 0;
 
   /** The step of a line between two positions, good until the next call; undefined where it is like none that was learned. */
-  read(lines: Lines, from: number, end: number): ParsedStep | undefined {
+  read(lines: Lines, from: number, end: number): AlikeStep | undefined {
     if (this.#misses > MOST_MISSES) return undefined;
     for (let i = 0; i < this.#shapes.length; i++) {
       const step = this.#shapes[i]!.read(lines, from, end);
@@ -84,15 +82,17 @@ export class StepShapes {
 
 class Shape {
   /** What stands before each hole, and behind the last one. */
-  readonly #literals: Uint8Array[] = [];
+  readonly #literals: Literal[] = [];
   readonly #holes: Hole[] = [];
   /** Of the record's further fields, what stands before each hole among them, and behind the last one. */
   readonly #info: string[] = [];
   /** Of the line that was read last. */
-  readonly #parsed: ParsedStep;
+  readonly #alike: AlikeStep;
+  readonly #action = new ByteText();
+  readonly #observation = new ByteText();
 
-  constructor(layout: readonly Field[], lines: Lines, from: number, end: number, parsed: ParsedStep) {
-    this.#parsed = { ...parsed, step: { ...parsed.step } };
+  constructor(layout: readonly Field[], lines: Lines, from: number, end: number, { step }: ParsedStep) {
+    this.#alike = { type: "alike", step: { ...step } };
     const severalTimes = layout.filter(({ slot }) => TIMES.includes(slot)).length > 1;
     let literal = from;
     let info = "";
@@ -110,23 +110,25 @@ class Shape {
         this.#info.push(info);
         info = "";
       }
-      this.#literals.push(lines.bytes.slice(literal, value));
+      this.#literals.push(new Literal(lines.bytes.slice(literal, value)));
       this.#holes.push(hole);
       literal = valueEnd;
     }
     this.#info.push(`${info}}`);
-    this.#literals.push(lines.bytes.slice(literal, end));
+    this.#literals.push(new Literal(lines.bytes.slice(literal, end)));
+    if (this.#holes.includes("action")) this.#alike.step.actionJson = this.#action;
+    if (this.#holes.includes("observation")) this.#alike.step.observationJson = this.#observation;
   }
 
-  read(lines: Lines, from: number, end: number): ParsedStep | undefined {
-    const { bytes } = lines;
+  read(lines: Lines, from: number, end: number): AlikeStep | undefined {
+    const { bytes, view } = lines;
     const holes = this.#holes;
-    const { step } = this.#parsed;
+    const { step } = this.#alike;
     let info = 0;
     let infoJson = "";
     let at = from;
     for (let h = 0; h < holes.length; h++) {
-      at = afterLiteral(bytes, at, end, this.#literals[h]!);
+      at = this.#literals[h]!.after(view, at, end);
       if (at < 0) return undefined;
       const begin = at;
       switch (holes[h]!) {
@@ -143,20 +145,20 @@ class Shape {
           step.reward = number;
           break;
         case "terminated":
-          at = afterFlag(bytes, at, end);
+          at = afterFlag(view, at, end);
           step.terminated = flag;
           break;
         case "truncated":
-          at = afterFlag(bytes, at, end);
+          at = afterFlag(view, at, end);
           step.truncated = flag;
           break;
         case "action":
           at = afterJson(bytes, at, end);
-          if (at >= 0) step.actionJson = lines.slice(begin, at);
+          this.#action.set(bytes, begin, at);
           break;
         case "observation":
           at = afterJson(bytes, at, end);
-          if (at >= 0) step.observationJson = lines.slice(begin, at);
+          this.#observation.set(bytes, begin, at);
           break;
         case "nanoseconds":
         case "time":
@@ -170,18 +172,39 @@ class Shape {
       }
       if (at < 0) return undefined;
     }
-    if (afterLiteral(bytes, at, end, this.#literals[holes.length]!) !== end) return undefined;
+    if (this.#literals[holes.length]!.after(view, at, end) !== end) return undefined;
     if (info > 0) step.infoJson = infoJson + this.#info[info]!;
-    return this.#parsed;
+    return this.#alike;
   }
 }
 
-function afterLiteral(bytes: Uint8Array, at: number, end: number, literal: Uint8Array): number {
-  const { length } = literal;
-  if (at + length > end) return -1;
-  for (let i = 0; i < length; i++) if (bytes[at + i] !== literal[i]) return -1;
-  return at + length;
+/** Bytes that lines have in common, compared four at a time. */
+class Literal {
+  readonly #length: number;
+  readonly #words: Int32Array;
+  readonly #rest: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#length = bytes.length;
+    this.#words = Int32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getInt32(i * 4, true));
+    this.#rest = bytes.slice(this.#words.length * 4);
+  }
+
+  after(view: DataView, at: number, end: number): number {
+    if (at + this.#length > end) return -1;
+    const words = this.#words;
+    const rest = this.#rest;
+    let i = at;
+    for (let w = 0; w < words.length; w++, i += 4) if (view.getInt32(i, true) !== words[w]) return -1;
+    for (let r = 0; r < rest.length; r++, i++) if (view.getUint8(i) !== rest[r]) return -1;
+    return i;
+  }
 }
+
+const encoder = new TextEncoder();
+const TRUE = new Literal(encoder.encode("true"));
+const FALSE = new Literal(encoder.encode("false"));
 
 /** What was read last: a second result of the functions below, so that a value allocates nothing. */
 let number = 0;
@@ -206,10 +229,10 @@ function afterReal(lines: Lines, at: number, end: number): number {
   return to;
 }
 
-function afterFlag(bytes: Uint8Array, at: number, end: number): number {
-  const isTrue = at < end && bytes[at] === LITTLE_T;
+function afterFlag(view: DataView, at: number, end: number): number {
+  const isTrue = at < end && view.getUint8(at) === LITTLE_T;
   flag = isTrue;
-  return afterLiteral(bytes, at, end, isTrue ? TRUE : FALSE);
+  return (isTrue ? TRUE : FALSE).after(view, at, end);
 }
 
 /** Of a null a record has nothing. */

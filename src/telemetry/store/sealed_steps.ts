@@ -15,16 +15,19 @@ import {
   type Curve,
   curveOf,
   decodeBlock,
-  encodeBlocks,
+  encodeBlock,
   EPISODE,
   hasSpans,
+  isOneBlock,
   MOST_ROWS,
   rowsOf,
   SPAN,
   STEP,
   TEXT_COLUMNS,
 } from "./step_block.ts";
-import { type CleanSteps, cleanSteps, storableText, storableTime } from "./storable_steps.ts";
+import { cleanColumns } from "../../gen/records/step_columns.ts";
+import { Cleaner, type CleanSteps, storableRows, storableText, storableTime } from "./storable_steps.ts";
+import { TextColumn } from "./text_column.ts";
 
 export interface Sealed {
   n: number;
@@ -65,24 +68,43 @@ const MOST_DIGITS = 26;
 const UNITS = [1, 1e3, 1e6, 1e9];
 
 /** @returns undefined for steps that the daemon makes blocks of: few, of several sources, or only some with a time */
-export function seal(columns: StepColumns): Sealed | undefined {
+export function seal(columns: StepColumns<Texts>): Sealed | undefined {
   if (Object.values(labelsOf(columns)).some(Array.isArray)) return undefined;
   if (columns.n < LEAST_ROWS && lengthOfTexts(columns) < LONG_TEXT) return undefined;
-  const steps = cleanSteps(columns, NO_TIME);
+  const steps = cleanColumns(new SealingCleaner(storableRows(columns)), columns, NO_TIME);
   const { n, tsNs, clamped, infoJson } = steps;
   if (tsNs.includes(NO_TIME) && tsNs.some((time) => time !== NO_TIME)) return undefined;
-  const [block, ...others] = encodeBlocks(0, { ...steps, attempt: 0, source: 0 });
-  if (block === undefined || others.length > 0) return undefined;
+  if (n === 0 || !isOneBlock(n, steps.textLength)) return undefined;
+  const block = encodeBlock(0, { ...steps, attempt: 0, source: 0 });
   return { n, labels: labelsOf(steps), block, info: infoJson !== undefined, clamped };
 }
 
-function labelsOf({ agentId = "", workerId = "", policyLabel = "", backend = "" }: StepColumns): Source {
+/** Texts that a proxy has read are columns already. */
+class SealingCleaner extends Cleaner<TextColumn> {
+  texts(column: unknown): TextColumn | undefined {
+    if (!(column instanceof TextColumn)) {
+      const strings = this.strings(column);
+      return strings && TextColumn.of(strings);
+    }
+    this.clamped += column.clamped;
+    this.textLength += column.length;
+    return column;
+  }
+}
+
+function labelsOf({ agentId = "", workerId = "", policyLabel = "", backend = "" }: StepColumns<unknown>): Source {
   return { agentId, workerId, policyLabel, backend } as Source;
 }
 
-function lengthOfTexts(columns: StepColumns | Omit<BlockSteps, "attempt" | "source">): number {
+type Texts = string[] | TextColumn;
+
+function lengthOfTexts(columns: StepColumns<Texts> | Omit<BlockSteps, "attempt" | "source">): number {
   let length = 0;
-  for (const { key } of TEXT_COLUMNS) for (const text of (columns[key] ?? []) as string[]) length += text.length;
+  for (const { key } of TEXT_COLUMNS) {
+    const texts = (columns[key] ?? []) as Texts;
+    if (texts instanceof TextColumn) length += texts.length;
+    else for (const text of texts) length += text.length;
+  }
   return length;
 }
 

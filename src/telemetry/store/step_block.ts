@@ -9,14 +9,14 @@ import { zlib } from "../../base/node_modules.ts";
 import { OPTIONAL_STEP_COLUMNS } from "../../gen/records/record_rows.ts";
 import { crc32c } from "../formats/crc32c.ts";
 import { textColumns } from "../record_fields.ts";
-import { decodeTexts, encodeTexts, joined } from "./text_column.ts";
+import { decodeTexts, encodeTexts, joined, TextColumn } from "./text_column.ts";
 
 type Key = typeof OPTIONAL_STEP_COLUMNS[number]["key"];
 
 /** The steps of a block before they are one: arrays of `n`; `undefined` where all rows have the default. */
-export type BlockSteps =
+export type BlockSteps<Texts = string[]> =
   & { n: number; attempt: number[] | number; source: number[] | number; tsNs: string[] }
-  & { [K in Key]?: number[] | string[] | undefined };
+  & { [K in Key]?: number[] | Texts | undefined };
 
 /** A number that all rows have, or the path of each row's own, or SPAN. */
 export type Cell = number | string | null;
@@ -194,7 +194,8 @@ export function intact(block: Block): boolean {
   return crcOf(block) === block.crc;
 }
 
-function encodeBlock(first: number, steps: BlockSteps): Block {
+/** @param steps as many as a block may have, with texts that are not longer */
+export function encodeBlock(first: number, steps: BlockSteps<string[] | TextColumn>): Block {
   const { n } = steps;
   const [offsets, range] = offsetsOf(steps.tsNs);
   const columns: (number | string)[][] = [];
@@ -239,7 +240,7 @@ interface Spans {
 }
 
 /** Spans of the rows, where they are worth it. */
-function spansOf({ n, episode, step }: BlockSteps): Spans | undefined {
+function spansOf({ n, episode, step }: BlockSteps<unknown>): Spans | undefined {
   const [episodes, steps] = [episode, step] as (number[] | undefined)[];
   for (const countsSteps of steps === undefined ? [false] : [true, false]) {
     const heads: SpanHead[] = [];
@@ -255,11 +256,12 @@ function spansOf({ n, episode, step }: BlockSteps): Spans | undefined {
   return undefined;
 }
 
-function flagsOf({ n, terminated, truncated }: BlockSteps): number[] | undefined {
+function flagsOf({ n, ...own }: BlockSteps<unknown>): number[] | undefined {
+  const [terminated, truncated] = [own.terminated, own.truncated] as (number[] | undefined)[];
   if (terminated === undefined && truncated === undefined) return undefined;
   const flags = filled(n, 0);
-  if (terminated !== undefined) { for (let i = 0; i < n; i++) flags[i] = terminated[i] as number; }
-  if (truncated !== undefined) { for (let i = 0; i < n; i++) flags[i]! += 2 * (truncated[i] as number); }
+  if (terminated !== undefined) { for (let i = 0; i < n; i++) flags[i] = terminated[i]!; }
+  if (truncated !== undefined) { for (let i = 0; i < n; i++) flags[i]! += 2 * truncated[i]!; }
   return flags;
 }
 
@@ -270,12 +272,13 @@ export function numberText(value: number | string): string {
   return Number.isNaN(value) ? "null" : value > 0 ? "9e999" : "-9e999";
 }
 
-function bodyOf(steps: BlockSteps): [raw: number, body: Uint8Array] {
+function bodyOf(steps: BlockSteps<string[] | TextColumn>): [raw: number, body: Uint8Array] {
   const parts: Uint8Array[] = [];
   const head: [string, number][] = [];
   for (const { key, column } of TEXT_COLUMNS) {
-    const values = steps[key] as string[] | undefined;
-    if (values === undefined || values.every((value) => value === "")) continue;
+    const values = steps[key] as string[] | TextColumn | undefined;
+    if (values === undefined) continue;
+    if (values instanceof TextColumn ? values.length === 0 : values.every((value) => value === "")) continue;
     const bytes = encodeTexts(values);
     parts.push(bytes);
     head.push([column, bytes.length]);
@@ -364,10 +367,15 @@ function timesOf({ n, fromNs, unitNs }: Block, offsets: number[] | undefined): s
 // ---- cutting
 
 function cut(steps: BlockSteps, from: number, to: number, parts: [number, number][]): void {
-  if (to - from <= 1 || fits(steps, from, to)) return void parts.push([from, to]);
+  if (fits(steps, from, to)) return void parts.push([from, to]);
   const middle = (from + to) >> 1;
   cut(steps, from, middle, parts);
   cut(steps, middle, to, parts);
+}
+
+/** Whether so many steps with texts of so many UTF-16 units are one block: a single one always is. */
+export function isOneBlock(n: number, textLength: number): boolean {
+  return n <= 1 || (n <= MOST_ROWS && textLength <= MOST_TEXT);
 }
 
 function fits(steps: BlockSteps, from: number, to: number): boolean {
@@ -377,7 +385,7 @@ function fits(steps: BlockSteps, from: number, to: number): boolean {
     const values = steps[key] as string[] | undefined;
     if (values !== undefined) { for (let i = from; i < to; i++) length += values[i]!.length; }
   }
-  return length <= MOST_TEXT;
+  return isOneBlock(to - from, length);
 }
 
 /** Steps one after the other, as one. */

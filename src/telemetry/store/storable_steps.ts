@@ -39,11 +39,13 @@ export function storableTime(value: unknown, arrivalNs: string): string {
   return value.length === 19 && value > MAX_TS ? arrivalNs : value;
 }
 
-class Cleaner implements ColumnCleaner {
+export abstract class Cleaner<Texts> implements ColumnCleaner<Texts> {
   clamped = 0;
   textLength = 0;
 
   constructor(readonly n: number) {}
+
+  abstract texts(column: unknown): Texts | undefined;
 
   integers(column: unknown): number[] | undefined {
     if (!Array.isArray(column)) return this.#absent(column);
@@ -85,7 +87,7 @@ class Cleaner implements ColumnCleaner {
     return out;
   }
 
-  texts(column: unknown): string[] | undefined {
+  protected strings(column: unknown): string[] | undefined {
     if (!Array.isArray(column)) return this.#absent(column);
     let out = column as string[];
     if (out.length !== this.n) out = this.#fit(out, "");
@@ -103,7 +105,7 @@ class Cleaner implements ColumnCleaner {
   }
 
   labels(column: unknown): string[] | string {
-    if (Array.isArray(column)) return this.texts(column)!;
+    if (Array.isArray(column)) return this.strings(column)!;
     return column === undefined ? "" : storableText(column);
   }
 
@@ -134,15 +136,24 @@ class Cleaner implements ColumnCleaner {
   }
 }
 
+class StringCleaner extends Cleaner<string[]> {
+  texts(column: unknown): string[] | undefined {
+    return this.strings(column);
+  }
+}
+
+export function storableRows({ n }: { n: unknown }): number {
+  return Math.min(storableInteger(n), MAX_BATCH_ROWS);
+}
+
 /** Makes a batch's steps storable; arrays that need no change are kept, not copied. */
 export function cleanSteps(steps: StepColumns, arrivalNs: string): CleanSteps {
-  const rows = Math.min(storableInteger(steps.n), MAX_BATCH_ROWS);
-  return cleanColumns(new Cleaner(rows), steps, arrivalNs);
+  return cleanColumns(new StringCleaner(storableRows(steps)), steps, arrivalNs);
 }
 
 /** Records (the original's Publish RPCs) as the columns a proxy would have sent. */
 export function columnsOf(records: readonly StepRecord[]): StepColumns {
-  const builder = new StepColumnsBuilder();
+  const builder = new StepColumnsBuilder<string, string[]>(() => []);
   for (const record of records) builder.add(record);
   return builder.take();
 }

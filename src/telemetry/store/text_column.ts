@@ -7,17 +7,19 @@
  */
 
 import { zlib } from "../../base/node_modules.ts";
+import type { ByteText } from "../byte_text.ts";
+import { storableText } from "./storable_steps.ts";
 
 const TEXTS = 0;
 /** Forms of lists of numbers, and the arrays that hold their numbers. */
 const NUMBERS: Record<number, typeof Float32Array | typeof Float64Array> = { 1: Float32Array, 2: Float64Array };
 const BYTES = 8;
+const FIRST_BYTES = 1 << 12;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Fewer texts, or shorter numbers, are small as text. */
+/** Fewer texts, or shorter numbers, are small as text. So many tell whether it is worth while to read all. */
 const LEAST_TEXTS = 16;
-const SAMPLE = 16;
 /** Characters of a number of each form, below which its text is smaller. */
 const LEAST_DIGITS: Record<number, number> = { 1: 12, 2: 17 };
 /** Longer lists are images and the like. */
@@ -26,11 +28,113 @@ const SEPARATORS = [", ", ","];
 /** Of all rows, those that are not as JSON.stringify writes them. */
 const MOST_UNLIKE = 1 / 8;
 
-/** @param values well-formed and without NUL, as all storable texts are */
-export function encodeTexts(values: readonly string[]): Uint8Array {
-  const numbers = encodeNumbers(values);
-  if (numbers !== undefined) return numbers;
-  const text = encoder.encode(`\0${values.join("\0")}`);
+/**
+ * Texts as a block has them: each behind a NUL, the first of which says their form. What is added is made storable. A text
+ * that lies among bytes gets here without ever being a string.
+ */
+export class TextColumn {
+  #bytes = new Uint8Array(FIRST_BYTES);
+  #used = 0;
+  #n = 0;
+  #length = 0;
+  #clamped = 0;
+
+  static of(texts: readonly string[]): TextColumn {
+    const column = new TextColumn();
+    for (const text of texts) column.push(text);
+    return column;
+  }
+
+  get n(): number {
+    return this.#n;
+  }
+  /** Of all texts, in UTF-16 units. */
+  get length(): number {
+    return this.#length;
+  }
+  /** Texts that had to be changed to be stored. */
+  get clamped(): number {
+    return this.#clamped;
+  }
+
+  /** @param text one that lies among bytes has no NUL, as no JSON has */
+  push(text: string | ByteText): void {
+    if (typeof text === "string") this.#add(text);
+    else if (!this.#copy(text)) this.#add(text.toString());
+  }
+
+  /** @returns false where a character is several bytes */
+  #copy({ bytes, from, to }: ByteText): boolean {
+    const room = this.#roomFor(to - from);
+    let at = this.#used + 1;
+    let all = 0;
+    for (let i = from; i < to; i++) {
+      const byte = bytes[i]!;
+      all |= byte;
+      room[at++] = byte;
+    }
+    if (all > 127) return false;
+    this.#added(at, to - from);
+    return true;
+  }
+
+  #add(text: string): void {
+    const clean = storableText(text);
+    if (clean !== text) this.#clamped++;
+    const room = this.#roomFor(clean.length * 3);
+    const at = this.#used + 1;
+    this.#added(at + encoder.encodeInto(clean, room.subarray(at)).written, clean.length);
+  }
+
+  #added(end: number, length: number): void {
+    this.#bytes[this.#used] = 0;
+    this.#used = end;
+    this.#length += length;
+    this.#n++;
+  }
+
+  #roomFor(bytes: number): Uint8Array {
+    const least = this.#used + 1 + bytes;
+    if (this.#bytes.length < least) {
+      const larger = new Uint8Array(Math.max(least, this.#bytes.length * 2));
+      larger.set(this.#bytes.subarray(0, this.#used));
+      this.#bytes = larger;
+    }
+    return this.#bytes;
+  }
+
+  /** The first so many, or all. */
+  strings(most = Infinity): string[] {
+    if (this.#n === 0) return [];
+    let end = 0;
+    for (let texts = 0; texts < most && end >= 0; texts++) {
+      end = this.#bytes.subarray(0, this.#used).indexOf(0, end + 1);
+    }
+    return decoder.decode(this.#bytes.subarray(1, end < 0 ? this.#used : end)).split("\0");
+  }
+
+  /** As `encodeTexts` gives texts that are no numbers: good until the next one is added. */
+  encoded(): Uint8Array {
+    this.#bytes[0] = TEXTS;
+    return this.#bytes.subarray(0, this.#used);
+  }
+
+  /** As JSON it is what it holds. */
+  toJSON(): string[] {
+    return this.strings();
+  }
+}
+
+/** @param texts an array has well-formed ones without NUL, as all storable texts are */
+export function encodeTexts(texts: readonly string[] | TextColumn): Uint8Array {
+  if (texts instanceof TextColumn) {
+    const form = formOf(texts.n, texts.strings(LEAST_TEXTS));
+    return (form === undefined ? undefined : encodeNumbers(texts.strings(), form)) ?? texts.encoded();
+  }
+  const form = formOf(texts.length, texts.slice(0, LEAST_TEXTS));
+  const numbers = form && encodeNumbers(texts, form);
+  if (numbers) return numbers;
+  const text = encoder.encode(`\0${texts.join("\0")}`);
   text[0] = TEXTS;
   return text;
 }
@@ -64,17 +168,20 @@ interface Lists {
   lengths?: number[];
 }
 
-function encodeNumbers(values: readonly string[]): Uint8Array | undefined {
-  const n = values.length;
-  const width = n < LEAST_TEXTS ? 0 : widthOf(values[0]!);
+/** The form of numbers that a column's first texts are worth. */
+function formOf(n: number, sample: readonly string[]): number | undefined {
+  const width = n < LEAST_TEXTS ? 0 : widthOf(sample[0]!);
   if (width === 0) return undefined;
-  // A few tell whether it is worth while to read all.
-  const form = [1, 2].find((form) => {
-    const sample = values.slice(0, SAMPLE);
-    const digits = sample.reduce((sum, text) => sum + text.length, 0) / SAMPLE / width;
-    return digits >= LEAST_DIGITS[form]! && listsOf(sample, width, form)?.every((row) => row !== undefined);
-  });
-  const rows = form && listsOf(values, width, form);
+  const digits = sample.reduce((sum, text) => sum + text.length, 0) / sample.length / width;
+  return [1, 2].find((form) =>
+    digits >= LEAST_DIGITS[form]! && listsOf(sample, width, form)?.every((row) => row !== undefined)
+  );
+}
+
+function encodeNumbers(values: readonly string[], form: number): Uint8Array | undefined {
+  const n = values.length;
+  const width = widthOf(values[0]!);
+  const rows = listsOf(values, width, form);
   if (!rows) return undefined;
   const none = new Array<number>(width).fill(0);
   const numbers = rows.map((row) => row ?? none);

@@ -3,7 +3,7 @@ import { parseLine } from "../../../src/telemetry/dialects/parse_line.ts";
 import { StepColumnsBuilder } from "../../../src/gen/records/step_columns.ts";
 
 function columnsOf(...lines: string[]) {
-  const builder = new StepColumnsBuilder();
+  const builder = new StepColumnsBuilder<string, string[]>(() => []);
   for (const line of lines) {
     const parsed = parseLine(line, { agentId: "a", workerId: "" });
     assert(parsed.type === "step");
@@ -41,5 +41,5 @@ Deno.test("columns: rewards that are no finite number are texts", () => {
 });
 
 Deno.test("columns: no steps make no columns", () => {
-  assert.deepEqual(new StepColumnsBuilder().take(), { n: 0 });
+  assert.deepEqual(new StepColumnsBuilder<string, string[]>(() => []).take(), { n: 0 });
 });

@@ -1,24 +1,31 @@
 /** What is read by comparing a line with an earlier one is what reading its fields gives, whatever the lines are. */
 import assert from "node:assert/strict";
 import { Lines } from "../../../src/telemetry/dialects/lines.ts";
-import { parseLine, readLine } from "../../../src/telemetry/dialects/parse_line.ts";
+import { ByteText } from "../../../src/telemetry/byte_text.ts";
+import { type AlikeStep, parseLine, readLine } from "../../../src/telemetry/dialects/parse_line.ts";
 import { StepShapes } from "../../../src/telemetry/dialects/step_shapes.ts";
 import { Random } from "../../faults/random.ts";
 
 const CONTEXT = { agentId: "a", workerId: "" };
 
+/** Texts that lie among a line's bytes, as strings. */
+function withStrings(step: AlikeStep["step"]): object {
+  return Object.fromEntries(
+    Object.entries(step).map(([key, value]) => [key, value instanceof ByteText ? value.toString() : value]),
+  );
+}
+
 /** Reads each line in both ways, one after the other. @returns how many were read by comparing */
 function bothWays(texts: readonly string[]): number {
   const lines = Lines.of(...texts);
   const shapes = new StepShapes();
-  const seen = new Set<unknown>();
   let compared = 0;
   for (const [i, text] of texts.entries()) {
     const parsed = readLine(lines, i, CONTEXT, undefined, shapes);
-    assert.deepEqual(parsed, parseLine(text, CONTEXT), texts.slice(0, i + 1).join("\n"));
-    // A shape has one record, which it fills again.
-    if (parsed.type === "step" && seen.has(parsed)) compared++;
-    seen.add(parsed);
+    const isAlike = parsed.type === "alike";
+    const read = isAlike ? { type: "step", step: withStrings(parsed.step), violations: [] } : parsed;
+    assert.deepEqual(read, parseLine(text, CONTEXT), texts.slice(0, i + 1).join("\n"));
+    if (isAlike) compared++;
   }
   return compared;
 }
@@ -98,8 +105,8 @@ Deno.test("shapes of steps: a worker's lines are read by comparing, also with ti
     },-1e-05],"reward":${i / 3},"terminated":${i % 8 === 7},"truncated":false,"ts":${1.7e9 + i / 4},"loss":${
       i / 9
     }, "tag":"a${i}"}`;
-  // The first was read by its fields, and the second is the first of its shape.
-  assert.equal(bothWays(Array.from({ length: 200 }, (_, i) => line(i))), 198);
+  // All but the first, which was read by its fields.
+  assert.equal(bothWays(Array.from({ length: 200 }, (_, i) => line(i))), 199);
 });
 
 Deno.test("shapes of steps: a null lets another field speak", () => {

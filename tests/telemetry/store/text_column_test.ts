@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { decodeTexts, encodeTexts } from "../../../src/telemetry/store/text_column.ts";
+import { ByteText } from "../../../src/telemetry/byte_text.ts";
+import { decodeTexts, encodeTexts, TextColumn } from "../../../src/telemetry/store/text_column.ts";
 
 /** A number as JavaScript and as Python write it. */
 const values = Array.from(
@@ -35,6 +36,36 @@ Deno.test("text column: lists of numbers are numbers where these give the text b
   ) {
     assert.deepEqual(decodeTexts(encodeTexts(other), other.length), other);
   }
+});
+
+Deno.test("text column: texts that lie among bytes are the same column as these texts as strings", () => {
+  const lying = new ByteText();
+  const number = (x: number) => `[${x}, ${Math.fround(x)}]`;
+  const columns = [
+    values.map((_, i) => String(i)),
+    values.map((_, i) => i % 7 === 0 ? '"é \u{1f600}"' : `{"a":${i}}`),
+    values.map((_, i) => i % 3 === 0 ? "" : `"${"x".repeat(i * 40)}"`),
+    values.map(number),
+    values.map((x) => number(Math.fround(x))),
+    values.map(() => ""),
+    ["1"],
+  ];
+  for (const texts of columns) {
+    const column = new TextColumn();
+    for (const [i, text] of texts.entries()) {
+      const bytes = new TextEncoder().encode(`"é${text}]`);
+      lying.set(bytes, 3, bytes.length - 1);
+      column.push(i % 5 === 0 ? text : lying);
+    }
+    assert.deepEqual([column.n, column.length, column.clamped], [texts.length, texts.join("").length, 0]);
+    assert.deepEqual(column.strings(), texts);
+    assert.deepEqual(column.strings(16), texts.slice(0, 16));
+    assert.equal(JSON.stringify(column), JSON.stringify(texts));
+    assert.deepEqual(encodeTexts(column), encodeTexts(texts));
+  }
+  const clean = TextColumn.of(["a\0b", "\ud800", "c"]);
+  assert.deepEqual([clean.strings(), clean.clamped], [["a\ufffdb", "\ufffd", "c"], 2]);
+  assert.deepEqual(new TextColumn().strings(), []);
 });
 
 Deno.test("text column: numbers of 64 bits take less than their digits, and come out to the byte", () => {
