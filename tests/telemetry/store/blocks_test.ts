@@ -389,7 +389,8 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
       assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
       store.close();
       const told: string[] = [];
-      const columns = "count(*) AS n, count(action) AS texts, min(seq + reward * 0) AS first, max(episode_index) AS last";
+      const columns =
+        "count(*) AS n, count(action) AS texts, min(seq + reward * 0) AS first, max(episode_index) AS last";
       const twice = `SELECT ${columns}, (SELECT count(*) FROM run_steps) AS again FROM run_steps`;
       const found = query(bench.path, twice, (message) => told.push(message));
       assert.deepEqual(found, query(bench.path, `${twice} WHERE seq NOT BETWEEN 301 AND 600`, () => {}), change);
