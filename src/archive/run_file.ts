@@ -14,6 +14,7 @@ import { extractRun } from "../registry/moved_run.ts";
 import { isConfigOf, pathsOfRun } from "../registry/retention/removal.ts";
 import { explainSqlite } from "../registry/sqlite.ts";
 import { extractTelemetry } from "../telemetry/store/moved_run.ts";
+import { type DamagedSteps, damagedSteps } from "../telemetry/store/step_blocks.ts";
 import { writing } from "./copied_files.ts";
 
 const FORMAT = 1;
@@ -38,6 +39,8 @@ interface Entry {
 export interface RunFileOutcome {
   files: number;
   bytes: number;
+  /** Steps that are damaged, and are in the file as they are. */
+  damaged: DamagedSteps[];
 }
 
 /**
@@ -81,7 +84,12 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
         return true;
       });
       using telemetry = reading(layout.telemetryDb);
-      inRows("telemetry.sqlite", (to) => extractTelemetry(telemetry, runId, to, rows));
+      const damaged: DamagedSteps[] = [];
+      inRows("telemetry.sqlite", (to) => {
+        const any = extractTelemetry(telemetry, runId, to, rows);
+        if (any) damaged.push(...damagedSteps(to));
+        return any;
+      });
       const directory = `${layout.trainer}/${run["base_dir"]}/${runId}`;
       for (const path of pathsOfRun(layout, runId).sort()) {
         if (path === directory) writer.tree(path, "directory", left);
@@ -92,7 +100,7 @@ export function writeRunFile(stateDir: string, runId: string, file: string, with
       const done = writer.finish(runId);
       db.close();
       Deno.renameSync(unfinished, file);
-      return { files: done, bytes: Deno.statSync(file).size };
+      return { files: done, bytes: Deno.statSync(file).size, damaged };
     });
   } finally {
     cleanUp();

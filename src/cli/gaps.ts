@@ -4,9 +4,16 @@ import type { Context } from "./context.ts";
 import type { Kind } from "./records.ts";
 import { escapeControl } from "./text.ts";
 
-/** Seqs are contiguous: what is not sent between `last` and `next` cannot be read any more. */
-export function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): void {
-  if (next > last + 1) err.write(gap(kind, last + 1, next - 1));
+/** Seqs are contiguous: what is not sent between `last` and `next` cannot be read any more. @returns its first and last seq */
+export function tellOfGap({ err }: Context, kind: Kind, last: number, next: number): [number, number] | undefined {
+  if (next <= last + 1) return undefined;
+  err.write(gap(kind, last + 1, next - 1));
+  return [last + 1, next - 1];
+}
+
+/** How many points of some curves have no value. */
+export function damagedPoints(buckets: readonly SeriesBucket[]): number {
+  return buckets.reduce((sum, { damaged, firstX, lastX }) => sum + (damaged ? Number(lastX - firstX) + 1 : 0), 0);
 }
 
 /** For curves: each gap of a run's series, once in `told`. */

@@ -106,7 +106,10 @@ export async function printTelemetry(
         } else print(wanted(batch.jsonl));
         if (left <= 0) break;
       }
-      if (!follow && left > 0) tellOfGap(context, kind, last, countOf(run, kind) + 1);
+      if (left > 0 && !signal.aborted) {
+        const ended = follow ? await link.unary(link.methods.getRun, { run: run.runId }, signal) : run;
+        tellOfGap(context, kind, last, countOf(ended, kind) + 1);
+      }
     }
     printer.end();
     return EXIT.ok;

@@ -7,6 +7,7 @@
  * else is in its skippable frame, of which a reader's `Render` makes the bytes again.
  */
 import { zlib } from "../base/node_modules.ts";
+import { MosaicError } from "../base/errors.ts";
 import { headerLength, JOURNAL_HEADER } from "../base/journal_header.ts";
 import { removeIfThere, syncDirectory } from "./files.ts";
 import { openRegular, quarantineFile, type RegularFile } from "./untrusted.ts";
@@ -24,8 +25,10 @@ const TAG_AT = 8;
 const [WHOLE, THIN] = ["mlog", "mref"] as const;
 const CRC_AT = TAG_AT + WHOLE.length;
 const FIELDS_AT = CRC_AT + 4;
-/** Behind a damaged header the search for the next chunk reads so many bytes at once. */
+/** Behind a damaged header the search for the next chunk reads so many bytes at once; that for the end of a hole, too. */
 const SEARCHED_BYTES = 2 * MAX_CHUNK_BYTES;
+/** Holes in a log begin and end at multiples of it, and its first such block is never in one. */
+export const HOLE_BYTES = 4096;
 
 interface Chunk {
   /** Bytes of the log. */
@@ -45,6 +48,12 @@ interface Index {
   /** Size and time of the file that was read. */
   seen: string;
   chunks: Chunk[];
+  /** Behind the chunks the log has a hole: what was packed of it is damaged or gone, and nobody can tell where its chunks were. */
+  lost: Chunk | undefined;
+}
+
+function emptyIndex(identity = ""): Index {
+  return { identity, scanned: 0, seen: "", chunks: [], lost: undefined };
 }
 
 /** A log of which packing leaves less than such a part is not thinned: that costs more than it saves. */
@@ -140,7 +149,7 @@ export class PackedLog implements Disposable {
   readonly #path: string;
   readonly #render: Render | undefined;
   #file: RegularFile | undefined;
-  #index: Index = { identity: "", scanned: 0, seen: "", chunks: [] };
+  #index = emptyIndex();
   /** Without bytes: it is damaged. */
   #opened: { chunk: Chunk; bytes: Uint8Array | undefined } | undefined;
 
@@ -154,10 +163,16 @@ export class PackedLog implements Disposable {
     this.#render = render;
   }
 
-  /** So many bytes of the log are packed, from 0 on. */
+  /** So many bytes of the log are packed, or were and are damaged, from 0 on. */
   end(): number {
     this.#refresh();
-    return this.#index.chunks.at(-1)?.to ?? 0;
+    return this.#index.lost?.to ?? endOf(this.#index);
+  }
+
+  /** Its last chunks are damaged beyond finding: nothing can follow them. */
+  hasLostEnd(): boolean {
+    this.#refresh();
+    return this.#index.lost !== undefined;
   }
 
   /** Length of the file up to the end of its last whole chunk; what follows is torn. */
@@ -195,7 +210,7 @@ export class PackedLog implements Disposable {
     this.#refresh();
     const chunks = this.#index.chunks.slice();
     // Damaged, or thinned before: it stays as it is.
-    if (chunks.some(({ packed }) => packed === undefined || packed.isThin)) return 0;
+    if (chunks.some(({ packed }) => packed === undefined || packed.isThin) || this.hasLostEnd()) return 0;
     if (this.wholeBytes() < WORTH_THINNING * this.end() || this.end() === 0) return 0;
     const temporary = `${this.#path}.thin.tmp`;
     removeIfThere(temporary);
@@ -244,11 +259,12 @@ export class PackedLog implements Disposable {
     for (let done = 0; done < chunk.length;) done += file.writeSync(chunk.subarray(done));
     PackedLog.#known.delete(this.#path);
     this.close();
-    this.#index = { identity: "", scanned: 0, seen: "", chunks: [] };
+    this.#index = emptyIndex();
   }
 
   #chunkAt(position: number): Chunk {
-    const { chunks } = this.#index;
+    const { chunks, lost } = this.#index;
+    if (lost !== undefined && position >= lost.from) return lost;
     let [low, high] = [0, chunks.length - 1];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -281,14 +297,33 @@ export class PackedLog implements Disposable {
     // A removed file's number may be another file's.
     const identity = `${dev}:${ino}:${birthtimeMs}`;
     if (this.#index.identity === "") this.#index = PackedLog.#known.get(this.#path) ?? this.#index;
-    if (this.#index.identity !== identity || size < this.#index.scanned) {
-      this.#index = { identity, scanned: 0, seen: "", chunks: [] };
-    }
+    if (this.#index.identity !== identity || size < this.#index.scanned) this.#index = emptyIndex(identity);
     const seen = `${size}:${mtimeMs}`;
     if (this.#index.seen === seen) return;
     this.#index.seen = seen;
     scan(this.#file, size, this.#index);
+    this.#index.lost = this.#lostEnd();
+    // What was packed meanwhile is a hole by now, and in the file.
+    if (this.#index.lost !== undefined && this.#file.stat().size !== size) return this.#refresh();
     this.#remember();
+  }
+
+  #lostEnd(): Chunk | undefined {
+    const { chunks } = this.#index;
+    using log = chunks.length < MAX_CHUNKS ? openIfLog(this.#log) : undefined;
+    if (log === undefined) return undefined;
+    const from = endOf(this.#index);
+    const to = endOfHole(log, from);
+    return to > from && this.#isHole(log, chunks.at(-1)) ? { from, to, packed: undefined } : undefined;
+  }
+
+  /** A worker may print NULs. In a hole are also the last bytes that are packed, which are in no hole otherwise. */
+  #isHole(log: RegularFile, last: Chunk | undefined): boolean {
+    const packed = last && last.to > HOLE_BYTES ? this.#bytesOf(last)?.subarray(-HOLE_BYTES) : undefined;
+    if (packed === undefined) return true;
+    const own = new Uint8Array(packed.length);
+    log.readSync(last!.to - own.length, own);
+    return !own.every((byte, i) => byte === packed[i]);
   }
 
   #remember(): void {
@@ -312,6 +347,38 @@ export class PackedLog implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+function endOf({ chunks }: Index): number {
+  return chunks.at(-1)?.to ?? 0;
+}
+
+/** The log itself; undefined where there is none, or something else is in its place. */
+function openIfLog(log: string): RegularFile | undefined {
+  try {
+    return openRegular(log, parentOf(parentOf(log)));
+  } catch (error) {
+    if (error instanceof MosaicError) return undefined;
+    throw error;
+  }
+}
+
+/** Where the NULs end that a log has from an offset on, as far as these may be a hole; the offset where they are none. */
+function endOfHole(file: RegularFile, from: number): number {
+  const buffer = new Uint8Array(64 << 10);
+  const begin = Math.max(from, HOLE_BYTES);
+  for (let at = begin; at < begin + SEARCHED_BYTES;) {
+    const read = file.readSync(at, buffer);
+    const text = buffer.subarray(0, read).findIndex((byte) => byte !== 0);
+    if (text >= 0) {
+      const end = Math.floor((at + text) / HOLE_BYTES) * HOLE_BYTES;
+      return end > begin ? end : from;
+    }
+    // The end of a log is in no hole.
+    if (read < buffer.length) return from;
+    at += read;
+  }
+  return begin + SEARCHED_BYTES;
 }
 
 function scan(file: RegularFile, size: number, index: Index): void {

@@ -8,14 +8,12 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { removeIfThere, syncDirectory } from "../os/files.ts";
-import { CHUNK_BYTES, openPacked, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
+import { CHUNK_BYTES, HOLE_BYTES, openPacked, packChunk, PackedLog, packedPath } from "../os/packed_log.ts";
 import { askShellLater } from "../os/shell.ts";
 import { openRegular, type RegularFile } from "../os/untrusted.ts";
 import { inodeOf, type JournalFile } from "./journal_file.ts";
 
-/** Holes begin and end at multiples of it. */
-const BLOCK_BYTES = 4096;
-const HEAD_BYTES = BLOCK_BYTES;
+const HEAD_BYTES = HOLE_BYTES;
 const TAIL_BYTES = 64 << 10;
 /** Each round syncs the disk and starts a shell. */
 const ROUND_BYTES = 8 << 20;
@@ -42,6 +40,8 @@ export type Packable = Pick<JournalFile, "size" | "packable">;
 export interface PackerOptions {
   roundBytes?: number;
   makeHole?: typeof makeHole;
+  /** Somebody waits for this to end: what is packed by then is whole. */
+  isStopped?: () => boolean;
 }
 
 export class JournalPacker {
@@ -56,6 +56,7 @@ export class JournalPacker {
   #makesHoles = true;
 
   readonly #makeHole: typeof makeHole;
+  readonly #isStopped: () => boolean;
 
   constructor(path: string, journal: Packable, log: Logger, options: PackerOptions = {}) {
     const { roundBytes = ROUND_BYTES } = options;
@@ -63,6 +64,7 @@ export class JournalPacker {
     this.#journal = journal;
     this.#log = log;
     this.#makeHole = options.makeHole ?? makeHole;
+    this.#isStopped = options.isStopped ?? (() => false);
     this.#next = this.#roundBytes = roundBytes;
   }
 
@@ -93,6 +95,12 @@ export class JournalPacker {
       using opened = this.#open(position);
       if (opened === undefined) return;
       using packed = new PackedLog(this.#path);
+      if (packed.hasLostEnd()) {
+        // What is a hole by now would be packed in its place.
+        this.#next = Infinity;
+        this.#log.warn({ path: packedPath(this.#path) }, "the end of the packed log is damaged: no more is packed");
+        return;
+      }
       const isWorthIt = opened.to - packed.end() >= least && !packed.isFull();
       const packTo = isWorthIt ? opened.to : packed.end();
       if (packTo === 0) return;
@@ -148,7 +156,7 @@ export class JournalPacker {
     using file = openPacked(this.#path);
     await file.truncate(at);
     const buffer = new Uint8Array(CHUNK_BYTES);
-    while (from < to) {
+    while (from < to && !this.#isStopped()) {
       const read = await journal.read(from, buffer.subarray(0, Math.min(CHUNK_BYTES, to - from)));
       if (read === 0) break;
       const chunk = await packChunk(from, buffer.subarray(0, read));
@@ -198,14 +206,20 @@ function parentOf(path: string): string {
 }
 
 function blocks(bytes: number): number {
-  return Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
+  return Math.floor(bytes / HOLE_BYTES) * HOLE_BYTES;
 }
 
 /**
  * A log to which nothing is added any more: that of standard error, or one whose proxy was killed before it had packed it.
  * One that is packed and given back, or is not what was packed, stays as it is.
+ *
+ * @param journal the log as a journal, if it is one: of one that somebody has changed nothing is packed
  */
-export async function packEndedLog(path: string, log: Logger): Promise<void> {
+export async function packEndedLog(
+  path: string,
+  log: Logger,
+  options: { journal?: Packable; isStopped?: () => boolean } = {},
+): Promise<void> {
   const inode = inodeOf(path);
   if (inode === undefined) return;
   const { size, blocks } = Deno.statSync(path);
@@ -216,7 +230,8 @@ export async function packEndedLog(path: string, log: Logger): Promise<void> {
     size: () => size,
     packable: (offset: number) => inodeOf(path) === inode ? { inode, offset } : undefined,
   };
-  await new JournalPacker(path, ended, log).finish();
+  const { journal = ended, isStopped } = options;
+  await new JournalPacker(path, journal, log, isStopped && { isStopped }).finish();
 }
 
 /** Gives back the blocks between two offsets. @returns whether that is possible here */

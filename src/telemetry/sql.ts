@@ -10,7 +10,7 @@ import type { StoredStep } from "./types.ts";
 
 /**
  * Runs one statement. Integers that a number cannot hold are texts, blobs are hexadecimal texts.
- * @param damaged told of blocks whose texts are NULL because they cannot be read
+ * @param damaged told of blocks whose steps are left out because they cannot be read
  * @throws MosaicError `failed_precondition` for a database of another version, `invalid_argument` for a faulty statement
  */
 export function query(
@@ -30,10 +30,15 @@ export function query(
       { hint: "Start this mosaic's daemon once: it brings the database to its version." },
     );
   }
-  const blocks = new StepBlocks(
-    aside,
-    (_, first, last, why) => damaged(`steps ${first} to ${last} cannot be read: ${why}`),
-  );
+  const runId = aside.prepare("SELECT run_id FROM telemetry_runs WHERE run_key = ?");
+  const told = new Set<string>();
+  const blocks = new StepBlocks(aside, (runKey, first, last, why) => {
+    const of = `steps ${first} to ${last} (${last - first + 1}) of run ${runId.get(runKey)?.run_id}`;
+    const message = `${of} are damaged and left out (${why}): run mosaic doctor`;
+    // A statement may visit a block several times.
+    if (!told.has(message)) damaged(message);
+    told.add(message);
+  });
   let step: StoredStep | undefined;
   let at = "";
   // It must not throw: the runtime does not come back from that.
@@ -44,9 +49,15 @@ export function query(
     }
     return step?.seq === Number(seq) ? String(step[key as keyof StoredStep]) || null : null;
   });
-  db.exec(
-    createView("steps", SCHEMA_VERSION, RECORDS, ({ key }, seq) => `step_text(b.run_key, ${seq}, '${key}')`),
+  db.function(
+    "is_whole_block",
+    { deterministic: true },
+    (runKey, first) => Number(blocks.isWhole(Number(runKey), Number(first))),
   );
+  db.exec(createView("steps", SCHEMA_VERSION, RECORDS, {
+    text: ({ key }, seq) => `step_text(b.run_key, ${seq}, '${key}')`,
+    isWhole: "is_whole_block(b.run_key, b.first_seq)",
+  }));
   try {
     const statement = db.prepare(sql);
     statement.setReadBigInts(true);

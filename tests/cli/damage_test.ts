@@ -40,6 +40,8 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
       return out;
     };
     await told(["steps", run, "--since", "0", "-o", "jsonl"]);
+    const moved = await told(["export", run, "--format", "mosaic", "--out", `${dir}/run.mosaic`]);
+    assert.match(moved, /run\.mosaic/);
     for (const format of ["jsonl", "csv", "parquet"]) {
       await told(["export", run, "--format", format, "-k", "steps", "--out", dir]);
     }
@@ -53,6 +55,18 @@ Deno.test("a damaged block: steps, export, plot and compare say how many steps a
     await told(["compare", run, other.trim(), "--metric", "reward"]);
     // The whole is drawn from rollups, which the damage does not touch.
     assert.equal((await mosaic(["plot", run, "reward", "--width", "40"])).err, "");
+
+    await daemon.stop();
+    const again = new DatabaseSync(daemon.layout.telemetryDb);
+    const end = blocks.at(-1)!;
+    again.exec(`UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = ${end.first_seq}`);
+    again.close();
+    await daemon.restart();
+    const { err } = await mosaic(["steps", run, "--follow", "--since", String(end.first_seq - 1), "-o", "jsonl"]);
+    assert.match(err, new RegExp(`steps ${end.first_seq} to 3000 \\(${end.n}\\) are missing or damaged`));
+    // The last points are in no rollup.
+    const report = (await mosaic(["report", run, "--out", "-"])).out;
+    assert.match(report, /[0-9]+ points are missing or damaged \(mosaic doctor lists them\)/);
   } finally {
     Deno.removeSync(dir, { recursive: true });
   }

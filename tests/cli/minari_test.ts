@@ -17,11 +17,15 @@ function episode(index: number, steps: number, more: (step: number) => Record<st
   }));
 }
 
-async function written(steps: Record<string, unknown>[], options: Partial<MinariOptions> = {}) {
+async function written(
+  steps: Record<string, unknown>[],
+  options: Partial<MinariOptions> = {},
+  gaps: [number, number][] = [],
+) {
   const dir = Deno.makeTempDirSync();
   try {
     const run = {
-      ...{ runId: "01J", name: "seen", environment: {} },
+      ...{ runId: "01J", name: "seen", environment: {}, gaps },
       steps: async function* () {
         for (const [i, step] of steps.entries()) yield { seq: i + 1, ...step } as TelemetryRecord;
       },
@@ -89,6 +93,17 @@ Deno.test("minari: episodes that lack steps or their beginning are left out, and
     "1 episode is left out: its first observation is not recorded",
     "1 episode is left out: some of its steps are missing",
   ]);
+});
+
+Deno.test("minari: an episode whose beginning or end is among damaged steps is no shorter one", async () => {
+  const bare = (index: number) => episode(index, 5).map(({ info: _, ...step }) => step);
+  // 0 ends there, 1 is there, 2 begins there; 5 ends among the last.
+  const steps = [0, 1, 2, 3, 4, 5].flatMap(bare).map((step, i) => ({ seq: i + 1, ...step }));
+  const gaps: [number, number][] = [[4, 12], [29, 30]];
+  const read = steps.filter(({ seq }) => !gaps.some(([first, last]) => seq >= first && seq <= last));
+  const { summary, episodes } = await written(read, { dropFirstStep: true }, gaps);
+  assert.deepEqual(episodes.map((it) => [it.episode_index, it.total_steps]), [[3, 4], [4, 4]]);
+  assert.match(summary.notes.join("\n"), /3 episodes are left out: some of their steps are missing/);
 });
 
 Deno.test("minari: what is missing is named, and how to record it", async () => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createLogger } from "../../src/base/log.ts";
 import { openLog, packChunk, PackedLog, packedPath } from "../../src/os/packed_log.ts";
 import { createJournal, inodeOf, JournalFile } from "../../src/proxy/journal_file.ts";
-import { JournalPacker } from "../../src/proxy/pack_journal.ts";
+import { JournalPacker, packEndedLog } from "../../src/proxy/pack_journal.ts";
 import { until } from "../harness/wait.ts";
 
 const MIB = 1 << 20;
@@ -214,6 +214,39 @@ Deno.test("journal: one that a power failure has left shorter than what is store
     // A reader that comes later sees what follows it.
     Deno.writeTextFileSync(path, text.slice(0, 80_000), { append: true });
     assert.ok(logText(path) === text.slice(0, left - begin) + text.slice(0, 80_000));
+  });
+});
+
+Deno.test("journal: where the end of what was packed is damaged, no hole is packed in its place", async () => {
+  await withWriter(async ({ path, journal, writeTo }) => {
+    await writeTo(6 * MIB);
+    const file = journal();
+    const text = textFrom(file, 0);
+    const packer = new JournalPacker(path, file, log, { roundBytes: MIB });
+    packer.stored(5 * MIB - 100_000);
+    await packer.settled();
+    const bytes = Deno.readFileSync(packedPath(path));
+    // In the last chunk's header.
+    const at = new TextDecoder("latin1").decode(bytes).lastIndexOf("mlog");
+    bytes[at]! ^= 1;
+    Deno.writeFileSync(`${path}.new`, bytes);
+    Deno.renameSync(`${path}.new`, packedPath(path));
+    const next = journal();
+    next.size();
+    next.reached(text.length);
+    const second = new JournalPacker(path, next, log, { roundBytes: MIB });
+    second.stored(6 * MIB);
+    await second.settled();
+    await second.finish();
+    await packEndedLog(path, log);
+    assert.ok(Deno.readFileSync(packedPath(path)).every((byte, i) => byte === bytes[i]), "what was packed stays");
+    const now = logText(path);
+    const lost = now.indexOf("\n[mosaic:");
+    assert.match(now.slice(lost), /^\n\[mosaic: \d+ bytes of the log are damaged/);
+    const size = Number(/mosaic: (\d+) bytes/.exec(now.slice(lost))![1]);
+    assert.ok(lost > 4 * MIB - 100 && size < 1.1 * MIB, `${size} bytes at ${lost}`);
+    assert.ok(now.slice(0, lost) === text.slice(0, lost) && now.slice(lost + size) === text.slice(lost + size));
+    assert.ok(textFrom(next, 0) === now, "a proxy reads the same");
   });
 });
 

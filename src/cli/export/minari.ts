@@ -33,6 +33,8 @@ export interface MinariRun {
   environment: Environment;
   /** From the first one, at each call. */
   steps: () => AsyncIterable<TelemetryRecord>;
+  /** First and last seqs of steps that are damaged, as far as `steps` has passed over them. */
+  gaps: readonly (readonly [number, number])[];
 }
 
 export interface MinariOptions {
@@ -217,9 +219,23 @@ async function* episodesOf(
     if (!episode.terminated.at(-1)) episode.truncated[episode.truncated.length - 1] = true;
     return [episode];
   };
+  let last = 0;
+  /** Whose next episode may have begun among steps that are damaged: everybody but these, once there were some. */
+  let begunSince: Set<string> | undefined;
+  const passGaps = (to: number) => {
+    if (!run.gaps.some(([first]) => first > last && first < to)) return;
+    // What they did meanwhile, and whether they ended, nobody knows.
+    for (const episode of opened.values()) episode.flaw ??= "holed";
+    begunSince = new Set();
+  };
   for await (const record of run.steps()) {
-    if (!isAmong(record, options)) continue;
+    passGaps(record.seq);
+    last = record.seq;
     const { attempt, agent_id, worker_id, episode_index: index } = record;
+    const whose = JSON.stringify([attempt, agent_id, worker_id]);
+    const mayLackBegin = begunSince?.has(whose) === false && (record["step_index"] as number) > 0;
+    begunSince?.add(whose);
+    if (!isAmong(record, options)) continue;
     const key = JSON.stringify([attempt, agent_id, worker_id, index]);
     const reset = resetOf(record);
     const observation = cell(spaces.observations, valueOf(record, "observation"), record, "observation");
@@ -242,6 +258,8 @@ async function* episodesOf(
       opened.set(key, episode);
       if (reset !== undefined) {
         episode.observations.push(cell(spaces.observations, reset["observation"], record, "reset.observation"));
+      } else if (mayLackBegin) {
+        episode.flaw = "holed";
       } else if (options.dropFirstStep) {
         episode.observations.push(observation);
         episode.nextStep++;
@@ -267,6 +285,7 @@ async function* episodesOf(
       opened.set(key, { attempt, index, nextStep: step + 1, ...begun(), observations: [observation] });
     }
   }
+  passGaps(Infinity);
   for (const [key, episode] of [...opened]) yield* finished(key, episode);
 }
 

@@ -88,7 +88,7 @@ export function chart({ title, x, caption, log, curves, without }: ReportChart):
     return html`
       <figure>
         <h3>${title}</h3>
-        <figcaption>No points to draw.${missing}</figcaption>
+        <figcaption>No points to draw. ${caption}${missing}</figcaption>
       </figure>
     `;
   }

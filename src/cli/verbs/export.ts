@@ -75,7 +75,8 @@ export function define(command: Command, context: Context, result: { code: numbe
           const { writeRunFile } = await import("../../archive/run_file.ts");
           const { stateDir } = await link.unary(link.methods.getHost, {}, signal);
           const file = String(flags["out"] ?? `${run.runId}.mosaic`);
-          const { files, bytes } = writeRunFile(stateDir, run.runId, file, flags["artifacts"] !== false);
+          const { files, bytes, damaged } = writeRunFile(stateDir, run.runId, file, flags["artifacts"] !== false);
+          for (const { first, last } of damaged) tellOfGap(context, "steps", first - 1, last + 1);
           context.out.write(`${escapeControl(file)}  ${count(files)} files, ${sizeText(bytes)}\n`);
           return EXIT.ok;
         }
@@ -157,12 +158,14 @@ async function exportMinari(
   for (const ref of refs) {
     const { runId, name, attempt, telemetry } = await link.unary(link.methods.getRun, { run: ref }, signal);
     const whole = flags["overwritten"] !== false || attempt < 2;
+    const gaps: [number, number][] = [];
     runs.push({
       runId,
       name,
+      gaps,
       environment: await environmentOf(recordsOf(batchesOf(context, link, runId, "events", signal))),
       steps: () =>
-        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(context, link, runId, "steps", whole, signal))),
+        upTo(Number(telemetry?.steps ?? 0), recordsOf(chosenOf(context, link, runId, "steps", whole, signal, gaps))),
     });
   }
   const text = (name: string) => flags[name] as string | undefined;
@@ -216,13 +219,14 @@ interface Lines {
   rows: number;
 }
 
-/** Says of records that cannot be read how many they are. */
+/** Says of records that cannot be read how many they are, once. @param gaps their first and last seqs, as far as told */
 async function* batchesOf(
   context: Context,
   link: Link,
   run: string,
   kind: Kind,
   signal: AbortSignal,
+  gaps: [number, number][] = [],
 ): AsyncGenerator<Lines> {
   const { telemetry } = await link.unary(link.methods.getRun, { run }, signal);
   const batches = link.resumed(
@@ -233,13 +237,18 @@ async function* batchesOf(
     signal,
   );
   let last = 0;
+  const upTo = (next: number) => {
+    if (gaps.some(([first]) => first === last + 1)) return;
+    const gap = tellOfGap(context, kind, last, next);
+    if (gap !== undefined) gaps.push(gap);
+  };
   for await (const { jsonl, firstSeq, lastSeq } of batches) {
-    tellOfGap(context, kind, last, Number(firstSeq));
+    upTo(Number(firstSeq));
     last = Number(lastSeq);
     yield { jsonl, rows: Number(lastSeq - firstSeq) + 1 };
   }
   // A run has no count of its metrics.
-  if (kind !== "metrics") tellOfGap(context, kind, last, Number(telemetry?.[kind] ?? 0) + 1);
+  if (kind !== "metrics") upTo(Number(telemetry?.[kind] ?? 0) + 1);
 }
 
 /** All of them, or without what later attempts overwrote. */
@@ -250,8 +259,9 @@ function chosenOf(
   kind: Kind,
   all: boolean,
   signal: AbortSignal,
+  gaps?: [number, number][],
 ): AsyncGenerator<Lines> {
-  const batches = batchesOf(context, link, run, kind, signal);
+  const batches = batchesOf(context, link, run, kind, signal, gaps);
   return all ? batches : keptOf(batches, kind, (name) => overwrittenOf(link, run, name, signal));
 }
 

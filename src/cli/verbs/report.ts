@@ -13,6 +13,7 @@ import { Link } from "../daemon_link.ts";
 import { fetchRuns } from "../fetch_runs.ts";
 import { connectionFlags, connectionOptions, repeated, RUN_ARGUMENT } from "../flags.ts";
 import { bytes as sizeText, count, duration, localTime, number } from "../format.ts";
+import { damagedPoints } from "../gaps.ts";
 import { type RunDetailJson, runDetailJson } from "../message_json.ts";
 import { valueText } from "../parameter_text.ts";
 import { progressSeries } from "../../telemetry/progress_series.ts";
@@ -365,10 +366,14 @@ async function chartOf(
       }
     }
   }
+  const damaged = damagedPoints(all);
   return {
     title: name,
     x: time ? "seconds" : xLabel(name, all),
-    caption: grouped ? `Mean of a group's runs; band: ${BANDS[band]}.` : "",
+    caption: [
+      ...(grouped ? [`Mean of a group's runs; band: ${BANDS[band]}.`] : []),
+      ...(damaged > 0 ? [`${count(damaged)} points are missing or damaged (mosaic doctor lists them).`] : []),
+    ].join(" "),
     log,
     curves,
     without,

@@ -9,6 +9,7 @@ import { sleep } from "../../base/sleep.ts";
 import { PackedLog } from "../../os/packed_log.ts";
 import { rendered, stepsOf, StepsOfLog, thinned } from "../../telemetry/thin_log.ts";
 import type { TelemetryLog } from "../../telemetry/types.ts";
+import { JournalFile } from "../../proxy/journal_file.ts";
 import { packEndedLog } from "../../proxy/pack_journal.ts";
 import { proxyLockHeld } from "../launch/local/attempt_files.ts";
 
@@ -33,7 +34,13 @@ export async function thinLog({ telemetry, log, runId, attempt, files, isStopped
     if (isStopped() || performance.now() > deadline) return;
     await sleep(PROXY_MS.between);
   }
-  for (const path of [files.stdout(attempt), files.stderr(attempt)]) await packEndedLog(path, log);
+  const journal = JournalFile.left(files, attempt);
+  try {
+    await packEndedLog(files.stdout(attempt), log, { journal, isStopped });
+  } finally {
+    journal.close();
+  }
+  await packEndedLog(files.stderr(attempt), log, { isStopped });
   if (isStopped()) return;
   const read = stepsOf(telemetry, runId);
   const steps = new StepsOfLog(read, attempt);

@@ -8,6 +8,13 @@ const BLOCKS_SINCE = 4;
 /** The version whose blocks may have their rows in spans (step_block.ts). */
 const SPANS_SINCE = 14;
 
+export interface BlocksInSql {
+  /** A text of a step; without it such texts are NULL. */
+  text: (field: RecordField, seq: string) => string;
+  /** Whether a block is as it was written; without it what a damaged one says is believed. */
+  isWhole: string;
+}
+
 const VIEW: Record<TelemetryKind, string> = {
   steps: "run_steps",
   episodes: "run_episodes",
@@ -38,19 +45,19 @@ export function addedColumns(version: number, records: Tables = RECORDS): string
 
 /**
  * The view for people as a version has it: columns named as in public JSON.
- * @param textOf SQL of a text of a step in a block; without it such texts are NULL. The view is then a temporary one
+ * @param blocks SQL of what plain SQL cannot read of blocks. The view is then a temporary one
  */
 export function createView(
   kind: TelemetryKind,
   version: number,
   records: Tables = RECORDS,
-  textOf?: (field: RecordField, seq: string) => string,
+  blocks?: BlocksInSql,
 ): string {
   const known = { ...records[kind], fields: records[kind].fields.filter(({ since }) => (since ?? 0) <= version) };
-  const blocks = kind === "steps" && version >= BLOCKS_SINCE
-    ? `${selectBlocks(known, version >= SPANS_SINCE, textOf)} UNION ALL `
+  const inBlocks = kind === "steps" && version >= BLOCKS_SINCE
+    ? `${selectBlocks(known, version >= SPANS_SINCE, blocks)} UNION ALL `
     : "";
-  return `CREATE ${textOf === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${blocks}${selectAll(known)};`;
+  return `CREATE ${blocks === undefined ? "" : "TEMP "}VIEW ${VIEW[kind]} AS ${inBlocks}${selectAll(known)};`;
 }
 
 function columnType({ kind }: RecordField): string {
@@ -77,7 +84,7 @@ const ROWS_IN_SPANS = `json_each(
 function selectBlocks(
   { fields }: Table,
   spans: boolean,
-  textOf: (field: RecordField, seq: string) => string = () => "NULL",
+  { text, isWhole }: Partial<BlocksInSql> = {},
 ): string {
   const inRow = (column: string) =>
     `CASE typeof(b.${column}) WHEN 'text' THEN ifnull(json_extract(j.value, b.${column}), 0) ELSE b.${column} END`;
@@ -94,7 +101,7 @@ function selectBlocks(
     if (column === "terminated") return `(${cell("flags")} & 1)`;
     if (column === "truncated") return `(${cell("flags")} >> 1)`;
     if (field.kind === "real") return `CAST(${cell(column).replace(/ifnull\((.*), 0\)/, "$1")} AS REAL)`;
-    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : textOf(field, seq);
+    return inBlocks(field) ? `CAST(${cell(column)} AS INTEGER)` : text?.(field, seq) ?? "NULL";
   };
   return select(
     fields,
@@ -102,7 +109,8 @@ function selectBlocks(
     value,
   ) +
     ` FROM telemetry_runs r JOIN step_blocks b USING (run_key) JOIN ${spans ? ROWS_IN_SPANS : "json_each(b.hot) j"}
-      LEFT JOIN sources o ON o.run_key = b.run_key AND o.source = ${cell("source")}`;
+      LEFT JOIN sources o ON o.run_key = b.run_key AND o.source = ${cell("source")}` +
+    (isWhole === undefined ? "" : ` WHERE ${isWhole}`);
 }
 
 function inBlocks({ kind }: RecordField): boolean {

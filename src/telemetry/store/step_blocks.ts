@@ -153,6 +153,20 @@ export class StepBlocks {
     return steps;
   }
 
+  /** Whether a block is as it was written; who is told of damage is told otherwise. Opens nothing. */
+  isWhole(runKey: number, first: number): boolean {
+    let why = "its checksum does not match";
+    let block: Block | undefined;
+    try {
+      [block] = allRows(this.#block, runKey, first).map(blockOf);
+      if (block !== undefined && intact(block)) return true;
+    } catch (error) {
+      why = messageOf(error);
+    }
+    this.damaged(runKey, first, first + Math.max(1, block?.n ?? 1) - 1, why);
+    return false;
+  }
+
   /** Makes one of blocks that follow each other; false where it is too large. @throws Error where one is damaged */
   merge(runKey: number, firsts: readonly number[]): boolean {
     const blocks = firsts.map((first) => blockOf(allRows(this.#block, runKey, first)[0]!));

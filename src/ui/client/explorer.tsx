@@ -39,6 +39,13 @@ const COLUMNS: Record<"steps" | "episodes", [label: string, kind: string, text: 
   ],
 };
 
+interface Page {
+  since: number;
+  rows: Row[];
+  /** Up to this seq there are no other rows. */
+  to: number;
+}
+
 interface Props {
   runId: string;
   kind: "steps" | "episodes";
@@ -49,7 +56,7 @@ interface Props {
 }
 
 export function Explorer({ runId, kind, head, inSight }: Props) {
-  const [page, setPage] = useState<{ since: number; rows: Row[] }>({ since: 0, rows: [] });
+  const [page, setPage] = useState<Page>({ since: 0, rows: [], to: 0 });
   const [follow, setFollow] = useState(true);
   const [json, setJson] = useState("Choose a row to see the whole record.");
   const busy = useRef(false);
@@ -62,8 +69,15 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
     await attempt(async () => {
       const from = Math.max(0, Math.min(since, head - PAGE));
       const { id } = param(runId).param;
-      const asked = { param: { id, kind }, query: { since: String(from), limit: String(PAGE) } };
-      setPage({ since: from, rows: (await answer(runApi[":kind"].$get(asked)))[kind] ?? [] });
+      const rows: Row[] = [];
+      // An answer has fewer rows where they are large.
+      for (let at = from; at < head && rows.length < PAGE; at = rows.at(-1)!.seq) {
+        const asked = { param: { id, kind }, query: { since: String(at), limit: String(PAGE - rows.length) } };
+        const more: Row[] = (await answer(runApi[":kind"].$get(asked)))[kind] ?? [];
+        if (more.length === 0) break;
+        rows.push(...more);
+      }
+      setPage({ since: from, rows, to: rows.length < PAGE ? head : rows.at(-1)!.seq });
     });
     busy.current = false;
   };
@@ -83,8 +97,16 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
       setJson(JSON.stringify(record, null, 2));
     });
   };
-  const { since, rows } = page;
+  const { since, rows, to } = page;
   const columns = COLUMNS[kind];
+  const gap = (last: number, next: number) =>
+    next > last + 1 && (
+      <tr key={`gap ${last}`} class="missing">
+        <td colSpan={columns.length + 1}>
+          {`${whole(last + 1)} to ${whole(next - 1)} (${whole(next - last - 1)}) are missing or damaged: mosaic doctor`}
+        </td>
+      </tr>
+    );
   return (
     <div class="explorer">
       <form
@@ -117,14 +139,16 @@ export function Explorer({ runId, kind, head, inSight }: Props) {
           headings={[["Seq", "num"], ...columns.map(([label, c]) => [label, c] as const)]}
           caption={kind}
         >
-          {rows.map((row) => (
+          {rows.map((row, i) => [
+            gap(rows[i - 1]?.seq ?? since, row.seq),
             <tr key={row.seq} onClick={() => open(row.seq)}>
               <td class="num">
                 <button type="button" class="link">{whole(row.seq)}</button>
               </td>
               {columns.map(([label, c, text]) => <td key={label} class={c}>{text(row)}</td>)}
-            </tr>
-          ))}
+            </tr>,
+          ])}
+          {gap(rows.at(-1)?.seq ?? since, to + 1)}
         </ScrollTable>
         <pre class="json" tabIndex={0} aria-label="Record as JSON">{json}</pre>
       </div>

@@ -389,8 +389,14 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
       assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
       store.close();
       const told: string[] = [];
-      const texts = query(bench.path, "SELECT count(action) AS n FROM run_steps", (message) => told.push(message));
-      assert.deepEqual([texts, told.length], [[{ n: 600 }], 1], change);
+      const columns =
+        "count(*) AS n, count(action) AS texts, min(seq + reward * 0) AS first, max(episode_index) AS last";
+      const twice = `SELECT ${columns}, (SELECT count(*) FROM run_steps) AS again FROM run_steps`;
+      const found = query(bench.path, twice, (message) => told.push(message));
+      assert.deepEqual(found, query(bench.path, `${twice} WHERE seq NOT BETWEEN 301 AND 600`, () => {}), change);
+      assert.deepEqual([found[0]!.n, found[0]!.texts, found[0]!.again], [600, 600, 600], change);
+      assert.match(told.join(), /^steps 301 to (600 \(300|599 \(299)\) of run R are damaged and left out \(/, change);
+      assert.equal(told.length, 1, change);
       assert.ok([...damagedSteps(db)].some(({ runId, first }) => runId === "R" && first === 301), change);
       db.exec("DELETE FROM step_blocks WHERE first_seq = 301; INSERT INTO step_blocks SELECT * FROM saved");
     }
