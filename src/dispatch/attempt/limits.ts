@@ -61,17 +61,6 @@ export class RunClock {
     this.#heard(now);
   }
 
-  /**
-   * The daemon did not run for this long: the host stood still, or somebody had stopped it. What was said meanwhile waits to
-   * be read, so that time is nobody's silence.
-   */
-  unwatched(ms: number, now: number): void {
-    const later = (since: number) => Math.max(since, Math.min(now, since + ms));
-    this.#handshakeSince = later(this.#handshakeSince);
-    this.#lastSignOfLife = later(this.#lastSignOfLife);
-    this.#lastOutput = later(this.#lastOutput);
-  }
-
   /** A heartbeat was among the output. The proxy's own no longer hide that the worker is silent. */
   workerBeat(): void {
     this.#workerBeats = true;

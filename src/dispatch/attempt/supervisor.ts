@@ -58,7 +58,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #clock: () => number;
   readonly #runs = new Map<string, Supervised>();
-  readonly #ticker = new Ticker((lateMs) => this.tick(lateMs));
+  readonly #ticker = new Ticker(() => this.tick());
   readonly #ends: Ends;
   readonly #performer: Performer;
   readonly #sessions: ProxySessions;
@@ -268,12 +268,8 @@ export class Supervisor {
 
   // --------------------------------------------------------------------------------------------------------- ticks
 
-  /**
-   * Supervises each run once; called by a timer while there are runs.
-   *
-   * @param lateMs how much later than it was due, milliseconds
-   */
-  tick(lateMs = 0): void {
+  /** Supervises each run once; called by a timer while there are runs. */
+  tick(): void {
     const { maxStarting, onFilesDue } = this.#options;
     const now = this.#clock();
     const filesDue = now - this.#filesAt >= FILES_MS;
@@ -283,7 +279,6 @@ export class Supervisor {
     for (const { attempt } of this.#runs.values()) if (attempt.host.replacing) replacing++;
     for (const supervised of [...this.#runs.values()]) {
       const { attempt } = supervised;
-      attempt.progress.clock.unwatched(lateMs, now);
       this.#performer.guarded(attempt, () => {
         const before = attempt.host.replacing;
         this.#tickOne(supervised, now, replacing < maxStarting);

@@ -1,12 +1,11 @@
 /** One timer for all runs: the next tick is due at the earliest time that somebody has asked for. */
 export class Ticker {
-  readonly #tick: (lateMs: number) => void;
+  readonly #tick: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #dueAt = Infinity;
   #running = false;
 
-  /** @param tick is told by how many milliseconds it comes too late */
-  constructor(tick: (lateMs: number) => void) {
+  constructor(tick: () => void) {
     this.#tick = tick;
   }
 
@@ -27,7 +26,7 @@ export class Ticker {
     this.#dueAt = at;
     this.#timer = setTimeout(() => {
       this.#dueAt = Infinity;
-      this.#tick(Math.max(0, performance.now() - at));
+      this.#tick();
     }, ms);
   }
 }

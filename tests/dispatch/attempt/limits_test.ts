@@ -22,24 +22,6 @@ Deno.test("limits: a heartbeat is no output, so a silent worker stalls all the s
   assert.equal(clock.exceeded("EXECUTING", limits, 0, 151), "stall_timeout");
 });
 
-Deno.test("limits: while the daemon itself did not run, nobody was silent; what was silent before stays so", () => {
-  const clock = new RunClock(0);
-  const limits = { ...LIMITS, stallMs: 100, maxDurationMs: 5000 };
-  clock.output(50);
-  clock.unwatched(1000, 1100);
-  assert.equal(clock.exceeded("HANDSHAKE", LIMITS, 0, 1060), undefined);
-  assert.equal(clock.exceeded("HANDSHAKE", LIMITS, 0, 1061), "handshake_timeout");
-  assert.equal(clock.exceeded("EXECUTING", limits, 0, 1150), undefined);
-  assert.equal(clock.exceeded("EXECUTING", limits, 0, 1151), "stall_timeout");
-  assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 1351), "heartbeat_timeout");
-  assert.equal(clock.used(1151), 1151, "the worker may have gone on");
-  // A sign of life that was read before the tick is not put into the future.
-  clock.output(3000);
-  clock.unwatched(2000, 3010);
-  assert.equal(clock.silentMs(3010), 0);
-  assert.equal(clock.exceeded("EXECUTING", limits, 0, 3111), "stall_timeout");
-});
-
 Deno.test("limits: a worker that has sent heartbeats and falls silent is faulted though its proxy is alive", () => {
   const clock = new RunClock(0);
   clock.output(20);
