@@ -102,6 +102,11 @@ ${XDG_CACHE_HOME:+$XDG_CACHE_HOME/mosaic}
 ${HOME:+$HOME/.cache/mosaic}"
 find_whole "$caches"
 if [ -z "$home" ]; then
+  lacking=
+  for program in chmod gzip head id mkdir mktemp mv rm tail tar wc; do
+    command -v "$program" >/dev/null 2>&1 || lacking="$lacking $program"
+  done
+  [ -z "$lacking" ] || fail "unpacking needs programs that are not on the PATH:$lacking (install coreutils or BusyBox, tar and gzip)"
   user=$(id -u)
   others="${TMPDIR:-/tmp}/mosaic-cache-$user
 /dev/shm/mosaic-cache-$user"

@@ -8,6 +8,7 @@ import { exitOfError } from "./exit.ts";
 import { connectionFlags, connectionOptions, outputOption, RUN_ARGUMENT } from "./flags.ts";
 import { runJson } from "./message_json.ts";
 import { Link } from "./daemon_link.ts";
+import { pathInRun } from "./format.ts";
 import { escapeControl } from "./text.ts";
 import type { VerbModule } from "./verbs.ts";
 
@@ -42,6 +43,11 @@ export function runsVerb<A>(verb: RunsVerb<A>): VerbModule["define"] {
 /** A verb that changes how a run goes on: the daemon answers with the run. */
 export function controlVerb(verb: Omit<RunsVerb<Run>, "line" | "json"> & { done: (run: Run) => string }) {
   return runsVerb({ ...verb, line: (run: Run) => `${run.runId}  ${escapeControl(verb.done(run))}`, json: runJson });
+}
+
+/** What follows a retry or reset: "INIT, attempt 2, from checkpoints/1.pt". */
+export function nextAttempt({ state, attempt, resumeFrom, directory }: Run): string {
+  return `${state}, attempt ${attempt}, from ${pathInRun(directory, resumeFrom) || "the beginning"}`;
 }
 
 /**

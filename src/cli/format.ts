@@ -104,3 +104,8 @@ export function shortIds(ids: readonly string[], least = 10): Map<string, string
   while (length < 26 && new Set(distinct.map((id) => id.slice(0, length))).size < distinct.length) length++;
   return new Map(distinct.map((id) => [id, id.slice(0, length)]));
 }
+
+/** A path as people are told it: a file in the run's directory by its path below that. */
+export function pathInRun(directory: string, path: string): string {
+  return path.startsWith(`${directory}/`) ? path.slice(directory.length + 1) : path;
+}

@@ -53,6 +53,7 @@ export function runJson(run: Run): RunJson {
     exit_signal: text(run.exitSignal),
     cancel_requested: run.cancelRequested,
     directory: run.directory,
+    resume_from: text(run.resumeFrom),
     max_steps: positive(run.maxSteps),
     max_rate_hz: positive(run.maxRateHz),
     worker_id: text(run.workerId),

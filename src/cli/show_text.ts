@@ -1,5 +1,5 @@
 /** The text output of `mosaic show`. */
-import { ago, bytes, count, duration, localTime, number, rate } from "./format.ts";
+import { ago, bytes, count, duration, localTime, number, pathInRun, rate } from "./format.ts";
 import type { ArtifactJson, RunDetailJson } from "./message_json.ts";
 import { progressText } from "./progress.ts";
 import { backlog, elapsedMs, progressOf, stepsOf, withOverwritten } from "./runs_table.ts";
@@ -10,6 +10,9 @@ import { escapeControl, paint, stateStyle } from "./text.ts";
 export interface ShownRun extends RunDetailJson {
   artifacts: ArtifactJson[];
 }
+
+/** step_5120 before step_10240. */
+const NATURAL = new Intl.Collator("en", { numeric: true });
 
 export interface ShowOptions {
   now: number;
@@ -31,6 +34,7 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
     run.queue_position === null ? "" : `#${run.queue_position} in the queue`,
     run.waiting_for === null ? "" : `for ${run.waiting_for}`,
   ].filter((part) => part !== "").join(", ");
+  const severalLines = run.notes.trimEnd().includes("\n");
   const main = facts([
     ["run", run.run_id],
     ["outcome", run.outcome ?? ""],
@@ -41,7 +45,8 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
     ["progress", run.max_steps === null ? "" : progressText(progressOf(run), 20)],
     ["attempt", run.max_attempts > 1 || run.attempt > 1 ? `${run.attempt} of ${run.max_attempts}` : ""],
     ["tags", run.tags.join(", ")],
-    ["notes", run.notes],
+    ["notes", severalLines ? "" : run.notes],
+    ["resumed from", pathInRun(run.directory, run.resume_from ?? "")],
     ["priority", run.priority === 0 ? "" : String(run.priority)],
     ["gpus", gpus(run, hostGpus)],
     ["job", job(run)],
@@ -113,25 +118,24 @@ export function showText(run: ShownRun, { now, color, hostGpus, leftOut = [] }: 
       { name: "step", align: "right", text: (a) => a.step === null ? "" : `step ${count(a.step)}` },
       { name: "path", text: (a) => a.path },
     ],
-    run.artifacts,
+    run.artifacts.toSorted((a, b) => a.kind.localeCompare(b.kind) || NATURAL.compare(a.path, b.path)),
     options,
   );
   return [
     headline,
     main,
+    severalLines ? section("Notes", textLines(run.notes.trimEnd().split("\n")), color) : "",
     section("Telemetry", telemetry, color),
-    leftOut.length === 0
-      ? ""
-      : section("Not read", leftOut.map((detail) => `${escapeControl(detail)}\n`).join(""), color),
+    leftOut.length === 0 ? "" : section("Not read", textLines(leftOut), color),
     run.parameters.length === 0 ? "" : section("Parameters", parameters, color),
     section("States", states, color),
     run.ranks.length === 0 ? "" : section("Ranks", ranks, color),
     run.artifacts.length === 0 ? "" : section("Artifacts", artifacts, color),
-    run.stderr_tail.length === 0
-      ? ""
-      : section("Last lines of standard error", run.stderr_tail.map((l) => `${escapeControl(l)}\n`).join(""), color),
+    run.stderr_tail.length === 0 ? "" : section("Last lines of standard error", textLines(run.stderr_tail), color),
   ].join("");
 }
+
+const textLines = (lines: readonly string[]) => lines.map((line) => `${escapeControl(line)}\n`).join("");
 
 function section(title: string, body: string, color: boolean): string {
   return `\n${paint(title, "bold", color)}\n${body.replace(/^(?=.)/gm, "  ")}`;

@@ -35,7 +35,7 @@ export function recordsVerb({ kind, description, ...sections }: RecordsVerb): Ve
   return (command, context, result) => {
     command.description(description).argument("<run>", RUN_ARGUMENT);
     telemetryOptions(command)
-      .addHelpText("after", manual({ exits: { 130: "ended by Ctrl-C; the run goes on" }, ...sections }))
+      .addHelpText("after", manual({ exits: { 130: "interrupted by Ctrl-C; the run continues" }, ...sections }))
       .action(async (run: string, flags: Record<string, unknown>) => {
         result.code = await printTelemetry(context, { run, kind }, flags);
       });

@@ -25,7 +25,11 @@ export function newCommand(verb: Verb, context: Context): Command {
 
 /** Commander's message on one line, in the form of mosaic's own messages. */
 export function plainError(message: string): string {
-  return message.replace(/^error: /, "").replace(/\n\(Did you mean (?:one of )?(.+)\?\)/, ". Did you mean $1?");
+  return message.replace(/^error: /, "").replace(
+    /^command-argument value '(.*?)' is invalid for argument '(.*?)'\./,
+    "'$1' is invalid for <$2>.",
+  )
+    .replace(/\n\(Did you mean (?:one of )?(.+)\?\)/, ". Did you mean $1?");
 }
 
 /** Restricts an option or argument to these values; the error for another value suggests the nearest one. */
@@ -80,6 +84,6 @@ export function manual(sections: Manual): (help: { command: Command }) => string
 const CONNECTION_ENVIRONMENT: Entries = [
   ["MOSAIC_TARGET", "the daemon's address, unless --target is given"],
   ["MOSAIC_STATE_DIR", "the state directory, unless --state-dir is given"],
-  ["MOSAIC_TOKEN", "token for a daemon with --auth token"],
+  ["MOSAIC_TOKEN", "token, where the daemon asks for one: with --auth token, and of other users"],
   ["MOSAIC_TLS_CA", "certificate authority of a daemon with TLS (docs/security.md lists the other TLS variables)"],
 ];

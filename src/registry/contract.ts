@@ -59,6 +59,7 @@ export const Run = z.strictObject({
   exit_signal: maybe(text()),
   cancel_requested: z.boolean(),
   directory: text(),
+  resume_from: maybe(text()),
   max_steps: maybe(integer()),
   max_rate_hz: maybe(integer()),
   worker_id: maybe(text()),

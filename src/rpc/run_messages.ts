@@ -70,6 +70,7 @@ export function runMessage({ row, telemetry: t, ...detail }: RunDetail): RunInit
       supportsPause: row.supportsPause,
       supportsCheckpoint: row.supportsCheckpoint,
     },
+    resumeFrom: row.resumeFrom ?? "",
     workerId: row.workerId,
     workerPid: BigInt(row.worker?.pid ?? 0),
     proxyPid: BigInt(row.proxy?.pid ?? 0),

@@ -65,8 +65,19 @@ export function query(
       Object.fromEntries(Object.entries(row).map(([name, value]) => [name, plain(value)]))
     );
   } catch (error) {
-    throw new MosaicError("invalid_argument", `the query failed: ${(error as Error).message}`, { cause: error });
+    const { message } = error as Error;
+    const hint = /^no such (?:table|column)/.test(message) ? { hint: viewsText(db) } : {};
+    throw new MosaicError("invalid_argument", `the query failed: ${message}`, { cause: error, ...hint });
   }
+}
+
+/** What can be asked: "run_steps (seq, run_id, …), run_episodes (…)". */
+function viewsText(db: DatabaseSync): string {
+  const views = ["run_steps", "run_episodes", "run_events", "run_metrics"].map((view) => {
+    const columns = db.prepare("SELECT name FROM pragma_table_info(?)").all(view).map(({ name }) => name);
+    return `${view} (${columns.join(", ")})`;
+  });
+  return `There are ${views.join(", ")}. Names, states and tags of runs are not in telemetry: mosaic list -o json.`;
 }
 
 function plain(value: unknown): string | number | null {

@@ -366,7 +366,7 @@ Deno.test("shapes: every command prints what docs/cli.md says, no field more and
     await untilState(daemon, failed, "FAULTED");
     await holds("retry", [failed], { only: ["jsonl"] });
     await untilState(daemon, failed, "FAULTED");
-    await holds("reset", [rich], { only: ["json"] });
+    await holds("reset", ["--from", "checkpoints/1.pt", rich], { only: ["json"] });
     await untilState(daemon, rich, "TERMINATED");
     await holds("reset", [rich], { only: ["jsonl"] });
     await untilState(daemon, rich, "TERMINATED");

@@ -102,8 +102,9 @@ function resumer(path: string, codes: number[]): string[] {
 Deno.test("a retry goes on from a checkpoint that the worker told of as a relative path", async () => {
   const run = await submitted({ name: "relative", command: resumer("checkpoints/1.pt", [1, 0]) });
   await mosaic(["wait", run]);
-  await ok(["retry", run]);
+  assert.match(await ok(["retry", run]), /^\w{26} {2}INIT, attempt 2, from checkpoints\/1\.pt\n$/);
   await ok(["wait", run]);
+  assert.match(await ok(["show", run]), /^resumed from +checkpoints\/1\.pt$/m);
   assert.match(await ok(["logs", run, "--stderr"]), /attempt 2: checkpoints\/1\.pt/);
   await ok(["delete", run]);
 });
@@ -235,7 +236,7 @@ Deno.test("pause, resume, throttle, cancel, retry, reset", async () => {
   await ok(["cancel", run, "--wait"]);
   assert.equal(await state(run), "CANCELLED");
   assert.equal((await mosaic(["wait", run])).code, 5);
-  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}INIT, attempt 3\n$`));
+  assert.match(await ok(["retry", run]), new RegExp(`^${run} {2}INIT, attempt 3, from the beginning\n$`));
   await ok(["cancel", run, "--wait"]);
 });
 

@@ -33,3 +33,27 @@ Deno.test("docs/configuration.md: names every bound with its option and its defa
     assert.ok(row?.includes(` | ${value} | `), `${option} with its default ${value}`);
   }
 });
+
+Deno.test("README.md and docs: every table has its header, and each of its rows as many cells", async () => {
+  const root = new URL("../../", import.meta.url);
+  const pages = ["README.md"];
+  for await (const { name } of Deno.readDir(new URL("docs", root))) {
+    if (name.endsWith(".md")) pages.push(`docs/${name}`);
+  }
+  assert.ok(pages.length > 20);
+  const wrong: string[] = [];
+  for (const page of pages) {
+    const text = (await Deno.readTextFile(new URL(page, root))).replace(/^```[^]*?^```/gm, "");
+    for (const [table] of text.matchAll(/(?:^\|.*\n?)+/gm)) {
+      const [head, rule, ...rows] = table.trimEnd().split("\n").map((line) => line.trimEnd());
+      const cells = (line: string) => line.match(/(?<!\\)\|/g)!.length;
+      if (!/^\|(?:[ :]*-+[ :]*\|)+$/.test(rule ?? "")) wrong.push(`${page}: no header above: ${head}`);
+      for (const row of [rule ?? "", ...rows]) {
+        if (!row.endsWith("|") || cells(row) !== cells(head!)) {
+          wrong.push(`${page}: not as many cells: ${row.slice(0, 100)}`);
+        }
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
+});

@@ -31,6 +31,7 @@ const RUN = {
   exit_signal: null,
   cancel_requested: false,
   directory: "/state/trainer/runs/R",
+  resume_from: null,
   max_steps: 10000,
   max_rate_hz: null,
   worker_id: "worker",

@@ -139,6 +139,25 @@ Deno.test("list: filters go to the daemon, and all pages are read", async () => 
   assert.equal(out, `${ID_A}\n${ID_B}\n`);
 });
 
+Deno.test("show: notes keep their lines; artifacts are in the order of the numbers in their names", async () => {
+  const shown = async (notes: string) =>
+    (await run(["show", "cart-1"], {
+      GetRun: () => fakeRun({ notes, resumeFrom: "/state/trainer/runs/R/checkpoints/step_5120.pt" }),
+      ListArtifacts: () => ({
+        artifacts: ["checkpoints/step_10240.pt", "checkpoints/step_5120.pt", "checkpoints/best.pt"]
+          .map((path) => ({ path, kind: "checkpoint" })),
+      }),
+      GetHost: () => ({}),
+      StreamEvents: () => [],
+    })).out;
+  const several = await shown("# Baseline\n- one\x07\n\n- two\n");
+  assert.match(several, /\nNotes\n {2}# Baseline\n {2}- one␇\n\n {2}- two\n\nTelemetry\n/);
+  assert.doesNotMatch(several, /^notes/m);
+  assert.match(several, /best\.pt\n.*step_5120\.pt\n.*step_10240\.pt\n/);
+  assert.match(several, /^resumed from +checkpoints\/step_5120\.pt$/m);
+  assert.match(await shown("diverges\n"), /^notes +diverges/m);
+});
+
 Deno.test("show: says what is known and leaves out what is not", async () => {
   const { out } = await run(["show", "cart-1"], {
     GetRun: () =>
@@ -592,8 +611,11 @@ Deno.test("cancel, retry, reset, delete: say what was done", async () => {
     DeleteRun: ({ run }) => ({ freedBytes: run === ID_A ? 2048n : 0n }),
   };
   assert.equal((await run(["cancel", "x", "--grace", "1"], answers)).out, `${ID_A}  is being cancelled\n`);
-  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  INIT, attempt 2\n`);
-  assert.equal((await run(["reset", "x", "--from", "c"], answers)).out, `${ID_A}  INIT, attempt 3\n`);
+  assert.equal((await run(["retry", "x"], answers)).out, `${ID_A}  INIT, attempt 2, from the beginning\n`);
+  assert.equal(
+    (await run(["reset", "x", "--from", "c"], answers)).out,
+    `${ID_A}  INIT, attempt 3, from the beginning\n`,
+  );
   assert.equal((await run(["delete", "x"], answers)).out, `${ID_A}  deleted, 2.0 KiB freed\n`);
   assert.deepEqual(JSON.parse((await run(["delete", "x", "-o", "json"], answers)).out), [
     { run_id: ID_A, freed_bytes: 2048 },
@@ -641,4 +663,61 @@ Deno.test("show --config: dots that the daemon has put there for a read token ar
   }
   const { err } = await run(["show", "x", "--config"], { GetRun: () => fakeRun({ configJson: "{}" }) });
   assert.equal(err, "");
+});
+
+Deno.test("list: names that no run has are told, where they leave no run or an empty column", async () => {
+  let asked = 0;
+  const answers = (runs: unknown[]): Answers => ({
+    ListRuns: ({ columns }) => ({
+      runs,
+      values: runs.map(() => ({ json: columns.map((name: string) => name === "param.lr" ? "0.1" : "null") })),
+    }),
+    ListColumns: () => {
+      asked++;
+      return { parameters: ["lr", "seed"], metrics: ["loss"] };
+    },
+  });
+  const one = [fakeRun()];
+  const empty = await run(["list", "--where", "lrr<3 and state=FAULTED and metric.los>1 and reward>3"], answers([]));
+  assert.deepEqual([empty.code, empty.out], [0, "No runs.\n"]);
+  assert.equal(
+    empty.err,
+    'mosaic: no run has the parameter "lrr". Did you mean lr?\nmosaic: no run has the metric "los". Did you mean loss?\n',
+  );
+  const column = await run(["list", "-c", "name,param.lr,metric.losss:max"], answers(one));
+  assert.equal(column.err, 'mosaic: no run has the metric "losss". Did you mean loss?\n');
+  assert.match(column.out, /^cart-1/m);
+  assert.match((await run(["list", "--sort", "-param.zzz"], answers(one))).err, /no run has the parameter "zzz"\.\n$/);
+  asked = 0;
+  // A filter that leaves runs, and columns with values, cost no further call; a known name that fits none is no mistake.
+  assert.equal((await run(["list", "--where", "nope!=3", "-c", "param.lr"], answers(one))).err, "");
+  assert.equal(asked, 0);
+  assert.equal((await run(["list", "--where", "lr>3"], answers([]))).err, "");
+});
+
+Deno.test("throttle: says where the limit has no effect", async () => {
+  const limited = async (steps: bigint, toldStep: bigint) =>
+    (await run(["throttle", ID_A, "--hz", "50"], {
+      ThrottleRun: () => fakeRun({ maxRateHz: 50, telemetry: { steps, toldStep } }),
+    })).out;
+  assert.equal(await limited(5n, 900n), `${ID_A}  is limited to 50 steps/s\n`);
+  assert.equal(await limited(0n, 0n), `${ID_A}  is limited to 50 steps/s\n`);
+  assert.match(await limited(0n, 900n), /50 steps\/s, without effect: its worker prints no single steps/);
+});
+
+Deno.test("retry, reset: say which checkpoint the attempt goes on from", async () => {
+  const said = async (resumeFrom: string) =>
+    (await run(["retry", ID_A], { RetryRun: () => fakeRun({ state: "INIT", attempt: 2, resumeFrom }) })).out;
+  assert.equal(await said(""), `${ID_A}  INIT, attempt 2, from the beginning\n`);
+  assert.equal(
+    await said("/state/trainer/runs/R/checkpoints/1.pt"),
+    `${ID_A}  INIT, attempt 2, from checkpoints/1.pt\n`,
+  );
+  assert.equal(await said("/data/1.pt"), `${ID_A}  INIT, attempt 2, from /data/1.pt\n`);
+});
+
+Deno.test("a value that an argument does not take is told in mosaic's own words", async () => {
+  const wrong = await run(["completions", "tcsh"]);
+  assert.equal(wrong.code, EXIT.usage);
+  assert.match(wrong.err, /^mosaic: 'tcsh' is invalid for <shell>\. It must be bash, zsh, fish, runs or columns\.\n/);
 });

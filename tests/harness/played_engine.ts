@@ -12,6 +12,7 @@ import type { ExitReport } from "../../src/registry/failure/explain.ts";
 import { Registry } from "../../src/registry/registry.ts";
 import type { NewRun, RunRow } from "../../src/registry/row_types.ts";
 import type { EpisodeRecord, StepRecord } from "../../src/telemetry/batch.ts";
+import type { Parameter } from "../../src/telemetry/parameters.ts";
 import { TelemetryStore } from "../../src/telemetry/store.ts";
 import { newRun } from "../registry/fixture.ts";
 import { configOf } from "./configs.ts";
@@ -99,11 +100,11 @@ export class PlayedEngine extends Engine implements AsyncDisposable {
   }
 
   /** A run that waits, as a submission leaves it. */
-  add(name: string, more: Partial<NewRun> = {}): RunRow {
+  add(name: string, more: Partial<NewRun> = {}, parameters: readonly Parameter[] = []): RunRow {
     const n = ++this.#added;
     const runId = `01HZZZZZZZZZZZZZZZZZ${String(n).padStart(6, "0")}`;
     const configJson = configOf({ name, command: ["/bin/true"] });
-    return this.registry.insert(newRun(n, { runId, name, configJson, ...more }));
+    return this.registry.insert(newRun(n, { runId, name, configJson, ...more }), null, parameters);
   }
 
   /** Runs that wait, PREFIX0 to PREFIX(COUNT-1), all at once: submitted one after the other, thousands take long. */

@@ -120,6 +120,30 @@ Deno.test("portable executable", async (t) => {
       assert.deepEqual(left, ["00000000000000bb", "00000000000000cc", "somebody-elses"]);
     });
 
+    await t.step(
+      "it needs the programs that docs/packaging.md names, no others; what is missing is named",
+      async () => {
+        const row = Deno.readTextFileSync(`${ROOT}/docs/packaging.md`).match(/^\| portable \|.*$/m)![0];
+        const needed = [...row.split("|")[3]!.matchAll(/`([a-z/]+)`/g)].map(([, name]) => name!.replace(/^.*\//, ""));
+        assert.ok(needed.includes("mktemp"));
+        const bin = freshDir("few-programs");
+        const located = (name: string) =>
+          new TextDecoder().decode(
+            new Deno.Command("/bin/sh", { args: ["-c", 'command -v "$0"', name] }).outputSync().stdout,
+          );
+        for (const name of needed) Deno.symlinkSync(Deno.realPathSync(located(name).trim()), `${bin}/${name}`);
+        const run = (cache: string) => start(built, ["--version"], { PATH: bin, MOSAIC_CACHE_DIR: freshDir(cache) });
+        const enough = await run("few-programs-cache");
+        assert.equal(enough.code, 0, enough.stderr);
+        assert.equal(enough.stderr, "");
+        Deno.removeSync(`${bin}/id`);
+        Deno.removeSync(`${bin}/mktemp`);
+        const lacking = await run("fewer-programs-cache");
+        assert.equal(lacking.code, 4);
+        assert.match(lacking.stderr, /^mosaic: unpacking needs programs that are not on the PATH: id mktemp \(/);
+      },
+    );
+
     await t.step("a damaged executable says so and starts nothing", async () => {
       const copy = `${freshDir("damaged")}/mosaic`;
       Deno.copyFileSync(built, copy);

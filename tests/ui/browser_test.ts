@@ -566,6 +566,25 @@ inBrowser("a zoom over time shows what was recorded then, and says where nothing
   }
 });
 
+inBrowser(
+  "a failed run shows its parameters, and the end of its stderr without a scroll",
+  async ({ core, page, base }) => {
+    const parameters = Object.entries({ lr: 0.003, "optim.name": "adam", sizes: [64, 64] })
+      .map(([name, value]) => ({ name, source: "config", value: JSON.stringify(value) }));
+    const run = core.begun(core.add("failed-run", {}, parameters).runId);
+    const stderrTail = [...Array.from({ length: 40 }, (_, i) => `  frame ${i}`), "RuntimeError: the last line"];
+    core.ended(run.runId, { code: 1, stderrTail });
+    await page.goto(`${base}/runs/${run.runId}`);
+    const pre = page.locator(".failure pre");
+    await pre.waitFor();
+    const below = () => pre.evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
+    await until(async () => await below() < 2, { what: "the last line in sight", state: below });
+    assert.ok(await pre.evaluate((e) => e.scrollTop) > 0);
+    const shown = await page.locator("h2:text-is('Parameters') + dl > div").allTextContents();
+    assert.deepEqual(shown, ["lr0.003", "optim.nameadam", "sizes[64,64]"]);
+  },
+);
+
 inBrowser("what a worker says stays text, in every view", async ({ core, page, base }) => {
   const failed = fail(core, core.addExecuting("failed-run"));
   const hostile = await hostileRun(core);

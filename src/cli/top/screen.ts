@@ -32,18 +32,18 @@ const LIST_KEYS = ["↑↓ select", "s sort", "a all/live", "r retry", "p pause/
 const DETAIL_KEYS = ["↑↓ another run", "r retry", "p pause/resume", "c cancel", "esc back"];
 const ALWAYS = ["? keys", "q quit"];
 const HELP = [
-  "↑ ↓ or k j         select a run",
+  "↑ ↓ or k j          select a run",
   "page up, page down  select a run one page up or down",
-  "home end or g G    the first, the last run",
-  "enter              details of the run",
-  "esc                back to the list; from there: quit",
-  "p                  pause or resume the run",
-  "c                  cancel the run (asks first)",
-  "r                  retry an ended run (asks first)",
-  "a                  all runs, or live ones only",
-  "s                  sort by another column",
-  "?                  show these keys",
-  "q, ctrl-c          quit",
+  "home end or g G     the first, the last run",
+  "enter               details of the run",
+  "esc                 back to the list; from there: quit",
+  "p                   pause or resume the run",
+  "c                   cancel the run (asks first)",
+  "r                   retry an ended run (asks first)",
+  "a                   all runs, or live ones only",
+  "s                   sort by another column",
+  "?                   show these keys",
+  "q, ctrl-c           quit",
 ];
 
 function keyLine(keys: readonly string[], width: number): string {

@@ -35,11 +35,15 @@ import { columnFor, GROUP_BY_HELP, GROUP_BY_OPTION, groupByOf } from "../run_gro
 import { renderGroups } from "../group_table.ts";
 import { parseStates } from "../states.ts";
 import { csv, table } from "../table.ts";
+import { escapeControl } from "../text.ts";
 
 export function define(command: Command, context: Context, result: { code: number }): void {
   command
     .description("Lists runs, newest first.")
-    .option("-s, --state <states>", "only these states (comma-separated; also: live, ended, queued, running, failed)")
+    .option(
+      "-s, --state <states>",
+      "only these states (comma-separated), or sets: live, ended, queued, running, succeeded, failed, canceled",
+    )
     .option("-n, --name <text>", "only runs whose name contains this")
     .option("-t, --tag <tag>", "only runs with this tag (repeatable)", repeated)
     .option("--since <when>", "only runs submitted since this long ago (2h) or this time")
@@ -117,7 +121,27 @@ async function listed(
     ]),
     limit: Number(flags["limit"] ?? Infinity),
   }, signal);
+  if (flags["watch"] === undefined) await tellUnknown(link, context, runs, flags);
   return by === undefined ? render(runs, flags, context) : renderGroups(runs, by, flags, context);
+}
+
+/** Says which names no run has, where a filter leaves no run or a column is empty. */
+async function tellUnknown(
+  link: Link,
+  context: Context,
+  runs: readonly RunJson[],
+  flags: Record<string, unknown>,
+): Promise<void> {
+  const where = runs.length === 0 ? String(flags["where"] ?? "") : "";
+  const chosen = typeof flags["columns"] === "string" ? commaSeparated(flags["columns"]) : [];
+  const empty = queried(chosen).filter((name) => runs.length > 0 && runs.every(({ values }) => values?.[name] == null));
+  const sort = typeof flags["sort"] === "string" ? queried([flags["sort"].replace(/^-/, "")]) : [];
+  if (where === "" && empty.length === 0 && sort.length === 0) return;
+  const { unknownColumns } = await import("../unknown_columns.ts");
+  const known = await link.unary(link.methods.listColumns, {});
+  for (const text of unknownColumns(where, [...empty, ...sort], known)) {
+    context.err.write(`mosaic: ${escapeControl(text)}\n`);
+  }
 }
 
 async function sinceOf(flags: Record<string, unknown>, now: number): Promise<Timestamp | undefined> {

@@ -1,5 +1,5 @@
 /** `mosaic reset` */
-import { controlVerb } from "../each_run.ts";
+import { controlVerb, nextAttempt } from "../each_run.ts";
 
 export const define = controlVerb({
   description: "Stops live runs and restarts them: from a checkpoint, or from their seed. Also restarts ended runs.",
@@ -17,5 +17,5 @@ export const define = controlVerb({
     6: "the run's state does not allow it",
   },
   ask: (link, run, flags) => link.unary(link.methods.resetRun, { run, fromCheckpoint: String(flags["from"] ?? "") }),
-  done: (run) => `${run.state}, attempt ${run.attempt}`,
+  done: nextAttempt,
 });

@@ -3,7 +3,8 @@ import { controlVerb } from "../each_run.ts";
 import { wholeNumber } from "../flags.ts";
 
 export const define = controlVerb({
-  description: "Limits runs to a number of steps per second.",
+  description:
+    "Limits runs to a number of steps per second. Counted are the steps that a worker prints one by one; a worker that only tells how far it is (a metric's step) is not slowed down.",
   options: (command) => command.requiredOption("--hz <n>", "maximum steps per second; 0: no limit", wholeNumber()),
   examples: [
     ["mosaic throttle @last --hz 500", "at most 500 steps per second"],
@@ -11,6 +12,12 @@ export const define = controlVerb({
   ],
   exits: { 0: "the limit is in force, or will be when the run starts", 6: "a run has ended" },
   ask: (link, run, flags) => link.unary(link.methods.throttleRun, { run, maxRateHz: Number(flags["hz"]) }),
-  done: (run) =>
-    run.maxRateHz === 0 ? "is not throttled" : `is limited to ${run.maxRateHz} step${run.maxRateHz === 1 ? "" : "s"}/s`,
+  done: (run) => {
+    const { maxRateHz, telemetry } = run;
+    if (maxRateHz === 0) return "is not throttled";
+    const limit = `is limited to ${maxRateHz} step${maxRateHz === 1 ? "" : "s"}/s`;
+    return telemetry !== undefined && telemetry.steps === 0n && telemetry.toldStep > 0n
+      ? `${limit}, without effect: its worker prints no single steps, which the limit counts`
+      : limit;
+  },
 });

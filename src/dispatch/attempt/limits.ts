@@ -51,6 +51,14 @@ export class RunClock {
     this.#lastSignOfLife = now;
   }
 
+  /** Nobody listened for so long: what was said meanwhile is still to be heard, so that time is no silence. */
+  unheard(ms: number, now: number): void {
+    const later = (at: number) => Math.min(now, at + ms);
+    this.#handshakeSince = later(this.#handshakeSince);
+    this.#lastSignOfLife = later(this.#lastSignOfLife);
+    this.#lastOutput = later(this.#lastOutput);
+  }
+
   /** Milliseconds since the last sign of life, of the worker or its proxy. */
   lifelessMs(now: number): number {
     return now - this.#lastSignOfLife;

@@ -26,6 +26,8 @@ import { Ticker } from "./ticker.ts";
 
 /** Between two ticks while all runs are under their proxies. */
 const CALM_TICK_MS = 1000;
+/** A tick that is later than this shows that the daemon did not run: the host slept, or somebody stopped the process. */
+const UNHEARD_MS = 5000;
 /** Between two searches of the directories of running runs for new files. */
 const FILES_MS = 10_000;
 /** How long a proxy that an earlier daemon has started may take to connect to this one. */
@@ -64,11 +66,13 @@ export class Supervisor {
   readonly #sessions: ProxySessions;
   #closed = false;
   #filesAt: number;
+  #tickedAt: number;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
     this.#filesAt = this.#clock();
+    this.#tickedAt = this.#filesAt;
     this.#ends = new Ends(options);
     const common = { ...options, runs: this.#runs, clock: this.#clock };
     this.#performer = new Performer({
@@ -131,6 +135,7 @@ export class Supervisor {
 
   /** Begins to supervise, once proxies can connect. */
   watch(): void {
+    this.#tickedAt = this.#clock();
     this.#ticker.start();
     this.#ticker.within(BUSY_TICK_MS);
   }
@@ -180,6 +185,8 @@ export class Supervisor {
       intake: new Intake(row, { telemetry, log, entries, directories: [files.directory, plan.worker.cwd] }),
       alerts: new Alerts(...alertsOf(registry, row, [...plan.alerts, ...this.#options.alerts ?? []])),
     };
+    // Without runs there are no ticks.
+    if (this.#runs.size === 0) this.#tickedAt = now;
     this.#runs.set(runId, supervised);
     this.#ticker.within(CALM_TICK_MS);
     return supervised;
@@ -272,6 +279,7 @@ export class Supervisor {
   tick(): void {
     const { maxStarting, onFilesDue } = this.#options;
     const now = this.#clock();
+    this.#afterSilence(now);
     const filesDue = now - this.#filesAt >= FILES_MS;
     if (filesDue) this.#filesAt = now;
     let busy = false;
@@ -288,6 +296,18 @@ export class Supervisor {
       busy ||= attempt.busy;
     }
     if (this.#runs.size > 0) this.#ticker.within(busy ? BUSY_TICK_MS : CALM_TICK_MS);
+  }
+
+  /** Where this process did not run, proxies have waited for it, and what they say comes after this tick only. */
+  #afterSilence(now: number): void {
+    const unheard = now - this.#tickedAt;
+    this.#tickedAt = now;
+    if (unheard <= CALM_TICK_MS + UNHEARD_MS) return;
+    this.#options.log.warn(
+      { seconds: Math.round(unheard / 1000) },
+      "the daemon did not run for a while (the host slept, or the process was stopped); that time is no silence of runs",
+    );
+    for (const { attempt } of this.#runs.values()) attempt.progress.clock.unheard(unheard, now);
   }
 
   #tickOne(supervised: Supervised, now: number, mayReplace: boolean): void {

@@ -1,7 +1,7 @@
 /**
  * Why a run failed, as a reason from a closed vocabulary (docs/operations.md lists it) and a hint for a person. Pure.
  */
-import { hintFromLines } from "./stderr_hints.ts";
+import { hintFromLines, hintFromTraceback } from "./stderr_hints.ts";
 
 /** How a worker left, as its proxy reports it. */
 export interface ExitReport {
@@ -67,7 +67,8 @@ function hintOf(reason: string, { exit, runFailed, oomKilled }: Ending): string 
   const decided = HINT_OF_REASON[reason.split(":")[0]!];
   if (decided !== undefined) return decided(reason);
   const said = [...exit?.stderrTail ?? [], ...(runFailed ?? "").split("\n")];
-  return hintFromLines(said) ?? hintOfStatus(reason.split(":")[0]!);
+  const raised = reason.startsWith("signal_") ? undefined : hintFromTraceback(exit?.stderrTail ?? []);
+  return hintFromLines(said) ?? raised ?? hintOfStatus(reason.split(":")[0]!);
 }
 
 function outOfMemory(limitMb: number | null): string {

@@ -130,3 +130,28 @@ export function hintFromLines(lines: readonly string[]): string | undefined {
   }
   return undefined;
 }
+
+/** A line that ends a traceback: `RuntimeError: text`, `queue.Empty`. */
+const EXCEPTION = /^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: .*|:)?$/;
+const FRAME = /^ {2}File "(.+)", line (\d+)/;
+/** Code that its user did not write and will hardly mend. */
+const LIBRARY = /\/(?:site|dist)-packages\/|\/lib(?:64)?\/python[\d.]+\/|^</;
+
+/** The exception that ended a Python program, and the place in the program's own code; undefined without a traceback. */
+export function hintFromTraceback(lines: readonly string[]): string | undefined {
+  for (let i = lines.length - 1; i > 0; i--) {
+    const said = lines[i]!.slice(0, 2000);
+    if (!/^ {2}/.test(lines[i - 1]!) || !EXCEPTION.test(said)) continue;
+    const frames: RegExpExecArray[] = [];
+    for (let j = i - 1; j >= 0 && /^ {2}/.test(lines[j]!); j--) {
+      const frame = FRAME.exec(lines[j]!.slice(0, 2000));
+      if (frame !== null) frames.push(frame);
+    }
+    if (frames.length === 0) continue;
+    const [, path, line] = frames.find(([, path]) => !LIBRARY.test(path!)) ?? frames[0]!;
+    return `The program ended with ${cut(said)} (${cut(path!)}, line ${line}).`;
+  }
+  return undefined;
+}
+
+const cut = (text: string) => text.length > 300 ? `${text.slice(0, 299)}…` : text;

@@ -117,6 +117,9 @@ function unauthenticated(missing: boolean): MosaicError {
   return new MosaicError(
     "unauthenticated",
     missing ? "this daemon asks for a token" : "the token is not one of this daemon's",
-    { hint: 'Set MOSAIC_TOKEN, or use the state directory\'s own: "mosaic token show" prints it.' },
+    {
+      hint:
+        'Set MOSAIC_TOKEN to a token that the daemon\'s user has given you ("mosaic token create" makes one, "mosaic token show" prints the standard ones).',
+    },
   );
 }

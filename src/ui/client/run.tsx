@@ -130,6 +130,16 @@ interface Tick {
   logs: Record<string, number>;
 }
 
+/** A parameter's value as a person writes it. */
+const told = (value: unknown) => typeof value === "string" ? value : JSON.stringify(value);
+
+/** The end of stderr says what went wrong: it is in sight, what came before it is scrolled to. */
+function LastLines({ text }: { text: string }) {
+  const pre = useRef<HTMLPreElement>(null);
+  useEffect(() => pre.current?.scrollTo({ top: pre.current.scrollHeight }), [text]);
+  return <pre ref={pre} tabIndex={0} aria-label="Last lines of stderr">{text}</pre>;
+}
+
 /** The run, or why there is none; again and again until it can be read. */
 export function Run({ id }: { id: string }) {
   const [first, setFirst] = useState<RunPage & { head: number }>();
@@ -218,9 +228,7 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
         <section class="failure" aria-label="Failure">
           <h2>{words(run.reason ?? "failed")}</h2>
           {run.hint && <p>{run.hint}</p>}
-          {run.stderr_tail.length > 0 && (
-            <pre tabIndex={0} aria-label="Last lines of stderr">{run.stderr_tail.join("\n")}</pre>
-          )}
+          {run.stderr_tail.length > 0 && <LastLines text={run.stderr_tail.join("\n")} />}
         </section>
       )}
       <Tabs
@@ -249,6 +257,12 @@ function Shown({ first }: { first: RunPage & { head: number } }) {
                       kind="details"
                       of={DETAILS.map(([label, text]) => [label, text(run)] as const).filter(([, value]) => value)}
                     />
+                    {run.parameters.length > 0 && (
+                      <>
+                        <h2>Parameters</h2>
+                        <Terms kind="details" of={run.parameters.map(({ name, value }) => [name, told(value)])} />
+                      </>
+                    )}
                   </section>
                 </div>
               </div>

@@ -13,6 +13,26 @@ Deno.test("limits: a proxy that does not register in time, a run that gives no s
   assert.equal(clock.exceeded("EXECUTING", LIMITS, 0, 301), undefined);
 });
 
+Deno.test("limits: time in which nobody listened is no silence, and nothing is heard in the future", () => {
+  const clock = new RunClock(0);
+  const limits = { ...LIMITS, stallMs: 400 };
+  clock.output(100);
+  clock.signOfLife(150);
+  clock.unheard(10_000, 10_200);
+  assert.equal(clock.lifelessMs(10_200), 50);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_450), undefined);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_451), "heartbeat_timeout");
+  clock.signOfLife(10_460);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_500), undefined);
+  assert.equal(clock.exceeded("EXECUTING", limits, 0, 10_501), "stall_timeout");
+  assert.equal(clock.exceeded("HANDSHAKE", limits, 0, 10_060), undefined);
+  assert.equal(clock.exceeded("HANDSHAKE", limits, 0, 10_061), "handshake_timeout");
+  clock.output(20_000);
+  clock.unheard(9000, 20_010);
+  assert.equal(clock.lifelessMs(20_010), 0);
+  assert.equal(clock.used(20_010), 20_010, "its time goes on");
+});
+
 Deno.test("limits: a heartbeat is no output, so a silent worker stalls all the same", () => {
   const clock = new RunClock(0);
   const limits = { ...LIMITS, stallMs: 100 };

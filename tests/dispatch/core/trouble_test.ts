@@ -178,7 +178,10 @@ Deno.test("a full disk: a run that ends meanwhile can be reset until its end is 
   assert.equal((await f.engine.reset(runId, "")).attempt, 2);
 });
 
-Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
+/** A run whose proxy is a process that says nothing, under a supervisor whose clock is the test's. */
+async function silentRun(
+  work: (run: { f: EngineFixture; runId: string; said: string[]; tickAt(now: number): void }) => void,
+): Promise<void> {
   await using f = EngineFixture.start({ maxRuns: 0 });
   const { runId } = f.engine.submit(configOf({ command }));
   const child = new Deno.Command("sleep", { args: ["600"], stdin: "null", stdout: "null" }).spawn();
@@ -213,22 +216,44 @@ Deno.test("a full disk: a silence that could not be entered then does not count 
     });
     assert.equal(hostOf(planOf(f.row(runId).configJson)), local);
     supervisor.adopt(f.row(runId));
-    {
-      using _ = withoutSpace(f.registry, "update");
-      now = 1001;
+    const tickAt = (at: number) => {
+      now = at;
       supervisor.tick();
-      assert.match(said.join(), /disk is full/);
-    }
-    now = 1500;
-    supervisor.tick();
-    assert.equal(f.row(runId).faultRequested, null);
-    now = 2002;
-    supervisor.tick();
-    assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
+    };
+    work({ f, runId, said, tickAt });
   } finally {
     signalProcess(proxy, "SIGKILL");
     await child.status;
   }
+}
+
+Deno.test("a full disk: a silence that could not be entered then does not count when there is room again", async () => {
+  await silentRun(({ f, runId, said, tickAt }) => {
+    {
+      using _ = withoutSpace(f.registry, "update");
+      tickAt(1001);
+      assert.match(said.join(), /disk is full/);
+    }
+    tickAt(1500);
+    assert.equal(f.row(runId).faultRequested, null);
+    tickAt(2002);
+    assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
+  });
+});
+
+Deno.test("the daemon did not run for a while: that time is no silence of a run, and the log says so", async () => {
+  await silentRun(({ f, runId, said, tickAt }) => {
+    tickAt(500);
+    tickAt(600_000);
+    assert.equal(f.row(runId).faultRequested, null);
+    assert.match(said.join(), /"seconds":600,.*the daemon did not run for a while/);
+    said.length = 0;
+    // What is left of its second, then it has been silent for as long as the daemon was awake.
+    tickAt(600_400);
+    tickAt(600_501);
+    assert.equal(f.row(runId).faultRequested, "heartbeat_timeout");
+    assert.doesNotMatch(said.join(), /did not run/);
+  });
 });
 
 Deno.test("no process can be created and the registry cannot be written: the attempt begins anew", async () => {

@@ -110,6 +110,50 @@ for (const [name, stderrTail, expected] of STDERR) {
   });
 }
 
+const TRACEBACK = [
+  "Traceback (most recent call last):",
+  '  File "/home/me/train.py", line 40, in <module>',
+  "    main()",
+  '  File "/home/me/train.py", line 7, in main',
+  "    loss = loss_fn(net(torch.randn(8, 3)), torch.zeros(8, 2))",
+  "                   ^^^^^^^^^^^^^^^^^^^^^^",
+  '  File "/home/me/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 134, in forward',
+  "    return F.linear(input, self.weight, self.bias)",
+];
+
+Deno.test("explain: an exception of no known cause is named, with the place in the program's own code", () => {
+  const hint = (last: string[], exit: Partial<Exit> = { code: 1 }) =>
+    explain(ending({ ...exit, stderrTail: [...TRACEBACK, ...last] }))!.hint;
+  assert.equal(
+    hint(["RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x3 and 4x2)"]),
+    "The program ended with RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x3 and 4x2) (/home/me/train.py, line 7).",
+  );
+  assert.match(hint(["AssertionError", "wandb: run is over", ""])!, /ended with AssertionError \(.*line 7\)/);
+  assert.match(hint(["queue.Empty"])!, /queue\.Empty/);
+  assert.match(
+    hint(["RuntimeError: Error(s) in loading state_dict for Net:", "\tsize mismatch for fc.weight"])!,
+    /Error\(s\) in loading state_dict for Net:/,
+  );
+  assert.match(hint([`ValueError: ${"x".repeat(5000)}`])!, /^The program ended with ValueError: x{287}… \(/);
+  assert.equal(hint(["warning, no traceback's end"]), null);
+  assert.match(hint(["KeyError: 'lr'"], { code: null, signal: "SIGKILL" })!, /^Somebody or the kernel/);
+  const cause = [
+    ...TRACEBACK,
+    "KeyError: 'a'",
+    "",
+    "During handling of the above exception, another exception occurred:",
+  ];
+  const both = [...cause, "", ...TRACEBACK.slice(0, 3), "ValueError: 'b'"];
+  assert.match(
+    explain(ending({ code: 1, stderrTail: both }))!.hint!,
+    /ValueError: 'b' \(\/home\/me\/train.py, line 40\)/,
+  );
+  assert.match(
+    explain(ending({ code: 1, stderrTail: TRACEBACK.slice(6).concat("KeyError: 3") }))!.hint!,
+    /linear\.py, line 134/,
+  );
+});
+
 Deno.test("explain: the newest cause counts, and lines after it do not hide it", () => {
   const stderrTail = ["FileNotFoundError: 'old'", "ModuleNotFoundError: No module named 'torch'", "cleaning up", ""];
   assert.match(explain(ending({ code: 1, stderrTail }))!.hint!, /"torch"/);

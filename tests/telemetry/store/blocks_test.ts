@@ -385,7 +385,13 @@ Deno.test("blocks: a flipped bit costs its block only, and is listed with its si
       const store = TelemetryStore.open(bench.path, { checkpoints: { warn: (message) => warnings.push(message) } });
       const rest = [...store.read("R", "steps", 0, 4000)];
       assert.deepEqual(rest, before.filter(({ seq }) => seq <= 300 || seq > 600), change);
-      assert.throws(() => query(bench.path, "SELEC", () => {}), { code: "invalid_argument" });
+      assert.throws(() => query(bench.path, "SELEC", () => {}), { code: "invalid_argument", hint: undefined });
+      for (const wrong of ["SELECT 1 FROM runs", "SELECT rewards FROM run_steps"]) {
+        assert.throws(() => query(bench.path, wrong, () => {}), {
+          code: "invalid_argument",
+          hint: /^There are run_steps \(.*\breward\b.*\), run_episodes \(.*\), run_metrics \(.*mosaic list/,
+        });
+      }
       assert.match(warnings.join(), /steps 301 to (600|599) of run R cannot be read/);
       store.close();
       const told: string[] = [];

@@ -1,0 +1,28 @@
+/** Parameters and metrics that are asked for and that no run has: a name is misspelt. */
+import { didYouMean } from "../base/nearest.ts";
+import { queryColumn } from "../registry/query/columns.ts";
+import { columnsOf, parseExpression } from "../registry/query/expression.ts";
+
+/** The daemon tells so many names of each kind at most. */
+const MAX_NAMES = 10_000;
+
+export interface KnownColumns {
+  parameters: readonly string[];
+  metrics: readonly string[];
+}
+
+/** One sentence for each such name. @param where a filter that the daemon has taken @param columns `param.NAME`, `metric.NAME` */
+export function unknownColumns(where: string, columns: readonly string[], known: KnownColumns): string[] {
+  const asked = [...(where === "" ? [] : columnsOf(parseExpression(where))), ...columns];
+  return [...new Set(asked.map((column) => unknown(column, known)))].filter((text) => text !== undefined);
+}
+
+function unknown(column: string, { parameters, metrics }: KnownColumns): string | undefined {
+  const { type, name } = queryColumn(column, "param");
+  // Series that every run has, though no metric is called so.
+  if (type === "run" || ["reward", "episode_reward", "episode_length"].includes(name)) return undefined;
+  const names = type === "param" ? parameters : metrics;
+  if (names.length >= MAX_NAMES || names.includes(name)) return undefined;
+  const what = type === "param" ? "parameter" : "metric";
+  return `no run has the ${what} "${name}".${didYouMean(name, names)}`;
+}
