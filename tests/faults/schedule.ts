@@ -107,6 +107,7 @@ export function scheduleOf(seed: number): Schedule {
   const thinCutAfterMs = random.chance(0.9) && keeps ? cutAfterMs : undefined;
   if (thinCutAfterMs !== undefined) Object.assign(runs[0]!, { form: "digits", lines: Math.max(runs[0]!.lines, 3000) });
   const last = runs.at(-1)!;
-  if (random.chance(0.25) && last.form === "mixed") Object.assign(last, { form: "wide", lines: last.lines + 3000 });
+  const wide = { form: "wide", lines: last.lines + 3000, pauseMs: 60 } as const;
+  if (random.chance(0.25) && last.form === "mixed") Object.assign(last, wide);
   return { seed, runs, faults, deleteKilledAfterMs, thinCutAfterMs };
 }
