@@ -1,6 +1,6 @@
 /** Fills what telemetry.sqlite lacks of a run from the run's own logs (journals), read as its proxies read them. */
 import { type Layout, RunFiles } from "../base/layout.ts";
-import { MosaicError } from "../base/errors.ts";
+import { messageOf, MosaicError } from "../base/errors.ts";
 import { readRecord } from "../os/untrusted.ts";
 import { buildBatch, type BuiltBatch } from "../proxy/batches.ts";
 import { Journal } from "../proxy/journal.ts";
@@ -420,7 +420,16 @@ function* batchesOf(
     check,
     textOff: start.textOff ?? [],
   };
-  const journal = new Journal(JournalFile.left(files, attempt, (thin) => rendered(thin, stepsOf(store, run.runId))));
+  let torn: string | undefined;
+  const render = (thin: Uint8Array) => {
+    try {
+      return rendered(thin, stepsOf(store, run.runId));
+    } catch (error) {
+      torn = messageOf(error);
+      throw error;
+    }
+  };
+  const journal = new Journal(JournalFile.left(files, attempt, render));
   const final = isEnded(run.state) || attempt < run.attempt;
   try {
     clock.now = Deno.lstatSync(files.stdout(attempt)).mtime?.getTime() ?? clock.now;
@@ -431,6 +440,12 @@ function* batchesOf(
     journal.endAt(end);
     journal.seek(from);
     for (let chunk; (chunk = journal.next(final)) !== undefined;) {
+      if (torn !== undefined) {
+        throw unfilled(
+          run.runId,
+          `it is thinned, so it has the text of its steps only where they are stored (${torn})`,
+        );
+      }
       const built = buildBatch(chunk, reading, final ? { final } : { final, written: journal.size() });
       if (built.to < chunk.to) journal.giveBack(built.to);
       // All of it is the beginning of a table that the worker has not ended.

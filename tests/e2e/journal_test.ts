@@ -1,5 +1,6 @@
 /** A run's journal is given back while it lives, and nothing of it is missing anywhere. */
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import { configOf } from "../harness/configs.ts";
 import { TestDaemon } from "../harness/daemon.ts";
 import { getRun, records, submit, untilState, untilSteps } from "../harness/runs.ts";
@@ -139,14 +140,26 @@ Deno.test("a log that its steps give back is thinned when its run has ended, and
   Deno.writeTextFileSync(file, lines.join(""));
   const run = await submit(daemon, configOf({ command: ["/bin/cat", file] }));
   await untilState(daemon, run, "TERMINATED");
-  const packed = packedPath(new RunFiles(daemon.layout.runDir("custom_scripts", run), "").stdout(1));
+  const path = new RunFiles(daemon.layout.runDir("custom_scripts", run), "").stdout(1);
   const { length } = lines.join("");
-  await until(() => Deno.statSync(packed).size < length / 10, { what: "a thinned log" });
+  const isWhole = () => packedLength(path) === Deno.statSync(path).size;
+  await until(() => isWhole() && Deno.statSync(packedPath(path)).size < length / 10, { what: "a thinned log" });
   assert.ok(await logOf(daemon, run) === lines.join(""));
   await daemon.restart();
   assert.ok(await logOf(daemon, run) === lines.join(""));
   await daemon.stop();
   assert.deepEqual(examine(daemon.stateDir).filter(({ check }) => check === "telemetry"), []);
+  // What it refers to cannot be filled from it.
+  const db = new DatabaseSync(daemon.layout.telemetryDb);
+  db.exec("UPDATE step_blocks SET crc = crc + 1 WHERE first_seq = 1");
+  db.close();
+  const outcomes = repair(daemon.stateDir).repaired.map(({ done, outcome }) => ({ done, outcome }));
+  assert.equal(outcomes.length, 1);
+  assert.equal(outcomes[0]!.done, false, outcomes[0]!.outcome);
+  assert.match(
+    outcomes[0]!.outcome,
+    /cannot be filled from its log: it is thinned, .* \(step \d+ is damaged or removed\)/,
+  );
 });
 
 Deno.test("logs that a killed proxy has left unpacked are packed at the daemon's next start, and read as they were", async () => {

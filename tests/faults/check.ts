@@ -1,5 +1,5 @@
 /** The independent checker: what was printed against what is stored and what each subscriber saw. */
-import { lineAt } from "./lines.ts";
+import { type Form, lineAt } from "./lines.ts";
 
 /** A stored record as the telemetry streams give it (docs/telemetry.md). */
 export interface StoredRecord {
@@ -25,7 +25,7 @@ export interface Printed {
   /** Somebody emptied its journal: what was not read then is lost, and an event tells so. */
   emptied?: boolean;
   /** Of `lineAt`. */
-  digits?: boolean;
+  form?: Form;
 }
 
 export interface Stored {
@@ -41,7 +41,7 @@ export function check(printed: Printed, stored: Stored): string[] {
   const expectedSteps: number[] = [];
   const expectedEpisodes: number[] = [];
   for (let n = 1; n <= printed.lines; n++) {
-    const { kind } = lineAt(printed.seed, n, printed.digits);
+    const { kind } = lineAt(printed.seed, n, printed.form);
     if (kind === "step") expectedSteps.push(n);
     if (kind === "episode") expectedEpisodes.push(n);
   }
@@ -49,7 +49,7 @@ export function check(printed: Printed, stored: Stored): string[] {
   findings.push(...sequence("steps", stored.steps, expectedSteps, (r) => r.step_index!, printed, left));
   findings.push(...sequence("episodes", stored.episodes, expectedEpisodes, (r) => r.episode_index!, printed, left));
   for (const record of stored.steps) {
-    const line = lineAt(printed.seed, record.step_index!, printed.digits);
+    const line = lineAt(printed.seed, record.step_index!, printed.form);
     if (line.kind !== "step") {
       findings.push(`steps: seq ${record.seq} claims line ${record.step_index}, which is ${line.kind}`);
     } else if (
@@ -58,7 +58,7 @@ export function check(printed: Printed, stored: Stored): string[] {
     ) findings.push(`steps: seq ${record.seq} is not what line ${record.step_index} said`);
   }
   for (const record of stored.episodes) {
-    const line = lineAt(printed.seed, record.episode_index!, printed.digits);
+    const line = lineAt(printed.seed, record.episode_index!, printed.form);
     if (line.kind !== "episode" || line.reward !== record.total_reward) {
       findings.push(`episodes: seq ${record.seq} is not what line ${record.episode_index} said`);
     }
@@ -68,8 +68,8 @@ export function check(printed: Printed, stored: Stored): string[] {
 
 /** What is wrong with a log that has text alone: it is what was printed, up to where the worker got. */
 export function checkLog(printed: Printed, log: string): string[] {
-  const { seed, lines, atLeast, complete, digits } = printed;
-  const texts = Array.from({ length: lines }, (_, i) => lineAt(seed, i + 1, digits).text + "\n");
+  const { seed, lines, atLeast, complete, form } = printed;
+  const texts = Array.from({ length: lines }, (_, i) => lineAt(seed, i + 1, form).text + "\n");
   const all = texts.join("");
   const least = texts.slice(0, complete ? lines : atLeast).join("").length;
   if (!all.startsWith(log)) return ["the log is not what was printed"];

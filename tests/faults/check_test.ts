@@ -71,8 +71,8 @@ Deno.test("checker: a subscriber's gap, repetition and early end are found", () 
 });
 
 Deno.test("checker: a log is what was printed, as far as the worker got", () => {
-  const ofDigits = { ...printed, digits: true };
-  const lines = Array.from({ length: printed.lines }, (_, i) => `${lineAt(printed.seed, i + 1, true).text}\n`);
+  const ofDigits = { ...printed, form: "digits" as const };
+  const lines = Array.from({ length: printed.lines }, (_, i) => `${lineAt(printed.seed, i + 1, "digits").text}\n`);
   const cut = lines.slice(0, 300).join("");
   assert.deepEqual(checkLog(ofDigits, lines.join("")), []);
   assert.deepEqual(checkLog({ ...ofDigits, atLeast: 290, complete: false }, cut), []);

@@ -18,12 +18,17 @@ const GARBAGE = [
   '{"type":"pong"}',
 ];
 
-/** @param digits text alone, and observations that do not compress: such a log is thinned when its run has ended */
-export function lineAt(seed: number, n: number, digits = false): Line {
+/**
+ * - `digits`: text alone, and observations that do not compress: such a log is thinned when its run has ended
+ * - `wide`: so large that the journal is given back while its run lives
+ */
+export type Form = "mixed" | "digits" | "wide";
+
+export function lineAt(seed: number, n: number, form: Form = "mixed"): Line {
   const random = new Random(Math.imul(seed, 7919) + n);
   const roll = random.next();
   if (roll < 0.02) return { kind: "garbage", text: random.pick(GARBAGE) };
-  if (roll < 0.025 && !digits) {
+  if (roll < 0.025 && form !== "digits") {
     return { kind: "garbage", text: "", bytes: new Uint8Array([0xff, 0xfe, 0x00, random.int(1, 9), 0x80]) };
   }
   if (roll < 0.06) {
@@ -51,8 +56,10 @@ export function lineAt(seed: number, n: number, digits = false): Line {
   const agent = `agent-${random.int(0, 2)}`;
   const reward = random.int(-1000, 1000) / 8;
   // Now and then a record of more than a pipe's 64 KiB.
-  const observation = digits
+  const observation = form === "digits"
     ? Array.from({ length: 4 }, () => random.next() + random.next() / 2 ** 32)
+    : form === "wide"
+    ? { pixels: "x".repeat(random.int(4000, 8000)), n }
     : random.chance(0.004)
     ? { pixels: "x".repeat(random.int(65_000, 200_000)), n }
     : Array.from({ length: random.int(0, 6) }, () => random.int(-9, 9) / 2);

@@ -142,8 +142,8 @@ export async function runSchedule(seed: number): Promise<Verdict> {
         losses: (await readAll(client, run.runId, "events")).filter(({ event }) => event === "journal_lost").length,
       };
       const atLeast = Number(readTextIfThere(run.ledger) ?? 0);
-      const { lines, digits = false } = run.plan;
-      const printed = { seed: run.seed, lines, atLeast, complete, emptied: run.emptied, digits };
+      const { lines, form } = run.plan;
+      const printed = { seed: run.seed, lines, atLeast, complete, emptied: run.emptied, form };
       findings.push(...check(printed, stored).map((finding) => `run ${i}: ${finding}`));
       await withinReason(subscribers[i]!, `run ${i}: the subscriber's stream did not end`, findings);
       findings.push(...checkSeen(`run ${i}: subscriber`, seen[i]!, stored.steps.length));
@@ -203,7 +203,7 @@ async function submitAll(
       ledger,
       plan.exitCode,
       plan.pauseMs,
-      plan.digits ? 1 : 0,
+      plan.form,
     ]
       .map(String);
     const configJson = configOf({
@@ -383,9 +383,9 @@ async function cutWhileThinning(
   daemon: TestDaemon,
 ): Promise<string[]> {
   const ended = await patiently(client, Mosaic.method.getRun, { run: runId });
-  const { lines, digits = false } = plan;
+  const { lines, form } = plan;
   const atLeast = Number(readTextIfThere(ledger) ?? 0);
-  const printed = { seed, lines, atLeast, complete: natural(ended, plan), digits };
+  const printed = { seed, lines, atLeast, complete: natural(ended, plan), form };
   const findings: string[] = [];
   const look = async (when: string) => {
     const stored = { steps: await readAll(client, runId, "steps"), episodes: await readAll(client, runId, "episodes") };

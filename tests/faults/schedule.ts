@@ -1,4 +1,5 @@
 /** What will be done to whom and when, from a seed. */
+import type { Form } from "./lines.ts";
 import { Random } from "./random.ts";
 
 export type Fault =
@@ -28,8 +29,7 @@ export interface RunPlan {
   lines: number;
   exitCode: number;
   pauseMs: number;
-  /** Its log is thinned when it has ended (lines.ts). */
-  digits?: boolean;
+  form: Form;
 }
 
 export interface Schedule {
@@ -53,6 +53,7 @@ export function scheduleOf(seed: number): Schedule {
     lines: random.int(300, 6000),
     exitCode: random.chance(0.2) ? 3 : 0,
     pauseMs: random.int(0, 20),
+    form: "mixed" as Form,
   }));
   const run = () => random.int(0, runs.length - 1);
   const faults: Schedule["faults"] = Array.from({ length: random.int(2, 6) }, () => {
@@ -104,6 +105,9 @@ export function scheduleOf(seed: number): Schedule {
   const cutAfterMs = random.int(0, 1500);
   const keeps = faults.every(({ fault: { type } }) => !["damage-page", "flip-bit", "empty-journal"].includes(type));
   const thinCutAfterMs = random.chance(0.9) && keeps ? cutAfterMs : undefined;
-  if (thinCutAfterMs !== undefined) Object.assign(runs[0]!, { digits: true, lines: Math.max(runs[0]!.lines, 3000) });
+  if (thinCutAfterMs !== undefined) Object.assign(runs[0]!, { form: "digits", lines: Math.max(runs[0]!.lines, 3000) });
+  const last = runs.at(-1)!;
+  const wide = { form: "wide", lines: last.lines + 3000, pauseMs: 60 } as const;
+  if (random.chance(0.25) && last.form === "mixed") Object.assign(last, wide);
   return { seed, runs, faults, deleteKilledAfterMs, thinCutAfterMs };
 }

@@ -1,8 +1,8 @@
 /**
  * The checking worker: prints lines 1 … N of `lineAt(seed, n)` in bursts, and after each write notes in the ledger how
- * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS DIGITS (1 or 0).
+ * many lines it has surely printed. Arguments: SEED N LEDGER EXIT_CODE PAUSE_MS FORM.
  */
-import { lineAt } from "./lines.ts";
+import { type Form, lineAt } from "./lines.ts";
 import { Random } from "./random.ts";
 
 const [seed, count, ledgerPath, exitCode, pauseMs] = [
@@ -12,7 +12,7 @@ const [seed, count, ledgerPath, exitCode, pauseMs] = [
   Number(Deno.args[3]),
   Number(Deno.args[4]),
 ];
-const digits = Deno.args[5] === "1";
+const form = Deno.args[5] as Form;
 const random = new Random(seed ^ 0x5eed);
 const encoder = new TextEncoder();
 const ledger = Deno.openSync(ledgerPath, { write: true, create: true });
@@ -24,7 +24,7 @@ function writeAll(bytes: Uint8Array): void {
 for (let n = 1; n <= count;) {
   const parts: Uint8Array[] = [];
   for (let burst = random.int(1, 60); burst > 0 && n <= count; burst--, n++) {
-    const line = lineAt(seed, n, digits);
+    const line = lineAt(seed, n, form);
     parts.push(line.kind === "garbage" && line.bytes !== undefined ? line.bytes : encoder.encode(line.text));
     parts.push(encoder.encode("\n"));
   }
