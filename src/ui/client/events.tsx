@@ -93,7 +93,9 @@ export function LeftOut({ runId, changes }: { runId: string; changes: number }) 
         api.events.$get({ query: { run: runId, kinds: "source_problem", limit: "100" } }),
       );
       const problems = (events as EventLine[]).map(({ data }) => data as { problem?: string; detail?: string });
-      setDetails(problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? ""));
+      const leftOut = problems.filter(({ problem }) => problem === "left_out").map(({ detail }) => detail ?? "");
+      // Each attempt says it again.
+      setDetails([...new Set(leftOut)]);
     });
   }, [changes]);
   if (details.length === 0) return null;

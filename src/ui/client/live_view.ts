@@ -104,7 +104,10 @@ export class LiveView {
     if (text !== undefined) this.#text.textContent = text;
     else if (picture?.type === "grid") drawGrid(this.canvas, picture.rows);
     else if (head.width > 0) drawPicture(this.canvas, head, pixels);
-    const brief = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 24);
+    const brief = (value: unknown) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+    };
     const told = [
       head.episode !== null && `episode ${whole(head.episode)}, step ${whole(head.step)}`,
       head.run_step !== null && `run at step ${whole(head.run_step)}`,
@@ -117,8 +120,8 @@ export class LiveView {
       this.paused
         ? `${
           ((this.#past.at(-1)!.heard - this.#past[this.#past.length - 1 - this.#back]!.heard) / 1000).toFixed(1)
-        } s back`
-        : `${Math.round(latency)} ms ago`,
+        }\u00a0s\u00a0back`
+        : `${Math.round(latency)}\u00a0ms\u00a0ago`,
     ].filter(Boolean).join(" · ");
     this.#told.textContent = told;
     this.canvas.setAttribute("aria-label", told);

@@ -305,7 +305,8 @@ export class RunsTable {
     parts.fold.title = label;
     parts.fold.setAttribute("aria-expanded", String(open));
     delete parts.tags.dataset.tags;
-    setText(parts.tags, plural(members.length, "run"));
+    const alerted = members.filter((r) => this.options.alertOf(r.run_id) !== undefined).length;
+    setText(parts.tags, plural(members.length, "run") + (alerted > 0 ? `, ${whole(alerted)} with an alert` : ""));
     const counts = countStates(members);
     parts.chip.hidden = counts.length > 1;
     parts.states.hidden = counts.length === 1;
